@@ -1,6 +1,10 @@
 # make demo   train the example federation and write its report
 # make test   the tests; make slow: the long ones; make check: every gate
+# make mutants  changes of the algorithms that tests must notice; options: tests/mutation/mutants.py --help
 # make properties  every property with ten times the examples
+# make fuzz-files  hostile packs, tables and jobs under budgets of time and memory
+# make fuzz-runs   damage run folders for a minute; BUDGET=600 SEED=7 for more or other cases
+# make fuzz   generated queries and shapes compared with pyoxigraph and pySHACL
 # Another Python: make PYTHON=python3.12 demo
 
 PYTHON ?= python3
@@ -10,7 +14,7 @@ STAMP := $(VENV)/.installed
 # Compiled sources are kept: hundreds of test files, and the processes that some tests start, would else be compiled each time.
 PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto
 
-.PHONY: demo test slow properties check format lint types imports docs bench clean
+.PHONY: demo test slow properties mutants fuzz fuzz-runs fuzz-files check format lint types imports docs bench clean
 
 demo: $(STAMP)
 	@$(BIN)/fedkg run examples/milling/job.yaml
@@ -23,6 +27,22 @@ slow: $(STAMP)
 
 properties: $(STAMP)
 	$(PYTEST) --dist worksteal -m "hypothesis and not slow and not gpu" --hypothesis-profile=long
+
+mutants: $(STAMP)
+	$(BIN)/python tests/mutation/mutants.py
+
+# Seconds, and which random cases.
+BUDGET ?= 60
+SEED ?= 0
+fuzz-files: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/files.py
+
+fuzz-runs: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/runs.py --seconds $(BUDGET) --seed $(SEED) --memory 2000
+
+fuzz: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz_queries.py
+	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz_shapes.py
 
 check: format lint types imports test slow docs
 

@@ -43,14 +43,23 @@ def rule_file(lines: int, seed: int) -> str:
     units = ["bar", "kg/h", "degC", "m3/h", "mm"]
     unit = {name: source.choice(units) for name in signals}
     written = ["# A generated plant.", "timeline step 5 min"]
-    written += [f'signal {name} in {unit[name]} span 0 .. 1000 column "{name.upper()} [{unit[name]}]"' for name in signals]
+    written += [
+        f'signal {name} in {unit[name]} span 0 .. 1000 column "{name.upper()} [{unit[name]}]"'
+        for name in signals
+    ]
     written.append('output failure in probability span 0 .. 1 column "failure"')
-    rules = [f"require {source.randint(1, 99)} {unit[name]} <= {name} <= {source.randint(900, 999)} {unit[name]}" for name in signals]
+    rules = [
+        f"require {source.randint(1, 99)} {unit[name]} <= {name} <= {source.randint(900, 999)} {unit[name]}"
+        for name in signals
+    ]
     while len(rules) < lines:
         one = source.choice(signals)
         other = source.choice([name for name in signals if unit[name] == unit[one] and name != one])
         step = "K" if unit[one] == "degC" else unit[one]
-        low, high = source.randint(200, 400) + len(rules) / 1000, source.randint(600, 800) + len(rules) / 1000
+        low, high = (
+            source.randint(200, 400) + len(rules) / 1000,
+            source.randint(600, 800) + len(rules) / 1000,
+        )
         rules.append(
             source.choice(
                 [
@@ -63,7 +72,11 @@ def rule_file(lines: int, seed: int) -> str:
         )
     for count, rule in enumerate(rules):
         if len(written) + 3 <= lines and source.random() < 0.5:
-            written += [f'rule rule_{count} "Rule {count}."', "  kind capacity  weight 2", f"  {rule}"]
+            written += [
+                f'rule rule_{count} "Rule {count}."',
+                "  kind capacity  weight 2",
+                f"  {rule}",
+            ]
         else:
             written.append(f"rule rule_{count}  {rule}")
     return "\n".join(written[:lines]) + "\n"
@@ -71,7 +84,9 @@ def rule_file(lines: int, seed: int) -> str:
 
 def run(command: list[str], cache: Path, code: Path) -> tuple[float, str]:
     """Wall time of a command in seconds, and what it printed; byte code stands in the folder `code`."""
-    surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    surroundings = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     surroundings |= {"XDG_CACHE_HOME": str(cache), "PYTHONPYCACHEPREFIX": str(code)}
     start = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, env=surroundings)
@@ -80,17 +95,25 @@ def run(command: list[str], cache: Path, code: Path) -> tuple[float, str]:
 
 def errors(said: str) -> list[str]:
     """The errors among the diagnostics that `fedkg check --json` prints."""
-    return [json.dumps(item) for item in json.loads(said)["diagnostics"] if item["severity"] == "error"]
+    return [
+        json.dumps(item) for item in json.loads(said)["diagnostics"] if item["severity"] == "error"
+    ]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lines", type=int, default=500)
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--seed", type=int, default=1)
     choices = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path, known, code = Path(folder) / "plant.fkg", Path(folder) / "known", Path(folder) / "code"
+        path, known, code = (
+            Path(folder) / "plant.fkg",
+            Path(folder) / "known",
+            Path(folder) / "code",
+        )
         path.write_text(rule_file(choices.lines, choices.seed), encoding="utf-8")
         asked = ["check", str(path), "--json"]
         commands = {
@@ -109,10 +132,16 @@ def main() -> int:
                 if name != "floor" and errors(output) != errors(said):
                     print("the runs disagree on the errors", file=sys.stderr)
                     return 1
-    ratio = statistics.median(peer / ours for peer, ours in zip(times["parser built"], times["cold"], strict=True))
+    ratio = statistics.median(
+        peer / ours for peer, ours in zip(times["parser built"], times["cold"], strict=True)
+    )
     medians = {name: statistics.median(values) for name, values in times.items()}
-    print(f"fedkg check, {choices.lines} lines, seed {choices.seed}, {choices.repeats} processes each, alternating")
-    print(f"{platform.platform()}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    print(
+        f"fedkg check, {choices.lines} lines, seed {choices.seed}, {choices.repeats} processes each, alternating"
+    )
+    print(
+        f"{platform.platform()}, Python {platform.python_version()}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
     print(f"{len(errors(said))} errors, {len(json.loads(said)['diagnostics'])} diagnostics")
     print(f"{'':16} {'median s':>9} {'spread s':>15}")
     for name, values in times.items():

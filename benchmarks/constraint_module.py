@@ -58,7 +58,10 @@ SHAPES: tuple[tuple[Formula, Peer], ...] = (
     (le(Y, P), lambda n, p, q: pair(p - n[3])),
     (le(P, Y), lambda n, p, q: pair(n[3] - p)),
     (And(args=(le(P, Y), le(Y, Q))), lambda n, p, q: pair(torch.minimum(n[3] - p, q - n[3]))),
-    (Implies(antecedent=le(P, A), consequent=le(Q, Y)), lambda n, p, q: guarded(n[0] - p, n[3] - q)),
+    (
+        Implies(antecedent=le(P, A), consequent=le(Q, Y)),
+        lambda n, p, q: guarded(n[0] - p, n[3] - q),
+    ),
     (
         Implies(antecedent=And(args=(le(P, A), le(B, Q))), consequent=le(P, Y)),
         lambda n, p, q: guarded(torch.minimum(n[0] - p, q - n[1]), n[3] - p),
@@ -67,18 +70,32 @@ SHAPES: tuple[tuple[Formula, Peer], ...] = (
     (le(Product(args=(P, Y)), A), lambda n, p, q: pair(n[0] - p * n[3])),
     (le(Product(args=(A, Y)), Q), lambda n, p, q: pair(q - n[0] * n[3])),
     (Or(args=(le(Y, P), le(Q, Z))), lambda n, p, q: pair(torch.maximum(p - n[3], n[4] - q))),
-    (Not(arg=And(args=(le(P, Y), le(Q, Z)))), lambda n, p, q: pair(torch.maximum(p - n[3], q - n[4]))),
-    (Implies(antecedent=le(Product(args=(A, B)), P), consequent=le(Y, Q)), lambda n, p, q: guarded(p - n[0] * n[1], q - n[3])),
-    (le(Sum(args=(Product(args=(P, A)), B, Y)), C), lambda n, p, q: pair(n[2] - (p * n[0] + n[1] + n[3]))),
+    (
+        Not(arg=And(args=(le(P, Y), le(Q, Z)))),
+        lambda n, p, q: pair(torch.maximum(p - n[3], q - n[4])),
+    ),
+    (
+        Implies(antecedent=le(Product(args=(A, B)), P), consequent=le(Y, Q)),
+        lambda n, p, q: guarded(p - n[0] * n[1], q - n[3]),
+    ),
+    (
+        le(Sum(args=(Product(args=(P, A)), B, Y)), C),
+        lambda n, p, q: pair(n[2] - (p * n[0] + n[1] + n[3])),
+    ),
 )
 
 
 def make_pack(rows: int, dice: np.random.Generator) -> Pack:
     """Constraints of all shapes over random signals and outputs."""
     parts = []
-    for (skeleton, _), part in zip(SHAPES, np.array_split(np.arange(rows), len(SHAPES)), strict=True):
+    for (skeleton, _), part in zip(
+        SHAPES, np.array_split(np.arange(rows), len(SHAPES)), strict=True
+    ):
         count = len(part)
-        inputs, outputs = dice.integers(0, SIGNALS, (count, 3)), dice.integers(SIGNALS, SIGNALS + OUTPUTS, (count, 2))
+        inputs, outputs = (
+            dice.integers(0, SIGNALS, (count, 3)),
+            dice.integers(SIGNALS, SIGNALS + OUTPUTS, (count, 2)),
+        )
         params = np.concatenate([dice.normal(size=(count, 2)), np.ones((count, 1))], axis=1)
         parts.append((skeleton, np.concatenate([inputs, outputs], axis=1), params))
     return drawn_pack(parts, SIGNALS, OUTPUTS, shared=True)
@@ -114,8 +131,13 @@ def main() -> None:
     dice = np.random.default_rng(0)
     pack = make_pack(options.rows, dice)
     rules = module_of(pack)
-    x, y = torch.randn(options.batch, SIGNALS), torch.randn(options.batch, OUTPUTS, requires_grad=True)
-    gathered = [torch.randn(len(b.inputs) + len(b.outputs), b.rows, options.batch) for b in rules.banks]
+    x, y = (
+        torch.randn(options.batch, SIGNALS),
+        torch.randn(options.batch, OUTPUTS, requires_grad=True),
+    )
+    gathered = [
+        torch.randn(len(b.inputs) + len(b.outputs), b.rows, options.batch) for b in rules.banks
+    ]
 
     report = rules(x, y)
     values, penalty = loop(pack, x, y)
@@ -137,21 +159,36 @@ def main() -> None:
             lambda: torch.autograd.grad(loop(pack, x, y)[1], y),
         ),
     }
-    print(f"{options.rows} constraints of {len(SHAPES)} shapes x batch {options.batch}, float32, {options.repeats} repeats")
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}")
+    print(
+        f"{options.rows} constraints of {len(SHAPES)} shapes x batch {options.batch}, float32, {options.repeats} repeats"
+    )
+    print(
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}"
+    )
     print(f"load before: {os.getloadavg()[0]:.1f}")
     results = []
     for claim, (ours, theirs) in works.items():
         for work in (ours, ours, theirs):
             work()
-        pairs = [(timed(ours), timed(theirs), timed(lambda: [part.sum() for part in gathered])) for _ in range(options.repeats)]
+        pairs = [
+            (timed(ours), timed(theirs), timed(lambda: [part.sum() for part in gathered]))
+            for _ in range(options.repeats)
+        ]
         mine, peer, floor = ([p[i] * 1e3 for p in pairs] for i in range(3))
         ratio = statistics.median(p[1] / p[0] for p in pairs)
-        for what, times in (("module", mine), ("loop over constraints", peer), ("reading the gathered inputs once", floor)):
+        for what, times in (
+            ("module", mine),
+            ("loop over constraints", peer),
+            ("reading the gathered inputs once", floor),
+        ):
             low, high = np.quantile(times, (0.25, 0.75))
-            print(f"  {claim:32s} {what:34s} median {statistics.median(times):9.2f} ms   quartiles {low:8.2f} .. {high:8.2f}")
+            print(
+                f"  {claim:32s} {what:34s} median {statistics.median(times):9.2f} ms   quartiles {low:8.2f} .. {high:8.2f}"
+            )
         multiple = statistics.median(p[0] / p[2] for p in pairs)
-        print(f"  {claim:32s} {ratio:.0f} times faster than the loop; {multiple:.1f} times the reading of the inputs")
+        print(
+            f"  {claim:32s} {ratio:.0f} times faster than the loop; {multiple:.1f} times the reading of the inputs"
+        )
         results.append(
             {
                 "claim": f"{claim}: {options.rows} constraints x batch {options.batch}",

@@ -69,7 +69,9 @@ class Source:
     constants: frozenset[tuple[str, str]] = frozenset()
 
     def __or__(self, other: Source) -> Source:
-        return Source(self.loops | other.loops, self.rows | other.rows, self.constants | other.constants)
+        return Source(
+            self.loops | other.loops, self.rows | other.rows, self.constants | other.constants
+        )
 
 
 @dataclass
@@ -78,14 +80,18 @@ class Watched:
 
     kernel: Any
     sources: dict[str, Source] = field(default_factory=dict)
-    accesses: dict[tuple[str, Any, bool], list[tuple[int, int, int]]] = field(default_factory=lambda: defaultdict(list))
+    accesses: dict[tuple[str, Any, bool], list[tuple[int, int, int]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
     def note(self, name: str, index: sympy.Expr, *, written: bool) -> Source:
         """One access."""
         source = Source()
         for symbol in index.free_symbols:
             own = symbol in self.kernel.range_tree_nodes
-            source = source | (Source(frozenset({symbol})) if own else self.sources.get(str(symbol), Source()))
+            source = source | (
+                Source(frozenset({symbol})) if own else self.sources.get(str(symbol), Source())
+            )
         size = 1
         for length in V.graph.try_get_buffer(name).get_size():
             size *= int(length)
@@ -93,7 +99,13 @@ class Watched:
         gathered = source.rows and not name.startswith("constant")
         moved = min(looped, extent(self.kernel, source.rows) * PLACES if gathered else size)
         key = name, source.constants if gathered else None, written
-        self.accesses[key].append((moved * width, (moved if name.startswith("constant") else looped) * width, size * width))
+        self.accesses[key].append(
+            (
+                moved * width,
+                (moved if name.startswith("constant") else looped) * width,
+                size * width,
+            )
+        )
         return source
 
     def total(self, dropped: Sequence[str]) -> tuple[int, int, int]:
@@ -104,7 +116,9 @@ class Watched:
             if name not in dropped:
                 found[0] += max(moved for moved, _, _ in each)
                 found[1] += sum(looped for _, looped, _ in each)
-                memory[name, written] = min(memory[name, written] + max(moved for moved, _, _ in each), each[0][2])
+                memory[name, written] = min(
+                    memory[name, written] + max(moved for moved, _, _ in each), each[0][2]
+                )
         return found[0], found[1], sum(memory.values())
 
 
@@ -159,7 +173,9 @@ def watching(found: dict[int, Watched]) -> Iterator[None]:
             if isinstance(arg, TritonCSEVariable):
                 source = source | own.sources.get(str(arg), Source())
             elif isinstance(arg, sympy.Expr):
-                source = source | Source(frozenset(one for one in arg.free_symbols if one in own.kernel.range_tree_nodes))
+                source = source | Source(
+                    frozenset(one for one in arg.free_symbols if one in own.kernel.range_tree_nodes)
+                )
         own.sources[str(self)] = source
         update(self, name, args, kwargs)
 
@@ -179,8 +195,12 @@ def played_cuda() -> Iterator[None]:
 
     with ExitStack() as stack:
         for interface in (CudaInterface, CudaInterface.Worker):
-            stack.enter_context(patch.object(interface, "get_device_properties", staticmethod(lambda *_: DEVICE)))
-        stack.enter_context(patch.object(CudaInterface, "get_compute_capability", staticmethod(lambda *_: 90)))
+            stack.enter_context(
+                patch.object(interface, "get_device_properties", staticmethod(lambda *_: DEVICE))
+            )
+        stack.enter_context(
+            patch.object(CudaInterface, "get_compute_capability", staticmethod(lambda *_: 90))
+        )
         for name, given in (
             ("torch.cuda.get_device_properties", DEVICE), ("torch.cuda.get_device_capability", (9, 0)),
             ("torch._inductor.scheduler.has_triton", True), ("torch.utils._triton.triton_hash_with_backend", "none"),
@@ -191,7 +211,9 @@ def played_cuda() -> Iterator[None]:
         yield
 
 
-def traced_graph(module: ConstraintModule, what: str, mode: FakeTensorMode) -> tuple[torch.fx.GraphModule, list[Tensor]]:
+def traced_graph(
+    module: ConstraintModule, what: str, mode: FakeTensorMode
+) -> tuple[torch.fx.GraphModule, list[Tensor]]:
     """The tensor operations of a call, as the compiler is given them off the processor, and inputs for them: constants, too."""
 
     def work(x: Tensor, y: Tensor) -> Tensor:
@@ -208,14 +230,20 @@ def traced_graph(module: ConstraintModule, what: str, mode: FakeTensorMode) -> t
         inputs = [torch.empty(BATCH, LENGTH, width) for width in (SIGNALS, OUTPUTS)]
         asked = make_fx(with_slopes, tracing_mode="real")(*inputs) if what == "slopes" else work
         functional = torch.func.functionalize(asked, remove="mutations")
-        graph = make_fx(functional, decomposition_table=select_decomp_table(), tracing_mode="real")(*inputs)
+        graph = make_fx(functional, decomposition_table=select_decomp_table(), tracing_mode="real")(
+            *inputs
+        )
     graph.graph.eliminate_dead_code()
     first = next(node for node in graph.graph.nodes if node.op != "placeholder")
     taken: dict[object, torch.fx.Node] = {}
     constants = [node for node in graph.graph.nodes if node.op == "get_attr"]
     for node in constants:
         kept = getattr(graph, node.target)
-        key = (kept.dtype, kept.shape, kept.numpy().tobytes())  # on a device equal constants are one: `engine.constants`
+        key = (
+            kept.dtype,
+            kept.shape,
+            kept.numpy().tobytes(),
+        )  # on a device equal constants are one: `engine.constants`
         if key not in taken:
             with graph.graph.inserting_before(first):
                 taken[key] = graph.graph.placeholder(f"constant_{len(taken)}")
@@ -228,14 +256,22 @@ def traced_graph(module: ConstraintModule, what: str, mode: FakeTensorMode) -> t
     return graph, inputs
 
 
-def moved_to_cuda(graph: torch.fx.GraphModule, inputs: Sequence[Tensor], mode: FakeTensorMode) -> list[Tensor]:
+def moved_to_cuda(
+    graph: torch.fx.GraphModule, inputs: Sequence[Tensor], mode: FakeTensorMode
+) -> list[Tensor]:
     """The graph's device changed for the played one, and its inputs there."""
     for node in graph.graph.nodes:
         node.args = tuple(CUDA if isinstance(part, torch.device) else part for part in node.args)
-        node.kwargs = {name: CUDA if isinstance(part, torch.device) else part for name, part in node.kwargs.items()}
+        node.kwargs = {
+            name: CUDA if isinstance(part, torch.device) else part
+            for name, part in node.kwargs.items()
+        }
     graph.recompile()
     with mode:
-        return [torch.empty_strided(part.shape, part.stride(), dtype=part.dtype, device=CUDA) for part in inputs]
+        return [
+            torch.empty_strided(part.shape, part.stride(), dtype=part.dtype, device=CUDA)
+            for part in inputs
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +299,22 @@ def traffic(module: ConstraintModule, what: str) -> Traffic:
         compile_fx.fake_tensor_prop(graph, inputs, force_allow_non_fake_inputs=True)
         compile_fx._recursive_post_grad_passes(graph, is_inference=True)
         compile_fx.fake_tensor_prop(graph, inputs, force_allow_non_fake_inputs=True)
-        lowered = GraphLowering(graph, example_inputs=inputs, shape_env=None, is_inference=True, graph_id=0)
-        with V.set_debug_handler(DebugContext()), V.set_graph_handler(lowered), V.set_extern_kernel_nodes([]), watching(found):
+        lowered = GraphLowering(
+            graph, example_inputs=inputs, shape_env=None, is_inference=True, graph_id=0
+        )
+        with (
+            V.set_debug_handler(DebugContext()),
+            V.set_graph_handler(lowered),
+            V.set_extern_kernel_nodes([]),
+            watching(found),
+        ):
             lowered.run(*inputs)
             lowered.codegen()
-            ready = [node.get_read_write_buffers_sizes() for node in lowered.scheduler.nodes if node.is_extern()]  # products of matrices
+            ready = [
+                node.get_read_write_buffers_sizes()
+                for node in lowered.scheduler.nodes
+                if node.is_extern()
+            ]  # products of matrices
     dropped = lowered.removed_buffers | lowered.inplaced_to_remove
     kernels = [one.total([*dropped, *one.kernel.removed_buffers]) for one in found.values()]
     return Traffic((*kernels, *((size, size, size) for size in ready)), time.process_time() - begun)
@@ -276,8 +323,14 @@ def traffic(module: ConstraintModule, what: str) -> Traffic:
 def counted(shapes: Sequence[int], rows: int, what: str, *, kernels: bool) -> tuple[Traffic, int]:
     """The traffic of the rows of some shapes, and the bytes that they gather."""
     parts = plant(rows)
-    module = module_of(drawn_pack([parts[shape] for shape in shapes], SIGNALS, OUTPUTS, shared=True, end="clip"))
-    gathers = sum((len(bank.inputs) + len(bank.outputs)) * bank.rows for bank in module.banks) * PLACES * 4
+    module = module_of(
+        drawn_pack([parts[shape] for shape in shapes], SIGNALS, OUTPUTS, shared=True, end="clip")
+    )
+    gathers = (
+        sum((len(bank.inputs) + len(bank.outputs)) * bank.rows for bank in module.banks)
+        * PLACES
+        * 4
+    )
     found = traffic(module, what)
     multiples = [found.total(kind) / gathers for kind in range(3)]
     name = f"shape {shapes[0]}" if len(shapes) == 1 else f"{len(shapes)} shapes"
@@ -288,24 +341,38 @@ def counted(shapes: Sequence[int], rows: int, what: str, *, kernels: bool) -> tu
         flush=True,
     )
     for own in found.kernels if kernels else ():
-        print("      " + ", ".join(f"{part} {size / 1e6:.1f} MB" for part, size in zip(("moved", "in loops", "memory"), own, strict=True)))
+        print(
+            "      "
+            + ", ".join(
+                f"{part} {size / 1e6:.1f} MB"
+                for part, size in zip(("moved", "in loops", "memory"), own, strict=True)
+            )
+        )
     return found, gathers
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rows", type=int, default=3000)
-    parser.add_argument("--only", help="some shapes by their numbers, from 0, each by itself, and not all together")
+    parser.add_argument(
+        "--only", help="some shapes by their numbers, from 0, each by itself, and not all together"
+    )
     parser.add_argument("--kernels", action="store_true", help="each kernel's bytes")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, {platform.machine()}, load {os.getloadavg()[0]:.1f}; no time on a device is taken")
+    print(
+        f"torch {torch.__version__}, {platform.machine()}, load {os.getloadavg()[0]:.1f}; no time on a device is taken"
+    )
     claims = []
     for what in ("robustness", "penalty", "slopes"):
-        for shape in range(len(SHAPES)) if options.only is None else map(int, options.only.split(",")):
+        for shape in (
+            range(len(SHAPES)) if options.only is None else map(int, options.only.split(","))
+        ):
             counted([shape], options.rows, what, kernels=options.kernels)
         if options.only is None:
-            found, gathers = counted(range(len(SHAPES)), options.rows, what, kernels=options.kernels)
+            found, gathers = counted(
+                range(len(SHAPES)), options.rows, what, kernels=options.kernels
+            )
             multiple = found.total(0) / gathers
             claims.append(
                 {

@@ -20,7 +20,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from fedkg.federated import BinaryCrossEntropy, Clients, CrossEntropy, Problem, Settings, fedavg, train
+from fedkg.federated import (
+    BinaryCrossEntropy,
+    Clients,
+    CrossEntropy,
+    Problem,
+    Settings,
+    fedavg,
+    train,
+)
 from fedkg.federated.client.batches import plan, steps_of
 from fedkg.federated.problem import pool
 from fedkg.federated.randomness import ORDER, client_keys, cohort
@@ -48,8 +56,16 @@ def fleet(name: str, widths: tuple[int, ...], limit: float | None, least: float 
     xs = [means[y] + torch.randn(50, widths[0], generator=generator) for y in ys]
     clients = Clients(names=tuple(f"client_{i}" for i in range(1000)), x=tuple(xs), y=tuple(ys))
     model = MLP(inputs=widths[0], hidden=widths[1:-1], outputs=widths[-1])
-    settings = Settings(rounds=10**6, participation=0.1, local_epochs=1, batch=10, learning_rate=0.05)
-    return Case(name=name, problem=Problem(model=model, loss=CrossEntropy(), clients=clients), settings=settings, limit=limit, least=least)
+    settings = Settings(
+        rounds=10**6, participation=0.1, local_epochs=1, batch=10, learning_rate=0.05
+    )
+    return Case(
+        name=name,
+        problem=Problem(model=model, loss=CrossEntropy(), clients=clients),
+        settings=settings,
+        limit=limit,
+        least=least,
+    )
 
 
 def milling() -> Case:
@@ -57,16 +73,29 @@ def milling() -> Case:
     generator = torch.Generator().manual_seed(2)
     sizes = (2900, 1700, 1100, 600, 200)
     xs = [torch.randn(size, 6, generator=generator) for size in sizes]
-    ys = [(torch.rand(size, generator=generator) < torch.sigmoid(2 * x[:, 0] - 3)).float() for size, x in zip(sizes, xs, strict=True)]
+    ys = [
+        (torch.rand(size, generator=generator) < torch.sigmoid(2 * x[:, 0] - 3)).float()
+        for size, x in zip(sizes, xs, strict=True)
+    ]
     clients = Clients(names=("graz", "linz", "wien", "steyr", "villach"), x=tuple(xs), y=tuple(ys))
-    problem = Problem(model=MLP(inputs=6, hidden=(32, 32), outputs=1), loss=BinaryCrossEntropy(), clients=clients)
-    settings = Settings(rounds=10**6, participation=0.6, local_epochs=5, batch=64, learning_rate=0.05)
-    return Case(name="milling, 3 of 5 sites, MLP 6-32-32-1, 5 epochs", problem=problem, settings=settings)
+    problem = Problem(
+        model=MLP(inputs=6, hidden=(32, 32), outputs=1), loss=BinaryCrossEntropy(), clients=clients
+    )
+    settings = Settings(
+        rounds=10**6, participation=0.6, local_epochs=5, batch=64, learning_rate=0.05
+    )
+    return Case(
+        name="milling, 3 of 5 sites, MLP 6-32-32-1, 5 epochs", problem=problem, settings=settings
+    )
 
 
-def ours(case: Case, executor: str, threads: int, told: list[str] | None = None) -> Iterator[Params]:
+def ours(
+    case: Case, executor: str, threads: int, told: list[str] | None = None
+) -> Iterator[Params]:
     """The parameters after each round under an executor; what the rounds note goes into `told`."""
-    for state, record in train(case.problem, fedavg(), replace(case.settings, executor=executor, threads=threads)):
+    for state, record in train(
+        case.problem, fedavg(), replace(case.settings, executor=executor, threads=threads)
+    ):
         if told is not None:
             told += record.notes
         yield state.params
@@ -80,14 +109,22 @@ def plain(case: Case) -> Iterator[Params]:
     for fan_in, fan_out in zip(model.widths[:-1], model.widths[1:], strict=True):
         layers += [nn.Linear(fan_in, fan_out), nn.ReLU()]
     net = nn.Sequential(*layers[:-1]).to(data.x.dtype)
-    loss: Callable[[Tensor, Tensor], Tensor] = nn.CrossEntropyLoss() if model.outputs > 1 else nn.BCEWithLogitsLoss()
-    names = {f"{2 * i}.{part}": f"layers.{i}.{part}" for i in range(model.layers) for part in ("weight", "bias")}
+    loss: Callable[[Tensor, Tensor], Tensor] = (
+        nn.CrossEntropyLoss() if model.outputs > 1 else nn.BCEWithLogitsLoss()
+    )
+    names = {
+        f"{2 * i}.{part}": f"layers.{i}.{part}"
+        for i in range(model.layers)
+        for part in ("weight", "bias")
+    }
     world = {name: model.init(settings.seed, data.x.dtype)[mine] for name, mine in names.items()}
     number = 0
     while True:
         number += 1
         batches, total = drawn(case, number), 0
-        yield {mine: world[name] for name, mine in names.items()}  # the clock starts here and stops at the next yield
+        yield {
+            mine: world[name] for name, mine in names.items()
+        }  # the clock starts here and stops at the next yield
         torch.set_num_threads(1)
         changes = {name: torch.zeros_like(value) for name, value in world.items()}
         for size, steps in batches:
@@ -122,7 +159,15 @@ def drawn(case: Case, number: int) -> list[tuple[int, list[Tensor]]]:
             passes=True,
             padding=-1,
         )
-        found.append((int(sizes), [index[0][valid[0]] for index, valid in zip(batches.index, batches.valid, strict=True)]))
+        found.append(
+            (
+                int(sizes),
+                [
+                    index[0][valid[0]]
+                    for index, valid in zip(batches.index, batches.valid, strict=True)
+                ],
+            )
+        )
     return found
 
 
@@ -134,7 +179,12 @@ def agree(case: Case, rounds: int = 2) -> float:
     """
     clients = case.problem.clients
     ys = tuple(y.double() if y.is_floating_point() else y for y in clients.y)
-    double = replace(case, problem=replace(case.problem, clients=replace(clients, x=tuple(x.double() for x in clients.x), y=ys)))
+    double = replace(
+        case,
+        problem=replace(
+            case.problem, clients=replace(clients, x=tuple(x.double() for x in clients.x), y=ys)
+        ),
+    )
     ends = []
     for executor in ("stacked", "sequential"):
         rounds_of = ours(double, executor, 1)
@@ -221,7 +271,9 @@ def busy() -> tuple[float, float]:
     """CPU seconds spent so far by the whole machine, and by this process."""
     numbers = [int(part) for part in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     own = os.times()
-    return (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf("SC_CLK_TCK"), own.user + own.system
+    return (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf(
+        "SC_CLK_TCK"
+    ), own.user + own.system
 
 
 def bench(case: Case, pairs: int) -> list[dict[str, object]]:
@@ -233,12 +285,17 @@ def bench(case: Case, pairs: int) -> list[dict[str, object]]:
     (machine_after, own_after), elapsed = busy(), time.perf_counter() - begun
     others = max(0.0, (machine_after - machine) - (own_after - own)) / elapsed
     least = floor(case)
-    print(f"\n{case.name}\n  agree within {difference:.1e}; other processes kept {others:.2f} cores busy meanwhile; {pairs} turns")
+    print(
+        f"\n{case.name}\n  agree within {difference:.1e}; other processes kept {others:.2f} cores busy meanwhile; {pairs} turns"
+    )
     for name, values in taken.items():
         print(f"  {name:20s} {spread(values)}  {ratio(taken[PEER], values):6.2f} x {PEER}")
     print(f"  {'stacked, 2 threads':20s} {spread(two_threads(case, pairs))}  measured apart")
     print(f"  {'floor':20s} {1e3 * least:9.2f} ms\n  {chosen}")
-    fastest = min((name for name in taken if name in ("stacked", "sequential")), key=lambda name: statistics.median(taken[name]))
+    fastest = min(
+        (name for name in taken if name in ("stacked", "sequential")),
+        key=lambda name: statistics.median(taken[name]),
+    )
     picked = ratio(taken[fastest], taken["auto"])
     won = ratio(taken[PEER], taken["stacked"])
     middle = statistics.median(taken["stacked"])
@@ -287,7 +344,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer turns, to see that it runs")
     arguments = parser.parse_args()
     pairs = 3 if arguments.quick else arguments.pairs
-    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32"
+    )
     cases = [
         fleet("100 of 1,000 clients, MLP 32-64-64-10", (32, 64, 64, 10), limit=0.010, least=7.0),
         fleet("100 of 1,000 clients, MLP 784-200-10", (784, 200, 10), limit=None, least=None),

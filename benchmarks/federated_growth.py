@@ -30,10 +30,18 @@ def rounds(clients: int, samples: int, width: int, turns: int) -> tuple[list[flo
     generator, population = torch.Generator().manual_seed(1), max(1000, clients)
     xs = torch.randn(population, samples, 32, generator=generator)
     ys = torch.randint(0, 10, (population, samples), generator=generator)
-    data = Clients(names=tuple(f"client_{place}" for place in range(population)), x=tuple(xs), y=tuple(ys))
+    data = Clients(
+        names=tuple(f"client_{place}" for place in range(population)), x=tuple(xs), y=tuple(ys)
+    )
     model = MLP(inputs=32, hidden=(width, width), outputs=10)
     settings = Settings(
-        rounds=10**6, participation=clients / population, local_epochs=1, batch=10, learning_rate=0.05, executor="stacked", measure=False
+        rounds=10**6,
+        participation=clients / population,
+        local_epochs=1,
+        batch=10,
+        learning_rate=0.05,
+        executor="stacked",
+        measure=False,
     )
     run = train(Problem(model=model, loss=CrossEntropy(), clients=data), fedavg(), settings)
     taken = [timed(lambda: next(run)) for _ in range(turns + 2)]
@@ -48,20 +56,35 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--turns", type=int, default=5)
     turns = parser.parse_args().turns
     torch.set_num_threads(1)
-    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32")
-    print(f"load {os.getloadavg()[0]:.1f}; {turns} rounds\n  clients  samples  parameters     a round     a client and sample")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32"
+    )
+    print(
+        f"load {os.getloadavg()[0]:.1f}; {turns} rounds\n  clients  samples  parameters     a round     a client and sample"
+    )
     each: dict[int, float] = {}
     sizes = [(clients, 50, 64) for clients in (10, 100, 1000, 10000)]
-    for clients, samples, width in [*sizes, (100, 10, 64), (100, 1000, 64), (100, 50, 16), (100, 50, 256), (100, 50, 512)]:
+    for clients, samples, width in [
+        *sizes,
+        (100, 10, 64),
+        (100, 1000, 64),
+        (100, 50, 16),
+        (100, 50, 256),
+        (100, 50, 512),
+    ]:
         taken, parameters = rounds(clients, samples, width, turns)
         middle = statistics.median(taken)
         if (samples, width) == (50, 64):
             each[clients] = middle / clients
-        print(f"  {clients:7d}  {samples:7d}  {parameters:10d}  {1e3 * middle:8.1f} ms  {1e6 * middle / clients / samples:14.2f} us")
+        print(
+            f"  {clients:7d}  {samples:7d}  {parameters:10d}  {1e3 * middle:8.1f} ms  {1e6 * middle / clients / samples:14.2f} us"
+        )
     side = torch.randn(768, 768)
     rate = 2 * 768**3 / min(timed(lambda: side @ side) for _ in range(9))
     grown = each[10000] / each[100]

@@ -43,7 +43,12 @@ HERE = Path(__file__).resolve().parent / "peers" / "federated"
 BATCH, RATE, SAMPLES = 10, 0.05, 50
 OURS = ("fedkg, stacked", "fedkg, processes")
 LOOP, LOOPS = "plain loop, 1 process", "plain loop, 2 processes"
-PFL, PFLS, FLOWER, FEDJAX = "pfl-research, 1 process", "pfl-research, 2 processes", "Flower, 2 actors", "FedJAX, 2 processors"
+PFL, PFLS, FLOWER, FEDJAX = (
+    "pfl-research, 1 process",
+    "pfl-research, 2 processes",
+    "Flower, 2 actors",
+    "FedJAX, 2 processors",
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,7 +75,9 @@ class Case:
         if not isinstance(self.model, Recurrent):
             return {}
         names = ("features", "history", "horizon", "outputs", "hidden", "layers")
-        return {name: getattr(self.model, name) for name in names} | {"window": self.model.window or 0}
+        return {name: getattr(self.model, name) for name in names} | {
+            "window": self.model.window or 0
+        }
 
     def data(self, population: int) -> tuple[Tensor, Tensor]:
         """Samples [population, 50, ...] and targets: classes around their means, or the end of a noisy wave."""
@@ -78,12 +85,16 @@ class Case:
         noise = torch.randn(population, SAMPLES, *self.sample, generator=generator)
         if isinstance(self.loss, CrossEntropy):
             classes = torch.randint(0, 10, (population, SAMPLES), generator=generator)
-            means = (0.15 if len(self.sample) == 3 else 0.6) * torch.randn(10, *self.sample, generator=generator)
+            means = (0.15 if len(self.sample) == 3 else 0.6) * torch.randn(
+                10, *self.sample, generator=generator
+            )
             return noise.add_(means[classes]), classes
         length, shape = self.sample[0], self.shape
         begin = 6.3 * torch.rand(population, SAMPLES, 1, generator=generator)
         wave = torch.sin(begin + 0.26 * torch.arange(length + shape["horizon"]))
-        return noise.mul_(0.2).add_(wave[..., :length, None]), wave[..., length:, None].expand(-1, -1, -1, shape["outputs"]).flatten(2)
+        return noise.mul_(0.2).add_(wave[..., :length, None]), wave[..., length:, None].expand(
+            -1, -1, -1, shape["outputs"]
+        ).flatten(2)
 
     def start(self) -> dict[str, Tensor]:
         """The first parameters, by the names that PyTorch gives them."""
@@ -93,7 +104,12 @@ class Case:
             if self.kind == "mlp":
                 name = f"{2 * int(layer.split('.')[1])}.{part}"
             elif self.kind == "cnn":
-                name = {"convolutions.0": "0", "convolutions.1": "2", "dense.0": "7", "dense.1": "10"}[layer] + f".{part}"
+                name = {
+                    "convolutions.0": "0",
+                    "convolutions.1": "2",
+                    "dense.0": "7",
+                    "dense.1": "10",
+                }[layer] + f".{part}"
             elif layer.startswith("cells."):
                 name = f"cells.{part}_l{layer.split('.')[1]}"
             found[name] = value
@@ -118,7 +134,12 @@ def write(case: Case, folder: Path, population: int, sampled: int, rounds: int) 
     np.save(folder / "x.npy", x.numpy())
     np.save(folder / "y.npy", y.contiguous().numpy())
     np.savez(folder / "start.npz", **{name: value.numpy() for name, value in case.start().items()})
-    np.save(folder / "cohorts.npy", np.stack([cohort(0, number, population, sampled).numpy() for number in range(1, rounds + 1)]))
+    np.save(
+        folder / "cohorts.npy",
+        np.stack(
+            [cohort(0, number, population, sampled).numpy() for number in range(1, rounds + 1)]
+        ),
+    )
     told = {"kind": case.kind, "rate": RATE, "batch": BATCH, "rounds": rounds, "shape": case.shape}
     (folder / "workload.json").write_text(json.dumps(told))
 
@@ -131,10 +152,14 @@ def ours(name: str, kind: str, folder: Path) -> None:
     case = next(case for case in CASES if case.kind == kind)
     x, y = (torch.from_numpy(np.load(folder / f"{part}.npy", mmap_mode="c")) for part in "xy")
     cohorts = np.load(folder / "cohorts.npy")
-    clients = Clients(names=tuple(f"client_{place}" for place in range(len(x))), x=tuple(x), y=tuple(y))
+    clients = Clients(
+        names=tuple(f"client_{place}" for place in range(len(x))), x=tuple(x), y=tuple(y)
+    )
     problem = Problem(model=case.model, loss=case.loss, clients=clients)
     executor = "processes" if name == OURS[1] else "stacked"
-    torch.set_num_threads(2)  # which compiled loops take as well; the library's operations take one, as the settings say
+    torch.set_num_threads(
+        2
+    )  # which compiled loops take as well; the library's operations take one, as the settings say
     settings = Settings(
         rounds=len(cohorts),
         participation=cohorts.shape[1] / len(x),
@@ -165,9 +190,23 @@ def commands(case: Case, folder: Path, homes: dict[str, Path]) -> dict[str, list
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
     pfl = [str(homes["pfl"]), str(HERE / "pfl_research.py"), str(folder)]
     plain = [sys.executable, str(HERE / "plain.py"), str(folder)]
-    fedjax = {} if case.kind == "cnn" else {FEDJAX: [str(homes["fedjax"]), str(HERE / "fed_jax.py"), str(folder)]}
+    fedjax = (
+        {}
+        if case.kind == "cnn"
+        else {FEDJAX: [str(homes["fedjax"]), str(HERE / "fed_jax.py"), str(folder)]}
+    )
     return {
-        **{name: [sys.executable, str(Path(__file__).resolve()), "--contender", name, case.kind, str(folder)] for name in OURS},
+        **{
+            name: [
+                sys.executable,
+                str(Path(__file__).resolve()),
+                "--contender",
+                name,
+                case.kind,
+                str(folder),
+            ]
+            for name in OURS
+        },
         LOOP: [*plain, "1"],
         LOOPS: [*plain, "2"],
         PFL: pfl,
@@ -183,7 +222,9 @@ def busy() -> float:
     return (sum(numbers) - numbers[3] - numbers[4]) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(case: Case, homes: Mapping[str, Path], turns: int, population: int, sampled: int) -> dict[str, list[float]]:
+def measure(
+    case: Case, homes: Mapping[str, Path], turns: int, population: int, sampled: int
+) -> dict[str, list[float]]:
     """Of each contender the seconds of its turns; prints them, how well all agree, how quiet it was, and the peaks of memory."""
     with tempfile.TemporaryDirectory() as place, ExitStack() as running:
         contenders = {}
@@ -194,7 +235,9 @@ def measure(case: Case, homes: Mapping[str, Path], turns: int, population: int, 
                 if not contenders and file == "x.npy":
                     write(case, Path(place), population, sampled, case.agreed + turns + 1)
                 (folder / file).symlink_to(Path(place) / file)
-            contenders[name] = Contender([str(folder) if part == place else part for part in command], folder)
+            contenders[name] = Contender(
+                [str(folder) if part == place else part for part in command], folder
+            )
             running.callback(contenders[name].end)
         for _ in range(case.agreed):
             for one in contenders.values():
@@ -205,15 +248,23 @@ def measure(case: Case, homes: Mapping[str, Path], turns: int, population: int, 
         assert apart < 0.05, f"{case.title}: the contenders do not agree: {losses}"
         print(f"  after {case.agreed} rounds the loss is {middle:.4f}, within {apart:.1%} in all")
         taken: dict[str, list[float]] = {name: [] for name in contenders}
-        names, begun, spent = list(contenders), time.perf_counter(), busy() - sum(one.processor() for one in contenders.values())
+        names, begun, spent = (
+            list(contenders),
+            time.perf_counter(),
+            busy() - sum(one.processor() for one in contenders.values()),
+        )
         for turn in range(turns):
             first = turn % len(names)  # nobody always follows the same other
             for name in names[first:] + names[:first]:
                 taken[name].append(contenders[name].ask("round"))
         spent = busy() - sum(one.processor() for one in contenders.values()) - spent
-        print(f"  other processes kept {max(0.0, spent) / (time.perf_counter() - begun):.2f} cores busy meanwhile; {turns} turns")
+        print(
+            f"  other processes kept {max(0.0, spent) / (time.perf_counter() - begun):.2f} cores busy meanwhile; {turns} turns"
+        )
         for name, values in taken.items():
-            low, middle, high = statistics.quantiles(values * 2 if len(values) == 1 else values, n=4)
+            low, middle, high = statistics.quantiles(
+                values * 2 if len(values) == 1 else values, n=4
+            )
             print(f"  {name:26s} {1e3 * middle:9.1f} ms  ({1e3 * low:.1f} .. {1e3 * high:.1f})")
         for name, one in contenders.items():
             with watched(one) as seen:
@@ -254,7 +305,9 @@ def claims(case: Case, times: Mapping[str, list[float]], least: float) -> list[d
     peers = [name for name in times if name not in OURS]
     best = min(peers, key=lambda name: middle[name])
 
-    def claim(what: str, peer: str, peer_s: float, won: float, target: float | None) -> dict[str, object]:
+    def claim(
+        what: str, peer: str, peer_s: float, won: float, target: float | None
+    ) -> dict[str, object]:
         return {
             "claim": f"{case.title}: {mine}, {what}",
             "ours": middle[mine],
@@ -267,19 +320,47 @@ def claims(case: Case, times: Mapping[str, list[float]], least: float) -> list[d
             "spread": f"{min(times[mine]):.4f} .. {max(times[mine]):.4f} s",
         }
 
-    made = [claim(f"against the best peer ({best})", best, middle[best], ratio(times[best], times[mine]), case.best)]
-    made += [claim(f"against {peer}", peer, middle[peer], ratio(times[peer], times[mine]), 1.0) for peer in case.against]
+    made = [
+        claim(
+            f"against the best peer ({best})",
+            best,
+            middle[best],
+            ratio(times[best], times[mine]),
+            case.best,
+        )
+    ]
+    made += [
+        claim(f"against {peer}", peer, middle[peer], ratio(times[peer], times[mine]), 1.0)
+        for peer in case.against
+    ]
     if case.limit is not None:
-        made.append(claim(f"at most {case.limit} s a round", "limit", case.limit, case.limit / middle[mine], 1.0))
+        made.append(
+            claim(
+                f"at most {case.limit} s a round",
+                "limit",
+                case.limit,
+                case.limit / middle[mine],
+                1.0,
+            )
+        )
     return made
 
 
 def main() -> None:
     """Run the cases that are asked for."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=[case.kind for case in CASES], default=[case.kind for case in CASES])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=[case.kind for case in CASES],
+        default=[case.kind for case in CASES],
+    )
     parser.add_argument("--turns", type=int, help="instead of each case's own")
-    parser.add_argument("--quick", action="store_true", help="10 of 100 clients and few turns, to see that it runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="10 of 100 clients and few turns, to see that it runs"
+    )
     parser.add_argument("--environments", type=Path, default=os.environ.get("FEDKG_PEERS"))
     parser.add_argument("--contender", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -290,7 +371,9 @@ def main() -> None:
     sys.stdout.reconfigure(line_buffering=True)  # a long run is watched
     torch.set_num_threads(1)
     homes = environments(HERE, ("pfl", "flower", "fedjax"), arguments.environments)
-    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32"
+    )
     made = []
     for case in CASES:
         if case.kind not in arguments.only:

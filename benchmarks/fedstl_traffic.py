@@ -51,11 +51,17 @@ THEIRS = {
 def tasks(folder: str | None, hours: int) -> tuple[Clients, Clients, str]:
     """Windows of all stations, those to train with and those for the test."""
     source = data_set("traffic", folder, size=hours)
-    windows = forecast_windows(source, history=PAST, horizon=AHEAD, stride=24, gaps="interpolate", longest=6)
+    windows = forecast_windows(
+        source, history=PAST, horizon=AHEAD, stride=24, gaps="interpolate", longest=6
+    )
     ready = standardised(windows).data
     whole = clients_of(ready, by_site(ready.clients))
     known = [~torch.isnan(y).any(1) for y in whole.y]
-    kept = [(name, x[rows], y[rows]) for name, x, y, rows in zip(whole.names, whole.x, whole.y, known, strict=True) if int(rows.sum()) > 9]
+    kept = [
+        (name, x[rows], y[rows])
+        for name, x, y, rows in zip(whole.names, whole.x, whole.y, known, strict=True)
+        if int(rows.sum()) > 9
+    ]
     names = tuple(name for name, _, _ in kept)
     cut = [4 * len(x) // 5 for _, x, _ in kept]
     first = Clients(
@@ -84,7 +90,9 @@ def rules() -> fedkg.Pack:
 
 def row(name: str, kept: Kept) -> str:
     """A line of the table, theirs at its end."""
-    (mse, mse_half), (whole, whole_half), (steps, _) = (kept.mean()[key] for key in ("mse", "sequences", "steps"))
+    (mse, mse_half), (whole, whole_half), (steps, _) = (
+        kept.mean()[key] for key in ("mse", "sequences", "steps")
+    )
     theirs = THEIRS.get(name)
     told = "" if theirs is None else f"{theirs[0]:8.3f} {theirs[1]:7.2f}"
     apart = 100 * (1 + steps) / 2
@@ -92,7 +100,9 @@ def row(name: str, kept: Kept) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--traffic")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--hours", type=int, default=2160)
@@ -101,32 +111,58 @@ def main() -> None:
     parser.add_argument("--cell", choices=("rnn", "gru", "lstm"), default="gru")
     options = parser.parse_args()
     first, last, source = tasks(options.traffic, options.hours)
-    print(f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, load {os.getloadavg()[0]:.1f}")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, load {os.getloadavg()[0]:.1f}"
+    )
     windows = f"{sum(first.samples)} windows to train, {sum(last.samples)} for the test"
     print(f"{source}: {len(first.names)} stations, {windows}; {options.rounds} rounds\n")
     begun = time.perf_counter()
     found = inferred(rules(), first, fedkg.columns(["volume"]), steps=AHEAD, share=options.share)
     mining = time.perf_counter() - begun
-    model = Recurrent(cell=options.cell, history=PAST, horizon=AHEAD, window=96, hidden=16, layers=2)
+    model = Recurrent(
+        cell=options.cell, history=PAST, horizon=AHEAD, window=96, hidden=16, layers=2
+    )
     problem = Problem(model=model, loss=SquaredError(), clients=first)
-    how = {"rounds": options.rounds, "participation": 0.1, "batch": 64, "learning_rate": options.rate, "executor": "stacked"}
+    how = {
+        "rounds": options.rounds,
+        "participation": 0.1,
+        "batch": 64,
+        "learning_rate": options.rate,
+        "executor": "stacked",
+    }
     descent = SGD(momentum=0.5, weight_decay=1e-4)
     methods: dict[str, tuple[Algorithm, Settings]] = {
         "FedAvg": (Algorithm(name="fedavg", local=descent), Settings(**how, local_epochs=10)),
-        "IFCA": (Algorithm(name="ifca", start=ifca(models=5).start, local=descent), Settings(**how, local_epochs=10)),
+        "IFCA": (
+            Algorithm(name="ifca", start=ifca(models=5).start, local=descent),
+            Settings(**how, local_epochs=10),
+        ),
         "FedSTL": (
-            fedstl(inferred=found, clusters=5, private=model.parts["head"], momentum=0.5, weight_decay=1e-4),
+            fedstl(
+                inferred=found,
+                clusters=5,
+                private=model.parts["head"],
+                momentum=0.5,
+                weight_decay=1e-4,
+            ),
             Settings(**how, local_epochs=8),
         ),
     }
-    print(f"{'':10s} {'mse':>15s} {'forecasts that satisfy':>16s} {'steps':>6s} {'steps, theirs':>13s}   {'their mse, satisfying':>16s}")
+    print(
+        f"{'':10s} {'mse':>15s} {'forecasts that satisfy':>16s} {'steps':>6s} {'steps, theirs':>13s}   {'their mse, satisfying':>16s}"
+    )
     errors = {}
     seconds = {}
     for name, (algorithm, settings) in methods.items():
         begun = time.process_time()
         *_, (state, _) = train(problem, algorithm, settings)
         seconds[name] = (time.process_time() - begun) / settings.rounds
-        result = judged(Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(first)), state, found, last)
+        result = judged(
+            Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(first)),
+            state,
+            found,
+            last,
+        )
         if name == "FedSTL":
             print(row("FedSTL-S", result.cluster))
         print(row(name, result.client))
@@ -134,7 +170,9 @@ def main() -> None:
         if name == "FedSTL":
             print(row("FedSTL-T", result.teacher))
             errors["FedSTL-T"] = float(result.teacher.mse.mean())
-            assert bool((result.teacher.sequences == 1).all()), "a corrected forecast breaks its property"
+            assert bool((result.teacher.sequences == 1).all()), (
+                "a corrected forecast breaks its property"
+            )
     print(row("the truth", result.truth))
     print(
         f"\nmining at all stations {mining:.2f} s; CPU seconds a round: "

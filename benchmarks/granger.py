@@ -32,7 +32,14 @@ SHOWN = 200
 """Steps that the loop is timed on."""
 
 
-GROWTH = [(2, 128, 4000), (64, 128, 1000), (512, 16, 200), (16, 16, 4000), (16, 1024, 1000), (16, 128, 16000)]
+GROWTH = [
+    (2, 128, 4000),
+    (64, 128, 1000),
+    (512, 16, 200),
+    (16, 16, 4000),
+    (16, 1024, 1000),
+    (16, 128, 16000),
+]
 """Clients, measurements and steps that growth is shown for."""
 
 
@@ -40,14 +47,30 @@ def chain(clients: int, measurements: int, steps: int, states: int = 2) -> Serie
     """Clients in a row, each driving the next."""
     stream = np.random.default_rng(0)
     transition = np.kron(0.7 * np.eye(clients) + 0.1 * np.eye(clients, k=-1), np.eye(states))
-    emissions = tuple(stream.standard_normal((measurements, states)) / np.sqrt(measurements) for _ in range(clients))
-    system = System(transition=transition, emissions=emissions, process=0.1 * np.eye(clients * states), noise=0.01)
+    emissions = tuple(
+        stream.standard_normal((measurements, states)) / np.sqrt(measurements)
+        for _ in range(clients)
+    )
+    system = System(
+        transition=transition,
+        emissions=emissions,
+        process=0.1 * np.eye(clients * states),
+        noise=0.01,
+    )
     seen = recorded(system, steps, seed=1)
     made = []
     for m, (place, emission) in enumerate(zip(places_of(system.sizes), emissions, strict=True)):
         own = np.ascontiguousarray(transition[place, place])
         gain = steady_gain(own, emission, 0.1 * np.eye(states), 0.01 * np.eye(measurements))
-        made.append(Client(name=str(m), transition=own, emission=emission, gain=gain, measurements=seen.measurements[m]))
+        made.append(
+            Client(
+                name=str(m),
+                transition=own,
+                emission=emission,
+                gain=gain,
+                measurements=seen.measurements[m],
+            )
+        )
     return series_of(made)
 
 
@@ -68,17 +91,29 @@ def looped(series: Series, rates: Rates, steps: int) -> tuple[np.ndarray, list[n
             gradient = 2 * client.transition.T @ misses[m]
             for n in range(len(clients)):
                 if n != m:
-                    causes[places[m], places[n]] += 2 * rates.causes * np.outer(misses[m], states[t - 1, places[n]])
+                    causes[places[m], places[n]] += (
+                        2 * rates.causes * np.outer(misses[m], states[t - 1, places[n]])
+                    )
             before, lift = client.measurements[t - 1], client.emission @ client.transition
-            residual = client.measurements[t] - lift @ (states[t - 1, places[m]] + thetas[m] @ before)
-            thetas[m] = thetas[m] + np.outer(2 * rates.client * lift.T @ residual - rates.server * gradient, before)
+            residual = client.measurements[t] - lift @ (
+                states[t - 1, places[m]] + thetas[m] @ before
+            )
+            thetas[m] = thetas[m] + np.outer(
+                2 * rates.client * lift.T @ residual - rates.server * gradient, before
+            )
     return causes, thetas
 
 
 def first(series: Series, steps: int) -> Series:
     """The first steps alone."""
     own = [
-        Client(name=c.name, transition=c.transition, emission=c.emission, gain=c.gain, measurements=c.measurements[:steps].copy())
+        Client(
+            name=c.name,
+            transition=c.transition,
+            emission=c.emission,
+            gain=c.gain,
+            measurements=c.measurements[:steps].copy(),
+        )
         for c in series.clients
     ]
     return Series(clients=tuple(own), states=series.states[:steps].copy(), allowed=series.allowed)
@@ -102,28 +137,39 @@ def fitted(series: Series) -> float:
     """Seconds of one VAR(1) on the measurements of all, of `WIDEST` of them at most."""
     from statsmodels.tsa.api import VAR
 
-    together = np.concatenate([client.measurements for client in series.clients], axis=1)[:, :WIDEST]
+    together = np.concatenate([client.measurements for client in series.clients], axis=1)[
+        :, :WIDEST
+    ]
     begun = time.perf_counter()
     VAR(together).fit(1)
     return time.perf_counter() - begun
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--measurements", type=int, default=128)
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
     options = parser.parse_args()
-    m, d, t = (4, 16, 400) if options.quick else (options.clients, options.measurements, options.steps)
-    print(f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}")
+    m, d, t = (
+        (4, 16, 400) if options.quick else (options.clients, options.measurements, options.steps)
+    )
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}"
+    )
     series = chain(m, d, t)
     shown = min(SHOWN, t)
     part = first(series, shown)
     ours, (causes, thetas) = learn(part, RATES, epochs=1), looped(part, RATES, shown)
     assert np.allclose(ours.causes, causes, rtol=0, atol=1e-12)
-    assert all(np.allclose(own, other, rtol=0, atol=1e-12) for own, other in zip(ours.augmentations, thetas, strict=True))
+    assert all(
+        np.allclose(own, other, rtol=0, atol=1e-12)
+        for own, other in zip(ours.augmentations, thetas, strict=True)
+    )
     mine, theirs = [], []
     for _ in range(options.turns):
         mine += epochs_of(series, 1)
@@ -138,25 +184,61 @@ def main() -> None:
     rest = time.perf_counter() - begun
     own, peer, var = statistics.median(mine), statistics.median(theirs), fitted(series)
     sent = traffic(series)
-    print(f"M = {m}, D = {d}, T = {t}, two states each; the same numbers to 1e-12; {options.turns} turns\n")
-    print(f"  an epoch, ours              {own * 1e3:10.2f} ms  ({min(mine) * 1e3:.2f} .. {max(mine) * 1e3:.2f})")
-    print(f"  an epoch, a NumPy loop      {peer * 1e3:10.2f} ms  ({min(theirs) * 1e3:.0f} .. {max(theirs) * 1e3:.0f})")
+    print(
+        f"M = {m}, D = {d}, T = {t}, two states each; the same numbers to 1e-12; {options.turns} turns\n"
+    )
+    print(
+        f"  an epoch, ours              {own * 1e3:10.2f} ms  ({min(mine) * 1e3:.2f} .. {max(mine) * 1e3:.2f})"
+    )
+    print(
+        f"  an epoch, a NumPy loop      {peer * 1e3:10.2f} ms  ({min(theirs) * 1e3:.0f} .. {max(theirs) * 1e3:.0f})"
+    )
     print(f"  the point of rest, at once  {rest * 1e3:10.2f} ms")
-    print(f"  VAR(1) of statsmodels, {min(WIDEST, m * d)} of {m * d} measurements at one place, one fit  {var * 1e3:.0f} ms")
-    print(f"  sent: {8 * sent.up} bytes up and {8 * sent.down} down a step; all measurements would be {8 * sent.centralised}\n")
+    print(
+        f"  VAR(1) of statsmodels, {min(WIDEST, m * d)} of {m * d} measurements at one place, one fit  {var * 1e3:.0f} ms"
+    )
+    print(
+        f"  sent: {8 * sent.up} bytes up and {8 * sent.down} down a step; all measurements would be {8 * sent.centralised}\n"
+    )
     print("growth, an epoch:")
     for sizes in (
         [(2, 8, 400)]
         if options.quick
-        else [(2, 128, 4000), (64, 128, 1000), (512, 16, 200), (16, 16, 4000), (16, 1024, 1000), (16, 128, 16000)]
+        else [
+            (2, 128, 4000),
+            (64, 128, 1000),
+            (512, 16, 200),
+            (16, 16, 4000),
+            (16, 1024, 1000),
+            (16, 128, 16000),
+        ]
     ):
-        print(f"  M = {sizes[0]:4d}  D = {sizes[1]:5d}  T = {sizes[2]:6d}  {statistics.median(epochs_of(chain(*sizes), 2)) * 1e3:9.2f} ms")
+        print(
+            f"  M = {sizes[0]:4d}  D = {sizes[1]:5d}  T = {sizes[2]:6d}  {statistics.median(epochs_of(chain(*sizes), 2)) * 1e3:9.2f} ms"
+        )
     spread = f"{min(mine):.4f} .. {max(mine):.4f} s"
-    base = {"ours": own, "peer": peer, "peer_name": "a NumPy loop", "ratio": round(peer / own, 1), "floor": floor, "spread": spread}
+    base = {
+        "ours": own,
+        "peer": peer,
+        "peer_name": "a NumPy loop",
+        "ratio": round(peer / own, 1),
+        "floor": floor,
+        "spread": spread,
+    }
     named = f"an epoch one sample at a time, M = {m}, D = {d}, T = {t}"
     claims = [
-        {"claim": f"Granger learning: {named}", **base, "target": TARGET, "holds": peer / own >= TARGET},
-        {"claim": f"Granger learning: {named}, compiled", **base, "target": 100.0, "holds": peer / own >= 100.0},
+        {
+            "claim": f"Granger learning: {named}",
+            **base,
+            "target": TARGET,
+            "holds": peer / own >= TARGET,
+        },
+        {
+            "claim": f"Granger learning: {named}, compiled",
+            **base,
+            "target": 100.0,
+            "holds": peer / own >= 100.0,
+        },
     ]
     print(json.dumps(claims))
 

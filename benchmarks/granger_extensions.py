@@ -66,7 +66,12 @@ class Row:
 
 
 def chain(
-    steps: int, seed: int, *, delays: Sequence[int] = (1, 1, 1), drive: Callable[[int], float] = lambda _: 0.4, bent: bool = False
+    steps: int,
+    seed: int,
+    *,
+    delays: Sequence[int] = (1, 1, 1),
+    drive: Callable[[int], float] = lambda _: 0.4,
+    bent: bool = False,
 ) -> list[Client]:
     """Clients of one state; client m + 1 takes `drive(t)` of client m's state of so many steps before.
 
@@ -77,28 +82,48 @@ def chain(
     for t in range(1, steps):
         states[t] = np.array(OWN) * states[t - 1] + np.sqrt(LOUD) * stream.standard_normal(CLIENTS)
         if bent:
-            states[t, 1:] += 1.2 * np.sin(2 * states[t - 1, 1:]) - np.array(OWN[1:]) * states[t - 1, 1:]
+            states[t, 1:] += (
+                1.2 * np.sin(2 * states[t - 1, 1:]) - np.array(OWN[1:]) * states[t - 1, 1:]
+            )
         for m, delay in enumerate(delays):
             states[t, m + 1] += drive(t) * states[t - delay, m] if t >= delay else 0.0
     made = []
     for m in range(CLIENTS):
         emission, own = stream.standard_normal((SEEN, 1)), np.array([[OWN[m]]])
-        seen = states[:, m : m + 1] @ emission.T + np.sqrt(NOISE) * stream.standard_normal((steps, SEEN))
+        seen = states[:, m : m + 1] @ emission.T + np.sqrt(NOISE) * stream.standard_normal(
+            (steps, SEEN)
+        )
         gain = steady_gain(own, emission, 0.5 * np.eye(1), NOISE * np.eye(SEEN))
-        made.append(Client(name=f"unit {m + 1}", transition=own, emission=emission, gain=gain, measurements=seen))
+        made.append(
+            Client(
+                name=f"unit {m + 1}",
+                transition=own,
+                emission=emission,
+                gain=gain,
+                measurements=seen,
+            )
+        )
     return made
 
 
 def unexplained(series: Series, found: Learnt) -> float:
     """What the causes leave of how driven clients' states move by other than their own dynamics: a share of its square."""
     before = series.regressors[series.lags - 1 : -1]
-    pairs = [(labels(series, m), before @ found.causes[series.places[m]].T) for m in np.flatnonzero(TRUE.any(1)).tolist()]
-    return float(np.mean([((label - ahead) ** 2).sum() / (label**2).sum() for label, ahead in pairs]))
+    pairs = [
+        (labels(series, m), before @ found.causes[series.places[m]].T)
+        for m in np.flatnonzero(TRUE.any(1)).tolist()
+    ]
+    return float(
+        np.mean([((label - ahead) ** 2).sum() / (label**2).sum() for label, ahead in pairs])
+    )
 
 
 def area(*parts: tuple[F64, NDArray[np.bool_]]) -> float:
     """Of strengths [M, M] against the truth, the pairs of all parts together."""
-    return area_under_roc(np.concatenate([one[OFF] for one, _ in parts]), np.concatenate([true[OFF] for _, true in parts]))
+    return area_under_roc(
+        np.concatenate([one[OFF] for one, _ in parts]),
+        np.concatenate([true[OFF] for _, true in parts]),
+    )
 
 
 def timed(work: Callable[[], Learnt]) -> tuple[Learnt, float]:
@@ -120,7 +145,13 @@ def lags(steps: int, seed: int) -> Row:
         found = at_rest(series, RATES)
         seconds = time.process_time() - start + extra
         held = cut(whole, known - whole.lags, steps)
-        sides.append(Side(error=unexplained(held, found), area=area((found.strength(series), TRUE)), seconds=seconds))
+        sides.append(
+            Side(
+                error=unexplained(held, found),
+                area=area((found.strength(series), TRUE)),
+                seconds=seconds,
+            )
+        )
     return Row(paper=sides[0], ours=sides[1], said=f"chosen {own[1]} {own[2]} {own[3]}, true 3 1 2")
 
 
@@ -132,10 +163,21 @@ def network(steps: int, seed: int, *, bent: bool) -> Row:
     start = time.process_time()
     other = learn_bent(series, epochs=300, rate=0.02, seed=seed)
     spent = time.process_time() - start
-    averages, driven = [moments(held, m) for m in range(CLIENTS)], np.flatnonzero(TRUE.any(1)).tolist()
-    plain = [losses_of(averages[m], found.augmentations[m], found.causes[held.places[m], held.drivers(m)])[0] for m in driven]
+    averages, driven = (
+        [moments(held, m) for m in range(CLIENTS)],
+        np.flatnonzero(TRUE.any(1)).tolist(),
+    )
+    plain = [
+        losses_of(
+            averages[m], found.augmentations[m], found.causes[held.places[m], held.drivers(m)]
+        )[0]
+        for m in driven
+    ]
     curved = client_losses(held, other)
-    errors = [float(np.mean([each[m] / averages[m].loss for m in driven])) for each in (dict(zip(driven, plain, strict=True)), curved)]
+    errors = [
+        float(np.mean([each[m] / averages[m].loss for m in driven]))
+        for each in (dict(zip(driven, plain, strict=True)), curved)
+    ]
     return Row(
         paper=Side(error=errors[0], area=area((found.strength(series), TRUE)), seconds=seconds),
         ours=Side(error=errors[1], area=area((other.learnt.strength(series), TRUE)), seconds=spent),
@@ -144,7 +186,9 @@ def network(steps: int, seed: int, *, bent: bool) -> Row:
 
 def switching(steps: int, seed: int) -> tuple[Series, int]:
     """A chain whose causes begin in the middle, and the step at which they do."""
-    return series_of(chain(steps, seed, drive=lambda t: 0.4 if t >= steps // 2 else 0.0)), steps // 2
+    return series_of(
+        chain(steps, seed, drive=lambda t: 0.4 if t >= steps // 2 else 0.0)
+    ), steps // 2
 
 
 def windows(steps: int, seed: int) -> Row:
@@ -157,7 +201,9 @@ def windows(steps: int, seed: int) -> Row:
     learnt = [cut(series, a, a + (b - a) * 4 // 5) for a, b in ends]
     held = [cut(series, a + (b - a) * 4 // 5 - 1, b) for a, b in ends]
     truths = [TRUE if a + b >= 2 * true else np.zeros_like(TRUE) for a, b in ends]
-    whole, seconds = timed(lambda: at_rest_of(functools.reduce(continued, learnt[1:], begun(learnt[0])), series, RATES))
+    whole, seconds = timed(
+        lambda: at_rest_of(functools.reduce(continued, learnt[1:], begun(learnt[0])), series, RATES)
+    )
     parts = [timed(functools.partial(at_rest, part, RATES)) for part in learnt]
     return Row(
         paper=Side(
@@ -166,8 +212,17 @@ def windows(steps: int, seed: int) -> Row:
             seconds=seconds,
         ),
         ours=Side(
-            error=float(np.mean([unexplained(one, found) for one, (found, _) in zip(held, parts, strict=True)])),
-            area=area(*((found.strength(series), truth) for (found, _), truth in zip(parts, truths, strict=True))),
+            error=float(
+                np.mean(
+                    [unexplained(one, found) for one, (found, _) in zip(held, parts, strict=True)]
+                )
+            ),
+            area=area(
+                *(
+                    (found.strength(series), truth)
+                    for (found, _), truth in zip(parts, truths, strict=True)
+                )
+            ),
             seconds=spent + sum(seconds for _, seconds in parts),
         ),
         said=f"changes found at {', '.join(map(str, seen)) or 'no step'}, true {true}",
@@ -176,7 +231,10 @@ def windows(steps: int, seed: int) -> Row:
 
 def stream(steps: int, seed: int, *, forget: float) -> Row:
     """Data that arrives in parts: all of it learnt anew after each, and averages that go on; at last both foretell the last fifth."""
-    series, known = (switching(steps, seed)[0] if forget else series_of(chain(steps, seed))), steps * 4 // 5
+    series, known = (
+        (switching(steps, seed)[0] if forget else series_of(chain(steps, seed))),
+        steps * 4 // 5,
+    )
     stops = [known * (part + 1) // PARTS for part in range(PARTS)]
     anew, going, kept = 0.0, 0.0, None
     for start, stop in zip((0, *stops), stops, strict=False):
@@ -189,8 +247,12 @@ def stream(steps: int, seed: int, *, forget: float) -> Row:
     held = cut(series, known - 1, steps)
     far = float(np.abs(found.causes - whole.causes).max())
     return Row(
-        paper=Side(error=unexplained(held, whole), area=area((whole.strength(series), TRUE)), seconds=anew),
-        ours=Side(error=unexplained(held, found), area=area((found.strength(series), TRUE)), seconds=going),
+        paper=Side(
+            error=unexplained(held, whole), area=area((whole.strength(series), TRUE)), seconds=anew
+        ),
+        ours=Side(
+            error=unexplained(held, found), area=area((found.strength(series), TRUE)), seconds=going
+        ),
         said=f"causes differ by {far:.0e}" if not forget else "",
     )
 
@@ -218,7 +280,11 @@ class Noisy:
     def system(self, draw: np.random.Generator) -> System:
         """Each client's first state drives that of the next by 0.2."""
         sizes = [len(one) for one in self.own]
-        transition, process, emissions = np.zeros((sum(sizes),) * 2), np.zeros((sum(sizes),) * 2), []
+        transition, process, emissions = (
+            np.zeros((sum(sizes),) * 2),
+            np.zeros((sum(sizes),) * 2),
+            [],
+        )
         for m, one in enumerate(self.own):
             place = sum(sizes[:m])
             transition[place : place + len(one), place : place + len(one)] = one
@@ -226,9 +292,13 @@ class Noisy:
             if m:
                 transition[place, place - sizes[m - 1]] = 0.2
             shown = np.zeros((self.columns, len(one)))
-            shown[:, : self.states] = draw.standard_normal((self.columns, self.states)) / np.sqrt(self.columns)
+            shown[:, : self.states] = draw.standard_normal((self.columns, self.states)) / np.sqrt(
+                self.columns
+            )
             emissions.append(shown)
-        return System(transition=transition, emissions=tuple(emissions), process=process, noise=self.noise)
+        return System(
+            transition=transition, emissions=tuple(emissions), process=process, noise=self.noise
+        )
 
 
 def nulls(steps: int, seeds: int, asked: Noisy) -> tuple[F64, F64]:
@@ -238,9 +308,16 @@ def nulls(steps: int, seeds: int, asked: Noisy) -> tuple[F64, F64]:
         draw = np.random.default_rng(seed)
         seen = recorded(asked.system(draw), steps, seed=seed + 1000).measurements
         names = tuple("abcdefgh"[: asked.columns])
-        clients = [client_of(Measured(name=str(m), columns=names, values=values), asked.states) for m, values in enumerate(seen)]
+        clients = [
+            client_of(Measured(name=str(m), columns=names, values=values), asked.states)
+            for m, values in enumerate(seen)
+        ]
         series = series_of(clients, lags=asked.orders)
-        tests = [p_values(series, shifts=99, seed=seed, longest=asked.orders), p_values(series, shifts=99, seed=seed), under_noise(series)]
+        tests = [
+            p_values(series, shifts=99, seed=seed, longest=asked.orders),
+            p_values(series, shifts=99, seed=seed),
+            under_noise(series),
+        ]
         tests.append(np.fmax(tests[1], tests[2]))
         false.append([float((test[OFF & ~TRUE] <= 0.05).mean()) for test in tests])
         true.append([float((test[TRUE] <= 0.05).mean()) for test in tests])
@@ -284,35 +361,73 @@ def _sides(rows: Sequence[Row]) -> tuple[list[Side], list[Side]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--nulls", type=int, default=20, help="systems of which tests are asked, for each noise")
+    parser.add_argument(
+        "--nulls", type=int, default=20, help="systems of which tests are asked, for each noise"
+    )
     parser.add_argument("--quick", action="store_true", help="short series, to see that it runs")
     options = parser.parse_args()
-    steps, seeds, systems = (600, 2, 2) if options.quick else (options.steps, options.seeds, options.nulls)
-    print(f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}\n")
+    steps, seeds, systems = (
+        (600, 2, 2) if options.quick else (options.steps, options.seeds, options.nulls)
+    )
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}\n"
+    )
     at_rest(series_of(chain(50, 0)), RATES)  # compiled before anything is timed
-    print(f"{'':40s}{'error':>9s}{'':9s}{'area':>9s}{'':9s}{'seconds':>9s}\n{'':40s}" + f"{'paper':>9s}{'ours':>9s}" * 3)
+    print(
+        f"{'':40s}{'error':>9s}{'':9s}{'area':>9s}{'':9s}{'seconds':>9s}\n{'':40s}"
+        + f"{'paper':>9s}{'ours':>9s}" * 3
+    )
     claims = []
     for name, study in STUDIES.items():
         rows = [study(steps, seed) for seed in range(seeds)]
-        paper, ours = ([_mean([getattr(side, part) for side in sides]) for part in PARTS_OF] for sides in _sides(rows))
-        print(f"{name:40s}" + "".join(f"{a:9.3f}{b:9.3f}" for a, b in zip(paper, ours, strict=True)) + f"   {rows[0].said}")
+        paper, ours = (
+            [_mean([getattr(side, part) for side in sides]) for part in PARTS_OF]
+            for sides in _sides(rows)
+        )
+        print(
+            f"{name:40s}"
+            + "".join(f"{a:9.3f}{b:9.3f}" for a, b in zip(paper, ours, strict=True))
+            + f"   {rows[0].said}"
+        )
         ratios = [row.ours.error / row.paper.error for row in rows]
-        claims.append(claim(f"{name}: error on steps not learnt from", ours[0], paper[0], "the paper's method", ratios))
-    print(f"\nedges told at 0.05, uncorrected, {systems} chains, dynamics fitted, {steps // 2} steps")
+        claims.append(
+            claim(
+                f"{name}: error on steps not learnt from",
+                ours[0],
+                paper[0],
+                "the paper's method",
+                ratios,
+            )
+        )
+    print(
+        f"\nedges told at 0.05, uncorrected, {systems} chains, dynamics fitted, {steps // 2} steps"
+    )
     print(f"{'':40s}{'own lags':>12s}{'longer past':>12s}{'in noise':>12s}{'the larger':>12s}")
     for asked in NOISY:
         false, true = nulls(steps // 2, systems, asked)
         named = f"{asked.name}, noise {asked.noise:g}, lags {asked.orders}"
         print(f"{f'{named}: no edges':40s}" + "".join(f"{value:12.3f}" for value in false))
         print(f"{f'{named}: edges':40s}" + "".join(f"{value:12.3f}" for value in true))
-        claims.append(claim(f"edges told that are not there, {named}", float(false[3]), float(false[0]), "given its lags alone", []))
+        claims.append(
+            claim(
+                f"edges told that are not there, {named}",
+                float(false[3]),
+                float(false[0]),
+                "given its lags alone",
+                [],
+            )
+        )
     print(json.dumps(claims))
 
 
-def claim(said: str, ours: float, peer: float, name: str, ratios: Sequence[float]) -> dict[str, object]:
+def claim(
+    said: str, ours: float, peer: float, name: str, ratios: Sequence[float]
+) -> dict[str, object]:
     """One claim as all benchmarks print them; less is better, and whether it holds is whether ours is no more."""
     return {
         "claim": f"Granger extensions, {said}",

@@ -30,8 +30,14 @@ CHANGES = ("5 %", "45 %", "85 %", "125 %", "preserve", "reverse", "eliminate", "
 PAPER_4 = {
     "no client augmentation": ([None] * 8, [1e-5] * 8),
     "no server": ([0.22, 0.58, 0.88, 1.135, 0.182, 0.24, 0.279, 0.127], [None] * 8),
-    "pre-trained client": ([0.22, 0.58, 0.88, 1.135, 0.182, 0.24, 0.279, 0.127], [0.007, 0.015, 0.022, 0.028, 0.006, 0.065, 0.012, 0.014]),
-    "federated": ([0.39, 0.57, 0.76, 0.93, 0.37, 0.35, 0.40, 0.34], [0.003, 0.007, 0.010, 0.013, 0.003, 0.033, 0.006, 0.008]),
+    "pre-trained client": (
+        [0.22, 0.58, 0.88, 1.135, 0.182, 0.24, 0.279, 0.127],
+        [0.007, 0.015, 0.022, 0.028, 0.006, 0.065, 0.012, 0.014],
+    ),
+    "federated": (
+        [0.39, 0.57, 0.76, 0.93, 0.37, 0.35, 0.40, 0.34],
+        [0.003, 0.007, 0.010, 0.013, 0.003, 0.033, 0.006, 0.008],
+    ),
 }
 """Table 4: (L_2)_a and L_s for each change; None where it is not defined."""
 PAPER_5 = {
@@ -51,10 +57,22 @@ def series_from(system: System, steps: int, seed: int) -> Series:
     """Clients that know their own blocks, with filters that think states to be moved by 0.1."""
     seen = recorded(system, steps, seed=seed)
     made = []
-    for m, (place, emission) in enumerate(zip(places_of(system.sizes), system.emissions, strict=True)):
+    for m, (place, emission) in enumerate(
+        zip(places_of(system.sizes), system.emissions, strict=True)
+    ):
         own = np.ascontiguousarray(system.transition[place, place])
-        gain = steady_gain(own, emission, 0.1 * np.eye(len(own)), system.noise * np.eye(len(emission)))
-        made.append(Client(name=f"client {m + 1}", transition=own, emission=emission, gain=gain, measurements=seen.measurements[m]))
+        gain = steady_gain(
+            own, emission, 0.1 * np.eye(len(own)), system.noise * np.eye(len(emission))
+        )
+        made.append(
+            Client(
+                name=f"client {m + 1}",
+                transition=own,
+                emission=emission,
+                gain=gain,
+                measurements=seen.measurements[m],
+            )
+        )
     return series_of(made)
 
 
@@ -73,7 +91,12 @@ def changed(system: System, change: str) -> System:
             pass
         case _:
             transition[2:, :2] = drive * (1 + float(change.rstrip(" %")) / 100)
-    return System(transition=transition, emissions=system.emissions, process=system.process, noise=system.noise)
+    return System(
+        transition=transition,
+        emissions=system.emissions,
+        process=system.process,
+        noise=system.noise,
+    )
 
 
 def trained(series: Series, epochs: int) -> dict[str, Learnt]:
@@ -85,28 +108,48 @@ def trained(series: Series, epochs: int) -> dict[str, Learnt]:
         client_loss=found.client_loss,
         server_loss=found.server_loss,
     )
-    alone = replace(learn(series, replace(RATES, server=0.0), epochs=epochs), causes=np.zeros_like(found.causes))
-    before = at_rest(series, Rates(client=1.0, server=0.0, causes=1.0))  # theta by itself, the causes to go with it
-    return {"no client augmentation": nothing, "no server": alone, "pre-trained client": before, "federated": found}
+    alone = replace(
+        learn(series, replace(RATES, server=0.0), epochs=epochs), causes=np.zeros_like(found.causes)
+    )
+    before = at_rest(
+        series, Rates(client=1.0, server=0.0, causes=1.0)
+    )  # theta by itself, the causes to go with it
+    return {
+        "no client augmentation": nothing,
+        "no server": alone,
+        "pre-trained client": before,
+        "federated": found,
+    }
 
 
 def judged(series: Series, found: Learnt) -> tuple[float, float]:
     """(L_2)_a and L_s with frozen parameters."""
-    each = [losses_of(moments(series, m), found.augmentations[m], found.causes[series.places[m], series.drivers(m)]) for m in range(2)]
+    each = [
+        losses_of(
+            moments(series, m),
+            found.augmentations[m],
+            found.causes[series.places[m], series.drivers(m)],
+        )
+        for m in range(2)
+    ]
     return each[1][0], each[0][1] + each[1][1]
 
 
 def table_3(steps: int, seeds: int, epochs: int) -> list[float]:
     """The learnt blocks; the ratio of the strengths of the true edge and of the other, by seed."""
     print("Table 3: A_21 (0.25 everywhere) and A_12 (0)\n")
-    print("  the paper     [[0.2793, 0.2441], [0.3351, 0.3298]]  error 0.121      [[0.0186, -0.0113], [0.0102, 0.0010]]  norm 0.024")
+    print(
+        "  the paper     [[0.2793, 0.2441], [0.3351, 0.3298]]  error 0.121      [[0.0186, -0.0113], [0.0102, 0.0010]]  norm 0.024"
+    )
     ratios = []
     for seed in range(seeds):
         series = series_from(two_clients(seed=seed), steps, seed + 100)
         found = learn(series, RATES, epochs=epochs)
         forth, back = found.block(series, 1, 0), found.block(series, 0, 1)
         error, false = float(np.linalg.norm(forth - 0.25)), float(np.linalg.norm(back))
-        print(f"  ours, seed {seed}  {forth.round(4).tolist()}  error {error:.3f}      {back.round(4).tolist()}  norm {false:.3f}")
+        print(
+            f"  ours, seed {seed}  {forth.round(4).tolist()}  error {error:.3f}      {back.round(4).tolist()}  norm {false:.3f}"
+        )
         ratios.append(float(np.linalg.norm(forth)) / false)
     return ratios
 
@@ -115,13 +158,18 @@ def table_4(steps: int, epochs: int) -> dict[str, list[tuple[float, float]]]:
     """Losses on changed systems, frozen parameters."""
     system = two_clients(seed=0)
     found = trained(series_from(system, steps, 100), epochs)
-    tests = {change: series_from(changed(system, change), steps, 100 if change != "preserve" else 101) for change in CHANGES}
+    tests = {
+        change: series_from(changed(system, change), steps, 100 if change != "preserve" else 101)
+        for change in CHANGES
+    }
     print("\nTable 4: (L_2)_a / L_s on changed systems, parameters frozen\n")
     print(f"  {'':24s} {'':6s}" + "".join(f"{change:>16s}" for change in CHANGES))
     results: dict[str, list[tuple[float, float]]] = {}
     for name, learnt in found.items():
         results[name] = [judged(tests[change], learnt) for change in CHANGES]
-        paper = [f"{_shown(own)}/{_shown(server)}" for own, server in zip(*PAPER_4[name], strict=True)]
+        paper = [
+            f"{_shown(own)}/{_shown(server)}" for own, server in zip(*PAPER_4[name], strict=True)
+        ]
         ours = [
             f"{_shown(own if name != 'no client augmentation' else None)}/{_shown(server if name != 'no server' else None)}"
             for own, server in results[name]
@@ -139,7 +187,9 @@ def table_5(steps: int, epochs: int, largest: int) -> None:
             continue
         system = two_clients(seed=0, measurements=size) if what == "D" else row_of(size)
         series = series_from(system, steps, 100)
-        print(f"  {what} = {size:3d}   paper {paper:.4f}   ours {learn(series, RATES, epochs=epochs).server_loss[-1]:.4f}")
+        print(
+            f"  {what} = {size:3d}   paper {paper:.4f}   ours {learn(series, RATES, epochs=epochs).server_loss[-1]:.4f}"
+        )
 
 
 def row_of(clients: int) -> System:
@@ -149,7 +199,12 @@ def row_of(clients: int) -> System:
     count = max(1, clients // 2)
     emissions = tuple(stream.standard_normal((8, 2)) / np.sqrt(8) for _ in range(2 * count))
     eye = np.eye(count)
-    return System(transition=np.kron(eye, pair.transition), emissions=emissions, process=np.kron(eye, pair.process), noise=pair.noise)
+    return System(
+        transition=np.kron(eye, pair.transition),
+        emissions=emissions,
+        process=np.kron(eye, pair.process),
+        noise=pair.noise,
+    )
 
 
 def _shown(value: float | None) -> str:
@@ -157,14 +212,18 @@ def _shown(value: float | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--quick", action="store_true", help="short series, to see that it runs")
     options = parser.parse_args()
     steps = 600 if options.quick else options.steps
-    print(f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}\n")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}\n"
+    )
     ratios = table_3(steps, options.seeds, options.epochs)
     results = table_4(steps, options.epochs)
     table_5(steps, options.epochs, 16 if options.quick else 128)
@@ -174,7 +233,9 @@ def main() -> None:
     print("\nthe paper, and what is found:")
     print(f"  'L_s rises with the perturbation': {'yes' if rises else 'no'}")
     print(f"  'reversed causality is seen in L_s': {'yes' if reversed_most else 'no'}")
-    print("  (L_2)_a falls where the influence is reversed or gone: it is no flag of a changed topology, in the paper's table either")
+    print(
+        "  (L_2)_a falls where the influence is reversed or gone: it is no flag of a changed topology, in the paper's table either"
+    )
     ratio = statistics.median(ratios)
     claim = {
         "claim": "Granger learning: the strength of the true edge against the other, two simulated clients",

@@ -53,7 +53,13 @@ def federated(values: dict[str, F64], warm: int) -> tuple[F64, F64]:
     for name, own in values.items():
         made = client_of(Measured(name=name, columns=("a", "b"), values=own[:warm]), 2)
         clients.append(
-            type(made)(name=name, transition=made.transition, emission=made.emission, gain=made.gain, measurements=scaled(own, warm))
+            type(made)(
+                name=name,
+                transition=made.transition,
+                emission=made.emission,
+                gain=made.gain,
+                measurements=scaled(own, warm),
+            )
         )
     whole = series_of(clients)
     found = learn(cut(whole, 0, warm), Rates(ridge=0.01), mode="closed_form")
@@ -79,14 +85,24 @@ def line(kind: str, count: int, areas: dict[str, float]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--path", help="the folder of SKAB with anomaly-free, valve1, valve2, other")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--path", help="the folder of SKAB with anomaly-free, valve1, valve2, other"
+    )
     parser.add_argument("--warm", type=int, default=400)
-    parser.add_argument("--quick", action="store_true", help="few generated runs, to see that it runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="few generated runs, to see that it runs"
+    )
     options = parser.parse_args()
     source = data_set("skab", options.path, size=4 if options.quick else None)
-    print(f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}")
-    print(f"{'SKAB' if options.path else 'generated runs'}; learnt from the first {options.warm} steps of each\n")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}"
+    )
+    print(
+        f"{'SKAB' if options.path else 'generated runs'}; learnt from the first {options.warm} steps of each\n"
+    )
     place = {name: position for position, name in enumerate(source.features)}
     groups: dict[str, dict[str, list[F64]]] = {}
     faulty: dict[str, list[NDArray[np.bool_]]] = {}
@@ -104,7 +120,9 @@ def main() -> None:
                 column[unknown] = np.interp(steps[unknown], steps[~unknown], column[~unknown])
         values = {name: x[:, 2 * number : 2 * number + 2] for number, name in enumerate(CLIENTS)}
         kind = run.split("/")[0]
-        scores = groups.setdefault(kind, {"clients": [], "server": [], "either": [], "centralised": []})
+        scores = groups.setdefault(
+            kind, {"clients": [], "server": [], "either": [], "centralised": []}
+        )
         own, server = federated(values, options.warm)
         for name, score in {
             "clients": own,
@@ -114,7 +132,9 @@ def main() -> None:
         }.items():
             scores[name].append(score[options.warm :])
         faulty.setdefault(kind, []).append(y[options.warm :])
-    print(f"  area under the ROC   {'experiments':>12s} {'clients':>9s} {'server':>9s} {'either':>9s} {'centralised':>12s}")
+    print(
+        f"  area under the ROC   {'experiments':>12s} {'clients':>9s} {'server':>9s} {'either':>9s} {'centralised':>12s}"
+    )
     every: dict[str, list[F64]] = {}
     for kind, scores in groups.items():
         labels = np.concatenate(faulty[kind])

@@ -36,10 +36,20 @@ ROAD = {
 SETTINGS = {"states": 1, "correlation": 0, "centralised": True}
 
 
-def job(name: str, data: dict[str, Any], clients: dict[str, list[str]], lags: int, shifts: int) -> dict[str, Any]:
+def job(
+    name: str, data: dict[str, Any], clients: dict[str, list[str]], lags: int, shifts: int
+) -> dict[str, Any]:
     """A job file as data. `Any`: YAML."""
     learning = {"mode": "closed_form", "lags": lags}
-    return {"kind": "causes", "name": name, "data": data, "clients": clients, "learning": learning, "shifts": shifts, **SETTINGS}
+    return {
+        "kind": "causes",
+        "name": name,
+        "data": data,
+        "clients": clients,
+        "learning": learning,
+        "shifts": shifts,
+        **SETTINGS,
+    }
 
 
 def told(title: str, document: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +63,9 @@ def told(title: str, document: dict[str, Any]) -> dict[str, Any]:
     sure = [edge for edge in edges if edge["adjusted"] <= level]
     central = sum(edge["central_adjusted"] <= level for edge in edges)
     print(f"\n{title}\n  " + "\n  ".join(done.results["notes"]))
-    print(f"  significant at {level:g}, corrected: {len(sure)} of {len(edges)} pairs; by a VAR at one place: {central}")
+    print(
+        f"  significant at {level:g}, corrected: {len(sure)} of {len(edges)} pairs; by a VAR at one place: {central}"
+    )
     for edge in sorted(sure, key=lambda one: -one["reference"])[:8]:
         print(
             f"    {edge['driver']:>24s} drives {edge['driven']:24s} p {edge['adjusted']:.3f}, VAR {edge['central_adjusted']:.2g}; "
@@ -69,27 +81,46 @@ def along(edges: list[dict[str, Any]]) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--traffic", help="the folder of hourly volumes in Norway")
     parser.add_argument("--engines", help="the folder of C-MAPSS")
     parser.add_argument("--shifts", type=int, default=1199)
-    parser.add_argument("--quick", action="store_true", help="little generated data, to see that it runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="little generated data, to see that it runs"
+    )
     options = parser.parse_args()
     shifts = 119 if options.quick else options.shifts
-    print(f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, numpy {np.__version__}, load {os.getloadavg()[0]:.1f}"
+    )
     real = options.traffic is not None
-    clients = ROAD if real else {f"place {i}": [f"station {i}"] for i in range(1, 5 if options.quick else 9)}
+    clients = (
+        ROAD
+        if real
+        else {f"place {i}": [f"station {i}"] for i in range(1, 5 if options.quick else 9)}
+    )
     traffic = (
-        {"set": "traffic", "path": options.traffic} if real else {"set": "traffic", "size": 500 if options.quick else 1344, "gaps": 24}
+        {"set": "traffic", "path": options.traffic}
+        if real
+        else {"set": "traffic", "size": 500 if options.quick else 1344, "gaps": 24}
     )
     told("road, as counted", job("road", traffic, clients, 2, shifts))
-    road = told("road, without the mean week", job("road", {**traffic, "season": 168}, clients, 2, shifts))
+    road = told(
+        "road, without the mean week", job("road", {**traffic, "season": 168}, clients, 2, shifts)
+    )
     if real and road["edges"]:
         print(f"  of these {along(road['edges'])} go away from the city")
     engines: dict[str, Any] = {"set": "cmapss"}
-    engines |= {"path": options.engines} if options.engines else {"size": 6 if options.quick else 60}
+    engines |= (
+        {"path": options.engines} if options.engines else {"size": 6 if options.quick else 60}
+    )
     told("engine modules, as measured", job("engine", engines, {}, 1, shifts))
-    wear = told("engine modules, each cycle less the one before", job("engine", {**engines, "trend": 1}, {}, 1, shifts))
+    wear = told(
+        "engine modules, each cycle less the one before",
+        job("engine", {**engines, "trend": 1}, {}, 1, shifts),
+    )
     claims = [
         {
             "claim": f"Granger study: edges told of {name}, without what all have in common",

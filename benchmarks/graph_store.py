@@ -107,8 +107,12 @@ def generated(triples: int) -> Iterator[str]:
 def _shared(quads: list[ox.Quad]) -> Set[object]:
     """What a plant has once: properties that are observed or limited, and what has a column without being a sensor."""
     sensors = {quad.subject for quad in quads if quad.object == ox.NamedNode(SOSA + "Sensor")}
-    named = {quad.object for quad in quads if quad.predicate.value in (SOSA + "observes", FKG + "limits")}
-    return (named | {quad.subject for quad in quads if quad.predicate.value == FKG + "column"}) - sensors
+    named = {
+        quad.object for quad in quads if quad.predicate.value in (SOSA + "observes", FKG + "limits")
+    }
+    return (
+        named | {quad.subject for quad in quads if quad.predicate.value == FKG + "column"}
+    ) - sensors
 
 
 def _own(node: object, copy: int, shared: Set[object]) -> str:
@@ -125,16 +129,31 @@ def quantifiers() -> list[Quantifier]:
     for path in sorted(data_folder("rules").glob("*/*.fkg")):
         tree, _ = parse_bytes(path.read_bytes(), path.name)
         for rule in tree.statements:
-            if isinstance(rule, Rule) and rule.quantifier is not None and isinstance(rule.quantifier.source, Pattern):
+            if (
+                isinstance(rule, Rule)
+                and rule.quantifier is not None
+                and isinstance(rule.quantifier.source, Pattern)
+            ):
                 source = rule.quantifier.source
                 names = tuple(word.text for word in rule.quantifier.variables)
-                found.append(Quantifier(f"{path.parent.name}.{path.stem}.{rule.name.text}", source.text, names, source.span))
+                found.append(
+                    Quantifier(
+                        f"{path.parent.name}.{path.stem}.{rule.name.text}",
+                        source.text,
+                        names,
+                        source.span,
+                    )
+                )
     return found
 
 
 def crossed(copies: int) -> str:
     """A plant with one process that every copy of the machines of `rules/nist/parameters.ttl` takes part in: copies times copies rows."""
-    quads = list(ox.parse(path=str(data_folder("rules") / "nist" / "parameters.ttl"), format=ox.RdfFormat.TURTLE))
+    quads = list(
+        ox.parse(
+            path=str(data_folder("rules") / "nist" / "parameters.ttl"), format=ox.RdfFormat.TURTLE
+        )
+    )
     shared = _shared(quads) | {ox.NamedNode(PLANT + "Melting")}
     said = (
         f"{_own(quad.subject, copy, shared)} {quad.predicate} {_own(quad.object, copy, shared)} ."
@@ -246,7 +265,9 @@ def main() -> None:
             results = measured(folder, triples, options.repeats, options.rdflib)
         results.append(many_rows(folder, options.repeats))
     load = os.getloadavg()[0]
-    print(f"Python {sys.version.split()[0]}, pyoxigraph {ox.__version__}, {platform.machine()}, {os.cpu_count()} cores, load {load:.1f}")
+    print(
+        f"Python {sys.version.split()[0]}, pyoxigraph {ox.__version__}, {platform.machine()}, {os.cpu_count()} cores, load {load:.1f}"
+    )
     print(json.dumps(results))
 
 
@@ -262,12 +283,16 @@ def measured(folder: Path, triples: int, repeats: int, lines: int) -> list[dict[
     body = file.read_bytes()
     floor = time.process_time() - start
     del document
-    print(f"\n{count:,} triples, {len(body) / 1e6:.0f} MB of N-Triples; rdflib would parse them in {by_rdflib(file, lines, count):.1f} s")
+    print(
+        f"\n{count:,} triples, {len(body) / 1e6:.0f} MB of N-Triples; rdflib would parse them in {by_rdflib(file, lines, count):.1f} s"
+    )
     del body
     results: list[dict[str, object]] = []
     for where, (ours, theirs) in loads(file, folder, repeats).items():
         ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-        print(f"  loaded {where:<9}  ours {_spread(ours)} s   pyoxigraph {_spread(theirs)} s   ratio {ratio:.2f}")
+        print(
+            f"  loaded {where:<9}  ours {_spread(ours)} s   pyoxigraph {_spread(theirs)} s   ratio {ratio:.2f}"
+        )
         results.append(
             {
                 "claim": f"{count:,} triples loaded {where}, before closure",
@@ -293,9 +318,15 @@ def many_rows(folder: Path, repeats: int) -> dict[str, object]:
     """Print what the largest answer takes, and return its claim."""
     file = folder / "crossed.nt"
     file.write_text(crossed(COPIES), encoding="utf-8")
-    one = next(quantifier for quantifier in quantifiers() if quantifier.name == "nist.parameters.scan_speed")
+    one = next(
+        quantifier
+        for quantifier in quantifiers()
+        if quantifier.name == "nist.parameters.scan_speed"
+    )
     ours, bare, rows = asked(closed(file), one, repeats)
-    print(f"\n{one.name} where {COPIES} machines share {COPIES} limits: {rows:,} rows   ours {ours:.2f} ms   bare {bare:.2f} ms")
+    print(
+        f"\n{one.name} where {COPIES} machines share {COPIES} limits: {rows:,} rows   ours {ours:.2f} ms   bare {bare:.2f} ms"
+    )
     return {
         "claim": f"{rows:,} rows of one quantifier ({one.name}), in ms",
         "ours": round(ours, 2),

@@ -37,12 +37,20 @@ def make_keyed(rows: int, machines: int, dice: np.random.Generator) -> Pack:
     key = len(pack.manifest.contract.columns)
     vocabulary = tuple(f"M{i}" for i in range(machines))
     machine = Column(name="machine", source="machine", type="category", vocabulary=vocabulary)
-    contract = pack.manifest.contract.model_copy(update={"columns": (*pack.manifest.contract.columns, machine)})
+    contract = pack.manifest.contract.model_copy(
+        update={"columns": (*pack.manifest.contract.columns, machine)}
+    )
     banks = [
-        replace(bank, keys=np.full((bank.rows, 1), key, dtype=np.int32), codes=(np.arange(bank.rows, dtype=np.int32) % machines)[:, None])
+        replace(
+            bank,
+            keys=np.full((bank.rows, 1), key, dtype=np.int32),
+            codes=(np.arange(bank.rows, dtype=np.int32) % machines)[:, None],
+        )
         for bank in pack.banks
     ]
-    return Pack(manifest=pack.manifest.model_copy(update={"contract": contract}), banks=tuple(banks))
+    return Pack(
+        manifest=pack.manifest.model_copy(update={"contract": contract}), banks=tuple(banks)
+    )
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -60,7 +68,10 @@ def measure(rows: int, machines: int, batch: int, repeats: int) -> list[dict[str
         y=columns([f"c{i}" for i in range(SIGNALS, SIGNALS + OUTPUTS)]),
     )
     generator = torch.Generator().manual_seed(0)
-    x, y = torch.randn(batch, SIGNALS, generator=generator), torch.randn(batch, OUTPUTS, generator=generator).requires_grad_()
+    x, y = (
+        torch.randn(batch, SIGNALS, generator=generator),
+        torch.randn(batch, OUTPUTS, generator=generator).requires_grad_(),
+    )
     keys = {"machine": torch.randint(0, machines, (batch,), generator=generator)}
 
     def robustness() -> torch.Tensor:
@@ -80,17 +91,26 @@ def measure(rows: int, machines: int, batch: int, repeats: int) -> list[dict[str
     slots = sum(len(bank.inputs) + len(bank.outputs) for bank in rules.banks) / len(rules.banks)
     gathered = torch.randn(int(slots * pairs), generator=generator)
     assert torch.equal(robustness().nan_to_num(1e9), densely(robustness).nan_to_num(1e9))
-    assert torch.allclose(report.penalty, densely(lambda: rules(x, y, keys=keys).penalty), rtol=1e-4)
+    assert torch.allclose(
+        report.penalty, densely(lambda: rules(x, y, keys=keys).penalty), rtol=1e-4
+    )
     assert torch.allclose(gradient(), densely(gradient), rtol=1e-3, atol=1e-6)
     results: list[dict[str, object]] = []
-    print(f"{rows} constraints for {machines} machines x batch {batch}: {pairs} of {rows * batch} pairs apply")
+    print(
+        f"{rows} constraints for {machines} machines x batch {batch}: {pairs} of {rows * batch} pairs apply"
+    )
     for claim, work in (("robustness", robustness), ("penalty, forward and backward", gradient)):
         for _ in range(2):
             work(), densely(work)
-        taken = [(timed(work), timed(partial(densely, work)), timed(gathered.sum)) for _ in range(repeats)]
+        taken = [
+            (timed(work), timed(partial(densely, work)), timed(gathered.sum))
+            for _ in range(repeats)
+        ]
         ours, peer, floor = (statistics.median(column) for column in zip(*taken, strict=True))
         ratio = statistics.median(dense / sparse for sparse, dense, _ in taken)
-        print(f"  {claim:30s} its samples {ours:8.2f} ms, whole batch {peer:8.2f} ms, floor {floor:6.3f} ms: {ratio:.1f} times faster")
+        print(
+            f"  {claim:30s} its samples {ours:8.2f} ms, whole batch {peer:8.2f} ms, floor {floor:6.3f} ms: {ratio:.1f} times faster"
+        )
         results.append(
             {
                 "claim": f"{claim}: {rows} constraints for {machines} machines x batch {batch}",
@@ -114,8 +134,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"torch {torch.__version__}, 1 thread on {os.cpu_count()} cores, {platform.machine()}, float32, {options.repeats} repeats")
-    results = [result for rows in options.rows for result in measure(rows, options.machines, options.batch, options.repeats)]
+    print(
+        f"torch {torch.__version__}, 1 thread on {os.cpu_count()} cores, {platform.machine()}, float32, {options.repeats} repeats"
+    )
+    results = [
+        result
+        for rows in options.rows
+        for result in measure(rows, options.machines, options.batch, options.repeats)
+    ]
     print(json.dumps(results))
 
 

@@ -72,7 +72,9 @@ class Bench:
         with (self.folder / "said.txt").open("w+", encoding="utf-8") as said:
             start = time.perf_counter()
             command = [sys.executable, "-m", "fedkg", "compile", *rules, "-o", "out.fkgpack"]
-            process = subprocess.Popen(command, stdout=said, stderr=said, cwd=self.folder, env=settings)
+            process = subprocess.Popen(
+                command, stdout=said, stderr=said, cwd=self.folder, env=settings
+            )
             _, status, usage = os.wait4(process.pid, 0)
             wall = time.perf_counter() - start
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -93,7 +95,9 @@ def add_official(bench: Bench, folder: Path) -> list[Path]:
     """Put the official files in place of our modules, as `fedkg ontology add` does; [] where they are not at hand."""
     files = [folder / file for file in OFFICIAL.values()]
     if not all(file.is_file() for file in files):
-        print(f"no official ontologies in {folder}: the modules that ship stand in for them; name their folder with --ontologies")
+        print(
+            f"no official ontologies in {folder}: the modules that ship stand in for them; name their folder with --ontologies"
+        )
         return []
     for name, file in zip(OFFICIAL, files, strict=True):
         added, problems = add_entry(name, str(file), home=bench.folder / "home")
@@ -126,12 +130,18 @@ def floor(queries: Sequence[Path], graphs: Sequence[Path]) -> float:
     """Seconds of processor time to read the queries and to parse the graph files."""
     import pyoxigraph as ox
 
-    formats = {".nt": ox.RdfFormat.N_TRIPLES, ".ttl": ox.RdfFormat.TURTLE, ".owl": ox.RdfFormat.RDF_XML}
+    formats = {
+        ".nt": ox.RdfFormat.N_TRIPLES,
+        ".ttl": ox.RdfFormat.TURTLE,
+        ".owl": ox.RdfFormat.RDF_XML,
+    }
     start = time.process_time()
     for path in queries:
         path.read_bytes()
     for path in graphs:
-        for _ in ox.parse(path.read_bytes(), format=formats[path.suffix], base_iri="file:///graph", lenient=True):
+        for _ in ox.parse(
+            path.read_bytes(), format=formats[path.suffix], base_iri="file:///graph", lenient=True
+        ):
             pass
     return time.process_time() - start
 
@@ -144,8 +154,14 @@ def grow(bench: Bench, rows: int, machines: int) -> tuple[int, Run]:
     for i in range(max(1, round(rows / machines))):
         text = f"{prefix}SELECT ?m WHERE {{ ?m a plant:Machine ; plant:speed ?n FILTER(?n > {1000 + i}) }}\n"
         (folder / f"all_{i}.rq").write_text(text, encoding="utf-8")
-    signals = [line for line in (bench.folder / "plant.fkg").read_text(encoding="utf-8").splitlines() if line.startswith(("use", "signal"))]
-    text = "\n".join([*signals, "prefix plant: <https://example.org/plant#>", f'queries "{folder.name}/*.rq"\n'])
+    signals = [
+        line
+        for line in (bench.folder / "plant.fkg").read_text(encoding="utf-8").splitlines()
+        if line.startswith(("use", "signal"))
+    ]
+    text = "\n".join(
+        [*signals, "prefix plant: <https://example.org/plant#>", f'queries "{folder.name}/*.rq"\n']
+    )
     (bench.folder / f"grown_{rows}.fkg").write_text(text, encoding="utf-8")
     run = bench.compile([f"grown_{rows}.fkg", "plant.nt"], f"grown_{rows}")
     return bench.pack().rows, run
@@ -162,11 +178,15 @@ def check(bench: Bench, rules: Sequence[str], queries: Sequence[Path]) -> None:
     names = {rule.name for rule in pack.manifest.rules}
     silent = {path.stem for path in queries} - names
     assert all(name.startswith("unlimited") for name in silent), sorted(silent)[:5]
-    print(f"{len(names):,} rules, {pack.rows:,} bound rows in {len(pack.banks)} banks; {len(silent)} queries are about the graph alone")
+    print(
+        f"{len(names):,} rules, {pack.rows:,} bound rows in {len(pack.banks)} banks; {len(silent)} queries are about the graph alone"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--entities", type=int, default=10_000)
     parser.add_argument("--queries", type=int, default=3_000)
     parser.add_argument("--repeats", type=int, default=3)
@@ -175,11 +195,18 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
-        plant = write(bench.folder, entities=options.entities, count=options.queries, rows=0, seed=0)
+        plant = write(
+            bench.folder, entities=options.entities, count=options.queries, rows=0, seed=0
+        )
         (bench.folder / "official.fkg").write_text(f"use {', '.join(OFFICIAL)}\n", encoding="utf-8")
-        queries, rules = sorted((bench.folder / "legacy").glob("*.rq")), ["plant.fkg", "official.fkg", "plant.nt"]
+        queries, rules = (
+            sorted((bench.folder / "legacy").glob("*.rq")),
+            ["plant.fkg", "official.fkg", "plant.nt"],
+        )
         official = add_official(bench, options.ontologies)
-        print(f"{plant.entities:,} entities, {len(queries):,} queries, {len(official)} official ontologies")
+        print(
+            f"{plant.entities:,} entities, {len(queries):,} queries, {len(official)} official ontologies"
+        )
         check(bench, rules, queries)
         cold: list[Run] = []
         unchanged: list[Run] = []
@@ -193,20 +220,45 @@ def main() -> None:
         for title, runs in (("cold", cold), ("unchanged", unchanged)):
             times, walls = [run.cpu for run in runs], statistics.median(run.wall for run in runs)
             spread = f"{min(times):.2f} .. {max(times):.2f}"
-            print(f"{title:14} {statistics.median(times):9.2f} {spread:>17} {walls:8.2f} {max(run.memory for run in runs):7.0f}")
-        print(f"{'rdflib':14} {statistics.median(peer):9.2f} {f'{min(peer):.2f} .. {max(peer):.2f}':>17}")
+            print(
+                f"{title:14} {statistics.median(times):9.2f} {spread:>17} {walls:8.2f} {max(run.memory for run in runs):7.0f}"
+            )
+        print(
+            f"{'rdflib':14} {statistics.median(peer):9.2f} {f'{min(peer):.2f} .. {max(peer):.2f}':>17}"
+        )
         grown = [grow(bench, size, len(plant.machines)) for size in options.growth]
         for rows, run in grown:
             print(f"{rows:>9,} rows: {run.cpu:6.2f} s, {run.memory:6.0f} MiB at the peak")
     load = os.getloadavg()[0]
-    print(f"Python {sys.version.split()[0]}, {platform.machine()}, {os.cpu_count()} cores, load {load:.1f}; times are processor time")
-    print(json.dumps(claims(f"{len(queries):,} SPARQL rules over {plant.entities:,} entities", cold, unchanged, peer, least)))
+    print(
+        f"Python {sys.version.split()[0]}, {platform.machine()}, {os.cpu_count()} cores, load {load:.1f}; times are processor time"
+    )
+    print(
+        json.dumps(
+            claims(
+                f"{len(queries):,} SPARQL rules over {plant.entities:,} entities",
+                cold,
+                unchanged,
+                peer,
+                least,
+            )
+        )
+    )
 
 
-def claims(what: str, cold: Sequence[Run], unchanged: Sequence[Run], peer: Sequence[float], least: Sequence[float]) -> list[object]:
+def claims(
+    what: str,
+    cold: Sequence[Run],
+    unchanged: Sequence[Run],
+    peer: Sequence[float],
+    least: Sequence[float],
+) -> list[object]:
     """What the runs say of the two targets."""
     found: list[object] = []
-    for title, runs, target in (("compile cold", cold, COLD_S), ("compile with nothing changed", unchanged, UNCHANGED_S)):
+    for title, runs, target in (
+        ("compile cold", cold, COLD_S),
+        ("compile with nothing changed", unchanged, UNCHANGED_S),
+    ):
         ours = statistics.median(run.cpu for run in runs)
         found.append(
             {
@@ -214,7 +266,9 @@ def claims(what: str, cold: Sequence[Run], unchanged: Sequence[Run], peer: Seque
                 "ours": round(ours, 3),
                 "peer": round(statistics.median(peer), 3),
                 "peer_name": "rdflib: load the graphs, parse and translate the queries",
-                "ratio": round(statistics.median(b / a.cpu for a, b in zip(runs, peer, strict=True)), 2),
+                "ratio": round(
+                    statistics.median(b / a.cpu for a, b in zip(runs, peer, strict=True)), 2
+                ),
                 "target": target,
                 "holds": ours < target,
                 "floor": round(statistics.median(least), 3),

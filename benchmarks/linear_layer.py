@@ -1,10 +1,10 @@
 """Linear rules over 50 outputs as a layer behind a model, against PiShield: which answers break a rule afterwards, and the time.
 
-    python benchmarks/linear_layer.py [--batch 1024] [--repeats 5] [--patience 40]
+    python benchmarks/linear_layer.py [--batch 1024] [--repeats 5] [--patience 40] [--sizes 20 30 ...]
 
 A family is a random set of rules over three outputs each, coefficients of both signs, which one point satisfies; answers are random. Ours
-is `rules.project` of a pack with these rules. PiShield builds and runs in a process of its own, which is ended when it has not finished
-after `--patience` seconds or is out of memory; then there is nothing to compare the time with, and larger families are not tried. Before
+is `rules.project` of a pack with these rules. PiShield builds and runs in a process of its own, which is ended after `--patience` seconds.
+Where it does not finish or fails, the reason is printed, and larger families are not tried with it. Before
 anything is timed, the answers of both are checked against the rules in float64, and ours also against the exact nearest answers. All run
 on one thread. The floor is one read and one write of the answers.
 """
@@ -16,25 +16,35 @@ import contextlib
 import functools
 import io
 import json
-import multiprocessing
 import os
 import platform
 import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from peers.own_process import Peer, PeerError, peer_process
 from torch import Tensor
 
 import fedkg
 from fedkg.constraints import ConstraintModule
-from fedkg.pack import SECTIONS, Bank, Column, Compare, DataContract, Pack, Param, Product, Slot, Sum
+from fedkg.pack import (
+    SECTIONS,
+    Bank,
+    Column,
+    Compare,
+    DataContract,
+    Pack,
+    Param,
+    Product,
+    Slot,
+    Sum,
+)
 from fedkg.pack.manifest import Manifest, Provenance, RuleRecord, Section
 from fedkg.projection import project_polytope
 
@@ -49,7 +59,9 @@ def family(count: int) -> tuple[Array, Array]:
     dice = np.random.default_rng(count)
     inside, rows = dice.normal(size=OUTPUTS) * 0.5, np.zeros((count, OUTPUTS))
     for row in rows:
-        row[dice.choice(OUTPUTS, 3, replace=False)] = np.round(dice.uniform(0.5, 2, 3), 2) * dice.choice([-1, 1], 3)
+        row[dice.choice(OUTPUTS, 3, replace=False)] = np.round(
+            dice.uniform(0.5, 2, 3), 2
+        ) * dice.choice([-1, 1], 3)
     return rows, np.round(rows @ inside - dice.uniform(0.2, 1.0, count), 3)
 
 
@@ -75,7 +87,11 @@ def module(rows: Array, ends: Array) -> ConstraintModule:
     )
     manifest = Manifest(
         sections={name: Section(version=version) for name, version in SECTIONS.items()},
-        contract=DataContract(columns=tuple(Column(name=f"y_{i}", source=f"y_{i}", role="output") for i in range(OUTPUTS))),
+        contract=DataContract(
+            columns=tuple(
+                Column(name=f"y_{i}", source=f"y_{i}", role="output") for i in range(OUTPUTS)
+            )
+        ),
         rules=(RuleRecord(name="rules", title="Rules.", output=True, hard=True),),
         skeletons=(skeleton,),
         entities=("",),
@@ -83,55 +99,43 @@ def module(rows: Array, ends: Array) -> ConstraintModule:
         provenance=Provenance(compiler="benchmark"),
     )
     read = sorted(set(slots.ravel().tolist()))
-    return ConstraintModule(Pack(manifest=manifest, banks=(bank,)), x=fedkg.columns([]), y=fedkg.columns([f"y_{i}" for i in read]))
+    return ConstraintModule(
+        Pack(manifest=manifest, banks=(bank,)),
+        x=fedkg.columns([]),
+        y=fedkg.columns([f"y_{i}" for i in read]),
+    )
 
 
-def pishield(rows: Array, ends: Array, answers: Tensor, channel: Connection) -> None:
-    """Sends the layer's answers, then for each message, whether with backward, the milliseconds of one pass, after it has been built."""
+def pishield(
+    rows: Array,
+    ends: Array,
+    answers: Tensor,
+    send: Callable[[object], None],
+    receive: Callable[[], bool],
+) -> None:
+    """Send the layer's answers, then for each message (with backward or not) the milliseconds of one pass."""
     from pishield.shield_layer import build_shield_layer
 
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     torch.set_num_threads(1)
     lines = ["ordering " + " ".join(f"y_{i}" for i in range(OUTPUTS))]
     for row, end in zip(rows, ends, strict=True):
-        terms = "".join(f"{' - ' if row[i] < 0 else ' + '}{abs(row[i])}y_{i}" for i in row.nonzero()[0])
+        terms = "".join(
+            f"{' - ' if row[i] < 0 else ' + '}{abs(row[i])}y_{i}" for i in row.nonzero()[0]
+        )
         lines.append(f"{terms.removeprefix(' + ').strip()} >= {end}")
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
         path = Path(folder) / "rules.txt"
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         layer = build_shield_layer(OUTPUTS, str(path), requirements_type="linear")
-        channel.send(layer(answers).numpy())
+        send(layer(answers).numpy())
         while True:
-            channel.send(timed(passing(layer, answers, backward=channel.recv())))
+            send(timed(passing(layer, answers, backward=receive())))
 
 
-@contextlib.contextmanager
-def peer(rows: Array, ends: Array, answers: Tensor, patience: float) -> Iterator[tuple[Tensor, Callable[[bool], float]] | None]:
-    """What PiShield answers, and how long one more pass takes, with backward or without; None when it does not finish."""
-    here, there = multiprocessing.get_context("spawn").Pipe()
-    work = multiprocessing.get_context("spawn").Process(target=pishield, args=(rows, ends, answers, there))
-    work.start()
-    there.close()
-
-    def once(backward: bool) -> float:
-        here.send(backward)
-        return float(here.recv())
-
-    try:
-        found = here.recv() if here.poll(patience) else None
-    except EOFError:
-        found = None
-    if found is None:
-        work.kill()
-        work.join()
-    try:
-        yield None if found is None else (torch.from_numpy(found), once)
-    finally:
-        work.kill()
-        work.join()
-
-
-def passing(layer: Callable[[Tensor], Tensor], answers: Tensor, *, backward: bool) -> Callable[[], object]:
+def passing(
+    layer: Callable[[Tensor], Tensor], answers: Tensor, *, backward: bool
+) -> Callable[[], object]:
     """One pass through a layer; with backward for a slope of ones."""
     if not backward:
         return lambda: layer(answers)
@@ -157,9 +161,16 @@ def broken(rows: Array, ends: Array, answers: Tensor) -> tuple[float, float]:
 
 
 def compared(
-    count: int, batch: int, backward: bool, times: list[float], others: list[float], own: float, floor: float
+    count: int,
+    batch: int,
+    backward: bool,
+    times: list[float],
+    others: list[float],
+    own: float,
+    floor: float,
+    failure: str,
 ) -> dict[str, object]:
-    """A line of what is found: the medians, and of passes one after the other the median ratio."""
+    """A line of results: the medians, and the median ratio of passes one after the other; or why PiShield has none."""
     ours, what = statistics.median(times), "forward and backward" if backward else "forward"
     spread = f"{min(times):.1f} .. {max(times):.1f}"
     claim: dict[str, object] = {
@@ -169,14 +180,24 @@ def compared(
         "peer_name": "PiShield",
         "floor": round(floor, 4),
     }
-    if not others:
-        print(f"               {what}: {ours:.2f} ms ({spread}); PiShield does not finish, or not with a smaller set")
-        reason = f"PiShield does not finish; {own:.2%} of ours break a rule"
+    if failure:
+        print(f"               {what}: {ours:.2f} ms ({spread}); PiShield {failure}")
+        reason = f"PiShield {failure}; {own:.2%} of ours break a rule"
         return {**claim, "peer": None, "ratio": None, "reason": reason, "target": None}
     peer = statistics.median(others)
-    ratio = statistics.median(other / own_time for other, own_time in zip(others, times, strict=True))
-    print(f"               {what}: {ours:.2f} ms ({spread}), PiShield {peer:.2f} ms ({min(others):.1f} .. {max(others):.1f}): {ratio:.2f}x")
-    return {**claim, "peer": round(peer, 3), "ratio": round(ratio, 2), "target": 1.0, "holds": own == 0 and ratio >= 1}
+    ratio = statistics.median(
+        other / own_time for other, own_time in zip(others, times, strict=True)
+    )
+    print(
+        f"               {what}: {ours:.2f} ms ({spread}), PiShield {peer:.2f} ms ({min(others):.1f} .. {max(others):.1f}): {ratio:.2f}x"
+    )
+    return {
+        **claim,
+        "peer": round(peer, 3),
+        "ratio": round(ratio, 2),
+        "target": 1.0,
+        "holds": own == 0 and ratio >= 1,
+    }
 
 
 def main() -> None:
@@ -184,6 +205,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--patience", type=float, default=40.0)
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     options = parser.parse_args()
     torch.set_num_threads(1)
     print(
@@ -191,11 +213,13 @@ def main() -> None:
     )
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     results: list[dict[str, object]] = []
-    finishes, kept = True, True
-    for count in SIZES:
+    failure, kept = "", True
+    for count in options.sizes:
         rows, ends = family(count)
         rules = module(rows, ends)
-        answers = torch.randn(options.batch, OUTPUTS, generator=torch.Generator().manual_seed(count)) * 2
+        answers = (
+            torch.randn(options.batch, OUTPUTS, generator=torch.Generator().manual_seed(count)) * 2
+        )
         read = sorted(set(rows.nonzero()[1].tolist()))
         x, y = torch.zeros(options.batch, 0), answers[:, read]
         moved = answers.clone()
@@ -207,22 +231,43 @@ def main() -> None:
         floor = min(timed(functools.partial(torch.add, answers, 1)) for _ in range(20))
         layer = functools.partial(rules.project, x)
         print(f"  {count:5d} rules  fedkg    {own:7.2%} broken, by {worst:8.1e} at most")
-        with peer(rows, ends, answers, options.patience) if finishes else contextlib.nullcontext() as theirs:
-            finishes = theirs is not None
-            if theirs is not None:
-                share, far = broken(rows, ends, theirs[0])
-                print(f"               PiShield {share:7.2%} broken, by {far:8.1e} at most")
+        with contextlib.ExitStack() as stack:
+            theirs: Peer | None = None
+            if failure:
+                failure = f"{failure.partition(', so')[0]}, so {count} are not tried"
+            else:
+                theirs = stack.enter_context(peer_process(pishield, rows, ends, answers))
+                try:
+                    found = torch.from_numpy(theirs.receive(options.patience))
+                    share, far = broken(rows, ends, found)
+                    print(f"               PiShield {share:7.2%} broken, by {far:8.1e} at most")
+                except PeerError as error:
+                    failure = f"{error} with {count} rules"
             for backward in (False, True):
                 times, others = [], []
                 passing(layer, y, backward=backward)()  # loops are compiled once per machine
                 for _ in range(options.repeats):
                     times.append(timed(passing(layer, y, backward=backward)))
-                    if theirs is not None:
-                        others.append(theirs[1](backward))
-                results.append(compared(count, options.batch, backward, times, others, own, floor))
+                    if theirs is not None and not failure:
+                        try:
+                            others.append(theirs.ask(backward))
+                        except PeerError as error:
+                            failure = f"{error} with {count} rules"
+                results.append(
+                    compared(count, options.batch, backward, times, others, own, floor, failure)
+                )
         kept &= own == 0
-    text = f"no rule broken by more than {TOLERANCE:g} in any of {len(SIZES)} feasible sets of {SIZES[0]} to {SIZES[-1]} rules"
-    results.append({"claim": text, "ratio": None, "reason": "the share broken is printed for each", "target": 0, "holds": kept})
+    sizes = f"{options.sizes[0]} to {options.sizes[-1]} rules"
+    text = f"no rule broken by more than {TOLERANCE:g} in any of {len(options.sizes)} feasible sets of {sizes}"
+    results.append(
+        {
+            "claim": text,
+            "ratio": None,
+            "reason": "the share broken is printed for each",
+            "target": 0,
+            "holds": kept,
+        }
+    )
     print(json.dumps(results))
 
 

@@ -36,13 +36,17 @@ def numbers(rules: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """For each rule the two columns it reads, [rules, 2], and lower, upper and limit, [rules, 3]."""
     dice = np.random.default_rng(0)
     low = dice.normal(-1, 1, rules)
-    return dice.integers(COLUMNS, size=(rules, 2)), np.round(np.stack([low, low + 2, dice.normal(size=rules)], axis=1), 3)
+    return dice.integers(COLUMNS, size=(rules, 2)), np.round(
+        np.stack([low, low + 2, dice.normal(size=rules)], axis=1), 3
+    )
 
 
 def ours(read: np.ndarray[Any, Any], limits: np.ndarray[Any, Any]) -> fedkg.ConstraintModule:
     """The rules as a rule file, compiled."""
     lines = [f"output c{i} span -1 .. 1" for i in range(COLUMNS)]
-    for i, ((a, b), (low, high, top)) in enumerate(zip(read.tolist(), limits.tolist(), strict=True)):
+    for i, ((a, b), (low, high, top)) in enumerate(
+        zip(read.tolist(), limits.tolist(), strict=True)
+    ):
         lines.append(f"rule r{i} require if {low} <= c{a} <= {high} then c{b} <= {top}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # limits are drawn at random: some contradict each other
@@ -51,7 +55,9 @@ def ours(read: np.ndarray[Any, Any], limits: np.ndarray[Any, Any]) -> fedkg.Cons
     return pack.constraints(x=fedkg.columns(["none"]), y=fedkg.columns(names))
 
 
-def theirs(read: np.ndarray[Any, Any], limits: np.ndarray[Any, Any], steepness: float) -> tuple[Callable[[Tensor], list[Any]], Any]:
+def theirs(
+    read: np.ndarray[Any, Any], limits: np.ndarray[Any, Any], steepness: float
+) -> tuple[Callable[[Tensor], list[Any]], Any]:
     """The rules by LTNtorch: from values [B, 50] to the truth of each rule on each row, and the aggregations over rows and rules."""
     import ltn
 
@@ -60,7 +66,9 @@ def theirs(read: np.ndarray[Any, Any], limits: np.ndarray[Any, Any], steepness: 
     everywhere = ltn.Quantifier(ltn.fuzzy_ops.AggregPMeanError(p=2), quantifier="f")
 
     def predicate(column: int, sign: float, limit: float) -> Any:
-        return ltn.Predicate(func=lambda v: torch.sigmoid(steepness * sign * (limit - v[:, column])))
+        return ltn.Predicate(
+            func=lambda v: torch.sigmoid(steepness * sign * (limit - v[:, column]))
+        )
 
     made = [
         (predicate(a, -1, low), predicate(a, 1, high), predicate(b, 1, top))
@@ -69,7 +77,10 @@ def theirs(read: np.ndarray[Any, Any], limits: np.ndarray[Any, Any], steepness: 
 
     def truth(values: Tensor) -> list[Any]:
         x = ltn.Variable("x", values)
-        return [(x, implication(conjunction(above(x), below(x)), kept(x))) for above, below, kept in made]
+        return [
+            (x, implication(conjunction(above(x), below(x)), kept(x)))
+            for above, below, kept in made
+        ]
 
     satisfied = ltn.fuzzy_ops.SatAgg()
     return truth, lambda values: satisfied(*(everywhere(x, one) for x, one in truth(values)))
@@ -98,7 +109,9 @@ def main() -> None:
     report = module(x, values)
     fuzzy = torch.stack([one.value for _, one in sharp(values)], dim=1)
     fuzzy = fuzzy[:, report.rule_index]  # constraints stand in the order of their banks
-    clear = report.robustness.abs() > 10 / STEEP  # further from a limit than the steepest sigmoid is wide
+    clear = (
+        report.robustness.abs() > 10 / STEEP
+    )  # further from a limit than the steepest sigmoid is wide
     assert clear.float().mean() > 0.95, "almost every verdict is compared"
     assert bool(((fuzzy > 0.5) == report.satisfied)[clear].all()), "verdicts differ"
 
@@ -117,7 +130,11 @@ def main() -> None:
             return loss(values)
 
     works: dict[str, dict[str, Callable[[], object]]] = {
-        "forward": {"exact": lambda: forward("exact"), "smooth": lambda: forward("smooth"), "LTNtorch": peer_forward},
+        "forward": {
+            "exact": lambda: forward("exact"),
+            "smooth": lambda: forward("smooth"),
+            "LTNtorch": peer_forward,
+        },
         "forward and backward": {
             "exact": lambda: backward("exact"),
             "smooth": lambda: backward("smooth"),
@@ -125,8 +142,12 @@ def main() -> None:
         },
     }
     gathered = torch.randn(2 * options.rules, options.batch)
-    print(f"{options.rules} rules x {options.batch} rows of {COLUMNS} outputs, float32, {options.repeats} repeats")
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}")
+    print(
+        f"{options.rules} rules x {options.batch} rows of {COLUMNS} outputs, float32, {options.repeats} repeats"
+    )
+    print(
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}"
+    )
     print(f"load before: {os.getloadavg()[0]:.1f}")
     results = []
     for claim, ways in works.items():
@@ -139,9 +160,13 @@ def main() -> None:
                 times[way].append(timed(work, 1 if way == "LTNtorch" else 5))
         for way, each in times.items():
             low, high = np.quantile(each, (0.25, 0.75))
-            print(f"  {claim:22s} {way:20s} median {statistics.median(each):9.2f} ms   quartiles {low:9.2f} .. {high:9.2f}")
+            print(
+                f"  {claim:22s} {way:20s} median {statistics.median(each):9.2f} ms   quartiles {low:9.2f} .. {high:9.2f}"
+            )
         for way in ("exact", "smooth"):
-            ratio = statistics.median(b / a for a, b in zip(times[way], times["LTNtorch"], strict=True))
+            ratio = statistics.median(
+                b / a for a, b in zip(times[way], times["LTNtorch"], strict=True)
+            )
             print(f"  {claim:22s} {way}: {ratio:.0f} times faster")
             results.append(
                 {

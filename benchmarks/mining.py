@@ -18,6 +18,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -59,13 +60,19 @@ def metric(r: np.ndarray) -> np.ndarray:
 
 
 def searched(
-    score: Callable[[np.ndarray], float], holds: Callable[[np.ndarray], bool], loose: np.ndarray, dice: np.random.Generator
+    score: Callable[[np.ndarray], float],
+    holds: Callable[[np.ndarray], bool],
+    loose: np.ndarray,
+    dice: np.random.Generator,
 ) -> np.ndarray:
     """The published search for one trace: maximise, stretch towards `loose` until satisfied, halve back each parameter."""
     best, at = -np.inf, loose
     for _ in range(3):
         found = optimize.minimize(
-            lambda p: -score(p), dice.uniform(0, 100, loose.shape), method="L-BFGS-B", bounds=[(-100, 200)] * len(loose)
+            lambda p: -score(p),
+            dice.uniform(0, 100, loose.shape),
+            method="L-BFGS-B",
+            bounds=[(-100, 200)] * len(loose),
         )
         if -found.fun > best:
             best, at = -found.fun, found.x
@@ -83,26 +90,41 @@ def searched(
     return good
 
 
-def peers(length: int) -> dict[str, tuple[Callable[[np.ndarray, np.ndarray, np.ndarray], float], np.ndarray]]:
+def peers(
+    length: int,
+) -> dict[str, tuple[Callable[[np.ndarray, np.ndarray, np.ndarray], float], np.ndarray]]:
     """For templates that the search is timed on: the formula's value with a transform of residuals, and the loosest parameters."""
     half = length // 2
 
-    def response(of: Callable[[np.ndarray], np.ndarray], x: np.ndarray, y: np.ndarray, answer: float) -> float:
+    def response(
+        of: Callable[[np.ndarray], np.ndarray], x: np.ndarray, y: np.ndarray, answer: float
+    ) -> float:
         ahead = np.stack([of(y[1 + k : length - 4 + 1 + k] - answer) for k in range(4)]).max(0)
         return float(np.maximum(of(75 - x[: length - 4]), ahead).min())
 
     return {
-        "1": (lambda of, x, y, p: float(np.minimum(of(x - p[0]), of(p[1] - x)).min()), np.array([-50.0, 150.0])),  # type: ignore[misc]
-        "2'": (lambda of, x, y, p: min(of(x - p[0]).max(), of(p[1] - x).max()), np.array([-50.0, 150.0])),  # type: ignore[misc]
+        "1": (
+            lambda of, x, y, p: float(np.minimum(of(x - p[0]), of(p[1] - x)).min()),
+            np.array([-50.0, 150.0]),
+        ),  # type: ignore[misc]
+        "2'": (
+            lambda of, x, y, p: min(of(x - p[0]).max(), of(p[1] - x).max()),
+            np.array([-50.0, 150.0]),
+        ),  # type: ignore[misc]
         "4": (lambda of, x, y, p: float(of(x - y - p[0]).min()), np.array([-150.0])),  # type: ignore[misc]
         "5": (lambda of, x, y, p: response(of, x, x, p[0]), np.array([-50.0])),  # type: ignore[misc]
         "6": (lambda of, x, y, p: response(of, x, y, p[0]), np.array([-50.0])),  # type: ignore[misc]
-        "7": (lambda of, x, y, p: min(of(x[: half + 1] - p[0]).max(), of(x[half + 1 :] - p[1]).max()), np.array([-50.0, -50.0])),  # type: ignore[misc]
+        "7": (
+            lambda of, x, y, p: min(of(x[: half + 1] - p[0]).max(), of(x[half + 1 :] - p[1]).max()),
+            np.array([-50.0, -50.0]),
+        ),  # type: ignore[misc]
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--clients", type=int, default=500)
     parser.add_argument("--length", type=int, default=180)
     parser.add_argument("--repeats", type=int, default=7)
@@ -112,15 +134,22 @@ def main() -> None:
     names = {key: f"t{i}" for i, key in enumerate(named)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        pack = fedkg.compile(text=LIBRARY + "".join(f"infer {names[key]} per client find {call}\n" for key, call in named.items()))
+        pack = fedkg.compile(
+            text=LIBRARY
+            + "".join(f"infer {names[key]} per client find {call}\n" for key, call in named.items())
+        )
     inferences = {one.name: one for one in pack.manifest.inferences}
     dice = np.random.default_rng(0)
     traces = torch.from_numpy(dice.uniform(0, 100, (options.clients, 1, options.length, 2)))
     layout = fedkg.columns(["x", "y"])
     of_template = peers(options.length)
     load = os.getloadavg()[0]
-    print(f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, {torch.get_num_threads()} threads, load {load:.1f}")
-    print(f"{options.clients} clients, length {options.length}; the search on {options.searched} of them; {options.repeats} turns\n")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, {torch.get_num_threads()} threads, load {load:.1f}"
+    )
+    print(
+        f"{options.clients} clients, length {options.length}; the search on {options.searched} of them; {options.repeats} turns\n"
+    )
     print(
         f"{'template':9s} {'ours, all':>12s} {'spread':>18s} {'ours, each':>12s} {'search, each':>13s} {'ratio':>9s} {'paper, each':>12s}"
     )
@@ -140,16 +169,30 @@ def main() -> None:
                 formula, loose = of_template[key]
                 x, y = traces[turn, 0].T.numpy()
                 begun = time.perf_counter()
-                values = searched(lambda p: formula(metric, x, y, p), lambda p: formula(lambda r: r, x, y, p) >= 0, loose, dice)  # noqa: B023
+                signed = partial(formula, lambda r: r, x, y)
+                values = searched(
+                    partial(formula, metric, x, y),
+                    lambda p, signed=signed: signed(p) >= 0,
+                    loose,
+                    dice,
+                )
                 theirs.append(time.perf_counter() - begun)
                 tight = found.values[turn].numpy()
                 assert formula(lambda r: r, x, y, values) >= 0, (key, values)
-                assert (np.sign(loose - tight) * (values - tight) >= -1e-3).all(), (key, values, tight)
+                assert (np.sign(loose - tight) * (values - tight) >= -1e-3).all(), (
+                    key,
+                    values,
+                    tight,
+                )
         mine_s = statistics.median(ours)
         each = mine_s / options.clients
         ratio = statistics.median(theirs) / each if theirs else float("nan")
-        shown = f"{statistics.median(theirs):13.4f} {ratio:9.0f}" if theirs else f"{'-':>13s} {'-':>9s}"
-        print(f"{key:9s} {mine_s:12.4f} {min(ours):8.4f} .. {max(ours):.4f} {each:12.7f} {shown} {PAPER[key]:12.4f}")
+        shown = (
+            f"{statistics.median(theirs):13.4f} {ratio:9.0f}" if theirs else f"{'-':>13s} {'-':>9s}"
+        )
+        print(
+            f"{key:9s} {mine_s:12.4f} {min(ours):8.4f} .. {max(ours):.4f} {each:12.7f} {shown} {PAPER[key]:12.4f}"
+        )
         if theirs:
             results.append(
                 {

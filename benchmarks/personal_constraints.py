@@ -24,7 +24,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.federated import Algorithm, Clients, CrossEntropy, Problem, ServerState, Settings, fedavg, initial_state, train
+from fedkg.federated import (
+    Algorithm,
+    Clients,
+    CrossEntropy,
+    Problem,
+    ServerState,
+    Settings,
+    fedavg,
+    initial_state,
+    train,
+)
 from fedkg.federated.agents.certificates import measured, smoothness
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.sets import AgentSets, sets_of
@@ -40,14 +50,28 @@ LOCAL_STEPS = (1, 10)
 def digits(folder: str | None, count: int) -> tuple[Tensor, Tensor, str]:
     """So many images [count, 784] in 0 .. 1 with their classes."""
     if folder is not None:
-        images = np.frombuffer(gzip.decompress((Path(folder) / "train-images-idx3-ubyte.gz").read_bytes()), np.uint8, offset=16)
-        classes = np.frombuffer(gzip.decompress((Path(folder) / "train-labels-idx1-ubyte.gz").read_bytes()), np.uint8, offset=8)
+        images = np.frombuffer(
+            gzip.decompress((Path(folder) / "train-images-idx3-ubyte.gz").read_bytes()),
+            np.uint8,
+            offset=16,
+        )
+        classes = np.frombuffer(
+            gzip.decompress((Path(folder) / "train-labels-idx1-ubyte.gz").read_bytes()),
+            np.uint8,
+            offset=8,
+        )
         x = torch.from_numpy(images.reshape(-1, 784)[:count].astype(np.float32) / 255)
         return x, torch.from_numpy(classes[:count].astype(np.int64)), "MNIST"
     draw = torch.Generator().manual_seed(0)
-    patterns = torch.nn.functional.interpolate(torch.rand(10, 1, 7, 7, generator=draw), size=(28, 28), mode="bilinear").reshape(10, 784)
+    patterns = torch.nn.functional.interpolate(
+        torch.rand(10, 1, 7, 7, generator=draw), size=(28, 28), mode="bilinear"
+    ).reshape(10, 784)
     y = torch.randint(0, 10, (count,), generator=draw)
-    return (patterns[y] * 0.6 + 0.4 * torch.rand(count, 784, generator=draw)).clamp(0, 1), y, "made digits"
+    return (
+        (patterns[y] * 0.6 + 0.4 * torch.rand(count, 784, generator=draw)).clamp(0, 1),
+        y,
+        "made digits",
+    )
 
 
 def objective(problem: Problem, models: Params) -> float:
@@ -57,25 +81,35 @@ def objective(problem: Problem, models: Params) -> float:
         float(problem.loss.value(problem.model.apply(mean, x), y[None]).mean())
         for x, y in zip(problem.clients.x, problem.clients.y, strict=True)
     ]
-    apart = sum(float((value - mean[name]).square().sum()) for name, value in models.items()) / len(next(iter(models.values())))
+    apart = sum(float((value - mean[name]).square().sum()) for name, value in models.items()) / len(
+        next(iter(models.values()))
+    )
     return sum(losses) / len(losses) + STRENGTH / 2 * apart
 
 
-def ran(problem: Problem, algorithm: Algorithm, settings: Settings, sets: AgentSets, agents: int) -> tuple[list[float], list[float], float]:
+def ran(
+    problem: Problem, algorithm: Algorithm, settings: Settings, sets: AgentSets, agents: int
+) -> tuple[list[float], list[float], float]:
     """Objective and largest dist^2 after each tenth of the rounds, and the seconds of all; from 0."""
     fresh = initial_state(problem, algorithm, settings)
-    begun: ServerState = replace(fresh, models={name: torch.zeros_like(value) for name, value in fresh.models.items()})
+    begun: ServerState = replace(
+        fresh, models={name: torch.zeros_like(value) for name, value in fresh.models.items()}
+    )
     seconds, values, away = time.perf_counter(), [], []
     for state, record in train(problem, algorithm, settings, begun):
         if record.round % max(1, settings.rounds // 10) == 0:
-            whole = {name: value.expand(agents, *value.shape[1:]) for name, value in state.models.items()}
+            whole = {
+                name: value.expand(agents, *value.shape[1:]) for name, value in state.models.items()
+            }
             away.append(float(measured(whole, sets, [STRENGTH] * agents).distance2.max()))
             values.append(objective(problem, state.models))
     return values, away, time.perf_counter() - seconds
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mnist")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--agents", type=int, default=5)
@@ -89,20 +123,38 @@ def main() -> None:
     model = MLP(inputs=784, hidden=(), outputs=10)
     problem = Problem(model=model, loss=CrossEntropy(), clients=Clients(names=names, x=xs, y=ys))
     smooth = max(0.5 * float(torch.linalg.matrix_norm(one, 2)) ** 2 / len(one) for one in xs) + 0.5
-    print(f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, load {os.getloadavg()[0]:.1f}")
-    print(f"{source}: {agents} agents of {options.samples} images, {rounds} rounds, batches of a tenth, L_f at most {smooth:.1f}\n")
-    how = Settings(rounds=rounds, local_steps=1, batch=options.samples // 10, learning_rate=0.5 / smooth, executor="stacked")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, load {os.getloadavg()[0]:.1f}"
+    )
+    print(
+        f"{source}: {agents} agents of {options.samples} images, {rounds} rounds, batches of a tenth, L_f at most {smooth:.1f}\n"
+    )
+    how = Settings(
+        rounds=rounds,
+        local_steps=1,
+        batch=options.samples // 10,
+        learning_rate=0.5 / smooth,
+        executor="stacked",
+    )
     *_, (free, _) = train(problem, fedavg(), replace(how, local_steps=10))
     norm = float(sum(value.abs().sum() for value in free.models.values()))
     radii = np.linspace(0.2, 1.0, agents) * norm
     sets = sets_of([L1Ball(float(radius)) for radius in radii])
-    print(f"FedAvg without sets: objective {objective(problem, free.models):.4f}, L1 norm {norm:.1f}; radii {radii.round(1).tolist()}\n")
-    print(f"{'method':22s} {'H':>3s} {'objective':>10s} {'half way':>9s} {'dist^2':>9s} {'half way':>9s} {'largest':>9s} {'s/round':>8s}")
+    print(
+        f"FedAvg without sets: objective {objective(problem, free.models):.4f}, L1 norm {norm:.1f}; radii {radii.round(1).tolist()}\n"
+    )
+    print(
+        f"{'method':22s} {'H':>3s} {'objective':>10s} {'half way':>9s} {'dist^2':>9s} {'half way':>9s} {'largest':>9s} {'s/round':>8s}"
+    )
     ends: dict[tuple[str, int], tuple[float, float]] = {}
     for local_steps in LOCAL_STEPS:
         penalty = SetPenalty(sets=sets, schedule=PenaltySchedule(first=1.0, growing=True))
-        plain = replace(how, local_steps=local_steps, learning_rate=1 / (4 * (smooth + rounds**0.5)))
-        blocks = replace(plain, learning_rate=1 / (4 * smoothness(smooth, rounds**0.5, [STRENGTH], agents)))
+        plain = replace(
+            how, local_steps=local_steps, learning_rate=1 / (4 * (smooth + rounds**0.5))
+        )
+        blocks = replace(
+            plain, learning_rate=1 / (4 * smoothness(smooth, rounds**0.5, [STRENGTH], agents))
+        )
         pc = {"sets": sets, "strength": STRENGTH, "penalty": 1.0, "growing": True}
         methods: dict[str, tuple[Algorithm, Settings]] = {
             "PC-FedAvg": (pcfedavg(**pc), blocks),
@@ -120,12 +172,23 @@ def main() -> None:
                 f" {seconds / rounds:8.4f}"
             )
     first, last = LOCAL_STEPS[0], LOCAL_STEPS[-1]
-    ours, others = ends["PC-FedAvg", last], [ends[name, last] for name, steps in ends if name.startswith("penalised") and steps == last]
+    ours, others = (
+        ends["PC-FedAvg", last],
+        [
+            ends[name, last]
+            for name, steps in ends
+            if name.startswith("penalised") and steps == last
+        ],
+    )
     least = min(away for _, away in others)
     print("\nthe paper, and what is found:")
-    print(f"  'objective values comparable to the baselines': {ours[0]:.3f} against {min(value for value, _ in others):.3f}")
+    print(
+        f"  'objective values comparable to the baselines': {ours[0]:.3f} against {min(value for value, _ in others):.3f}"
+    )
     print(f"  'infeasibility consistently lower': {ours[1]:.2e} against {least:.2e}")
-    print(f"  'more local updates improve it': objective {ends['PC-FedAvg', first][0]:.3f} (H = {first}) to {ours[0]:.3f} (H = {last})")
+    print(
+        f"  'more local updates improve it': objective {ends['PC-FedAvg', first][0]:.3f} (H = {first}) to {ours[0]:.3f} (H = {last})"
+    )
     ratio = min(least / max(ours[1], 1e-12), 1e6)
     claim = {
         "claim": f"PC-FedAvg: largest dist^2 of any agent after {rounds} rounds, {source}, H = {last}, at most half the best baseline's",

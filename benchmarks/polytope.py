@@ -43,18 +43,34 @@ Array = NDArray[np.float64]
 FORWARD, BACKWARD = 1.0, 5.0
 
 
-def problem(points: int, rows: int, dice: np.random.Generator, n: int = 50) -> tuple[Array, Array, Array]:
+def problem(
+    points: int, rows: int, dice: np.random.Generator, n: int = 50
+) -> tuple[Array, Array, Array]:
     """Points [B, n], rows [m, n] and their ends [m]."""
     matrix = dice.normal(size=(rows, n)) * (dice.random((rows, n)) < 0.1)
     matrix[~matrix.any(1), 0] = 1.0
-    return dice.normal(size=(points, n)) * 2, matrix, matrix @ (dice.normal(size=n) * 0.3) + dice.uniform(0.2, 1.0, rows)
+    return (
+        dice.normal(size=(points, n)) * 2,
+        matrix,
+        matrix @ (dice.normal(size=n) * 0.3) + dice.uniform(0.2, 1.0, rows),
+    )
 
 
 def osqp_loop(x: Array, matrix: Array, ends: Array) -> Callable[[], Array]:
     """One solver, updated from point to point."""
     solver = osqp.OSQP()
     eye, below = scipy.sparse.csc_matrix(np.eye(x.shape[1])), np.full(len(ends), -np.inf)
-    solver.setup(eye, -x[0], scipy.sparse.csc_matrix(matrix), below, ends, verbose=False, eps_abs=1e-6, eps_rel=1e-6, polishing=False)
+    solver.setup(
+        eye,
+        -x[0],
+        scipy.sparse.csc_matrix(matrix),
+        below,
+        ends,
+        verbose=False,
+        eps_abs=1e-6,
+        eps_rel=1e-6,
+        polishing=False,
+    )
 
     def run() -> Array:
         found = np.empty_like(x)
@@ -86,7 +102,9 @@ def proxqp_loop(x: Array, matrix: Array, ends: Array) -> Callable[[], Array]:
 def layer(matrix: Array, ends: Array) -> Callable[[Tensor], Tensor]:
     """cvxpylayers' layer for the same points."""
     given, nearest = cvxpy.Parameter(matrix.shape[1]), cvxpy.Variable(matrix.shape[1])
-    posed = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(nearest - given)), [matrix @ nearest <= ends])
+    posed = cvxpy.Problem(
+        cvxpy.Minimize(cvxpy.sum_squares(nearest - given)), [matrix @ nearest <= ends]
+    )
     made = CvxpyLayer(posed, [given], [nearest])
 
     def run(x: Tensor) -> Tensor:
@@ -101,7 +119,17 @@ def qpth_from(folder: Path) -> Callable[..., Tensor]:
     own = folder / "qpth"
     if not (own / "qpth").exists():
         print("putting qpth into an environment of its own", file=sys.stderr)
-        asked = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(own), "qpth==0.0.18"]
+        asked = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--no-deps",
+            "--target",
+            str(own),
+            "qpth==0.0.18",
+        ]
         subprocess.run(asked, check=True)
     sys.path.append(str(own))
     from qpth.qp import QPFunction
@@ -113,11 +141,15 @@ def qpth_from(folder: Path) -> Callable[..., Tensor]:
 def qpth_layer(folder: Path, matrix: Array, ends: Array) -> Callable[[Tensor], Tensor]:
     """qpth's layer for the same points: an interior-point method on all of them at once, gradients by its last factors."""
     solver = qpth_from(folder)
-    eye, rows, limits, none = (torch.from_numpy(part) for part in (np.eye(matrix.shape[1]), matrix, ends, np.zeros(0)))
+    eye, rows, limits, none = (
+        torch.from_numpy(part) for part in (np.eye(matrix.shape[1]), matrix, ends, np.zeros(0))
+    )
     return lambda x: solver(eye, -x, rows, limits, none, none)
 
 
-def batches(project: Callable[[Tensor], Tensor], size: int, patience: float) -> Callable[[Tensor], Tensor]:
+def batches(
+    project: Callable[[Tensor], Tensor], size: int, patience: float
+) -> Callable[[Tensor], Tensor]:
     """The layer on so many points at a time; points to which it does not come within `patience` seconds are left out, and that is told."""
 
     def run(x: Tensor) -> Tensor:
@@ -125,18 +157,28 @@ def batches(project: Callable[[Tensor], Tensor], size: int, patience: float) -> 
         for part in parts:
             found.append(project(part))
             if time.perf_counter() > until:
-                print(f"  ended after {len(found)} of {len(parts)} batches: the patience is {patience:g} s")
+                print(
+                    f"  ended after {len(found)} of {len(parts)} batches: the patience is {patience:g} s"
+                )
                 break
         return torch.cat(found)
 
     return run
 
 
-def in_its_best(name: str, project: Callable[[Tensor], Tensor], x: Tensor, patience: float) -> Callable[[Tensor], Tensor]:
+def in_its_best(
+    name: str, project: Callable[[Tensor], Tensor], x: Tensor, patience: float
+) -> Callable[[Tensor], Tensor]:
     """The layer in batches of the size at which a point costs least with its gradient, of those tried on as many points as there are."""
     tried = {}
     for size in sorted({min(size, len(x)) for size in (16, 32, 64, 256, len(x))}):
-        tried[size] = min(timed(lambda size=size: gradient(project, x[:size])) for _ in range(2 if size <= 64 else 1)) / size
+        tried[size] = (
+            min(
+                timed(lambda size=size: gradient(project, x[:size]))
+                for _ in range(2 if size <= 64 else 1)
+            )
+            / size
+        )
     told = ", ".join(f"{size} at a time {cost:.2f}" for size, cost in tried.items())
     best = min(tried, key=tried.__getitem__)
     print(f"  {name}: ms a point with its gradient: {told}; so {best} at a time")
@@ -156,7 +198,9 @@ def timed(work: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
-def compared(claim: str, works: dict[str, Callable[[], object]], repeats: int, target: float, floor: float) -> dict[str, object]:
+def compared(
+    claim: str, works: dict[str, Callable[[], object]], repeats: int, target: float, floor: float
+) -> dict[str, object]:
     """Times the works in turn, the first of them ours; the claim is about the best of the others."""
     times: dict[str, list[float]] = {name: [] for name in works}
     for _ in range(repeats):
@@ -164,10 +208,16 @@ def compared(claim: str, works: dict[str, Callable[[], object]], repeats: int, t
             times[name].append(timed(work))
     ours, *peers = works
     best = min(peers, key=lambda name: statistics.median(times[name]))
-    ratio = statistics.median(peer / own for peer, own in zip(times[best], times[ours], strict=True))
+    ratio = statistics.median(
+        peer / own for peer, own in zip(times[best], times[ours], strict=True)
+    )
     for name, values in times.items():
-        print(f"  {claim:36s} {name:14s} median {statistics.median(values):9.2f} ms   spread {min(values):9.2f} .. {max(values):9.2f}")
-    print(f"  {claim:36s} {ratio:.1f} times faster than {best}; {statistics.median(times[ours]) / floor:.0f} times the floor")
+        print(
+            f"  {claim:36s} {name:14s} median {statistics.median(values):9.2f} ms   spread {min(values):9.2f} .. {max(values):9.2f}"
+        )
+    print(
+        f"  {claim:36s} {ratio:.1f} times faster than {best}; {statistics.median(times[ours]) / floor:.0f} times the floor"
+    )
     return {
         "claim": claim,
         "ours": round(statistics.median(times[ours]), 3),
@@ -186,8 +236,15 @@ def main() -> None:
     parser.add_argument("--points", type=int, default=1024)
     parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--patience", type=float, default=300.0, help="seconds that one pass of a peer's layer may take")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedkg" / "benchmarks"
+    parser.add_argument(
+        "--patience",
+        type=float,
+        default=300.0,
+        help="seconds that one pass of a peer's layer may take",
+    )
+    cache = (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedkg" / "benchmarks"
+    )
     parser.add_argument("--peers", type=Path, default=Path(os.environ.get("FEDKG_PEERS") or cache))
     options = parser.parse_args()
     warnings.filterwarnings("ignore", module="cvxpy|cvxpylayers|diffcp|qpth")
@@ -214,12 +271,20 @@ def main() -> None:
     for name, theirs in layers.items():
         missed = float((theirs(few) - exact.point[:32]).abs().max())
         apart = (gradient(theirs, few) - right).abs()
-        print(f"  {name}: {missed:.1e} from the exact points at most, its gradients {float(apart.median()):.1e} from them in the median")
+        print(
+            f"  {name}: {missed:.1e} from the exact points at most, its gradients {float(apart.median()):.1e} from them in the median"
+        )
         assert missed < 5e-2  # cvxpylayers, as it comes, misses by more than a hundredth
 
-    layers = {name: in_its_best(name, theirs, wide, options.patience) for name, theirs in layers.items()}
-    print(f"{options.points} points of 50 entries, {options.rows} rows, {options.repeats} repeats, alternating")
-    print(f"torch {torch.__version__}, 1 thread, {platform.machine()}, load {os.getloadavg()[0]:.1f}")
+    layers = {
+        name: in_its_best(name, theirs, wide, options.patience) for name, theirs in layers.items()
+    }
+    print(
+        f"{options.points} points of 50 entries, {options.rows} rows, {options.repeats} repeats, alternating"
+    )
+    print(
+        f"torch {torch.__version__}, 1 thread, {platform.machine()}, load {os.getloadavg()[0]:.1f}"
+    )
     out = torch.empty_like(points)
     floor = min(timed(lambda: (rows.sum(), torch.add(points, 1, out=out))) for _ in range(20))
     forward: dict[str, Callable[[], object]] = {"fedkg": lambda: polytope.project(points), **loops}
@@ -236,8 +301,16 @@ def main() -> None:
     size = f"{options.points} x 50 x {options.rows}"
     results = [
         compared(f"polytope {size}, forward", forward, options.repeats, FORWARD, floor),
-        compared(f"polytope {size}, forward of layers", layered, max(1, options.repeats // 3), FORWARD, floor),
-        compared(f"polytope {size}, with backward", both, max(1, options.repeats // 3), BACKWARD, floor),
+        compared(
+            f"polytope {size}, forward of layers",
+            layered,
+            max(1, options.repeats // 3),
+            FORWARD,
+            floor,
+        ),
+        compared(
+            f"polytope {size}, with backward", both, max(1, options.repeats // 3), BACKWARD, floor
+        ),
     ]
     print(json.dumps(results))
 

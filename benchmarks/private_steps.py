@@ -22,7 +22,15 @@ from dataclasses import replace
 
 import torch
 
-from fedkg.federated import BinaryCrossEntropy, Clients, CrossEntropy, Problem, Settings, fedavg, train
+from fedkg.federated import (
+    BinaryCrossEntropy,
+    Clients,
+    CrossEntropy,
+    Problem,
+    Settings,
+    fedavg,
+    train,
+)
 from fedkg.federated.client.losses import Loss, SquaredError
 from fedkg.federated.privacy.clipped import ClippedGradient
 from fedkg.models import MLP, Model
@@ -51,30 +59,64 @@ def problem() -> Problem:
     xs = tuple(torch.randn(size, FEATURES, generator=generator) for size in SIZES)
     ys = tuple((torch.rand(size, generator=generator) < 0.1).float() for size in SIZES)
     names = tuple(f"site_{place}" for place in range(len(SIZES)))
-    return Problem(model=MODEL, loss=BinaryCrossEntropy(pos_weight=5.0), clients=Clients(names=names, x=xs, y=ys))
+    return Problem(
+        model=MODEL,
+        loss=BinaryCrossEntropy(pos_weight=5.0),
+        clients=Clients(names=names, x=xs, y=ys),
+    )
 
 
 def other(model: Model, sample: tuple[int, ...]) -> Problem:
     """Four clients with noise to learn: ten classes, or four values."""
     generator, forecast = torch.Generator().manual_seed(2), isinstance(model, Recurrent)
     xs = tuple(torch.randn(40, *sample, generator=generator) for _ in range(4))
-    ys = tuple(torch.randn(40, 4, generator=generator) if forecast else torch.randint(0, 10, (40,), generator=generator) for _ in range(4))
+    ys = tuple(
+        torch.randn(40, 4, generator=generator)
+        if forecast
+        else torch.randint(0, 10, (40,), generator=generator)
+        for _ in range(4)
+    )
     loss: Loss = SquaredError() if forecast else CrossEntropy()
     return Problem(model=model, loss=loss, clients=Clients(names=("a", "b", "c", "d"), x=xs, y=ys))
 
 
-def rounds(task: Problem, noise: float | None, chunk: int = 4, epochs: int = 1, batch: int = 10, rate: float = 0.01) -> Iterator[object]:
+def rounds(
+    task: Problem,
+    noise: float | None,
+    chunk: int = 4,
+    epochs: int = 1,
+    batch: int = 10,
+    rate: float = 0.01,
+) -> Iterator[object]:
     """Rounds without an end; plain ones without noise."""
-    settings = Settings(rounds=10**6, local_epochs=epochs, batch=batch, learning_rate=rate, executor="stacked", chunk=chunk, measure=False)
+    settings = Settings(
+        rounds=10**6,
+        local_epochs=epochs,
+        batch=batch,
+        learning_rate=rate,
+        executor="stacked",
+        chunk=chunk,
+        measure=False,
+    )
     plain = fedavg()
-    return train(task, plain if noise is None else replace(plain, differentiation=ClippedGradient(clip=1.0, noise=noise)), settings)
+    return train(
+        task,
+        plain
+        if noise is None
+        else replace(plain, differentiation=ClippedGradient(clip=1.0, noise=noise)),
+        settings,
+    )
 
 
 def checked(task: Problem) -> float:
     """Largest difference of the two after one step on all rows of every site."""
-    settings = Settings(rounds=1, local_steps=1, batch=max(SIZES), learning_rate=0.1, executor="stacked")
+    settings = Settings(
+        rounds=1, local_steps=1, batch=max(SIZES), learning_rate=0.1, executor="stacked"
+    )
     free = replace(fedavg(), differentiation=ClippedGradient(clip=1e9, noise=0.0))
-    (one, _), (other, _) = (next(iter(train(task, algorithm, settings))) for algorithm in (fedavg(), free))
+    (one, _), (other, _) = (
+        next(iter(train(task, algorithm, settings))) for algorithm in (fedavg(), free)
+    )
     return max(float((one.params[name] - other.params[name]).abs().max()) for name in one.params)
 
 
@@ -86,22 +128,33 @@ def timed(run: Iterator[object]) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--turns", type=int, default=15)
     turns = parser.parse_args().turns
     torch.set_num_threads(1)
     task, claims = problem(), []
-    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32")
-    print(f"load {os.getloadavg()[0]:.1f}; {turns} rounds; largest difference without clip and noise {checked(task):.1e}")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}, float32"
+    )
+    print(
+        f"load {os.getloadavg()[0]:.1f}; {turns} rounds; largest difference without clip and noise {checked(task):.1e}"
+    )
     for said, chunk in STACKS.items():
-        runs = {name: rounds(task, noise, chunk, 5, 64, 0.1) for name, noise in (("plain", None), ("clipped", 0.0), ("private", 1.0))}
+        runs = {
+            name: rounds(task, noise, chunk, 5, 64, 0.1)
+            for name, noise in (("plain", None), ("clipped", 0.0), ("private", 1.0))
+        }
         taken: dict[str, list[float]] = {name: [] for name in runs}
         for turn in range(turns + 2):
             for name, run in runs.items():
                 seconds = timed(run)
                 if turn > 1:
                     taken[name].append(seconds)
-        ratios = [private / plain for private, plain in zip(taken["private"], taken["plain"], strict=True)]
+        ratios = [
+            private / plain for private, plain in zip(taken["private"], taken["plain"], strict=True)
+        ]
         ratio = statistics.median(ratios)
         for name, seconds in taken.items():
             print(
@@ -124,7 +177,9 @@ def main() -> None:
         plain, private = (rounds(other(model, sample), noise) for noise in (None, 1.0))
         pairs = [(timed(plain), timed(private)) for _ in range(turns + 1)][1:]
         least, most = (1e3 * min(side) for side in zip(*pairs, strict=True))
-        print(f"  {said:26s} plain {least:8.1f} ms  private {most:8.1f} ms  {most / least:.2f} times")
+        print(
+            f"  {said:26s} plain {least:8.1f} ms  private {most:8.1f} ms  {most / least:.2f} times"
+        )
     print(json.dumps(claims))
 
 

@@ -43,23 +43,39 @@ def main() -> None:
     wide = points.double().numpy()
     ball, shares = pyproximal.L1Ball(50, 1.0), Sparsemax(dim=-1)
     works: dict[str, tuple[str, Callable[[], Tensor], Callable[[], object]]] = {
-        "L1 ball": ("pyproximal", lambda: L1Ball(1.0).project(points), lambda: np.stack([ball.prox(row, 1.0) for row in wide])),
+        "L1 ball": (
+            "pyproximal",
+            lambda: L1Ball(1.0).project(points),
+            lambda: np.stack([ball.prox(row, 1.0) for row in wide]),
+        ),
         "simplex": ("sparsemax", lambda: Simplex().project(points), lambda: shares(points)),
-        "isotonic": ("scipy", lambda: MonotoneCone().project(points), lambda: np.stack([isotonic_regression(row).x for row in wide])),
+        "isotonic": (
+            "scipy",
+            lambda: MonotoneCone().project(points),
+            lambda: np.stack([isotonic_regression(row).x for row in wide]),
+        ),
     }
-    print(f"{options.points} points of 50 entries, float32, {options.repeats} repeats, one thread, alternating")
-    print(f"torch {torch.__version__}, {os.cpu_count()} cores, {platform.machine()}, load {os.getloadavg()[0]:.1f}")
+    print(
+        f"{options.points} points of 50 entries, float32, {options.repeats} repeats, one thread, alternating"
+    )
+    print(
+        f"torch {torch.__version__}, {os.cpu_count()} cores, {platform.machine()}, load {os.getloadavg()[0]:.1f}"
+    )
     out = torch.empty_like(points)
     floor = min(timed(lambda: torch.add(points, 1, out=out)) for _ in range(20))
     results = []
     for name, (peer, ours, theirs) in works.items():
         apart = np.abs(ours().numpy() - np.asarray(theirs())).max()
-        assert apart < (1e-4 if peer == "pyproximal" else 1e-5), f"{name}: {apart}"  # pyproximal bisects
+        assert apart < (1e-4 if peer == "pyproximal" else 1e-5), (
+            f"{name}: {apart}"
+        )  # pyproximal bisects
         pairs = [(timed(ours), timed(theirs)) for _ in range(options.repeats)]
         mine, others = ([pair[i] for pair in pairs] for i in range(2))
         ratio = statistics.median(pair[1] / pair[0] for pair in pairs)
         for who, times in (("fedkg", mine), (peer, others)):
-            print(f"  {name:10s} {who:12s} median {statistics.median(times):8.2f} ms   spread {min(times):8.2f} .. {max(times):8.2f}")
+            print(
+                f"  {name:10s} {who:12s} median {statistics.median(times):8.2f} ms   spread {min(times):8.2f} .. {max(times):8.2f}"
+            )
         results.append(
             {
                 "claim": f"{name}, {options.points} x 50",

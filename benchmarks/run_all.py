@@ -46,7 +46,18 @@ QUICK: dict[str, tuple[str, ...]] = {
     "linear_layer": ("--batch", "64", "--repeats", "1", "--patience", "40"),
     "logic_tensor_networks": ("--rules", "60", "--batch", "128", "--repeats", "1"),
     "mining": ("--clients", "20", "--repeats", "1", "--searched", "1"),
-    "ontology_closure": ("--turns", "1", "--machines", "500", "--small", "40", "--patience", "20", "--most", "15"),
+    "ontology_closure": (
+        "--turns",
+        "1",
+        "--machines",
+        "500",
+        "--small",
+        "40",
+        "--patience",
+        "20",
+        "--most",
+        "15",
+    ),
     "personal_constraints": ("--rounds", "5", "--samples", "200"),
     "polytope": ("--points", "32", "--repeats", "1"),
     "private_steps": ("--turns", "2"),
@@ -94,7 +105,11 @@ class Ran:
 
 def ran(script: Path, limit: float, *, quick: bool) -> Ran:
     """A benchmark run to its end, or stopped after `limit` seconds with all processes that it began."""
-    when, here, start = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), machine(), time.perf_counter()
+    when, here, start = (
+        datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        machine(),
+        time.perf_counter(),
+    )
     work = subprocess.Popen(
         [sys.executable, str(script), *(QUICK.get(script.stem, ()) if quick else ())],
         stdout=subprocess.PIPE,
@@ -121,24 +136,49 @@ def ran(script: Path, limit: float, *, quick: bool) -> Ran:
         except (IndexError, json.JSONDecodeError):
             failure = "its last line has no claims"
     printed = printed if failure else "\n".join(lines)
-    return Ran(name=script.stem, when=when, machine=here, quick=quick, claims=claims, printed=printed, seconds=seconds, failure=failure)
+    return Ran(
+        name=script.stem,
+        when=when,
+        machine=here,
+        quick=quick,
+        claims=claims,
+        printed=printed,
+        seconds=seconds,
+        failure=failure,
+    )
 
 
 def kept(data: Path, names: Sequence[str], *, quick: bool) -> dict[str, Ran]:
     """The sections there are already, by name: of benchmarks that there still are, of the same kind of run."""
     if not data.is_file():
         return {}
-    found = (Ran(**{**one, "claims": tuple(one["claims"])}) for one in json.loads(data.read_text(encoding="utf-8")))
+    found = (
+        Ran(**{**one, "claims": tuple(one["claims"])})
+        for one in json.loads(data.read_text(encoding="utf-8"))
+    )
     return {one.name: one for one in found if one.name in names and one.quick == quick}
 
 
 def row(claim: dict[str, object]) -> str:
     """A claim as a line of the table."""
     shown = {name: claim.get(name) for name in COLUMNS}
-    shown["peer"] = " ".join(str(part) for part in (claim.get("peer"), claim.get("peer_name")) if part is not None)
-    shown["ratio"] = claim.get("reason", "not measured") if claim.get("ratio") is None else claim["ratio"]
-    shown["holds"] = "-" if claim.get("target") is None else "yes" if claim.get("holds") else "**no**"
-    return "| " + " | ".join("" if part is None else str(part).replace("|", "/").replace("\n", " ") for part in shown.values()) + " |"
+    shown["peer"] = " ".join(
+        str(part) for part in (claim.get("peer"), claim.get("peer_name")) if part is not None
+    )
+    shown["ratio"] = (
+        claim.get("reason", "not measured") if claim.get("ratio") is None else claim["ratio"]
+    )
+    shown["holds"] = (
+        "-" if claim.get("target") is None else "yes" if claim.get("holds") else "**no**"
+    )
+    return (
+        "| "
+        + " | ".join(
+            "" if part is None else str(part).replace("|", "/").replace("\n", " ")
+            for part in shown.values()
+        )
+        + " |"
+    )
 
 
 def results(done: Sequence[Ran]) -> str:
@@ -150,12 +190,22 @@ def results(done: Sequence[Ran]) -> str:
     if any(one.quick for one in done):
         parts.append("**A quick run, to see that all benchmarks run: its figures say nothing.**\n")
     held = sum(bool(claim.get("holds")) for claim in judged)
-    parts.append(f"{held} of {len(judged)} targets are met; {len(done) - len(failed)} of {len(done)} benchmarks ran to their end.\n")
+    parts.append(
+        f"{held} of {len(judged)} targets are met; {len(done) - len(failed)} of {len(done)} benchmarks ran to their end.\n"
+    )
     if failed:
-        parts.append("Failed:\n\n" + "\n".join(f"- `{one.name}`: {one.failure}" for one in failed) + "\n")
-    parts.append("`ours`, `peer` and `floor` are in the units of each benchmark, printed below; a ratio above 1 says that ours is ahead.\n")
+        parts.append(
+            "Failed:\n\n" + "\n".join(f"- `{one.name}`: {one.failure}" for one in failed) + "\n"
+        )
+    parts.append(
+        "`ours`, `peer` and `floor` are in the units of each benchmark, printed below; a ratio above 1 says that ours is ahead.\n"
+    )
     for one in done:
-        table = ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS), *map(row, one.claims)]
+        table = [
+            "| " + " | ".join(COLUMNS) + " |",
+            "|" + " --- |" * len(COLUMNS),
+            *map(row, one.claims),
+        ]
         body = "\n".join(table) if one.claims else f"Failed: {one.failure}"
         printed = "\n".join(one.printed.rstrip().splitlines()[-60:])
         where = f"{one.when}, {one.seconds:.0f} s in all; {one.machine}"
@@ -169,7 +219,9 @@ def machine() -> str:
     listed = Path("/proc/cpuinfo")
     if listed.exists():
         names = [
-            line.partition(":")[2].strip() for line in listed.read_text(encoding="utf-8").splitlines() if line.startswith("model name")
+            line.partition(":")[2].strip()
+            for line in listed.read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
         ]
         model = names[0] if names else model
     found = []
@@ -186,14 +238,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("names", nargs="*", help="some benchmarks alone")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that they run")
-    parser.add_argument("--limit", type=float, default=1800.0, help="seconds that one of them may take")
-    parser.add_argument("--into", type=Path, help="instead of RESULTS.md here, with --quick of RESULTS_quick.md")
+    parser.add_argument(
+        "--limit", type=float, default=1800.0, help="seconds that one of them may take"
+    )
+    parser.add_argument(
+        "--into", type=Path, help="instead of RESULTS.md here, with --quick of RESULTS_quick.md"
+    )
     options = parser.parse_args()
     into = options.into or HERE / ("RESULTS_quick.md" if options.quick else "RESULTS.md")
     scripts = [script for script in sorted(HERE.glob("*.py")) if script != Path(__file__).resolve()]
     unknown = sorted(set(options.names) - {script.stem for script in scripts})
     if unknown:
-        parser.error(f"there is no benchmark {', '.join(unknown)}; there are {', '.join(script.stem for script in scripts)}")
+        parser.error(
+            f"there is no benchmark {', '.join(unknown)}; there are {', '.join(script.stem for script in scripts)}"
+        )
     data = into.with_suffix(".json")
     done = kept(data, [script.stem for script in scripts], quick=options.quick)
     failed = []
@@ -202,14 +260,25 @@ def main() -> int:
             continue
         print(f"== {script.stem}", flush=True)
         one = ran(script, options.limit, quick=options.quick)
-        print(one.printed, f"   {one.seconds:.0f} s{', ' + one.failure if one.failure else ''}", sep="\n", flush=True)
+        print(
+            one.printed,
+            f"   {one.seconds:.0f} s{', ' + one.failure if one.failure else ''}",
+            sep="\n",
+            flush=True,
+        )
         done[one.name] = one
         failed += [one.name] if one.failure else []
         sections = [done[name] for name in sorted(done)]
-        data.write_text(json.dumps([asdict(section) for section in sections], indent=1) + "\n", encoding="utf-8")
-        into.write_text(results(sections), encoding="utf-8")  # what is known, should this be stopped
+        data.write_text(
+            json.dumps([asdict(section) for section in sections], indent=1) + "\n", encoding="utf-8"
+        )
+        into.write_text(
+            results(sections), encoding="utf-8"
+        )  # what is known, should this be stopped
     count = len({*options.names}) or len(scripts)
-    print(f"{into}: {count - len(failed)} benchmarks ran, {len(failed)} failed{': ' + ', '.join(failed) if failed else ''}")
+    print(
+        f"{into}: {count - len(failed)} benchmarks ran, {len(failed)} failed{': ' + ', '.join(failed) if failed else ''}"
+    )
     return 1 if failed else 0
 
 

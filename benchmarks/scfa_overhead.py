@@ -55,9 +55,26 @@ def rules(rows: int, *, kept: bool = False) -> ConstraintModule:
     for number, skeleton in enumerate(SHAPES):
         count = rows // len(SHAPES) + (number < rows % len(SHAPES))
         upper = number in (0, 2)
-        limits = np.full(count, 9.0 if upper else -9.0) if kept else dice.uniform(0.4, 0.9, count) if upper else dice.uniform(0, 0.4, count)
-        slots = np.concatenate([dice.integers(0, FEATURES, (count, 2)), np.full((count, 1), FEATURES)], axis=1)
-        parts.append((skeleton, slots, np.stack([dice.normal(0, 1, count), dice.normal(0, 1, count), limits, np.ones(count)], axis=1)))
+        limits = (
+            np.full(count, 9.0 if upper else -9.0)
+            if kept
+            else dice.uniform(0.4, 0.9, count)
+            if upper
+            else dice.uniform(0, 0.4, count)
+        )
+        slots = np.concatenate(
+            [dice.integers(0, FEATURES, (count, 2)), np.full((count, 1), FEATURES)], axis=1
+        )
+        parts.append(
+            (
+                skeleton,
+                slots,
+                np.stack(
+                    [dice.normal(0, 1, count), dice.normal(0, 1, count), limits, np.ones(count)],
+                    axis=1,
+                ),
+            )
+        )
     return module_of(drawn_pack(parts, FEATURES, 1))
 
 
@@ -65,14 +82,21 @@ def milling() -> Problem:
     """The five sites."""
     generator = torch.Generator().manual_seed(2)
     xs = tuple(torch.randn(size, FEATURES, generator=generator) for size in SIZES)
-    ys = tuple((torch.rand(len(x), generator=generator) < torch.sigmoid(2 * x[:, 0] - 3)).float() for x in xs)
+    ys = tuple(
+        (torch.rand(len(x), generator=generator) < torch.sigmoid(2 * x[:, 0] - 3)).float()
+        for x in xs
+    )
     clients = Clients(names=("graz", "linz", "wien", "steyr", "villach"), x=xs, y=ys)
     return Problem(model=MODEL, loss=BinaryCrossEntropy(), clients=clients)
 
 
 def scorer(rows: int, probe: int, *, kept: bool = False) -> PackScorer:
     """The server's judge."""
-    return PackScorer(MODEL, rules(rows, kept=kept), torch.randn(probe, FEATURES, generator=torch.Generator().manual_seed(3)))
+    return PackScorer(
+        MODEL,
+        rules(rows, kept=kept),
+        torch.randn(probe, FEATURES, generator=torch.Generator().manual_seed(3)),
+    )
 
 
 def rounds(problem: Problem, settings: Settings, *, judged: bool) -> Iterator[Params]:
@@ -97,8 +121,13 @@ def compared(title: str, settings: Settings, options: argparse.Namespace) -> dic
     same, other = (rounds(trusting, settings, judged=True), rounds(problem, settings, judged=False))
     for _ in range(3):
         mine, theirs = next(same), next(other)
-        assert all(torch.equal(mine[name], theirs[name]) for name in theirs), "SCFA without violations is not FedAvg"
-    sides = {"SCFA": rounds(judged, settings, judged=True), "FedAvg": rounds(problem, settings, judged=False)}
+        assert all(torch.equal(mine[name], theirs[name]) for name in theirs), (
+            "SCFA without violations is not FedAvg"
+        )
+    sides = {
+        "SCFA": rounds(judged, settings, judged=True),
+        "FedAvg": rounds(problem, settings, judged=False),
+    }
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(options.turns + 2):
         for name in sorted(sides, reverse=bool(turn % 2)):
@@ -126,28 +155,57 @@ def compared(title: str, settings: Settings, options: argparse.Namespace) -> dic
 
 def sizes() -> None:
     """What judging costs for other numbers of clients, constraints and probe rows."""
-    print("\n  clients  constraints  probe rows   prepared once       a round   of a client and constraint")
-    for clients, rows, probe in ((5, 300, 256), (5, 3000, 256), (5, 3000, 2048), (5, 30000, 256), (100, 3000, 256), (1000, 3000, 256)):
+    print(
+        "\n  clients  constraints  probe rows   prepared once       a round   of a client and constraint"
+    )
+    for clients, rows, probe in (
+        (5, 300, 256),
+        (5, 3000, 256),
+        (5, 3000, 2048),
+        (5, 30000, 256),
+        (100, 3000, 256),
+        (1000, 3000, 256),
+    ):
         judge: list[PackScorer] = []
         once = timed(lambda judge=judge, rows=rows, probe=probe: judge.append(scorer(rows, probe)))
         several = [MODEL.init(seed) for seed in range(min(clients, 20))]
-        stack = {name: torch.stack([several[i % len(several)][name] for i in range(clients)]) for name in several[0]}
+        stack = {
+            name: torch.stack([several[i % len(several)][name] for i in range(clients)])
+            for name in several[0]
+        }
         best = min(timed(lambda judge=judge[0], stack=stack: judge.score(stack)) for _ in range(5))
-        print(f"  {clients:7d}  {rows:11d}  {probe:10d}  {once:10.0f} ms  {best:9.2f} ms  {1e6 * best / clients / rows:10.1f} ns")
+        print(
+            f"  {clients:7d}  {rows:11d}  {probe:10d}  {once:10.0f} ms  {best:9.2f} ms  {1e6 * best / clients / rows:10.1f} ns"
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=3000)
     parser.add_argument("--probe", type=int, default=256)
     parser.add_argument("--turns", type=int, default=50)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    print(f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, torch {torch.__version__}"
+    )
     print(f"load {os.getloadavg()[0]:.1f}; {options.turns} turns, processor time")
-    job = Settings(rounds=10**6, participation=0.6, local_epochs=5, batch=64, learning_rate=0.05, executor="stacked", chunk=1)
+    job = Settings(
+        rounds=10**6,
+        participation=0.6,
+        local_epochs=5,
+        batch=64,
+        learning_rate=0.05,
+        executor="stacked",
+        chunk=1,
+    )
     made = []
-    for title, settings in (("3 of 5 sites, one by one", job), ("all 5 sites in one stack", replace(job, participation=1.0, chunk=None))):
+    for title, settings in (
+        ("3 of 5 sites, one by one", job),
+        ("all 5 sites in one stack", replace(job, participation=1.0, chunk=None)),
+    ):
         print(f"\n{title}")
         made.append(compared(title, settings, options))
     sizes()

@@ -40,7 +40,13 @@ def write(nodes: int, folder: Path) -> tuple[Path, Path]:
     """The data as N-Triples, and the shapes."""
     dice = np.random.default_rng(1)
     values = np.sort(dice.uniform(0, 100, (nodes, P)), 1).round(3)
-    kinds = dict(zip(np.flatnonzero(bad := dice.random(nodes) < 0.01).tolist(), dice.integers(0, 4, int(bad.sum())).tolist(), strict=True))
+    kinds = dict(
+        zip(
+            np.flatnonzero(bad := dice.random(nodes) < 0.01).tolist(),
+            dice.integers(0, 4, int(bad.sum())).tolist(),
+            strict=True,
+        )
+    )
     data, shapes = folder / f"d{nodes}.nt", folder / "shapes.ttl"
     with data.open("w", encoding="utf-8") as out:
         for i in range(nodes):
@@ -54,7 +60,9 @@ def write(nodes: int, folder: Path) -> tuple[Path, Path]:
             texts = [f'"{value}"^^<{XSD}double>' for value in row.tolist()]
             if kind == 2:
                 texts[5] = '"abc"'
-            out.write(f"<{EX}n{i}> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <{EX}Node> .\n")
+            out.write(
+                f"<{EX}n{i}> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <{EX}Node> .\n"
+            )
             out.writelines(f"<{EX}n{i}> <{EX}p{j}> {text} .\n" for j, text in enumerate(texts))
     parts = (
         f"  sh:property [ sh:path ex:p{j} ; sh:datatype xsd:double ; sh:minInclusive 0.0e0 ; sh:maxInclusive 100.0e0"
@@ -63,7 +71,10 @@ def write(nodes: int, folder: Path) -> tuple[Path, Path]:
         for j in range(P)
     )
     head = f"@prefix sh: <http://www.w3.org/ns/shacl#> .\n@prefix ex: <{EX}> .\n@prefix xsd: <{XSD}> .\n"
-    shapes.write_text(f"{head}ex:S a sh:NodeShape ; sh:targetClass ex:Node ;\n" + " ;\n".join(parts) + " .\n", encoding="utf-8")
+    shapes.write_text(
+        f"{head}ex:S a sh:NodeShape ; sh:targetClass ex:Node ;\n" + " ;\n".join(parts) + " .\n",
+        encoding="utf-8",
+    )
     return data, shapes
 
 
@@ -71,7 +82,10 @@ def ours(pack: Pack, table: Table) -> set[Result]:
     """Focus node, path and component of every violation."""
     found, focus = violations(pack, table), table.texts("focus node")
     names = [tuple(rule.name.split(".")[1:3]) for rule in pack.manifest.rules]
-    return {(focus[row], names[rule][0], names[rule][1]) for rule, row in zip(found.rule.tolist(), found.row.tolist(), strict=True)}
+    return {
+        (focus[row], names[rule][0], names[rule][1])
+        for rule, row in zip(found.rule.tolist(), found.row.tolist(), strict=True)
+    }
 
 
 def from_file(shapes: Path, data: Path) -> int:
@@ -91,9 +105,15 @@ def pyshacl_results(shapes: Path, data: Path) -> set[Result]:
     assert isinstance(report, Graph)
     found = set()
     for result in report.objects(None, sh.result):
-        component = str(report.value(result, sh.sourceConstraintComponent)).rsplit("#", 1)[1].removesuffix("ConstraintComponent")
+        component = (
+            str(report.value(result, sh.sourceConstraintComponent))
+            .rsplit("#", 1)[1]
+            .removesuffix("ConstraintComponent")
+        )
         path = str(report.value(result, sh.resultPath)).removeprefix(EX)
-        found.add((str(report.value(result, sh.focusNode)), path, component[0].lower() + component[1:]))
+        found.add(
+            (str(report.value(result, sh.focusNode)), path, component[0].lower() + component[1:])
+        )
     return found
 
 
@@ -145,7 +165,9 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def claim(text: str, mine: Sequence[float], peer: Sequence[float], name: str, target: float, least: float) -> dict[str, object]:
+def claim(
+    text: str, mine: Sequence[float], peer: Sequence[float], name: str, target: float, least: float
+) -> dict[str, object]:
     ratio = statistics.median(a / b for a, b in zip(peer, mine, strict=True))
     return {
         "claim": text,
@@ -159,7 +181,9 @@ def claim(text: str, mine: Sequence[float], peer: Sequence[float], name: str, ta
     }
 
 
-def not_measured(text: str, mine: Sequence[float], target: float, least: float) -> dict[str, object]:
+def not_measured(
+    text: str, mine: Sequence[float], target: float, least: float
+) -> dict[str, object]:
     """A claim against the Rust engine where that is not installed: it does not hold, for want of a measurement."""
     return {
         "claim": text,
@@ -191,12 +215,23 @@ def main() -> None:
         assert count == sparql(data), "ours and SPARQL differ"
         engine = rust(shapes, data)
         assert engine is None or engine() == count
-        times: dict[str, list[float]] = {"file": [], "table": [], "sparql": [], "pyshacl": [], "rust": [], "floor": []}
+        times: dict[str, list[float]] = {
+            "file": [],
+            "table": [],
+            "sparql": [],
+            "pyshacl": [],
+            "rust": [],
+            "floor": [],
+        }
         for _ in range(arguments.repeats):
             times["file"].append(timed(lambda: from_file(shapes, data)))
             times["sparql"].append(timed(lambda: sparql(data)))
             times["table"].append(timed(lambda: ours(pack, table)))
-            times["pyshacl"].append(timed(lambda: pyshacl_results(shapes, small)) * arguments.nodes / arguments.pyshacl_nodes)
+            times["pyshacl"].append(
+                timed(lambda: pyshacl_results(shapes, small))
+                * arguments.nodes
+                / arguments.pyshacl_nodes
+            )
             times["floor"].append(floor(data))
             if engine is not None:
                 times["rust"].append(timed(engine))
@@ -204,7 +239,9 @@ def main() -> None:
     print(
         f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load:.1f}, pyoxigraph {ox.__version__}"
     )
-    print(f"{arguments.nodes:,} focus nodes, {P} property shapes, {count:,} violations; {arguments.repeats} turns\n")
+    print(
+        f"{arguments.nodes:,} focus nodes, {P} property shapes, {count:,} violations; {arguments.repeats} turns\n"
+    )
     labels = {
         "file": "ours, from the file",
         "table": "ours, from a table",
@@ -217,19 +254,41 @@ def main() -> None:
         if not times[key]:
             print(f"  {label:52s} not measured: the package is not installed")
             continue
-        print(f"  {label:52s} {statistics.median(times[key]):9.3f} s  ({min(times[key]):.3f} .. {max(times[key]):.3f})")
+        print(
+            f"  {label:52s} {statistics.median(times[key]):9.3f} s  ({min(times[key]):.3f} .. {max(times[key]):.3f})"
+        )
     least = statistics.median(times["floor"])
-    from_file_claim, from_table_claim = "SHACL from N-Triples, load included", "SHACL from a table in memory"
+    from_file_claim, from_table_claim = (
+        "SHACL from N-Triples, load included",
+        "SHACL from a table in memory",
+    )
     if engine is not None:
         against_rust = [
             claim(from_file_claim, times["file"], times["rust"], RUST, 1.0, least),
             claim(from_table_claim, times["table"], times["rust"], RUST, 50.0, 0.0),
         ]
     else:
-        against_rust = [not_measured(from_file_claim, times["file"], 1.0, least), not_measured(from_table_claim, times["table"], 50.0, 0.0)]
+        against_rust = [
+            not_measured(from_file_claim, times["file"], 1.0, least),
+            not_measured(from_table_claim, times["table"], 50.0, 0.0),
+        ]
     others = [
-        claim("SHACL from N-Triples against merged SPARQL", times["file"], times["sparql"], "SPARQL on pyoxigraph", 1.0, least),
-        claim("SHACL from N-Triples against pyshacl", times["file"], times["pyshacl"], "pyshacl, scaled up", 50.0, least),
+        claim(
+            "SHACL from N-Triples against merged SPARQL",
+            times["file"],
+            times["sparql"],
+            "SPARQL on pyoxigraph",
+            1.0,
+            least,
+        ),
+        claim(
+            "SHACL from N-Triples against pyshacl",
+            times["file"],
+            times["pyshacl"],
+            "pyshacl, scaled up",
+            50.0,
+            least,
+        ),
     ]
     print(json.dumps([*against_rust, *others]))
 

@@ -69,7 +69,11 @@ def check(graph: Graph, paths: list[Path], outcome: Outcome) -> int:
     checked = 0
     for path in [path for path in paths if path.name.startswith(("torque", "wear"))][:20]:
         text = path.read_text(encoding="utf-8")
-        static = text.replace("; plant:torque ?t .", ".").replace("; plant:toolWear ?w .", ".").split("FILTER")[0]
+        static = (
+            text.replace("; plant:torque ?t .", ".")
+            .replace("; plant:toolWear ?w .", ".")
+            .split("FILTER")[0]
+        )
         static = static.replace("SELECT ?m ?t ", "SELECT ?m ?x ") + "}"
         head, _, body = static.partition("SELECT")
         assert rows.get(path.stem, 0) == len(set(graph.answers(head + "SELECT" + body))), path
@@ -90,22 +94,32 @@ def main() -> None:
         start = time.process_time()
         graph, _, _ = load_graph([], {}, [folder / "plant.nt"])
         loading = time.process_time() - start
-        print(f"{plant.entities:,} entities, {len(paths):,} queries, {len(graph):,} triples with the closure, loaded in {loading:.2f} s")
+        print(
+            f"{plant.entities:,} entities, {len(paths):,} queries, {len(graph):,} triples with the closure, loaded in {loading:.2f} s"
+        )
         _, rows, banks, outcome = compiled(graph, paths)
-        print(f"{rows:,} bound rows in {banks} banks; {check(graph, paths, outcome)} queries checked against the store")
+        print(
+            f"{rows:,} bound rows in {banks} banks; {check(graph, paths, outcome)} queries checked against the store"
+        )
         ours, peer = [], []
         for _ in range(options.repeats):
             ours.append(compiled(graph, paths)[0])
             peer.append(by_rdflib(paths))
         ratio = statistics.median(b / a for a, b in zip(ours, peer, strict=True))
-        print(f"compiled: median {statistics.median(ours):.2f} s ({min(ours):.2f} .. {max(ours):.2f})")
-        print(f"rdflib, parse and translate alone: median {statistics.median(peer):.2f} s ({min(peer):.2f} .. {max(peer):.2f})")
+        print(
+            f"compiled: median {statistics.median(ours):.2f} s ({min(ours):.2f} .. {max(ours):.2f})"
+        )
+        print(
+            f"rdflib, parse and translate alone: median {statistics.median(peer):.2f} s ({min(peer):.2f} .. {max(peer):.2f})"
+        )
         start = time.process_time()
         for path in paths:
             path.read_bytes()
         floor = time.process_time() - start
     load = os.getloadavg()[0]
-    print(f"Python {sys.version.split()[0]}, {platform.machine()}, {os.cpu_count()} cores, load {load:.1f}")
+    print(
+        f"Python {sys.version.split()[0]}, {platform.machine()}, {os.cpu_count()} cores, load {load:.1f}"
+    )
     claim = f"{len(paths):,} SPARQL rules over {plant.entities:,} entities, the part that is ours"
     result = {
         "claim": claim,

@@ -32,7 +32,9 @@ TARGET_S = 1.0
 
 def response(trigger: int, answer: int, soonest: int, latest: int) -> Bank:
     """Whenever x comes up to the trigger, it comes up to the answer so many steps later."""
-    rule = f"rule r require if x >= {trigger} % then eventually [{soonest}, {latest}] x >= {answer} %"
+    rule = (
+        f"rule r require if x >= {trigger} % then eventually [{soonest}, {latest}] x >= {answer} %"
+    )
     text = f"timeline step 1 h\noutput x in % span 0 .. 100\n{rule}\n"
     [bank] = fedkg.compile(text=text).banks
     return bank
@@ -46,12 +48,20 @@ def by_program(bank: Bank, traces: np.ndarray) -> tuple[float, list[float]]:
         literals = Literals(1, list(torch.from_numpy(bank.params[:1]).T))
         unrolling = Unrolling(steps, bank.params[0].tolist(), False, literals)
         formula = unrolling.throughout(bank.skeleton)
-        costs.append(float(np.abs(milp.closest(unrolling.expressions, formula, literals.found, trace) - trace).sum()))
+        costs.append(
+            float(
+                np.abs(
+                    milp.closest(unrolling.expressions, formula, literals.found, trace) - trace
+                ).sum()
+            )
+        )
     return (time.perf_counter() - begun) / len(traces), costs
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--traces", type=int, default=10_000)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=5)
@@ -60,12 +70,18 @@ def main() -> None:
     dice = torch.Generator().manual_seed(0)
     traces = torch.rand(options.traces, options.steps, 1, generator=dice, dtype=torch.float64) * 100
     load = os.getloadavg()[0]
-    print(f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, {torch.get_num_threads()} threads, load {load:.1f}")
-    print(f"{options.traces:,} traces of {options.steps} steps, {options.repeats} turns; programs on {options.programs} traces\n")
+    print(
+        f"{platform.platform()}, {os.cpu_count()} cores, torch {torch.__version__}, {torch.get_num_threads()} threads, load {load:.1f}"
+    )
+    print(
+        f"{options.traces:,} traces of {options.steps} steps, {options.repeats} turns; programs on {options.programs} traces\n"
+    )
     begun = time.perf_counter()
     traces.clone()
     floor = time.perf_counter() - begun
-    print(f"{'response':28s} {'states':>7s} {'diagram s':>10s} {'all traces s':>13s} {'spread':>18s} {'program, each s':>16s}")
+    print(
+        f"{'response':28s} {'states':>7s} {'diagram s':>10s} {'all traces s':>13s} {'spread':>18s} {'program, each s':>16s}"
+    )
     results = []
     for trigger, answer in ((60, 50), (40, 70)):
         for soonest, latest in ((1, 2), (1, 4), (1, 8), (2, 4), (3, 6), (4, 8)):
@@ -74,7 +90,9 @@ def main() -> None:
             teacher = Teacher(bank, options.steps)
             building = time.perf_counter() - begun
             nearest = teacher.closest(traces)
-            broken = trace_values(bank.skeleton, nearest[:500].numpy(), bank.params[0].tolist(), end="strict").violated
+            broken = trace_values(
+                bank.skeleton, nearest[:500].numpy(), bank.params[0].tolist(), end="strict"
+            ).violated
             assert not broken.any(), "a moved trace breaks the rule"
             each, costs = by_program(bank, traces[: options.programs].numpy())
             ours = (traces - nearest).abs().sum((1, 2))[: options.programs].tolist()
@@ -86,7 +104,9 @@ def main() -> None:
                 seconds.append(time.perf_counter() - begun)
             median = statistics.median(seconds) + building
             name = f"x >= {trigger}: x >= {answer} in [{soonest}, {latest}]"
-            print(f"{name:28s} {teacher.states:7d} {building:10.3f} {median:13.3f} {min(seconds):8.3f} .. {max(seconds):6.3f} {each:16.3f}")
+            print(
+                f"{name:28s} {teacher.states:7d} {building:10.3f} {median:13.3f} {min(seconds):8.3f} .. {max(seconds):6.3f} {each:16.3f}"
+            )
             if latest == 4:
                 results.append(
                     {

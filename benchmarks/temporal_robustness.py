@@ -34,7 +34,20 @@ from fedkg.constraints.fused.batch import Places, fused_places
 from fedkg.constraints.fused.bound import fused
 from fedkg.constraints.fused.call import Call
 from fedkg.constraints.plain import is_plain
-from fedkg.pack import And, Compare, Formula, Implies, Negate, Or, Param, Product, Slot, Sum, Temporal, Until
+from fedkg.pack import (
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Negate,
+    Or,
+    Param,
+    Product,
+    Slot,
+    Sum,
+    Temporal,
+    Until,
+)
 
 TRACES, STEPS = 256, 100
 BATCH, LENGTH, SIGNALS, OUTPUTS = 1024, 48, 60, 4
@@ -59,9 +72,17 @@ def until(left: Formula, right: Formula) -> Until:
 
 
 FORMULAS: dict[str, tuple[Formula, tuple[float, ...], int, tuple[float, float]]] = {
-    "always[0,24]": (over("always", And(args=(le(A, Y), le(Y, B)))), (1, 0, 24, -1, 1, 0, 0), 24, (150, 20)),
+    "always[0,24]": (
+        over("always", And(args=(le(A, Y), le(Y, B)))),
+        (1, 0, 24, -1, 1, 0, 0),
+        24,
+        (150, 20),
+    ),
     "nested response": (
-        over("always", Implies(antecedent=le(A, Y), consequent=over("eventually", le(B, Y), LOW2, HIGH2))),
+        over(
+            "always",
+            Implies(antecedent=le(A, Y), consequent=over("eventually", le(B, Y), LOW2, HIGH2)),
+        ),
         (1, 0, 48, -1, 1, 0, 12),
         60,
         (150, 20),
@@ -77,7 +98,9 @@ SHAPES: tuple[Formula, ...] = (
     over("historically", le(Y, B)),
     over("always", le(Product(args=(A, X)), Y)),
     Implies(antecedent=le(A, X), consequent=over("eventually", le(B, Y))),
-    over("always", Implies(antecedent=le(A, X), consequent=over("eventually", le(B, Y), LOW2, HIGH2))),
+    over(
+        "always", Implies(antecedent=le(A, X), consequent=over("eventually", le(B, Y), LOW2, HIGH2))
+    ),
     until(le(Y, A), le(X, B)),
     over("always", Or(args=(le(X, A), le(Y, B)))),
     Implies(antecedent=over("once", le(A, X)), consequent=le(Y, B)),
@@ -89,7 +112,9 @@ SHAPES: tuple[Formula, ...] = (
 def single(name: str) -> ConstraintModule:
     """One of `FORMULAS` as a module whose one row reads the first output."""
     formula, numbers, _, _ = FORMULAS[name]
-    pack = drawn_pack([(formula, np.array([[0, 1, SIGNALS]]), np.array([numbers]))], SIGNALS, OUTPUTS, shared=True)
+    pack = drawn_pack(
+        [(formula, np.array([[0, 1, SIGNALS]]), np.array([numbers]))], SIGNALS, OUTPUTS, shared=True
+    )
     return ConstraintModule(pack, x=columns(["c0"]), y=columns([f"c{SIGNALS}"]))
 
 
@@ -99,7 +124,9 @@ def formula_on_tensors(name: str) -> Callable[[Tensor], Tensor]:
     program = fused(bank, torch.float32, missing=False)
     assert program is not None, "there are loops for it"
 
-    known: dict[torch.Size, tuple[Places, Tensor]] = {}  # by shape: what a call like an earlier one need not find out again
+    known: dict[
+        torch.Size, tuple[Places, Tensor]
+    ] = {}  # by shape: what a call like an earlier one need not find out again
 
     def robustness_of(x: Tensor) -> Tensor:
         outputs = x.reshape(1, -1)
@@ -109,7 +136,10 @@ def formula_on_tensors(name: str) -> Callable[[Tensor], Tensor]:
 
     def learnt(shape: torch.Size) -> tuple[Places, Tensor]:
         with torch.inference_mode(mode=False):
-            conditions, none = torch.ones(2, shape.numel(), dtype=torch.bool), torch.zeros(0, shape.numel())
+            conditions, none = (
+                torch.ones(2, shape.numel(), dtype=torch.bool),
+                torch.zeros(0, shape.numel()),
+            )
             places = fused_places(conditions, windows(*shape, None, clip=False), torch.float32)
         assert places is not None, "conditions on a CPU"
         known[shape] = places, none
@@ -137,7 +167,9 @@ def stlcgpp(name: str) -> Callable[[Tensor], Tensor]:
     x = stl.Predicate("x", lambda s: s)
     made = {
         "always[0,24]": lambda: stl.Always((x >= -1.0) & (x <= 1.0), interval=[0, 24]),
-        "nested response": lambda: stl.Always(stl.Implies(x >= -1.0, stl.Eventually(x >= 1.0, interval=[0, 12])), interval=[0, 48]),
+        "nested response": lambda: stl.Always(
+            stl.Implies(x >= -1.0, stl.Eventually(x >= 1.0, interval=[0, 12])), interval=[0, 48]
+        ),
         "until[0,24]": lambda: stl.Until(x < 2.0, x < -0.5, interval=[0, 24]),
     }[name]()
     robustness: Callable[[Tensor], Tensor] = torch.vmap(lambda s: made.robustness_trace(s))
@@ -186,7 +218,11 @@ def measure(name: str, way: str, backward: bool) -> float:
 
 def peak() -> float:
     """The most MiB that this process has held (Linux)."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    line = next(
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
     return int(line.split()[1]) / 1024
 
 
@@ -202,7 +238,9 @@ def table(claim: str, times: dict[str, list[float]]) -> None:
     """Medians and quartiles."""
     for what, each in times.items():
         low, high = np.quantile(each, (0.25, 0.75))
-        print(f"  {claim:36s} {what:34s} median {statistics.median(each):9.3f} ms   quartiles {low:8.3f} .. {high:8.3f}")
+        print(
+            f"  {claim:36s} {what:34s} median {statistics.median(each):9.3f} ms   quartiles {low:8.3f} .. {high:8.3f}"
+        )
 
 
 def formulas(repeats: int) -> list[dict[str, object]]:
@@ -218,7 +256,8 @@ def formulas(repeats: int) -> list[dict[str, object]]:
         for what, target in zip(("forward", "forward and backward"), targets, strict=True):
             backward = what != "forward"
             works: dict[str, Callable[[], object]] = {
-                way: partial(gradient, run, x, inside) if backward else partial(run, x) for way, run in ways.items()
+                way: partial(gradient, run, x, inside) if backward else partial(run, x)
+                for way, run in ways.items()
             }
             works["read and write once"] = lambda: x.clone()
             times: dict[str, list[float]] = {way: [] for way in works}
@@ -228,10 +267,25 @@ def formulas(repeats: int) -> list[dict[str, object]]:
                         times[way].append(timed(work, 1 if way == "stlcg++" else 10))
             table(f"{name}, {what}", times)
             peaks = {way: memory(name, way, backward) for way in ("formula", "stlcg++")}
-            ratio = statistics.median(b / a for a, b in zip(times["formula"], times["stlcg++"], strict=True))
-            whole = statistics.median(b / a for a, b in zip(times["module"], times["stlcg++"], strict=True))
-            print(f"  {ratio:.0f} times faster as a formula, {whole:.0f} times as a module; peak MiB {peaks}")
-            results.append(record(f"{name}, {TRACES} traces x {STEPS}, {what}", times, "formula", "stlcg++", ratio, target))
+            ratio = statistics.median(
+                b / a for a, b in zip(times["formula"], times["stlcg++"], strict=True)
+            )
+            whole = statistics.median(
+                b / a for a, b in zip(times["module"], times["stlcg++"], strict=True)
+            )
+            print(
+                f"  {ratio:.0f} times faster as a formula, {whole:.0f} times as a module; peak MiB {peaks}"
+            )
+            results.append(
+                record(
+                    f"{name}, {TRACES} traces x {STEPS}, {what}",
+                    times,
+                    "formula",
+                    "stlcg++",
+                    ratio,
+                    target,
+                )
+            )
             if name.startswith("until"):
                 share = peaks["stlcg++"] / max(peaks["formula"], 1 / 8)
                 results.append(
@@ -249,7 +303,9 @@ def formulas(repeats: int) -> list[dict[str, object]]:
     return results
 
 
-def record(claim: str, times: dict[str, list[float]], ours: str, peer: str, ratio: float, target: float) -> dict[str, object]:
+def record(
+    claim: str, times: dict[str, list[float]], ours: str, peer: str, ratio: float, target: float
+) -> dict[str, object]:
     """One line of the results."""
     return {
         "claim": claim,
@@ -269,11 +325,22 @@ def plant(rows: int) -> list[Part]:
     params = []
     for part in np.array_split(np.arange(rows), len(SHAPES)):
         last = dice.choice([3, 6, 12], len(part))
-        numbers = [np.ones(len(part)), np.zeros(len(part)), last, dice.normal(-1, 1, len(part)), dice.normal(1, 1, len(part))]
-        params.append(np.stack([*numbers, np.zeros(len(part)), dice.choice([2, 4], len(part))], axis=1))
+        numbers = [
+            np.ones(len(part)),
+            np.zeros(len(part)),
+            last,
+            dice.normal(-1, 1, len(part)),
+            dice.normal(1, 1, len(part)),
+        ]
+        params.append(
+            np.stack([*numbers, np.zeros(len(part)), dice.choice([2, 4], len(part))], axis=1)
+        )
     parts = []
     for shape, numbers in zip(SHAPES, params, strict=True):
-        slots = [dice.integers(0, SIGNALS, (len(numbers), 2)), dice.integers(SIGNALS, SIGNALS + OUTPUTS, (len(numbers), 1))]
+        slots = [
+            dice.integers(0, SIGNALS, (len(numbers), 2)),
+            dice.integers(SIGNALS, SIGNALS + OUTPUTS, (len(numbers), 1)),
+        ]
         parts.append((shape, np.concatenate(slots, axis=1), numbers))
     return parts
 
@@ -302,7 +369,9 @@ def many(rows: int, repeats: int) -> dict[str, object]:
     claim = f"{rows} rows of {len(SHAPES)} skeletons, {BATCH} x {LENGTH} steps"
     table(claim, times)
     multiple = statistics.median(a / b for a, b in zip(*times.values(), strict=True))
-    print(f"  {multiple:.1f} times one read of the gathered inputs ({sum(gathers) * numbers.shape[1] * 4 / 2**30:.2f} GiB)")
+    print(
+        f"  {multiple:.1f} times one read of the gathered inputs ({sum(gathers) * numbers.shape[1] * 4 / 2**30:.2f} GiB)"
+    )
     times["read and write once"] = times["read of the gathered inputs"]
     return record(claim, times, "module", "read of the gathered inputs", 1 / multiple, 0.2)
 
@@ -316,7 +385,9 @@ def main() -> None:
     if options.memory:
         print(measure(options.memory[0], options.memory[1], options.memory[2] == "1"))
         return
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}")
+    print(
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads on {os.cpu_count()} cores, {platform.machine()}"
+    )
     print(f"load before: {os.getloadavg()[0]:.1f}")
     results = formulas(options.repeats)
     results.append(many(options.rows, max(3, options.repeats // 3)))

@@ -1,7 +1,7 @@
-"""fedkg: rules and knowledge graphs that federated learning is held to.
+"""fedkg: declarative rules and knowledge graphs for federated learning.
 
-Names are loaded when they are first touched, so that ``import fedkg`` stays light: no torch until a name that needs torch, no rule
-compiler until ``compile``.
+Public names are imported on first use, so ``import fedkg`` stays fast: it imports torch only for
+names that need torch, and the rule compiler only for ``compile``.
 """
 
 from __future__ import annotations

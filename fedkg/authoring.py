@@ -36,7 +36,9 @@ STATEMENTS = (
     *("template", "infer", "range", "predict", "set", "cause", "example", "load"),
 )
 """Words that statements begin with."""
-COMPILER_LIBRARIES = frozenset({"lark", "rdflib", "oxrdflib", "pyoxigraph", "pint", "sympy", "fedkg_compiler"})
+COMPILER_LIBRARIES = frozenset(
+    {"lark", "rdflib", "oxrdflib", "pyoxigraph", "pint", "sympy", "fedkg_compiler"}
+)
 
 
 class RuleWarning(UserWarning):
@@ -67,7 +69,12 @@ def needs_compiler(feature: str) -> Iterator[None]:
 
 
 def check(
-    paths: Sequence[str | Path] = (), *, text: str | None = None, graphs: Sequence[str | Path] = (), client: str = "", fresh: bool = False
+    paths: Sequence[str | Path] = (),
+    *,
+    text: str | None = None,
+    graphs: Sequence[str | Path] = (),
+    client: str = "",
+    fresh: bool = False,
 ) -> Compilation:
     """The pack (None when there is an error) and all diagnostics of rule files and RDF graphs, or of one rule text.
 
@@ -91,7 +98,11 @@ def check(
 
 
 def compile(  # noqa: A001  the public name, fixed
-    paths: str | Path | Sequence[str | Path] = (), *, text: str | None = None, graphs: Sequence[str | Path] = (), client: str = ""
+    paths: str | Path | Sequence[str | Path] = (),
+    *,
+    text: str | None = None,
+    graphs: Sequence[str | Path] = (),
+    client: str = "",
 ) -> Pack:
     """The constraint pack of rule files (and RDF graphs among them), or of one rule text.
 
@@ -119,7 +130,9 @@ def compile(  # noqa: A001  the public name, fixed
     if isinstance(paths, str | Path):
         paths = (paths,)
     if not paths and text is None:
-        raise UsageError("nothing to compile", help='fedkg.compile("rules.fkg") or fedkg.compile(text="...")')
+        raise UsageError(
+            "nothing to compile", help='fedkg.compile("rules.fkg") or fedkg.compile(text="...")'
+        )
     result = check(paths, text=text, graphs=graphs, client=client)
     texts = {} if text is None else {d.span.file: text for d in result.diagnostics}
     if result.pack is None:
@@ -149,7 +162,13 @@ def run_examples(
     return tuple(run_example(example) for example in result.examples), result.diagnostics
 
 
-def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = None, *, client: str = "") -> str:
+MOST_SHOWN = 200
+"""Diagnostics that are shown as text, errors first: more are not read."""
+
+
+def render(
+    diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = None, *, client: str = ""
+) -> str:
     """Diagnostics as text, each with its source lines underlined where the file can be read (or stands in `texts`).
 
     For a `client` no line of a graph is shown: it may be a fact about another one.
@@ -159,11 +178,14 @@ def render(diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = 
 
         sources: dict[str, str | None] = dict(texts or {})
         blocks = []
-        for diagnostic in diagnostics:
+        first = sorted(range(len(diagnostics)), key=lambda i: diagnostics[i].severity != "error")
+        for diagnostic in (diagnostics[i] for i in sorted(first[:MOST_SHOWN])):
             file = diagnostic.span.file
             if file not in sources:
                 sources[file] = None if client and is_graph(file) else _source_text(Path(file))
             blocks.append(render_one(diagnostic, sources[file]))
+        if len(diagnostics) > MOST_SHOWN:
+            blocks.append(f"and {len(diagnostics) - MOST_SHOWN:,} more, with --json")
         return "\n\n".join(block.rstrip("\n") for block in blocks)
 
 
@@ -237,7 +259,12 @@ def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
         from fedkg_compiler.reason.describe import describe
 
         contract = pack.manifest.contract
-        return describe(pack, rule, entity, lambda ref, shown: replay(pack, ref.bank, ref.row, shown.matrix(contract), shown.now))
+        return describe(
+            pack,
+            rule,
+            entity,
+            lambda ref, shown: replay(pack, ref.bank, ref.row, shown.matrix(contract), shown.now),
+        )
 
 
 def origins(paths: Sequence[str | Path], rules: Sequence[str], entity: str) -> tuple[Origin, ...]:
@@ -286,9 +313,19 @@ def missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None
 
 def is_authored(path: str | Path) -> bool:
     """Whether a file is something to compile (rules, queries, shapes, a graph or a store of graphs) rather than a pack or a table."""
-    from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, RULE_SUFFIXES, is_endpoint, is_store
+    from fedkg_compiler.inputs import (
+        GRAPH_SUFFIXES,
+        QUERY_SUFFIXES,
+        RULE_SUFFIXES,
+        is_endpoint,
+        is_store,
+    )
 
-    return is_endpoint(path) or is_store(Path(path)) or Path(path).suffix.lower() in RULE_SUFFIXES | GRAPH_SUFFIXES | QUERY_SUFFIXES
+    return (
+        is_endpoint(path)
+        or is_store(Path(path))
+        or Path(path).suffix.lower() in RULE_SUFFIXES | GRAPH_SUFFIXES | QUERY_SUFFIXES
+    )
 
 
 def given(arguments: Sequence[str]) -> list[str | Path]:
@@ -319,7 +356,9 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
         existing(packs[0])
         return load(packs[0]), ()
     if packs:
-        if Path(packs[0]).suffix.lower() != ".fkgpack":  # a wrong name, and no pack in a wrong place
+        if (
+            Path(packs[0]).suffix.lower() != ".fkgpack"
+        ):  # a wrong name, and no pack in a wrong place
             existing(packs[0])
         raise UsageError(
             f"{packs[0]} stands among rule files",
@@ -342,7 +381,9 @@ def is_rdf_data(rules: Sequence[str | Path], data: str | Path) -> bool:
         return any(holds_shapes(path) for path in paths[:-1]) and not holds_shapes(paths[-1])
 
 
-def compile_for_rdf(rules: Sequence[str | Path], data: str | Path) -> tuple[tuple[tuple[str, Pack, Table], ...], tuple[Diagnostic, ...]]:
+def compile_for_rdf(
+    rules: Sequence[str | Path], data: str | Path
+) -> tuple[tuple[tuple[str, Pack, Table], ...], tuple[Diagnostic, ...]]:
     """The shapes among rule files, compiled for an RDF file: for each class that they target its IRI, a pack, and the members as a table.
 
     Raises:
@@ -359,7 +400,9 @@ def compile_for_rdf(rules: Sequence[str | Path], data: str | Path) -> tuple[tupl
 
 def is_rule_text(path: str) -> bool:
     """Whether something that is no file reads as rules and not as a path: several lines, or a word that begins a statement."""
-    return ("\n" in path.strip() or path.lstrip().startswith(tuple(f"{word} " for word in STATEMENTS))) and not os.path.lexists(path)
+    return (
+        "\n" in path.strip() or path.lstrip().startswith(tuple(f"{word} " for word in STATEMENTS))
+    ) and not os.path.lexists(path)
 
 
 def existing(path: str | Path) -> Path:
@@ -367,10 +410,17 @@ def existing(path: str | Path) -> Path:
     path = Path(path)
     if not path.exists():
         endpoint = str(path).lower().startswith(("http:/", "https:/"))
-        advice = "no endpoint is asked here: put its graph into a store first, with `fedkg graph load`" if endpoint else ""
+        advice = (
+            "no endpoint is asked here: put its graph into a store first, with `fedkg graph load`"
+            if endpoint
+            else ""
+        )
         raise UsageError(f"there is no file {path}", help=advice)
     if path.is_dir():
-        raise UsageError(f"{path} is a folder, not a file", help=f"is it to be a store of graphs? fedkg graph load {path} FILES...")
+        raise UsageError(
+            f"{path} is a folder, not a file",
+            help=f"is it to be a store of graphs? fedkg graph load {path} FILES...",
+        )
     return path
 
 
@@ -390,4 +440,8 @@ def _source_text(path: Path) -> str | None:
     except OSError:
         return None
     wide = body.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return None if body.startswith(BINARY) else body.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    return (
+        None
+        if body.startswith(BINARY)
+        else body.decode("utf-16" if wide else "utf-8-sig", errors="replace")
+    )

@@ -73,7 +73,17 @@ class Composition:
     @property
     def plain(self) -> bool:
         """Whether nothing is chosen that makes a difference only where models are exchanged."""
-        common = not (self.by_rules or self.proximal or self.private or self.personal or self.variates or self.blocks) and self.adds
+        common = (
+            not (
+                self.by_rules
+                or self.proximal
+                or self.private
+                or self.personal
+                or self.variates
+                or self.blocks
+            )
+            and self.adds
+        )
         return common and self.aggregate == "mean" and self.models == 1
 
 
@@ -154,7 +164,9 @@ _RULES: tuple[Rule, ...] = (
         "plain gradient descent with weights by the rules, or `weighting: samples`",
     ),
     (
-        lambda c: c.local == "scaffnew" and not (c.aggregate == "mean" and c.adds and not c.by_rules),
+        lambda c: (
+            c.local == "scaffnew" and not (c.aggregate == "mean" and c.adds and not c.by_rules)
+        ),
         "Scaffnew's variates cancel only where the server takes the mean of the models, weighted by samples",
         "`local: scaffold`, whose variates the server keeps, or the plain mean",
     ),
@@ -179,7 +191,10 @@ _RULES: tuple[Rule, ...] = (
         "`weighting: samples`, which counts all agents alike here, or the rules as a penalty (`training.penalty`)",
     ),
     (
-        lambda c: c.blocks and (c.proximal or c.private or c.personal or c.models > 1 or c.exchange != "models"),
+        lambda c: (
+            c.blocks
+            and (c.proximal or c.private or c.personal or c.models > 1 or c.exchange != "models")
+        ),
         "PC-FedAvg holds a model for each client already, and pulls it to the average of all",
         "`agents.strength` in place of `proximal` and `personal`; neither private layers nor clusters",
     ),
@@ -198,9 +213,18 @@ _RULES: tuple[Rule, ...] = (
         "FLTrust compares with one update that the server makes from one model",
         "`aggregate: median` within clusters",
     ),
-    (lambda c: c.aggregate == "krum" and c.models > 1, "a cluster may be smaller than Krum needs", "`aggregate: median` within clusters"),
     (
-        lambda c: c.aggregate == "krum" and c.attackers > 0 and c.sampled is not None and c.sampled < 2 * c.attackers + 3,
+        lambda c: c.aggregate == "krum" and c.models > 1,
+        "a cluster may be smaller than Krum needs",
+        "`aggregate: median` within clusters",
+    ),
+    (
+        lambda c: (
+            c.aggregate == "krum"
+            and c.attackers > 0
+            and c.sampled is not None
+            and c.sampled < 2 * c.attackers + 3
+        ),
         "Krum needs at least 2 attackers + 3 clients in a round",
         "fewer `attackers`, or a larger share of the clients in each round",
     ),
@@ -215,7 +239,12 @@ _RULES: tuple[Rule, ...] = (
         "a `trim` of at least 1 / clients in a round, or a larger share of the clients in each round",
     ),
     (
-        lambda c: c.aggregate == "trimmed_mean" and c.trim >= 0.5 and c.sampled is not None and c.sampled < 3,
+        lambda c: (
+            c.aggregate == "trimmed_mean"
+            and c.trim >= 0.5
+            and c.sampled is not None
+            and c.sampled < 3
+        ),
         "the median of one or two clients is their mean: it would leave nobody out",
         "at least three clients in each round, or `aggregate: mean`",
     ),
@@ -240,7 +269,9 @@ _RULES: tuple[Rule, ...] = (
         "`cluster_epochs: 0`: clusters are then what their members' updates make of them",
     ),
     (
-        lambda c: c.unit == "example" and c.models > 1 and c.chosen_by == "property" and c.on_samples,
+        lambda c: (
+            c.unit == "example" and c.models > 1 and c.chosen_by == "property" and c.on_samples
+        ),
         "clients send some of their samples, by which the server puts them into clusters; clipping and noise do not cover these",
         "clusters by rows of the server and properties mined privately (`inferred_privately`; in jobs `privacy.mined`)",
     ),
@@ -284,7 +315,11 @@ _RULES: tuple[Rule, ...] = (
 
 def contradictions(composition: Composition) -> tuple[Contradiction, ...]:
     """All reasons why an algorithm so put together cannot be meant; only the first where nothing is exchanged, as others follow from it."""
-    found = tuple(Contradiction(reason, instead) for applies, reason, instead in _RULES if applies(composition))
+    found = tuple(
+        Contradiction(reason, instead)
+        for applies, reason, instead in _RULES
+        if applies(composition)
+    )
     return found[:1] if composition.exchange != "models" else found
 
 

@@ -17,7 +17,9 @@ class FedkgError(Exception):
 
     exit_code = 1
 
-    def __init__(self, message: str, *, expected: str = "", received: str = "", help: str = "") -> None:
+    def __init__(
+        self, message: str, *, expected: str = "", received: str = "", help: str = ""
+    ) -> None:
         self.message = message
         self.expected = expected
         self.received = received
@@ -40,6 +42,10 @@ class UsageError(FedkgError):
 
 class PackError(FedkgError):
     """A constraint pack that cannot be read: damaged, newer than this version, or with an unknown required section."""
+
+
+class LimitError(FedkgError):
+    """A file that is larger than a limit of `fedkg.limits`, or expands to more; the message shows how to raise the limit."""
 
 
 class TableError(FedkgError):

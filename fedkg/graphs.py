@@ -41,12 +41,17 @@ def node_table(graphs: Sequence[str]) -> NodeTable:
             if document is not None:
                 triples += list(document.triples)
                 checksums[name] = document.sha256
-                if isinstance(document.triples, StoredTriples) and document.triples.problem is not None:
+                if (
+                    isinstance(document.triples, StoredTriples)
+                    and document.triples.problem is not None
+                ):
                     diagnostics = (*diagnostics, document.triples.problem)
             if document is None or any(item.severity == "error" for item in diagnostics):
                 raise CompileError(diagnostics, render(diagnostics))
         found = table_of(triples)
-        return NodeTable(nodes=found.nodes, edges=found.edges, columns=found.columns, checksums=checksums)
+        return NodeTable(
+            nodes=found.nodes, edges=found.edges, columns=found.columns, checksums=checksums
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,4 +75,7 @@ def fetching() -> Iterator[list[Fetched]]:
         from fedkg_compiler.inputs import recording
     with recording() as inputs:
         yield found
-    found += [Fetched(address=name, triples=count, sha256=digest) for name, count, digest in sorted(inputs.held)]
+    found += [
+        Fetched(address=name, triples=count, sha256=digest)
+        for name, count, digest in sorted(inputs.held)
+    ]

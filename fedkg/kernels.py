@@ -94,7 +94,11 @@ def _forget_others(folder: Path) -> None:
     """Throw away what was kept for other sources in place of these, once it is unused for long enough."""
     for other in folder.parent.iterdir():
         try:
-            if other != folder and time.time() - max(part.stat().st_mtime for part in (other, *other.rglob("*"))) > UNUSED:
+            if (
+                other != folder
+                and time.time() - max(part.stat().st_mtime for part in (other, *other.rglob("*")))
+                > UNUSED
+            ):
                 shutil.rmtree(other, ignore_errors=True)
         except OSError:
             continue  # another process does the same

@@ -25,7 +25,9 @@ def joined(windows: Sequence[Window | None]) -> Window | None:
         return known[0]
     if not all(_MOMENT.fullmatch(end) for window in known for end in window):
         return None
-    if len({end.endswith("Z") for window in known for end in window}) > 1:  # in UTC and without a zone: nobody knows which is first
+    if (
+        len({end.endswith("Z") for window in known for end in window}) > 1
+    ):  # in UTC and without a zone: nobody knows which is first
         return None
     return min(first for first, _ in known), max(last for _, last in known)
 
@@ -91,9 +93,9 @@ class RuleEvidence(Node):
     example: str = ""
 
     @property
-    def rate(self) -> float:
-        """The violation rate; 0 where nothing was decided."""
-        return self.violated / self.applied if self.applied else 0.0
+    def rate(self) -> float | None:
+        """The violation rate; None where nothing was evaluated."""
+        return self.violated / self.applied if self.applied else None
 
 
 class Precedence(Node):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from typing_extensions import override
+
 
 def distance(left: str, right: str, limit: int) -> int:
     """How many letters must be changed, added, dropped or swapped with their neighbour (Damerau's count, restricted); limit + 1 if more."""
@@ -62,6 +64,7 @@ class Suggestion(str):
         line.wrong, line.right = wrong, right
         return line
 
+    @override
     def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]  # a text of three parts is made of three
         """What a copy is made of."""
         return str(self), self.wrong, self.right
@@ -82,12 +85,18 @@ def certain(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def _a_slip(word: str, meant: str) -> bool:
-    if min(len(word), len(meant)) < _TOO_SHORT or word[0] != meant[0] or [*filter(str.isnumeric, word)] != [*filter(str.isnumeric, meant)]:
+    if (
+        min(len(word), len(meant)) < _TOO_SHORT
+        or word[0] != meant[0]
+        or [*filter(str.isnumeric, word)] != [*filter(str.isnumeric, meant)]
+    ):
         return False
     pieces, others = re.split(r"[\W_]+", word), re.split(r"[\W_]+", meant)
     if len(pieces) != len(others):
         return True
-    return all(min(len(a), len(b)) >= _TOO_SHORT for a, b in zip(pieces, others, strict=True) if a != b)
+    return all(
+        min(len(a), len(b)) >= _TOO_SHORT for a, b in zip(pieces, others, strict=True) if a != b
+    )
 
 
 _TOO_SHORT = 4
@@ -124,5 +133,9 @@ def nearest_header(header: str, candidates: Iterable[str]) -> str | None:
     near = nearest(wanted, folded)
     if near is not None:
         return folded[near]
-    inside = [key for key in folded if min(len(key), len(wanted)) >= 3 and (key in wanted or wanted in key)]
+    inside = [
+        key
+        for key in folded
+        if min(len(key), len(wanted)) >= 3 and (key in wanted or wanted in key)
+    ]
     return folded[min(inside, key=lambda key: abs(len(key) - len(wanted)))] if inside else None

@@ -54,7 +54,9 @@ def entry_with_terms(name: str) -> tuple[EntryInfo, tuple[Diagnostic, ...]]:
         return show_entry(name)
 
 
-def add_ontology(name: str, source: str, sha256: str | None) -> tuple[dict[str, str] | None, tuple[Diagnostic, ...]]:
+def add_ontology(
+    name: str, source: str, sha256: str | None
+) -> tuple[dict[str, str] | None, tuple[Diagnostic, ...]]:
     """Put an ontology on the user's shelf: what was recorded, or None with the reason. Raises UsageError for a wrong name or checksum."""
     with needs_compiler("adding ontologies"):
         from fedkg_compiler.ontology.shelf import add_entry
@@ -71,7 +73,9 @@ def remove_ontology(name: str) -> dict[str, str]:
         return remove_entry(name).model_dump()
 
 
-def load_store(folder: str | Path, files: Sequence[str | Path]) -> tuple[dict[str, Any] | None, tuple[Diagnostic, ...]]:
+def load_store(
+    folder: str | Path, files: Sequence[str | Path]
+) -> tuple[dict[str, Any] | None, tuple[Diagnostic, ...]]:
     """Put graph files, or what endpoints hold, into a store on disk: what came of it, or None with the reason. `Any`: JSON.
 
     Raises:
@@ -81,11 +85,20 @@ def load_store(folder: str | Path, files: Sequence[str | Path]) -> tuple[dict[st
         from fedkg_compiler.inputs import is_endpoint
         from fedkg_compiler.ontology.stores.filling import load_files
 
-        loaded, diagnostics = load_files(Path(folder), [file if is_endpoint(file) else existing(file) for file in files])
+        loaded, diagnostics = load_files(
+            Path(folder), [file if is_endpoint(file) else existing(file) for file in files]
+        )
         if loaded is None:
             return None, diagnostics
-        said = {"added": loaded.added, "replaced": loaded.replaced, "known": loaded.known, "recovered": loaded.recovered}
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()} | store_facts(folder), diagnostics
+        said = {
+            "added": loaded.added,
+            "replaced": loaded.replaced,
+            "known": loaded.known,
+            "recovered": loaded.recovered,
+        }
+        return {
+            key: list(value) if isinstance(value, tuple) else value for key, value in said.items()
+        } | store_facts(folder), diagnostics
 
 
 def store_facts(folder: str | Path) -> dict[str, Any]:
@@ -96,13 +109,24 @@ def store_facts(folder: str | Path) -> dict[str, Any]:
         from fedkg_compiler.ontology.stores.problem import StoreProblem
 
         if not is_store(Path(folder)):
-            raise UsageError(f"{folder} is no store of graphs", help=f"make one: fedkg graph load {folder} FILES...")
+            raise UsageError(
+                f"{folder} is no store of graphs",
+                help=f"make one: fedkg graph load {folder} FILES...",
+            )
         try:
             state = read_state(Path(folder))
         except StoreProblem as problem:
             raise FedkgError(str(problem), help=problem.help) from problem
-        files = [{"name": part.name, "triples": part.triples, "sha256": part.read} for part in state.parts]
-        return {"store": str(folder), "triples": state.triples, "checksum": state.content, "files": files}
+        files = [
+            {"name": part.name, "triples": part.triples, "sha256": part.read}
+            for part in state.parts
+        ]
+        return {
+            "store": str(folder),
+            "triples": state.triples,
+            "checksum": state.content,
+            "files": files,
+        }
 
 
 def about_term(text: str) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]:
@@ -151,7 +175,9 @@ def findings(path: str | Path) -> tuple[Learned, ...]:
         return read(document.triples, str(path))
 
 
-def proposals(learned: Sequence[Learned], *, client: str = "", least: float = 0.0, level: float = 0.05) -> Proposal:
+def proposals(
+    learned: Sequence[Learned], *, client: str = "", least: float = 0.0, level: float = 0.05
+) -> Proposal:
     """Candidate rules from what runs have learnt: for one client or, "", for all.
 
     Args:

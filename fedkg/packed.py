@@ -55,9 +55,13 @@ def write_pack(body: bytes, path: str | Path) -> Path:
         partial.write_bytes(body)
         partial.replace(path)
     except OSError as error:
-        with suppress(OSError):  # where the place cannot be written there may be nothing to take away
+        with suppress(
+            OSError
+        ):  # where the place cannot be written there may be nothing to take away
             partial.unlink(missing_ok=True)
         raise PackError(
-            f"cannot write {path}", received=error.strerror or str(error), help="choose another name, in a folder that you may write to"
+            f"cannot write {path}",
+            received=error.strerror or str(error),
+            help="choose another name, in a folder that you may write to",
         ) from error
     return path

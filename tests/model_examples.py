@@ -38,7 +38,9 @@ class Remembering(nn.Module):
 
 def graph(features: Tensor | None = None) -> KnowledgeGraph:
     edges = torch.tensor([[0, 1, 2, 3, 3], [1, 2, 3, 4, 0]])
-    return KnowledgeGraph(nodes=6, edges=edges, column_node=torch.tensor([0, 2, -1, 4, 5, 2, -1]), features=features)
+    return KnowledgeGraph(
+        nodes=6, edges=edges, column_node=torch.tensor([0, 2, -1, 4, 5, 2, -1]), features=features
+    )
 
 
 def _recurrent(cell: str) -> dict[str, tuple[Model, tuple[int, ...]]]:
@@ -53,19 +55,33 @@ def _recurrent(cell: str) -> dict[str, tuple[Model, tuple[int, ...]]]:
 EXAMPLES: Mapping[str, tuple[Model, tuple[int, ...]]] = {
     "softmax": (MODELS["softmax"](inputs=(2, 3, 4), outputs=5), (2, 3, 4)),
     "mlp": (MODELS["mlp"](inputs=4, hidden=(7, 6), outputs=3, dropout=0.3), (4,)),
-    "mlp images": (MODELS["mlp"](inputs=(1, 4, 4), hidden=(7,), outputs=3, activation="tanh"), (1, 4, 4)),
+    "mlp images": (
+        MODELS["mlp"](inputs=(1, 4, 4), hidden=(7,), outputs=3, activation="tanh"),
+        (1, 4, 4),
+    ),
     "lenet5": (MODELS["lenet5"](image=(1, 28, 28), outputs=4), (1, 28, 28)),
     "cnn": (MODELS["cnn"](image=(2, 8, 9), outputs=3), (2, 8, 9)),
     **_recurrent("rnn"),
     **_recurrent("gru"),
     **_recurrent("lstm"),
-    "transformer": (MODELS["transformer"](features=2, history=7, horizon=3, outputs=2, width=8, feed=10), (7, 2)),
+    "transformer": (
+        MODELS["transformer"](features=2, history=7, horizon=3, outputs=2, width=8, feed=10),
+        (7, 2),
+    ),
     "tabnet": (MODELS["tabnet"](inputs=7, outputs=2, steps=3, width=6), (7,)),
     "tabnet graph": (MODELS["tabnet"](inputs=7, outputs=2, steps=2, width=6, graph=graph()), (7,)),
     "tabnet graph features": (
-        MODELS["tabnet"](inputs=7, outputs=2, steps=2, width=6, graph=graph(torch.eye(6, 4, dtype=torch.float64))),
+        MODELS["tabnet"](
+            inputs=7, outputs=2, steps=2, width=6, graph=graph(torch.eye(6, 4, dtype=torch.float64))
+        ),
         (7,),
     ),
-    "module": (MODELS["module"](path="model_examples:Small", sample=(6,), head=("last.",), outputs=3), (6,)),
-    "module one by one": (MODELS["module"](path="model_examples:Remembering", sample=(4, 3), head=("head.",)), (4, 3)),
+    "module": (
+        MODELS["module"](path="model_examples:Small", sample=(6,), head=("last.",), outputs=3),
+        (6,),
+    ),
+    "module one by one": (
+        MODELS["module"](path="model_examples:Remembering", sample=(4, 3), head=("head.",)),
+        (4, 3),
+    ),
 }

@@ -17,7 +17,9 @@ import pytest
 
 BINARY = shutil.which("oxigraph", path=str(Path(sys.executable).parent)) or shutil.which("oxigraph")
 
-needs_oxigraph = pytest.mark.skipif(BINARY is None, reason="no `oxigraph` beside this Python: pip install 'fedkg[dev]'")
+needs_oxigraph = pytest.mark.skipif(
+    BINARY is None, reason="no `oxigraph` beside this Python: pip install 'fedkg[dev]'"
+)
 
 DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -55,7 +57,12 @@ def serving(folder: Path) -> Iterator[str]:
 
 def put(server: str, turtle: str, graph: str = "default") -> None:
     """Let a graph of the server, named by a query such as ``graph=IRI``, hold this Turtle and nothing else."""
-    request = urllib.request.Request(f"{server}/store?{graph}", data=turtle.encode(), headers={"Content-Type": "text/turtle"}, method="PUT")
+    request = urllib.request.Request(
+        f"{server}/store?{graph}",
+        data=turtle.encode(),
+        headers={"Content-Type": "text/turtle"},
+        method="PUT",
+    )
     with DIRECT.open(request) as answer:
         assert answer.status in (201, 204)
 
@@ -73,8 +80,14 @@ def in_front(answer: Answer, server: str = "") -> Iterator[str]:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             if answer(self, body):
                 return
-            kept = {key: value for key, value in self.headers.items() if key in ("Accept", "Content-Type")}
-            with DIRECT.open(urllib.request.Request(server + self.path, data=body, headers=kept)) as found:
+            kept = {
+                key: value
+                for key, value in self.headers.items()
+                if key in ("Accept", "Content-Type")
+            }
+            with DIRECT.open(
+                urllib.request.Request(server + self.path, data=body, headers=kept)
+            ) as found:
                 reply(self, 200, found.read(), found.headers["Content-Type"])
 
         def log_message(self, format: str, *arguments: object) -> None:
@@ -92,7 +105,12 @@ def in_front(answer: Answer, server: str = "") -> Iterator[str]:
 
 
 def reply(
-    handler: BaseHTTPRequestHandler, status: int, body: bytes = b"", kind: str = "text/plain", length: int | None = None, **more: str
+    handler: BaseHTTPRequestHandler,
+    status: int,
+    body: bytes = b"",
+    kind: str = "text/plain",
+    length: int | None = None,
+    **more: str,
 ) -> None:
     """Send an answer; `length`: what is said of its length, where that is not so. `more`: further headers, with `_` for `-`."""
     handler.send_response(status)

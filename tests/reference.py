@@ -68,7 +68,9 @@ class Trace:
 
 def row_verdict(bank: Bank, row: int, trace: Trace, t: int) -> Verdict:
     """What bank row `row` says at step t of a trace."""
-    owner = Owner(bank.slots[row].tolist(), bank.views[row].tolist(), bank.params[row].tolist(), -1, row)
+    owner = Owner(
+        bank.slots[row].tolist(), bank.views[row].tolist(), bank.params[row].tolist(), -1, row
+    )
     with np.errstate(all="ignore"):
         return formula(bank.skeleton, owner, trace, t)
 
@@ -85,9 +87,17 @@ def formula(node: Formula, owner: Owner, trace: Trace, t: int) -> Verdict:
         case Or():
             return _any([formula(arg, owner, trace, t) for arg in node.args])
         case Implies():
-            return _any([_not(formula(node.antecedent, owner, trace, t)), formula(node.consequent, owner, trace, t)])
+            return _any(
+                [
+                    _not(formula(node.antecedent, owner, trace, t)),
+                    formula(node.consequent, owner, trace, t),
+                ]
+            )
         case AtLeast():
-            found = [formula(node.arg, member, trace, t) for member in _members(owner, node.members, trace)]
+            found = [
+                formula(node.arg, member, trace, t)
+                for member in _members(owner, node.members, trace)
+            ]
             wanted = len(found) if node.count is None else int(owner.params[node.count])
             return _at_least(found, wanted)
         case Initially():
@@ -102,7 +112,14 @@ def formula(node: Formula, owner: Owner, trace: Trace, t: int) -> Verdict:
             witnesses = []
             for u in _window(owner.params[node.low], owner.params[node.high], t, past, trace):
                 between = range(u + (not node.closed), t + 1) if past else range(t, u + node.closed)
-                witnesses.append(_all([_at(node.right, owner, trace, u), *(_at(node.left, owner, trace, v) for v in between)]))
+                witnesses.append(
+                    _all(
+                        [
+                            _at(node.right, owner, trace, u),
+                            *(_at(node.left, owner, trace, v) for v in between),
+                        ]
+                    )
+                )
             return _any(witnesses)
     raise AssertionError(node)
 
@@ -133,18 +150,31 @@ def _margin(node: Formula, owner: Owner, trace: Trace, t: int) -> tuple[float, b
             return (-math.inf if math.isnan(_slot(node.slot, owner, trace, t)) else math.inf), False
         case CategoryIs():
             code = _slot(node.slot, owner, trace, t)
-            return (math.nan if math.isnan(code) else math.inf if code == owner.params[node.param] else -math.inf), False
+            return (
+                math.nan
+                if math.isnan(code)
+                else math.inf
+                if code == owner.params[node.param]
+                else -math.inf
+            ), False
         case ClassIn():
             inside = [_slot(i, owner, trace, t) for i in node.inside]
             outside = [_slot(i, owner, trace, t) for i in node.outside]
             if any(math.isnan(score) for score in (*inside, *outside)):
                 return math.nan, False
-            return (max(inside) - max(outside) if inside and outside else INF if inside else -INF), node.strict
+            return (
+                max(inside) - max(outside) if inside and outside else INF if inside else -INF
+            ), node.strict
         case Compare():
             left, right = term(node.left, owner, trace, t), term(node.right, owner, trace, t)
-            tolerance = np.float64(0.0) if node.tolerance is None else term(node.tolerance, owner, trace, t)
+            tolerance = (
+                np.float64(0.0) if node.tolerance is None else term(node.tolerance, owner, trace, t)
+            )
             margins = {"eq": tolerance - abs(left - right), "ne": abs(left - right) - tolerance}
-            return float(_finite(margins.get(node.op, right - left + tolerance))), node.op in ("lt", "ne")
+            return float(_finite(margins.get(node.op, right - left + tolerance))), node.op in (
+                "lt",
+                "ne",
+            )
     raise AssertionError(node)
 
 
@@ -166,7 +196,9 @@ def term(node: Term, owner: Owner, trace: Trace, t: int) -> np.float64:
         case Negate():
             return -term(node.arg, owner, trace, t)
         case Quotient():
-            return _finite(term(node.numerator, owner, trace, t) / term(node.denominator, owner, trace, t))
+            return _finite(
+                term(node.numerator, owner, trace, t) / term(node.denominator, owner, trace, t)
+            )
         case Power():
             base = term(node.base, owner, trace, t)
             if is_multiplication(node.exponent):
@@ -175,13 +207,29 @@ def term(node: Term, owner: Owner, trace: Trace, t: int) -> np.float64:
         case Call():
             args = [term(arg, owner, trace, t) for arg in node.args]
             if node.function in ("min", "max"):
-                return np.float64(math.nan if any(map(math.isnan, args)) else min(args) if node.function == "min" else max(args))
+                return np.float64(
+                    math.nan
+                    if any(map(math.isnan, args))
+                    else min(args)
+                    if node.function == "min"
+                    else max(args)
+                )
             return _finite(getattr(np, node.function)(args[0]))
         case Choose():
             truth = formula(node.condition, owner, trace, t)[2]
-            return np.float64(math.nan) if truth is None else term(node.then if truth else node.otherwise, owner, trace, t)
+            return (
+                np.float64(math.nan)
+                if truth is None
+                else term(node.then if truth else node.otherwise, owner, trace, t)
+            )
         case Reduce():
-            return _reduce(node, [term(node.arg, member, trace, t) for member in _members(owner, node.members, trace)])
+            return _reduce(
+                node,
+                [
+                    term(node.arg, member, trace, t)
+                    for member in _members(owner, node.members, trace)
+                ],
+            )
     raise AssertionError(node)
 
 
@@ -203,12 +251,25 @@ def _members(owner: Owner, table: int, trace: Trace) -> list[Owner]:
     members = trace.tables[table]
     assert members.parent == owner.table
     span = range(int(members.offsets[owner.position]), int(members.offsets[owner.position + 1]))
-    return [Owner(members.slots[i].tolist(), members.views[i].tolist(), members.params[i].tolist(), table, i) for i in span]
+    return [
+        Owner(
+            members.slots[i].tolist(),
+            members.views[i].tolist(),
+            members.params[i].tolist(),
+            table,
+            i,
+        )
+        for i in span
+    ]
 
 
 def _slot(index: int, owner: Owner, trace: Trace, t: int) -> np.float64:
     row = trace.steps[t]
-    return np.float64(math.nan) if row is None else _finite(trace.values[owner.views[index], row, owner.slots[index]])
+    return (
+        np.float64(math.nan)
+        if row is None
+        else _finite(trace.values[owner.views[index], row, owner.slots[index]])
+    )
 
 
 def _finite(value: np.float64) -> np.float64:
@@ -221,7 +282,10 @@ def _not(verdict: Verdict) -> Verdict:
 
 
 def _any(verdicts: list[Verdict]) -> Verdict:
-    low, high = max((v[0] for v in verdicts), default=-INF), max((v[1] for v in verdicts), default=-INF)
+    low, high = (
+        max((v[0] for v in verdicts), default=-INF),
+        max((v[1] for v in verdicts), default=-INF),
+    )
     truths = [v[2] for v in verdicts]
     return low, high, True if True in truths else None if None in truths else False
 

@@ -31,7 +31,11 @@ class FarTensor(torch.Tensor):
 
     @staticmethod
     def __new__(cls, held: Tensor) -> FarTensor:
-        shape = {"strides": held.stride(), "storage_offset": held.storage_offset(), "dtype": held.dtype}
+        shape = {
+            "strides": held.stride(),
+            "storage_offset": held.storage_offset(),
+            "dtype": held.dtype,
+        }
         made: FarTensor = torch.Tensor._make_wrapper_subclass(cls, held.size(), device=FAR, **shape)
         made.held = held
         return made
@@ -47,7 +51,9 @@ class FarTensor(torch.Tensor):
         return self.held.tolist()
 
     def numpy(self, **_: Any) -> Any:
-        raise TypeError("a tensor of the second device has no array in the processor's memory; .cpu() copies it")
+        raise TypeError(
+            "a tensor of the second device has no array in the processor's memory; .cpu() copies it"
+        )
 
     def data_ptr(self) -> int:
         raise TypeError("an address of the second device was asked for")
@@ -66,7 +72,9 @@ def _run(func: Any, args: Any, kwargs: Any) -> Any:
     if far and name not in _MOVES:
         for one in flat:
             if isinstance(one, Tensor) and not isinstance(one, FarTensor) and one.dim() > 0:
-                raise RuntimeError(f"{name}: a tensor {list(one.shape)} of the processor meets one of the second device")
+                raise RuntimeError(
+                    f"{name}: a tensor {list(one.shape)} of the processor meets one of the second device"
+                )
     result = func(*tree_map(_here, args), **tree_map(_here, kwargs))
     if name == "aten::copy_":
         return args[0]
@@ -87,7 +95,9 @@ def _here(value: Any) -> Any:
 def second_device() -> Iterator[None]:
     """Within, tensors may be made on `FAR` or moved there."""
     before = torch._C._only_lift_cpu_tensors()
-    torch._C._set_only_lift_cpu_tensors(True)  # `torch.tensor([1.0], device=FAR)` is made here and moved by an operation that is seen
+    torch._C._set_only_lift_cpu_tensors(
+        True
+    )  # `torch.tensor([1.0], device=FAR)` is made here and moved by an operation that is seen
     try:
         with _Run():
             yield

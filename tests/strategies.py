@@ -59,9 +59,24 @@ CONTRACT = DataContract(
         Column(name="kind", source="Type", type="category", vocabulary=VOCABULARY),
         Column(name="failure", source="failure", role="output"),
         Column(name="quality", source="quality", role="output"),
-        *(Column(name=f"grade={c}", source="grade", type="score", role="output", label="grade", category=c) for c in "ABC"),
+        *(
+            Column(
+                name=f"grade={c}",
+                source="grade",
+                type="score",
+                role="output",
+                label="grade",
+                category=c,
+            )
+            for c in "ABC"
+        ),
     ),
-    views=(View(), View(kind="raised", column=1, delta=2.5), View(kind="previous"), View(kind="previous", groups=("Type",))),
+    views=(
+        View(),
+        View(kind="raised", column=1, delta=2.5),
+        View(kind="previous"),
+        View(kind="previous", groups=("Type",)),
+    ),
 )
 INPUTS, CATEGORY, OUTPUTS, SCORES = (0, 1, 2), 3, (4, 5), (6, 7, 8)
 
@@ -70,7 +85,11 @@ Y = columns(["failure", "quality"]) + scores("grade", ["A", "B", "C"])
 """Layouts over `CONTRACT`: the input columns as they are, then the five outputs."""
 
 EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 300.0, 308.6, 8.6, 0.1, 0.3)
-numbers = st.one_of(st.sampled_from(EDGES), st.floats(-1e3, 1e3, allow_subnormal=False), st.integers(-4, 4).map(float))
+numbers = st.one_of(
+    st.sampled_from(EDGES),
+    st.floats(-1e3, 1e3, allow_subnormal=False),
+    st.integers(-4, 4).map(float),
+)
 """Numbers that tie often and sit on decimal data."""
 
 SMOOTH = ("min", "max", "abs", "floor", "ceil", "round")
@@ -81,17 +100,28 @@ TRANSCENDENTAL = ("exp", "log", "sin", "cos", "tan", "tanh")
 
 def slots_of(role: Role) -> st.SearchStrategy[Term]:
     """Slot 0 to 2 are inputs, 3 and 4 outputs (see `banks`)."""
-    return st.sampled_from([Slot(index=i, role=role) for i in ((0, 1, 2) if role == "input" else (3, 4))])
+    return st.sampled_from(
+        [Slot(index=i, role=role) for i in ((0, 1, 2) if role == "input" else (3, 4))]
+    )
 
 
 @cache
-def terms(functions: tuple[str, ...] = EXACT, outputs: bool = True, members: int | None = None) -> st.SearchStrategy[Term]:
+def terms(
+    functions: tuple[str, ...] = EXACT, outputs: bool = True, members: int | None = None
+) -> st.SearchStrategy[Term]:
     """Terms over three input slots, two output slots and six parameters; with `members`, numbers made of that member table and choices."""
     leaves = [slots_of("input"), st.sampled_from([Param(index=i) for i in range(5)])]
     leaves += [slots_of("output")] * 2 if outputs else []
     if members is not None:
         leaves += [_reductions(functions, outputs, members)] * 2
-        leaves.append(st.builds(Choose, condition=comparisons(functions, outputs), then=slots_of("input"), otherwise=leaves[1]))
+        leaves.append(
+            st.builds(
+                Choose,
+                condition=comparisons(functions, outputs),
+                then=slots_of("input"),
+                otherwise=leaves[1],
+            )
+        )
         leaves.append(st.builds(Coalesce, args=st.tuples(slots_of("input"), leaves[1])))
 
     def wider(inner: st.SearchStrategy[Term]) -> st.SearchStrategy[Term]:
@@ -103,7 +133,11 @@ def terms(functions: tuple[str, ...] = EXACT, outputs: bool = True, members: int
             st.builds(Negate, arg=inner),
             st.builds(Quotient, numerator=inner, denominator=inner),
             st.builds(Power, base=inner, exponent=st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0])),
-            st.builds(Call, function=st.sampled_from([name for name in functions if name in ("min", "max")]), args=some),
+            st.builds(
+                Call,
+                function=st.sampled_from([name for name in functions if name in ("min", "max")]),
+                args=some,
+            ),
             st.builds(Call, function=st.sampled_from(unary), args=st.tuples(inner)),
         )
 
@@ -115,16 +149,29 @@ def _reductions(functions: tuple[str, ...], outputs: bool, table: int) -> st.Sea
     """Numbers made of the members in `table`; those of table 0 have members of their own in table 1."""
     inner = terms(functions, outputs, members=1 if table == 0 else None)
     return st.builds(
-        Reduce, op=st.sampled_from(["sum", "mean", "min", "max", "count"]), members=st.just(table), arg=inner, skip=st.booleans()
+        Reduce,
+        op=st.sampled_from(["sum", "mean", "min", "max", "count"]),
+        members=st.just(table),
+        arg=inner,
+        skip=st.booleans(),
     )
 
 
 @cache
-def comparisons(functions: tuple[str, ...] = EXACT, outputs: bool = True, members: int | None = None) -> st.SearchStrategy[Compare]:
+def comparisons(
+    functions: tuple[str, ...] = EXACT, outputs: bool = True, members: int | None = None
+) -> st.SearchStrategy[Compare]:
     """Comparisons of every kind, with and without a tolerance; parameter 5 is the scale."""
     side = terms(functions, outputs, members)
     tolerance = st.one_of(st.none(), st.just(Param(index=4)))
-    return st.builds(Compare, op=st.sampled_from(["le", "lt", "eq", "ne"]), left=side, right=side, tolerance=tolerance, scale=st.just(5))
+    return st.builds(
+        Compare,
+        op=st.sampled_from(["le", "lt", "eq", "ne"]),
+        left=side,
+        right=side,
+        tolerance=tolerance,
+        scale=st.just(5),
+    )
 
 
 WINDOWS = ((7, 8), (9, 10))
@@ -134,21 +181,33 @@ COUNT = 11
 
 @cache
 def formulas(
-    functions: tuple[str, ...] = EXACT, outputs: bool = True, temporal: bool = False, members: bool = False
+    functions: tuple[str, ...] = EXACT,
+    outputs: bool = True,
+    temporal: bool = False,
+    members: bool = False,
 ) -> st.SearchStrategy[Formula]:
     """Formulas over all atoms; slot 5 is the category, 6 to 8 the class scores, parameter 6 a category code.
 
     With `temporal` also operators over time, their windows in parameters 7 to 10; with `members` also sums, choices and "at least" over two
     member tables, the second inside the first, its count in parameter 11.
     """
-    atoms: list[st.SearchStrategy[Formula]] = [comparisons(functions, outputs, 0 if members else None)] * 4
+    atoms: list[st.SearchStrategy[Formula]] = [
+        comparisons(functions, outputs, 0 if members else None)
+    ] * 4
     atoms.append(st.just(CategoryIs(slot=5, param=6)))
     if members:
-        atoms += [st.builds(Known, slot=st.integers(0, 5 if outputs else 2)), _counted(functions, outputs, temporal, table=0)]
+        atoms += [
+            st.builds(Known, slot=st.integers(0, 5 if outputs else 2)),
+            _counted(functions, outputs, temporal, table=0),
+        ]
     if outputs:
         atoms.append(
             st.builds(
-                lambda inside, strict: ClassIn(inside=tuple(inside), outside=tuple(i for i in (6, 7, 8) if i not in inside), strict=strict),
+                lambda inside, strict: ClassIn(
+                    inside=tuple(inside),
+                    outside=tuple(i for i in (6, 7, 8) if i not in inside),
+                    strict=strict,
+                ),
                 st.lists(st.sampled_from([6, 7, 8]), unique=True, max_size=3),
                 st.booleans(),
             )
@@ -176,7 +235,9 @@ def _over_time(inner: st.SearchStrategy[Formula]) -> list[st.SearchStrategy[Form
         inner,
     )
     until = st.builds(
-        lambda op, window, left, right, closed: Until(op=op, low=window[0], high=window[1], left=left, right=right, closed=closed),
+        lambda op, window, left, right, closed: Until(
+            op=op, low=window[0], high=window[1], left=left, right=right, closed=closed
+        ),
         st.sampled_from(["until", "since"]),
         window,
         inner,
@@ -187,12 +248,21 @@ def _over_time(inner: st.SearchStrategy[Formula]) -> list[st.SearchStrategy[Form
 
 
 @cache
-def _counted(functions: tuple[str, ...], outputs: bool, temporal: bool, table: int) -> st.SearchStrategy[Formula]:
+def _counted(
+    functions: tuple[str, ...], outputs: bool, temporal: bool, table: int
+) -> st.SearchStrategy[Formula]:
     """ "At least" so many members of a table; those of table 0 may count members of their own in table 1."""
-    inside: list[st.SearchStrategy[Formula]] = [comparisons(functions, outputs, 1 if table == 0 else None)]
+    inside: list[st.SearchStrategy[Formula]] = [
+        comparisons(functions, outputs, 1 if table == 0 else None)
+    ]
     inside += [_counted(functions, outputs, temporal, table=1)] if table == 0 else []
     inside += _over_time(inside[0])[:1] if temporal else []
-    return st.builds(AtLeast, count=st.sampled_from([None, COUNT]), members=st.just(table), arg=st.one_of(*inside))
+    return st.builds(
+        AtLeast,
+        count=st.sampled_from([None, COUNT]),
+        members=st.just(table),
+        arg=st.one_of(*inside),
+    )
 
 
 @st.composite
@@ -206,14 +276,19 @@ def banks(
     members: bool = False,
 ) -> Bank:
     """A bank over `CONTRACT`, its skeleton one of `formulas` (with `temporal` and `members`) unless given."""
-    skeleton = draw(formulas(temporal=temporal, members=members) if skeletons is None else skeletons)
+    skeleton = draw(
+        formulas(temporal=temporal, members=members) if skeletons is None else skeletons
+    )
     rows = draw(st.integers(1, max_rows))
     width = max([5, *used_slots(skeleton)]) + 1
 
     def choose(options: tuple[int, ...] | range, count: int) -> list[int]:
         return draw(st.lists(st.sampled_from(list(options)), min_size=count, max_size=count))
 
-    columns = [choose(INPUTS, 3) + choose(OUTPUTS, 2) + [CATEGORY, *SCORES][: width - 5] for _ in range(rows)]
+    columns = [
+        choose(INPUTS, 3) + choose(OUTPUTS, 2) + [CATEGORY, *SCORES][: width - 5]
+        for _ in range(rows)
+    ]
     tables: list[MemberTable] = []
     for table in (0, 1) if members else ():
         owners = tables[0].count if tables else rows
@@ -223,9 +298,15 @@ def banks(
             MemberTable(
                 parent=table - 1,
                 offsets=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-                slots=np.array([choose(INPUTS, 3) + choose(OUTPUTS, 2) for _ in range(count)], dtype=np.int32).reshape(count, 5),
-                views=np.array([choose(range(views), 5) for _ in range(count)], dtype=np.int32).reshape(count, 5),
-                params=np.array([draw(row_params(more)) for _ in range(count)], dtype=np.float64).reshape(count, more),
+                slots=np.array(
+                    [choose(INPUTS, 3) + choose(OUTPUTS, 2) for _ in range(count)], dtype=np.int32
+                ).reshape(count, 5),
+                views=np.array(
+                    [choose(range(views), 5) for _ in range(count)], dtype=np.int32
+                ).reshape(count, 5),
+                params=np.array(
+                    [draw(row_params(more)) for _ in range(count)], dtype=np.float64
+                ).reshape(count, more),
             )
         )
     params = [draw(row_params(_param_width(skeleton, -1))) for _ in range(rows)]
@@ -235,8 +316,13 @@ def banks(
         slots=np.array(columns, dtype=np.int32),
         views=np.array([choose(range(views), width) for _ in range(rows)], dtype=np.int32),
         params=np.array(params, dtype=np.float64),
-        keys=np.array([choose((-1, CATEGORY), 1) for _ in range(rows)] if keyed else [[]] * rows, dtype=np.int32).reshape(rows, int(keyed)),
-        codes=np.array([choose((0, 1, 2), 1) for _ in range(rows)] if keyed else [[]] * rows, dtype=np.int32).reshape(rows, int(keyed)),
+        keys=np.array(
+            [choose((-1, CATEGORY), 1) for _ in range(rows)] if keyed else [[]] * rows,
+            dtype=np.int32,
+        ).reshape(rows, int(keyed)),
+        codes=np.array(
+            [choose((0, 1, 2), 1) for _ in range(rows)] if keyed else [[]] * rows, dtype=np.int32
+        ).reshape(rows, int(keyed)),
         weight=np.array(draw(st.lists(st.floats(0.1, 3.0), min_size=rows, max_size=rows))),
         rule=np.array(choose(range(rules), rows), dtype=np.int32),
         entity=np.array(choose((0, 1), rows), dtype=np.int32),
@@ -252,7 +338,11 @@ def _param_width(skeleton: Formula, table: int) -> int:
 @st.composite
 def row_params(draw: st.DrawFn, width: int) -> list[float]:
     """Five numbers, a scale, a category code; and of `width` 12 two windows and a count."""
-    found = [*draw(st.lists(numbers, min_size=5, max_size=5)), draw(st.floats(0.5, 50.0)), float(draw(st.integers(0, 2)))]
+    found = [
+        *draw(st.lists(numbers, min_size=5, max_size=5)),
+        draw(st.floats(0.5, 50.0)),
+        float(draw(st.integers(0, 2))),
+    ]
     if width > 7:
         for _ in WINDOWS:
             low = draw(st.integers(0, 3))
@@ -261,7 +351,13 @@ def row_params(draw: st.DrawFn, width: int) -> list[float]:
     return found
 
 
-def bank_of(skeleton: Formula, params: list[float], slots: list[int], rows: int = 1, views: list[int] | None = None) -> Bank:
+def bank_of(
+    skeleton: Formula,
+    params: list[float],
+    slots: list[int],
+    rows: int = 1,
+    views: list[int] | None = None,
+) -> Bank:
     """A bank of equal rows without keys, of rule 0, over `CONTRACT`'s columns `slots`."""
 
     return Bank(
@@ -283,7 +379,9 @@ def pack_of(banks: list[Bank], rules: int = 2, contract: DataContract = CONTRACT
     manifest = Manifest(
         sections={name: Section(version=version) for name, version in SECTIONS.items()},
         contract=contract,
-        rules=tuple(RuleRecord(name=f"rule_{i}", title=f"Rule {i}.", output=True) for i in range(rules)),
+        rules=tuple(
+            RuleRecord(name=f"rule_{i}", title=f"Rule {i}.", output=True) for i in range(rules)
+        ),
         skeletons=tuple(bank.skeleton for bank in banks),
         entities=("", "machine_7"),
         units=("", "bar"),
@@ -296,7 +394,9 @@ def guarded(limit: float, view: int = 0) -> Pack:
     """If torque > `limit` then failure >= 1/2 (failure being an output)."""
     skeleton = Implies(
         antecedent=Compare(op="lt", left=Param(index=0), right=Slot(index=0), scale=2),
-        consequent=Compare(op="le", left=Param(index=1), right=Slot(index=1, role="output"), scale=2),
+        consequent=Compare(
+            op="le", left=Param(index=1), right=Slot(index=1, role="output"), scale=2
+        ),
     )
     return pack_of([bank_of(skeleton, [limit, 0.5, 0.25], [0, 4], views=[0, view])])
 
@@ -307,10 +407,14 @@ def packs(max_banks: int = 3, **choices: object) -> st.SearchStrategy[Pack]:
 
 
 @st.composite
-def tables(draw: st.DrawFn, max_rows: int = 5, unknown: bool = True) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def tables(
+    draw: st.DrawFn, max_rows: int = 5, unknown: bool = True
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Values of `CONTRACT`'s columns in the base view, float64 [B, C]; some unknown."""
     rows = draw(st.integers(0, max_rows))
     cell = st.one_of(numbers, numbers, numbers, st.just(np.nan)) if unknown else numbers
-    table = np.array([draw(st.lists(cell, min_size=9, max_size=9)) for _ in range(rows)]).reshape(rows, 9)
+    table = np.array([draw(st.lists(cell, min_size=9, max_size=9)) for _ in range(rows)]).reshape(
+        rows, 9
+    )
     table[:, CATEGORY] = draw(st.lists(st.integers(0, 2), min_size=rows, max_size=rows))
     return table

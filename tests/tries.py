@@ -7,7 +7,13 @@ from hypothesis import HealthCheck, settings
 USUAL = 50
 QUICK, LONG = "quick", "long"
 
-settings.register_profile(QUICK, max_examples=USUAL, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    QUICK,
+    max_examples=USUAL,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.register_profile(LONG, settings.get_profile(QUICK), max_examples=10 * USUAL)
 
 

@@ -12,19 +12,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints import ConstraintModule, columns
-from fedkg.pack import SECTIONS, Bank, Column, DataContract, Formula, Manifest, Pack, Provenance, RuleRecord, Section
+from fedkg.pack import (
+    SECTIONS,
+    Bank,
+    Column,
+    DataContract,
+    Formula,
+    Manifest,
+    Pack,
+    Provenance,
+    RuleRecord,
+    Section,
+)
 
 Part = tuple[Formula, NDArray[np.int64], NDArray[np.float64]]
 """A shape, and for each of its rows the columns it reads [R, s] and its numbers [R, p]."""
 
 
 def drawn_pack(
-    parts: Iterable[Part], inputs: int, outputs: int, *, shared: bool = False, end: Literal["strict", "clip"] = "strict"
+    parts: Iterable[Part],
+    inputs: int,
+    outputs: int,
+    *,
+    shared: bool = False,
+    end: Literal["strict", "clip"] = "strict",
 ) -> Pack:
     """A rule for each part. `shared`: the rows of a part have a weight of 1 together, not each."""
     banks = tuple(_bank(number, *part, shared=shared) for number, part in enumerate(parts))
     names = [f"c{place}" for place in range(inputs + outputs)]
-    columns_of = tuple(Column(name=name, source=name, role="input" if place < inputs else "output") for place, name in enumerate(names))
+    columns_of = tuple(
+        Column(name=name, source=name, role="input" if place < inputs else "output")
+        for place, name in enumerate(names)
+    )
     manifest = Manifest(
         sections={name: Section(version=version) for name, version in SECTIONS.items()},
         contract=DataContract(columns=columns_of, end=end),
@@ -37,11 +56,21 @@ def drawn_pack(
 
 def module_of(pack: Pack) -> ConstraintModule:
     """The rules over the pack's columns: inputs as features, the others as answers."""
-    by_role = {role: [column.name for column in pack.manifest.contract.columns if column.role == role] for role in ("input", "output")}
+    by_role = {
+        role: [column.name for column in pack.manifest.contract.columns if column.role == role]
+        for role in ("input", "output")
+    }
     return ConstraintModule(pack, x=columns(by_role["input"]), y=columns(by_role["output"]))
 
 
-def _bank(number: int, skeleton: Formula, slots: NDArray[np.int64], params: NDArray[np.float64], *, shared: bool) -> Bank:
+def _bank(
+    number: int,
+    skeleton: Formula,
+    slots: NDArray[np.int64],
+    params: NDArray[np.float64],
+    *,
+    shared: bool,
+) -> Bank:
     rows, places = slots.shape
     nothing, none = np.zeros(rows, dtype=np.int32), np.zeros((rows, 0), dtype=np.int32)
     return Bank(

@@ -21,13 +21,27 @@ def environments(requirements: Path, names: Sequence[str], folder: Path | None) 
     """The Python of each peer that cannot share ours, by name; made from `requirements-NAME.txt` where it is not there yet."""
     found = {}
     for name in names:
-        base = folder or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedkg" / "benchmarks"
+        base = (
+            folder
+            or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            / "fedkg"
+            / "benchmarks"
+        )
         python = base / name / "bin" / "python"
         if not python.exists():
             print(f"making the environment of {name} in {python.parents[1]}", file=sys.stderr)
             subprocess.run([sys.executable, "-m", "venv", str(python.parents[1])], check=True)
             subprocess.run(
-                [str(python), "-m", "pip", "install", "--quiet", "-r", str(requirements / f"requirements-{name}.txt")], check=True
+                [
+                    str(python),
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "-r",
+                    str(requirements / f"requirements-{name}.txt"),
+                ],
+                check=True,
             )
         found[name] = python
     return found
@@ -40,9 +54,15 @@ class Contender:
         for name in ("told", "asked"):
             (folder / name).unlink(missing_ok=True)
             os.mkfifo(folder / name)
-        surroundings = os.environ | {"OMP_NUM_THREADS": "1", "FLWR_HOME": str(folder), "RAY_DEDUP_LOGS": "0"}
+        surroundings = os.environ | {
+            "OMP_NUM_THREADS": "1",
+            "FLWR_HOME": str(folder),
+            "RAY_DEDUP_LOGS": "0",
+        }
         self._log = (folder / "log").open("w+")
-        self._process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, env=surroundings, cwd=folder)
+        self._process = subprocess.Popen(
+            command, stdout=self._log, stderr=subprocess.STDOUT, env=surroundings, cwd=folder
+        )
         self._told = os.open(folder / "told", os.O_RDONLY | os.O_NONBLOCK)
         self._asked: IO[str] = os.fdopen(self._opened(folder / "asked"), "w")
         os.set_blocking(self._told, True)

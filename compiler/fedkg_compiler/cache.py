@@ -31,7 +31,9 @@ MOST = 40
 """Entries that are kept; the oldest go first."""
 
 
-def compile_cached(paths: Sequence[Path | str], graphs: Sequence[Path | str], client: str = "") -> Compilation:
+def compile_cached(
+    paths: Sequence[Path | str], graphs: Sequence[Path | str], client: str = ""
+) -> Compilation:
     """Compile rule files as `driver.compile_rules` does, or take what that gave when nothing has changed since.
 
     What came from an endpoint is never kept: it does not say when it changes.
@@ -45,7 +47,12 @@ def compile_cached(paths: Sequence[Path | str], graphs: Sequence[Path | str], cl
     began = time.perf_counter()
     with recording() as inputs:
         result = compile_rules(paths, graphs=graphs, client=client)
-    if entry is not None and result.made is not None and not inputs.remote and time.perf_counter() - began > WORTH:
+    if (
+        entry is not None
+        and result.made is not None
+        and not inputs.remote
+        and time.perf_counter() - began > WORTH
+    ):
         _keep(entry, inputs, result)
     return result
 
@@ -60,8 +67,18 @@ def _entry(paths: Sequence[Path | str], graphs: Sequence[Path | str], client: st
     """The entry of a call, without its suffix: named by the compiler, the folder, the names of the files and the client."""
     try:
         folders = [str(Path.cwd()), str(Path.home()), os.environ.get("FEDKG_HOME", "")]
-        asked = json.dumps([compiler_stamp(), folders, [str(path) for path in paths], [str(path) for path in graphs], client])
-        return cache_folder() / hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        asked = json.dumps(
+            [
+                compiler_stamp(),
+                folders,
+                [str(path) for path in paths],
+                [str(path) for path in graphs],
+                client,
+            ]
+        )
+        return (
+            cache_folder() / hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        )
     except (OSError, RuntimeError):
         return None
 
@@ -69,9 +86,17 @@ def _entry(paths: Sequence[Path | str], graphs: Sequence[Path | str], client: st
 def compiler_stamp() -> str:
     """What tells this compiler from any other: size and time of every one of its source files, and when a library was last installed."""
     found = find_spec("fedkg"), find_spec("pydantic")
-    runtime, library = (Path(spec.origin).resolve().parent for spec in found if spec is not None and spec.origin is not None)
-    states = sorted(state for root in (Path(__file__).resolve().parent, runtime) for state in _states(str(root)))
-    return hashlib.sha256(json.dumps([library.parent.stat().st_mtime_ns, sys.version, states]).encode()).hexdigest()
+    runtime, library = (
+        Path(spec.origin).resolve().parent
+        for spec in found
+        if spec is not None and spec.origin is not None
+    )
+    states = sorted(
+        state for root in (Path(__file__).resolve().parent, runtime) for state in _states(str(root))
+    )
+    return hashlib.sha256(
+        json.dumps([library.parent.stat().st_mtime_ns, sys.version, states]).encode()
+    ).hexdigest()
 
 
 def _states(folder: str) -> Iterator[tuple[str, int, int]]:
@@ -94,19 +119,36 @@ def _kept(entry: Path) -> Compilation | None:
         said = json.loads(text)
         listings = {(folder, pattern): tuple(names) for folder, pattern, names in said["listings"]}
         body = entry.with_suffix(".fkgpack").read_bytes()
-        if hashlib.sha256(body).hexdigest() != said["pack"] or not Inputs(files=said["files"], listings=listings).unchanged():
+        if (
+            hashlib.sha256(body).hexdigest() != said["pack"]
+            or not Inputs(files=said["files"], listings=listings).unchanged()
+        ):
             return None
     except OSError:
         return None
     made = Packed(body=body, counts=Counts(**said["counts"]))
-    return Compilation(made=made, diagnostics=tuple(diagnostic_from(one) for one in said["diagnostics"]))
+    return Compilation(
+        made=made, diagnostics=tuple(diagnostic_from(one) for one in said["diagnostics"])
+    )
 
 
 def diagnostic_from(said: dict[str, Any]) -> Diagnostic:
     """A diagnostic from what `asdict` made of it. `Any`: JSON."""
-    related = tuple(Related(span=Span(**one["span"]), message=one["message"]) for one in said["related"])
-    edits = tuple(Edit(**edit | {"span": Span(**edit["span"])}) for edit in (said["fix"] or {}).get("edits", ()))
-    return Diagnostic(**said | {"span": Span(**said["span"]), "related": related, "fix": Fix(edits=edits) if said["fix"] else None})
+    related = tuple(
+        Related(span=Span(**one["span"]), message=one["message"]) for one in said["related"]
+    )
+    edits = tuple(
+        Edit(**edit | {"span": Span(**edit["span"])})
+        for edit in (said["fix"] or {}).get("edits", ())
+    )
+    return Diagnostic(
+        **said
+        | {
+            "span": Span(**said["span"]),
+            "related": related,
+            "fix": Fix(edits=edits) if said["fix"] else None,
+        }
+    )
 
 
 def _keep(entry: Path, inputs: Inputs, result: Compilation) -> None:
@@ -114,7 +156,9 @@ def _keep(entry: Path, inputs: Inputs, result: Compilation) -> None:
     assert packed is not None
     said = {
         "files": inputs.files,
-        "listings": [[folder, pattern, list(names)] for (folder, pattern), names in inputs.listings.items()],
+        "listings": [
+            [folder, pattern, list(names)] for (folder, pattern), names in inputs.listings.items()
+        ],
         "diagnostics": [asdict(item) for item in result.diagnostics],
         "pack": hashlib.sha256(packed.body).hexdigest(),
         "counts": asdict(packed.counts),
@@ -127,6 +171,8 @@ def _keep(entry: Path, inputs: Inputs, result: Compilation) -> None:
             part = entry.with_name(f".{entry.name}.{os.getpid()}.part")
             part.write_bytes(body)
             part.replace(entry.with_suffix(suffix))
-        for old in sorted(entry.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)[:-MOST]:
+        for old in sorted(entry.parent.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)[
+            :-MOST
+        ]:
             old.unlink(missing_ok=True)
             old.with_suffix(".fkgpack").unlink(missing_ok=True)

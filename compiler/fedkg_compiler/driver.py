@@ -13,7 +13,12 @@ from pathlib import Path
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
 from fedkg_compiler.binding.book import Book
-from fedkg_compiler.binding.clients import NOWHERE, check_client, in_scope, without_private_checksums
+from fedkg_compiler.binding.clients import (
+    NOWHERE,
+    check_client,
+    in_scope,
+    without_private_checksums,
+)
 from fedkg_compiler.binding.declare import Properties, gather, gather_uses
 from fedkg_compiler.binding.lookup import Over, names_in
 from fedkg_compiler.binding.names import Names
@@ -31,6 +36,7 @@ from fedkg_compiler.lowering.banks import lower
 from fedkg_compiler.statements import bind_statements
 from fedkg_compiler.syntax import RuleFile, parse, parse_bytes
 from fedkg_compiler.syntax.tree import InClass, InQuery, Load, Pattern, RowsAre, Signal, Use
+from fedkg_compiler.waivers import Waivers
 
 TEXT = "<text>"
 """The name of a rule file that was given as text."""
@@ -98,17 +104,46 @@ def compile_rules(
         tree, found = parse(text, TEXT)
         problems.add(found)
         bodies.append(
-            _Body(tree=tree, name=TEXT, sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(), folder=Path.cwd())
+            _Body(
+                tree=tree,
+                name=TEXT,
+                sha256=hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+                folder=Path.cwd(),
+            )
         )
         order.append(TEXT)
-    library = library_files([body.tree for body in bodies], [body.folder / body.name for body in bodies], problems)
-    bodies += [_Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder) for file in library]
+    library = library_files(
+        [body.tree for body in bodies], [body.folder / body.name for body in bodies], problems
+    )
+    bodies += [
+        _Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder)
+        for file in library
+    ]
     bodies.sort(key=lambda body: (body.name, body.sha256))
     reasons: list[Diagnostic] = []
     outcome = Outcome()
-    pack = _compile(bodies, library, given, queries, problems, check_only, reasons if reason else None, outcome, client)
-    found = _in_order([*problems.all(), *reasons], order)
-    return Compilation(made=None if problems.failed or check_only else pack, diagnostics=found, examples=tuple(outcome.examples))
+    waivers = Waivers.of(body.tree for body in bodies)
+    pack = _compile(
+        bodies,
+        library,
+        given,
+        queries,
+        problems,
+        check_only,
+        reasons if reason else None,
+        outcome,
+        client,
+        waivers,
+    )
+    diagnostics = [*waivers.reported(problems.all()), *reasons]
+    diagnostics += waivers.without_effect(
+        complete=not problems.failed, reasoned=reason and pack is not None
+    )
+    return Compilation(
+        made=None if problems.failed or check_only else pack,
+        diagnostics=_in_order(diagnostics, order),
+        examples=tuple(outcome.examples),
+    )
 
 
 @_uncollected()
@@ -117,25 +152,45 @@ def look_up(paths: Sequence[Path | str]) -> tuple[Sources, list[Path]]:
     problems = Problems()
     rule_paths, given = _sorted_out(paths, ())
     queries = _queries([path for path in rule_paths if path.suffix.lower() in QUERY_SUFFIXES])
-    bodies = [body for path in rule_paths if path.suffix.lower() not in QUERY_SUFFIXES if (body := _read(path, problems)) is not None]
-    library = library_files([body.tree for body in bodies], [body.folder / body.name for body in bodies], problems)
-    bodies += [_Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder) for file in library]
+    bodies = [
+        body
+        for path in rule_paths
+        if path.suffix.lower() not in QUERY_SUFFIXES
+        if (body := _read(path, problems)) is not None
+    ]
+    library = library_files(
+        [body.tree for body in bodies], [body.folder / body.name for body in bodies], problems
+    )
+    bodies += [
+        _Body(tree=file.tree, name=file.name, sha256=file.sha256, folder=file.folder)
+        for file in library
+    ]
     files = [body.tree for body in bodies]
     names = Names(folders={body.tree.file: body.folder for body in bodies}, loads=[*queries])
     names.library |= {file.name: file.asked for file in library}
     gather_uses(files, names, problems)
     graphs = [*given.files, *_shapes(files, given.files, names, problems)]
-    sources, _ = _load(bodies, [*sorted(graphs, key=lambda path: (path.name, str(path))), *given.stores], names, problems)
+    sources, _ = _load(
+        bodies,
+        [*sorted(graphs, key=lambda path: (path.name, str(path))), *given.stores],
+        names,
+        problems,
+    )
     gather(files, _properties(files, sources), names, problems)
     return sources, graphs
 
 
-def _sorted_out(paths: Sequence[Path | str], graphs: Sequence[Path | str]) -> tuple[list[Path], _Graphs]:
+def _sorted_out(
+    paths: Sequence[Path | str], graphs: Sequence[Path | str]
+) -> tuple[list[Path], _Graphs]:
     """Rule files and graphs, each once."""
     seen: set[Path | str] = set()
     rules: list[Path] = []
     found = _Graphs(files=[], stores=[])
-    for argument, further in [*((path, False) for path in paths), *((path, True) for path in graphs)]:
+    for argument, further in [
+        *((path, False) for path in paths),
+        *((path, True) for path in graphs),
+    ]:
         if is_endpoint(argument):
             if argument not in seen:
                 found.stores.append(argument)
@@ -149,7 +204,9 @@ def _sorted_out(paths: Sequence[Path | str], graphs: Sequence[Path | str]) -> tu
         if is_store(path):
             found.stores.append(path)
         else:
-            (found.files if further or path.suffix.lower() in GRAPH_SUFFIXES else rules).append(path)
+            (found.files if further or path.suffix.lower() in GRAPH_SUFFIXES else rules).append(
+                path
+            )
     found.stores.sort(key=str)
     return rules, found
 
@@ -159,11 +216,17 @@ def _read(path: Path, problems: Problems) -> _Body | None:
         body = read_bytes(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        problems.error("FKG240", Span(file=str(path), line=1, column=1, end_line=1, end_column=1), f"cannot read {path}: {reason}")
+        problems.error(
+            "FKG240",
+            Span(file=str(path), line=1, column=1, end_line=1, end_column=1),
+            f"cannot read {path}: {reason}",
+        )
         return None
     tree, found = parse_bytes(body, str(path))
     problems.add(found)
-    return _Body(tree=tree, name=path.name, sha256=hashlib.sha256(body).hexdigest(), folder=path.parent)
+    return _Body(
+        tree=tree, name=path.name, sha256=hashlib.sha256(body).hexdigest(), folder=path.parent
+    )
 
 
 def _queries(paths: Sequence[Path]) -> list[Load]:
@@ -175,9 +238,15 @@ def _queries(paths: Sequence[Path]) -> list[Load]:
     return query_loads(paths)
 
 
-def _shapes(files: Sequence[RuleFile], graphs: Sequence[Path], names: Names, problems: Problems) -> list[Path]:
+def _shapes(
+    files: Sequence[RuleFile], graphs: Sequence[Path], names: Names, problems: Problems
+) -> list[Path]:
     """The files that `shapes` statements name: they are graphs too."""
-    if not any(isinstance(item, Load) and item.what == "shapes" for file in files for item in file.statements):
+    if not any(
+        isinstance(item, Load) and item.what == "shapes"
+        for file in files
+        for item in file.statements
+    ):
         return []
     from fedkg_compiler.shacl import shape_files
 
@@ -186,7 +255,12 @@ def _shapes(files: Sequence[RuleFile], graphs: Sequence[Path], names: Names, pro
 
 def _in_order(diagnostics: Sequence[Diagnostic], files: Sequence[str]) -> tuple[Diagnostic, ...]:
     position = {file: i for i, file in enumerate(files)}
-    return tuple(sorted(diagnostics, key=lambda item: (position.get(item.span.file, len(files)), item.span, item.code)))
+    return tuple(
+        sorted(
+            diagnostics,
+            key=lambda item: (position.get(item.span.file, len(files)), item.span, item.code),
+        )
+    )
 
 
 def _compile(
@@ -199,16 +273,25 @@ def _compile(
     reasons: list[Diagnostic] | None,
     outcome: Outcome,
     client: str,
+    waivers: Waivers,
 ) -> Pack | None:
     """The pack, None where there is an error; what reasoning has to say goes into `reasons`, where that is a list."""
     files = [body.tree for body in bodies]
-    names = Names(folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client)
+    names = Names(
+        folders={body.tree.file: body.folder for body in bodies}, loads=[*queries], client=client
+    )
     names.library |= {file.name: file.asked for file in library}
     gather_uses(files, names, problems)
     graph_paths = [*graphs.files, *_shapes(files, graphs.files, names, problems)]
-    sources, loaded = _load(bodies, [*sorted(graph_paths, key=lambda path: (path.name, str(path))), *graphs.stores], names, problems)
+    sources, loaded = _load(
+        bodies,
+        [*sorted(graph_paths, key=lambda path: (path.name, str(path))), *graphs.stores],
+        names,
+        problems,
+    )
     gather(files, _properties(files, sources), names, problems)
     in_scope(names, problems)
+    waivers.left_out = names.left_out
     check_client(sources)
     sheets = Sheets()
     outcome.rows += [part for rule in names.rules for part in bind_rule(rule, sources, sheets)]
@@ -219,7 +302,11 @@ def _compile(
     _complain_of_nothing(bodies, names, outcome, problems)
     if problems.failed or (check_only and not (outcome.rows or outcome.conditions)):
         return None
-    outcome.sources += [*(Source(name=body.name, kind="rules", sha256=body.sha256) for body in bodies), *loaded, *sheets.sources.values()]
+    outcome.sources += [
+        *(Source(name=body.name, kind="rules", sha256=body.sha256) for body in bodies),
+        *loaded,
+        *sheets.sources.values(),
+    ]
     outcome.sources = without_private_checksums(outcome.sources, sources)
     pack = _pack(outcome, names, sources.book)
     if outcome.knowledge:
@@ -231,11 +318,15 @@ def _compile(
         from fedkg_compiler.reason.report import reason_about
 
         named = [*graph_paths, *(body.folder / body.name for body in bodies)]
-        reasons += audible(reason_about(pack, names, sources, named, outcome.places), names)
+        reasons += audible(
+            reason_about(pack, names, sources, named, outcome.places, waivers), names
+        )
     return pack
 
 
-def _load(bodies: Sequence[_Body], graphs: Sequence[Path | str], names: Names, problems: Problems) -> tuple[Sources, tuple[Source, ...]]:
+def _load(
+    bodies: Sequence[_Body], graphs: Sequence[Path | str], names: Names, problems: Problems
+) -> tuple[Sources, tuple[Source, ...]]:
     """The knowledge graph, where anything asks for it."""
     book, texts = Book(), {body.tree.file: body.tree.text for body in bodies}
     if not names.loads and not _asks_graph([body.tree for body in bodies], graphs):
@@ -244,21 +335,28 @@ def _load(bodies: Sequence[_Body], graphs: Sequence[Path | str], names: Names, p
 
     graph, found, sources = load_graph(
         [(word.text, word.span) for use in names.uses for word in use.names],
-        {prefix.name.text: (prefix.iri.text, prefix.iri.span) for prefix in names.prefixes.values()},
+        {
+            prefix.name.text: (prefix.iri.text, prefix.iri.span)
+            for prefix in names.prefixes.values()
+        },
         graphs,
         beside=names.folders,
         client=names.client,
     )
     problems.add(found)
     names.graph_broken = names.graph_broken or any(item.severity == "error" for item in found)
-    return Sources(names=names, graph=graph, book=book, problems=problems, texts=texts), tuple(sources)
+    return Sources(names=names, graph=graph, book=book, problems=problems, texts=texts), tuple(
+        sources
+    )
 
 
 def _asks_graph(files: Sequence[RuleFile], graphs: Sequence[Path | str]) -> bool:
     if graphs:
         return True
     for statement in (statement for file in files for statement in file.statements):
-        if isinstance(statement, RowsAre | Load) or (isinstance(statement, Use) and not statement.rules):
+        if isinstance(statement, RowsAre | Load) or (
+            isinstance(statement, Use) and not statement.rules
+        ):
             return True
         if isinstance(statement, Signal) and statement.term is not None:
             return True
@@ -274,24 +372,50 @@ def _properties(files: Sequence[RuleFile], sources: Sources) -> Properties:
     """The IRIs of all terms after `is` and `rows are`."""
     found: Properties = {}
     for statement in (statement for file in files for statement in file.statements):
-        if isinstance(statement, Signal | RowsAre) and statement.term is not None and sources.graph is not None:
+        if (
+            isinstance(statement, Signal | RowsAre)
+            and statement.term is not None
+            and sources.graph is not None
+        ):
             term = statement.term
             iri, problems = sources.graph.resolve(term.text, term.form, term.span)
             said = fresh(problems, sources)
-            if isinstance(statement, Signal) and statement.head.variable is not None and any(item.code == "FKG112" for item in said):
-                iri, said = None, [replace(item, severity="error") for item in said]  # no entity of the graph can have a column for it
+            if (
+                isinstance(statement, Signal)
+                and statement.head.variable is not None
+                and any(item.code == "FKG112" for item in said)
+            ):
+                iri, said = (
+                    None,
+                    [replace(item, severity="error") for item in said],
+                )  # no entity of the graph can have a column for it
             sources.problems.add(said)
             found[term.span] = iri
     return found
 
 
-def _complain_of_nothing(bodies: Sequence[_Body], names: Names, outcome: Outcome, problems: Problems) -> None:
+def _complain_of_nothing(
+    bodies: Sequence[_Body], names: Names, outcome: Outcome, problems: Problems
+) -> None:
     """Rules that hold for nothing at all are an error; so are files without any rule."""
-    if problems.failed or outcome.rows or outcome.conditions or outcome.placements or outcome.sets or outcome.causes:
+    if (
+        problems.failed
+        or outcome.rows
+        or outcome.conditions
+        or outcome.placements
+        or outcome.sets
+        or outcome.causes
+    ):
         return
     if names.left_out and not names.rules:
-        advice = "compile it at each site: --client NAME" if not names.client else "compile it without --client"
-        problems.error("FKG286", NOWHERE, "every statement is left out of this pack, by its scope", advice)
+        advice = (
+            "compile it at each site: --client NAME"
+            if not names.client
+            else "compile it without --client"
+        )
+        problems.error(
+            "FKG286", NOWHERE, "every statement is left out of this pack, by its scope", advice
+        )
         return
     stated = names.rules or names.causes or names.sets
     escalated = [problems.escalate(code) for code in ("FKG112", "FKG173", "FKG541") if stated]
@@ -299,30 +423,66 @@ def _complain_of_nothing(bodies: Sequence[_Body], names: Names, outcome: Outcome
         return
     if names.rules:
         name = names.rules[0].rule.name
-        problems.error("FKG235", name.span, "no rule holds for anything: every row lacks a value", "fill in the values that the notes name")
+        problems.error(
+            "FKG235",
+            name.span,
+            "no rule holds for anything: every row lacks a value",
+            "fill in the values that the notes name",
+        )
     elif names.templates:
         if not names.examples:
             name = next(iter(names.templates.values())).name
             message = "there are templates here and no rule: the pack is empty"
-            problems.info("FKG241", name.span, message, f"write one: rule {name.text}_here require follows {name.text}(...)")
+            problems.info(
+                "FKG241",
+                name.span,
+                message,
+                f"write one: rule {name.text}_here require follows {name.text}(...)",
+            )
     elif bodies:
         start = Span(file=bodies[0].tree.file, line=1, column=1, end_line=1, end_column=1)
-        problems.error("FKG241", start, "there is no rule here", "write one: rule capacity require torque <= 60 N.m")
+        problems.error(
+            "FKG241",
+            start,
+            "there is no rule here",
+            "write one: rule capacity require torque <= 60 N.m",
+        )
     else:
         problems.error(
-            "FKG241", Span(file="", line=1, column=1, end_line=1, end_column=1), "there is no rule file", "name a file that ends with .fkg"
+            "FKG241",
+            Span(file="", line=1, column=1, end_line=1, end_column=1),
+            "there is no rule file",
+            "name a file that ends with .fkg",
         )
 
 
 def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
     records = list({part.rule.name: part.rule for part in outcome.rows}.values())
-    lowered = lower(outcome.rows, outcome.conditions, {record.name: i for i, record in enumerate(records)}, book, names.timing)
-    outputs = {part.rule.name for part in outcome.rows if any(slot.role == "output" for slot in part.rows.slots_read())}
-    empty = {name for name, found in (("sets", outcome.sets), ("causes", outcome.causes)) if not found}
+    lowered = lower(
+        outcome.rows,
+        outcome.conditions,
+        {record.name: i for i, record in enumerate(records)},
+        book,
+        names.timing,
+    )
+    outputs = {
+        part.rule.name
+        for part in outcome.rows
+        if any(slot.role == "output" for slot in part.rows.slots_read())
+    }
+    empty = {
+        name for name, found in (("sets", outcome.sets), ("causes", outcome.causes)) if not found
+    }
     manifest = Manifest(
-        sections={name: Section(version=version) for name, version in SECTIONS.items() if name not in empty},
+        sections={
+            name: Section(version=version)
+            for name, version in SECTIONS.items()
+            if name not in empty
+        },
         contract=lowered.numbering.contract,
-        rules=tuple(record.model_copy(update={"output": record.name in outputs}) for record in records),
+        rules=tuple(
+            record.model_copy(update={"output": record.name in outputs}) for record in records
+        ),
         skeletons=tuple(bank.skeleton for bank in lowered.banks),
         entities=lowered.entities,
         units=lowered.units,
@@ -335,10 +495,17 @@ def _pack(outcome: Outcome, names: Names, book: Book) -> Pack:
         placements=tuple(outcome.placements),
         provenance=Provenance(
             compiler=f"fedkg {_version()}",
-            sources=tuple(sorted(set(outcome.sources), key=lambda item: (item.kind, item.name, item.sha256))),
+            sources=tuple(
+                sorted(set(outcome.sources), key=lambda item: (item.kind, item.name, item.sha256))
+            ),
         ),
     )
-    return Pack(manifest=manifest, banks=lowered.banks, conditions=lowered.conditions, arrays=dict(outcome.arrays))
+    return Pack(
+        manifest=manifest,
+        banks=lowered.banks,
+        conditions=lowered.conditions,
+        arrays=dict(outcome.arrays),
+    )
 
 
 def _version() -> str:

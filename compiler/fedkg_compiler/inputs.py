@@ -16,14 +16,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from fedkg.errors import LimitError
+from fedkg.limits import read_file
+
 RULE_SUFFIXES = frozenset({".fkg"})
 """Rule files."""
-GRAPH_SUFFIXES = frozenset({".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml", ".shacl", ".ofn", ".owx", ".xsd"})
+GRAPH_SUFFIXES = frozenset(
+    {".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".xml", ".shacl", ".ofn", ".owx", ".xsd"}
+)
 """Files that are taken as graphs, which may hold shapes."""
 QUERY_SUFFIXES = frozenset({".rq", ".sparql"})
 """Files that are taken as SPARQL violation queries."""
-LEAST_AT_ONCE = 1 << 16
-"""Bytes of a file that are asked for in one go; of a larger file, all of it."""
 STORE_STATE = "fedkg-store.json"
 """The file that makes a folder a store of graphs."""
 ABSENT = ""
@@ -48,12 +51,15 @@ class Inputs:
     def unchanged(self) -> bool:
         """Whether every file still has its content and every pattern still finds the same files."""
         return all(_digest(path) == digest for path, digest in self.files.items()) and all(
-            _matches(Path(folder), pattern) == found for (folder, pattern), found in self.listings.items()
+            _matches(Path(folder), pattern) == found
+            for (folder, pattern), found in self.listings.items()
         )
 
 
 _recording: ContextVar[Inputs | None] = ContextVar("recording", default=None)
-_standing_in: ContextVar[Mapping[str, bytes]] = ContextVar("standing_in", default=MappingProxyType({}))
+_standing_in: ContextVar[Mapping[str, bytes]] = ContextVar(
+    "standing_in", default=MappingProxyType({})
+)
 
 
 @contextmanager
@@ -83,10 +89,10 @@ def instead(bodies: Mapping[Path, bytes]) -> Iterator[None]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file. Raises OSError, and ValueError for a path with a null character; absence is noted too."""
+    """The bytes of a file; absence is noted too. Raises OSError, ValueError and LimitError as `fedkg.limits.read_file` does."""
     try:
         instead_of = _standing_in.get().get(_absolute(path))
-        body = _content(path) if instead_of is None else instead_of
+        body = read_file(path) if instead_of is None else instead_of
     except (OSError, ValueError):
         note(path, ABSENT)
         raise
@@ -138,25 +144,19 @@ def find(folder: Path, pattern: str) -> tuple[Path, ...]:
 
 def _matches(folder: Path, pattern: str) -> tuple[str, ...]:
     start = len(str(folder / "name")) - len("name")
-    return tuple(sorted(str(path)[start:].replace(os.sep, "/") for path in folder.glob(pattern) if path.is_file()))
-
-
-def _content(path: str | Path) -> bytes:
-    """The bytes of a file. Raises OSError, ValueError. Without Python's file objects, which take longer than a small file."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-    try:
-        parts = [os.read(handle, max(LEAST_AT_ONCE, os.fstat(handle).st_size))]
-        while parts[-1]:
-            parts.append(os.read(handle, LEAST_AT_ONCE))
-        return b"".join(parts[:-1])  # one alone is not copied
-    finally:
-        os.close(handle)
+    return tuple(
+        sorted(
+            str(path)[start:].replace(os.sep, "/")
+            for path in folder.glob(pattern)
+            if path.is_file()
+        )
+    )
 
 
 def _digest(path: str) -> str:
     try:
-        return hashlib.sha256(_content(path)).hexdigest()
-    except (OSError, ValueError):
+        return hashlib.sha256(read_file(path)).hexdigest()
+    except (OSError, ValueError, LimitError):
         return ABSENT
 
 

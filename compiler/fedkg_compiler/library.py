@@ -46,7 +46,9 @@ class LibraryFile:
     asked: Word
 
 
-def library_files(files: Sequence[RuleFile], taken: Iterable[Path], problems: Problems) -> list[LibraryFile]:
+def library_files(
+    files: Sequence[RuleFile], taken: Iterable[Path], problems: Problems
+) -> list[LibraryFile]:
     """The files that `use rules` asks for in `files`, and in each other; each once, and none that is compiled anyway.
 
     Args:
@@ -72,7 +74,15 @@ def library_files(files: Sequence[RuleFile], taken: Iterable[Path], problems: Pr
             problems.add(said)
             wanted += [replace(inner, span=word.span) for inner in _words(tree)]
             digest = hashlib.sha256(body).hexdigest()
-            found.append(LibraryFile(tree=_renamed(tree, name), name=shown, sha256=digest, folder=path.parent, asked=word))
+            found.append(
+                LibraryFile(
+                    tree=_renamed(tree, name),
+                    name=shown,
+                    sha256=digest,
+                    folder=path.parent,
+                    asked=word,
+                )
+            )
     return found
 
 
@@ -85,12 +95,23 @@ def home_of(name: str, what: Literal["rule", "template"]) -> str | None:
     """The file with a rule, or a template, of that name, as it stands after `use rules`; None where the library has none."""
     root = data_folder(LIBRARY)
     statement = re.compile(rf"^{what}\s+{re.escape(name)}\b", re.MULTILINE)
-    return next((file for file, path in _shelf(root).items() if statement.search(read_bytes(root / path).decode())), None)
+    return next(
+        (
+            file
+            for file, path in _shelf(root).items()
+            if statement.search(read_bytes(root / path).decode())
+        ),
+        None,
+    )
 
 
 def settle_library(names: Names, outcome: Outcome, problems: Problems) -> None:
     """When all rules are bound: leave out what nobody can mend, and say once for each `use rules` what fits nothing in this graph."""
-    shapes = {str(names.folders[load.path.span.file] / load.path.text) for load in names.loads if load.path.span.file in names.library}
+    shapes = {
+        str(names.folders[load.path.span.file] / load.path.text)
+        for load in names.loads
+        if load.path.span.file in names.library
+    }
     problems.withdraw(QUIET, {*names.library, *shapes})
     bound = {part.rule.name for part in outcome.rows}
     unfit: dict[Word, list[str]] = {}
@@ -107,22 +128,38 @@ def settle_library(names: Names, outcome: Outcome, problems: Problems) -> None:
     for word, missing in unfit.items():
         example = f"{LIBRARY}/{missing[0].split('.')[0]}/{missing[0].split('.')[1]}.fkg"
         message = f"nothing in this graph fits {_listed([f'`{name}`' for name in missing])}"
-        problems.info("FKG541", word.span, message, f"what the graph must hold stands at the top of {example}")
+        problems.info(
+            "FKG541", word.span, message, f"what the graph must hold stands at the top of {example}"
+        )
 
 
 def audible(said: Iterable[Diagnostic], names: Names) -> list[Diagnostic]:
     """What is said of the rules together, without notes on those of the library."""
-    return [item for item in said if item.span.file not in names.library or (item.severity != "info" and item.code not in QUIET)]
+    return [
+        item
+        for item in said
+        if item.span.file not in names.library
+        or (item.severity != "info" and item.code not in QUIET)
+    ]
 
 
 def _words(file: RuleFile) -> list[Word]:
-    return [word for statement in file.statements if isinstance(statement, Use) and statement.rules for word in statement.names]
+    return [
+        word
+        for statement in file.statements
+        if isinstance(statement, Use) and statement.rules
+        for word in statement.names
+    ]
 
 
 def _shelf(root: Path) -> dict[str, str]:
     """The path below the library's folder of every file, by its name."""
     paths = [path.relative_to(root) for path in find(root, "*/*.fkg")]
-    return {f"{path.parent.name}.{path.stem}": path.as_posix() for path in paths if path.parent.name != STORIES}
+    return {
+        f"{path.parent.name}.{path.stem}": path.as_posix()
+        for path in paths
+        if path.parent.name != STORIES
+    }
 
 
 def _named(word: Word, shelf: dict[str, str], problems: Problems) -> list[str]:
@@ -136,7 +173,12 @@ def _named(word: Word, shelf: dict[str, str], problems: Problems) -> list[str]:
     areas = list(dict.fromkeys(name.partition(".")[0] for name in shelf))
     file = word.text.rpartition(".")[0]
     if file in shelf:
-        problems.error("FKG540", word.span, f"the library has no file `{word.text}`: files are taken whole", f"did you mean `{file}`?")
+        problems.error(
+            "FKG540",
+            word.span,
+            f"the library has no file `{word.text}`: files are taken whole",
+            f"did you mean `{file}`?",
+        )
         return []
     listed = f"there are {', '.join(within)}" if within else f"its areas are {', '.join(areas)}"
     advice = did_you_mean(word.text, [*shelf, *areas], listed)
@@ -154,9 +196,18 @@ def _renamed(tree: RuleFile, name: str) -> RuleFile:
     def renamed(statement: Statement) -> Statement:
         if not isinstance(statement, Rule):
             return statement
-        return replace(statement, name=replace(statement.name, text=f"{name}.{statement.name.text}"))
+        return replace(
+            statement, name=replace(statement.name, text=f"{name}.{statement.name.text}")
+        )
 
-    return replace(tree, statements=tuple(renamed(statement) for statement in tree.statements if not isinstance(statement, Example)))
+    return replace(
+        tree,
+        statements=tuple(
+            renamed(statement)
+            for statement in tree.statements
+            if not isinstance(statement, Example)
+        ),
+    )
 
 
 def _listed(items: Sequence[str]) -> str:

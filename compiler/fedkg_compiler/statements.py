@@ -13,7 +13,12 @@ from fedkg_compiler.syntax import RuleFile
 
 
 def bind_statements(
-    names: Names, files: Sequence[RuleFile], graphs: Sequence[Path], sources: Sources, sheets: Sheets, outcome: Outcome
+    names: Names,
+    files: Sequence[RuleFile],
+    graphs: Sequence[Path],
+    sources: Sources,
+    sheets: Sheets,
+    outcome: Outcome,
 ) -> None:
     """Enter what inferences, sets, causes, examples, knowledge models, shapes and queries come to.
 
@@ -48,12 +53,18 @@ def _declared(names: Names, sources: Sources, sheets: Sheets, outcome: Outcome) 
     if names.sets:
         from fedkg_compiler.binding.sets import bind_set
 
-        outcome.sets += [kept for one in names.sets if (kept := bind_set(one, sources, sheets)) is not None]
+        outcome.sets += [
+            kept for one in names.sets if (kept := bind_set(one, sources, sheets)) is not None
+        ]
     if names.causes:
         from fedkg_compiler.binding.causes import bind_cause
 
-        outcome.causes += [cause for one in names.causes if (cause := bind_cause(one, sources, sheets)) is not None]
+        outcome.causes += [
+            cause for one in names.causes if (cause := bind_cause(one, sources, sheets)) is not None
+        ]
     if names.examples:
         from fedkg_compiler.binding.examples import bind_example
 
-        outcome.examples += [example for one in names.examples if (example := bind_example(one, sources)) is not None]
+        outcome.examples += [
+            example for one in names.examples if (example := bind_example(one, sources)) is not None
+        ]

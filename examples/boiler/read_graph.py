@@ -57,7 +57,10 @@ def read_plant(path: Path, known: Collection[str] | None = None) -> Plant:
     """The plant in a graph; `known`: the columns that there are, None: all. Raises SystemExit where the file has another form."""
     try:
         document = json.loads(_text(path))
-        tags = {node["id"]: [*_listed(node["in_tags"]), *_listed(node["out_tags"])] for node in document["nodes"]}
+        tags = {
+            node["id"]: [*_listed(node["in_tags"]), *_listed(node["out_tags"])]
+            for node in document["nodes"]
+        }
         links = [(link["source"], link["target"]) for link in document["links"]]
         ahead: dict[str, list[str]] = {name: [] for name in tags}
         beside: dict[str, list[str]] = {name: [] for name in tags}
@@ -66,9 +69,15 @@ def read_plant(path: Path, known: Collection[str] | None = None) -> Plant:
             beside[source].append(target)
             beside[target].append(source)
     except (ValueError, KeyError, TypeError) as error:
-        raise SystemExit(f"{path}: no graph of nodes with in_tags and out_tags, and links between them: {error!r}") from error
+        raise SystemExit(
+            f"{path}: no graph of nodes with in_tags and out_tags, and links between them: {error!r}"
+        ) from error
     vessels = sorted(name for name, own in tags.items() if not own)
-    parts = {name: found for name in sorted(tags) if name not in vessels and (found := _nearest(name, beside, vessels))}
+    parts = {
+        name: found
+        for name in sorted(tags)
+        if name not in vessels and (found := _nearest(name, beside, vessels))
+    }
     columns = {
         vessel: tuple(
             dict.fromkeys(
@@ -82,8 +91,17 @@ def read_plant(path: Path, known: Collection[str] | None = None) -> Plant:
         for vessel in vessels
     }
     kept = {vessel: own for vessel, own in columns.items() if own}
-    feeds = sorted((vessel, other) for vessel in kept for other in _reached(vessel, ahead, kept) if other != vessel)
-    return Plant(vessels=kept, feeds=tuple(feeds), parts={device: own for device, own in parts.items() if own in kept})
+    feeds = sorted(
+        (vessel, other)
+        for vessel in kept
+        for other in _reached(vessel, ahead, kept)
+        if other != vessel
+    )
+    return Plant(
+        vessels=kept,
+        feeds=tuple(feeds),
+        parts={device: own for device, own in parts.items() if own in kept},
+    )
 
 
 def _listed(tags: str) -> list[str]:
@@ -121,7 +139,9 @@ def turtle(plant: Plant) -> str:
     """The plant's flow as a graph that `rules.fkg` reads."""
     lines = [f'plant:{vessel} fkg:client "{vessel}" .' for vessel in plant.vessels]
     lines += [f"plant:{source} plant:feeds plant:{target} ." for source, target in plant.feeds]
-    lines += [f"plant:{device} plant:partOf plant:{vessel} ." for device, vessel in plant.parts.items()]
+    lines += [
+        f"plant:{device} plant:partOf plant:{vessel} ." for device, vessel in plant.parts.items()
+    ]
     return PREFIXES + "\n".join(lines) + "\n"
 
 
@@ -154,7 +174,9 @@ def job(plant: Plant, table: str) -> str:
 
 def main() -> None:
     """Reads the graph, writes the prior, the job and, where none is given, the table; prints which blocks are learnt."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("graph", type=Path)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--table", type=Path)
@@ -165,7 +187,11 @@ def main() -> None:
         known = set(next(csv.reader(_text(options.table).splitlines()), []))
     plant = read_plant(options.graph, known)
     if len(plant.vessels) < 2:
-        where = "" if options.table is None else f" in {options.table}: its header must have the tags of the graph's sensors"
+        where = (
+            ""
+            if options.table is None
+            else f" in {options.table}: its header must have the tags of the graph's sensors"
+        )
         raise SystemExit(f"{options.graph}: fewer than two vessels with columns{where}")
     options.out.mkdir(parents=True, exist_ok=True)
     table = str(options.table.resolve()) if options.table is not None else "plant.csv"
@@ -174,15 +200,25 @@ def main() -> None:
         with (options.out / "plant.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(values)
-            writer.writerows([[f"{cell:.5g}" for cell in row] for row in zip(*values.values(), strict=True)])
+            writer.writerows(
+                [[f"{cell:.5g}" for cell in row] for row in zip(*values.values(), strict=True)]
+            )
     (options.out / "plant.ttl").write_text(turtle(plant), encoding="utf-8")
     (options.out / "job.yaml").write_text(job(plant, table), encoding="utf-8")
-    pairs, columns = len(plant.vessels) * (len(plant.vessels) - 1), sum(map(len, plant.vessels.values()))
-    print(f"{len(plant.vessels)} vessels, {columns} columns; {len(plant.feeds)} of {pairs} pairs feed each other")
+    pairs, columns = (
+        len(plant.vessels) * (len(plant.vessels) - 1),
+        sum(map(len, plant.vessels.values())),
+    )
+    print(
+        f"{len(plant.vessels)} vessels, {columns} columns; {len(plant.feeds)} of {pairs} pairs feed each other"
+    )
     names = list(plant.vessels)
     print(f"\n{'drives:':8s}" + "".join(f"{name:>8s}" for name in names))
     for driven in names:  # as the blocks of the learning stand: a row for who is driven
-        row = "".join(f"{'own' if n == driven else 'x' if (n, driven) in plant.feeds else '.':>8s}" for n in names)
+        row = "".join(
+            f"{'own' if n == driven else 'x' if (n, driven) in plant.feeds else '.':>8s}"
+            for n in names
+        )
         print(f"{driven:8s}{row}")
     print(f"\nnext: fedkg run {options.out / 'job.yaml'}")
 

@@ -14,15 +14,26 @@ from fedkg.errors import FedkgError, UsageError
 if TYPE_CHECKING:
     from fedkg_compiler.ontology.alignment.between import Proposed
 
-Ontology = Annotated[str, typer.Argument(metavar="ONTOLOGY", help="A name of `fedkg ontology list`, or an RDF file.")]
+Ontology = Annotated[
+    str, typer.Argument(metavar="ONTOLOGY", help="A name of `fedkg ontology list`, or an RDF file.")
+]
 
 
 def align(
     first: Ontology,
     second: Ontology,
-    least: Annotated[float, typer.Option("--min", min=0, max=1, help="Leave out proposals that are less sure.")] = 0.5,
-    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The Turtle file to write, for review.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    least: Annotated[
+        float, typer.Option("--min", min=0, max=1, help="Leave out proposals that are less sure.")
+    ] = 0.5,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="The Turtle file to write, for review."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the file if it is there.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Propose mappings between two ontologies from names, definitions and structure, each with a confidence and the reasons.
@@ -40,7 +51,10 @@ def align(
     if output is not None:
         check_place(output, "proposals.ttl")
         if output.exists() and not force:
-            raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")
+            raise UsageError(
+                f"{output} is already there",
+                help="choose another name, or add --force to overwrite it",
+            )
     proposed = ontologies.align_ontologies(first, second, least)
     errors = [problem for problem in proposed.problems if problem.severity == "error"]
     if proposed.problems and not as_json:
@@ -58,7 +72,10 @@ def align(
             }
             for item in proposed.proposals
         ]
-        print_json({"proposals": shown, "reviewed": proposed.reviewed} | authoring.diagnostics_json(proposed.problems))
+        print_json(
+            {"proposals": shown, "reviewed": proposed.reviewed}
+            | authoring.diagnostics_json(proposed.problems)
+        )
     elif not errors:
         _show(proposed, output)
     if errors:
@@ -74,16 +91,30 @@ def _show(proposed: Proposed, output: Path | None) -> None:
         for header in ("sure", "from", "predicate", "to", "because"):
             table.add_column(header, overflow="fold", no_wrap=header == "sure")
         for item in proposed.proposals:
-            names = (_short(iri, proposed.prefixes) for iri in (item.source, item.predicate, item.target))
-            table.add_row(Text(f"{item.confidence:.2f}"), *(Text(name) for name in names), Text("; ".join(item.reasons)))
+            names = (
+                _short(iri, proposed.prefixes) for iri in (item.source, item.predicate, item.target)
+            )
+            table.add_row(
+                Text(f"{item.confidence:.2f}"),
+                *(Text(name) for name in names),
+                Text("; ".join(item.reasons)),
+            )
         out().print(table)
-    left_out = f"; {count(proposed.reviewed, 'mapping')} reviewed already" if proposed.reviewed else ""
+    left_out = (
+        f"; {count(proposed.reviewed, 'mapping')} reviewed already" if proposed.reviewed else ""
+    )
     say(f"{count(len(proposed.proposals), 'proposal')}{left_out}")
     if output is not None:
-        say(f'{output}: set "proposed" to "accepted" or "rejected", then load it as a graph of your rules')
+        say(
+            f'{output}: set "proposed" to "accepted" or "rejected", then load it as a graph of your rules'
+        )
 
 
 def _short(iri: str, prefixes: dict[str, str]) -> str:
     known = {**prefixes, "skos": "http://www.w3.org/2004/02/skos/core#"}
-    fitting = [(len(space), f"{prefix}:{iri[len(space) :]}") for prefix, space in known.items() if iri.startswith(space)]
+    fitting = [
+        (len(space), f"{prefix}:{iri[len(space) :]}")
+        for prefix, space in known.items()
+        if iri.startswith(space)
+    ]
     return max(fitting)[1] if fitting else f"<{iri}>"

@@ -23,10 +23,22 @@ _CLEAR = "\x1b[2J\x1b[3J\x1b[H"
 
 def check(
     rules: Annotated[
-        list[str], typer.Argument(metavar="RULES...", help="Rule files (.fkg), and graphs they speak about: .ttl ..., stores, URLs.")
+        list[str],
+        typer.Argument(
+            metavar="RULES...",
+            help="Rule files (.fkg), and graphs they speak about: .ttl ..., stores, URLs.",
+        ),
     ],
-    fix: Annotated[bool, typer.Option("--fix", help="Put the suggestions that are certain into the files, and say what is left.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Look again whenever a file changes, until Ctrl-C.")] = False,
+    fix: Annotated[
+        bool,
+        typer.Option(
+            "--fix",
+            help="Put the suggestions that are certain into the files, and say what is left.",
+        ),
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again whenever a file changes, until Ctrl-C.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Read rule files and name every problem in them, with its place and what to do.
@@ -50,7 +62,9 @@ def check(
 
     if watch:
         if fix or as_json:
-            raise UsageError("--watch stands without --fix and --json", help="fedkg check rules.fkg --watch")
+            raise UsageError(
+                "--watch stands without --fix and --json", help="fedkg check rules.fkg --watch"
+            )
         _watch([Path(rule) for rule in rules])
         return
     mended = _mend([Path(rule) for rule in rules]) if fix else None
@@ -66,7 +80,9 @@ def check(
 
 def count_problems(severities: list[str]) -> str:
     """``2 errors, 1 warning``."""
-    return ", ".join(count(severities.count(kind), kind) for kind in ("error", "warning") if kind in severities)
+    return ", ".join(
+        count(severities.count(kind), kind) for kind in ("error", "warning") if kind in severities
+    )
 
 
 def _report(result: Compilation, rules: Sequence[str | Path], *, quiet: bool = False) -> bool:
@@ -83,7 +99,9 @@ def _report(result: Compilation, rules: Sequence[str | Path], *, quiet: bool = F
     elif result.counts is not None:
         counts = result.counts
         named = ", ".join(str(path) for path in rules)
-        say(f"{named}: clean, {count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')}{besides(counts)}")
+        say(
+            f"{named}: clean, {count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')}{besides(counts)}"
+        )
     return not troubles
 
 
@@ -95,14 +113,19 @@ def _mend(rules: Sequence[Path]) -> Mended:
     mended = authoring.mend(rules)
     for path, text in mended.texts.items():
         if path.read_bytes() != mended.before[path]:
-            raise FedkgError(f"{path} was changed by somebody else while it was mended", help="run the command again")
+            raise FedkgError(
+                f"{path} was changed by somebody else while it was mended",
+                help="run the command again",
+            )
         write_whole(path, text)
     return mended
 
 
 def _say_fixed(mended: Mended) -> None:
     for problem in mended.fixed:
-        say(f"fixed {problem.span.file}:{problem.span.line}:{problem.span.column}: {_change(problem)}")
+        say(
+            f"fixed {problem.span.file}:{problem.span.line}:{problem.span.column}: {_change(problem)}"
+        )
 
 
 def _change(problem: Diagnostic) -> str:
@@ -131,7 +154,9 @@ def _watch(rules: Sequence[Path]) -> None:
             self.missing = {path for path in paths if not path.is_file()}
 
         def unchanged(self) -> bool:
-            return {path for path in map(Path, self.files) if not path.is_file()} == {path.absolute() for path in self.missing}
+            return {path for path in map(Path, self.files) if not path.is_file()} == {
+                path.absolute() for path in self.missing
+            }
 
     def look() -> Read:
         if sys.stdout.isatty():

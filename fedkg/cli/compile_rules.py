@@ -16,11 +16,22 @@ from fedkg.packed import write_pack
 
 def compile_rules(
     rules: Annotated[
-        list[str], typer.Argument(metavar="RULES...", help="Rule files (.fkg), and graphs they speak about: .ttl ..., stores, URLs.")
+        list[str],
+        typer.Argument(
+            metavar="RULES...",
+            help="Rule files (.fkg), and graphs they speak about: .ttl ..., stores, URLs.",
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="NAME.fkgpack", help="Where the pack goes.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="NAME.fkgpack", help="Where the pack goes.")
+    ],
     client: Annotated[
-        str, typer.Option("--client", metavar="NAME|IRI", help="Make the private pack of this client, from its own graph.")
+        str,
+        typer.Option(
+            "--client",
+            metavar="NAME|IRI",
+            help="Make the private pack of this client, from its own graph.",
+        ),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
@@ -38,10 +49,18 @@ def compile_rules(
     from fedkg import authoring
 
     check_place(output, "plant.fkgpack")
-    if output.exists() and any(path.exists() and path.samefile(output) for path in map(Path, rules)):
-        raise UsageError(f"{output} is one of the rule files", help=f"name the pack: -o {output.with_suffix('.fkgpack').name}")
+    if output.exists() and any(
+        path.exists() and path.samefile(output) for path in map(Path, rules)
+    ):
+        raise UsageError(
+            f"{output} is one of the rule files",
+            help=f"name the pack: -o {output.with_suffix('.fkgpack').name}",
+        )
     if output.is_file() and not _is_pack(output):
-        raise UsageError(f"{output} is there already, and no pack", help=f"name the pack: -o {output.with_suffix('.fkgpack').name}")
+        raise UsageError(
+            f"{output} is there already, and no pack",
+            help=f"name the pack: -o {output.with_suffix('.fkgpack').name}",
+        )
     result = authoring.check(rules, client=client)
     packed = result.packed
     if as_json and packed is None:
@@ -53,7 +72,12 @@ def compile_rules(
         raise typer.Exit(1)
     write_pack(packed.body, output)
     counts = packed.counts
-    facts = {"pack": str(output), "rules": counts.rules, "bound_rows": counts.rows, "banks": counts.banks}
+    facts = {
+        "pack": str(output),
+        "rules": counts.rules,
+        "bound_rows": counts.rows,
+        "banks": counts.banks,
+    }
     if as_json:
         print_json(facts | authoring.diagnostics_json(result.diagnostics))
     else:

@@ -16,13 +16,22 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command("ai4i")
 def ai4i(
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="TABLE.csv", help="Where the table goes.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="TABLE.csv", help="Where the table goes.")
+    ],
     rows: Annotated[int, typer.Option("--rows", help="How many rows.", min=1)] = 10_000,
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal tables.", min=0)] = 6,
     machines: Annotated[
-        int, typer.Option("--machines", help="Deal the rows out to so many machines, M01, M02, ..., in a column `machine`.", min=0)
+        int,
+        typer.Option(
+            "--machines",
+            help="Deal the rows out to so many machines, M01, M02, ..., in a column `machine`.",
+            min=0,
+        ),
     ] = 30,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the table if it is there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the table if it is there.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the milling machine table of the examples, made by the laws of the public AI4I 2020 data set.
@@ -35,7 +44,9 @@ def ai4i(
 
     check_place(output, "table.csv")
     if output.exists() and not force:
-        raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")
+        raise UsageError(
+            f"{output} is already there", help="choose another name, or add --force to overwrite it"
+        )
     frame = generate(rows, seed)
     if machines:
         import numpy as np
@@ -43,7 +54,9 @@ def ai4i(
         from fedkg.data import deal
 
         names = [f"M{i:02d}" for i in range(1, machines + 1)]
-        frame = frame.with_texts("machine", deal(frame.rows, names, np.random.Generator(np.random.PCG64(seed))))
+        frame = frame.with_texts(
+            "machine", deal(frame.rows, names, np.random.Generator(np.random.PCG64(seed)))
+        )
     columns = [frame.texts(header) for header in frame.headers]
     lines = [",".join(frame.headers), *(",".join(cells) for cells in zip(*columns, strict=True))]
     write_whole(output, "\n".join(lines) + "\n")
@@ -55,12 +68,25 @@ def ai4i(
 
 @app.command("plant")
 def plant(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the plant goes; the folder is made.")],
-    entities: Annotated[int, typer.Option("--entities", help="About how many pieces of equipment, tools and tanks.", min=1)] = 1_000,
-    queries: Annotated[int, typer.Option("--queries", help="How many SPARQL violation queries.", min=0)] = 30,
-    rows: Annotated[int, typer.Option("--rows", help="How many rows the table has.", min=0)] = 1_000,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where the plant goes; the folder is made.")
+    ],
+    entities: Annotated[
+        int,
+        typer.Option(
+            "--entities", help="About how many pieces of equipment, tools and tanks.", min=1
+        ),
+    ] = 1_000,
+    queries: Annotated[
+        int, typer.Option("--queries", help="How many SPARQL violation queries.", min=0)
+    ] = 30,
+    rows: Annotated[
+        int, typer.Option("--rows", help="How many rows the table has.", min=0)
+    ] = 1_000,
     seed: Annotated[int, typer.Option("--seed", help="Equal seeds give equal plants.", min=0)] = 0,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that has files already.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write into a folder that has files already.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a plant: its knowledge graph, a table, rules, and SPARQL violation queries over both.
@@ -76,12 +102,25 @@ def plant(
     from fedkg.data.plant import write
 
     if folder.is_dir() and any(folder.iterdir()) and not force:
-        raise UsageError(f"{folder} has files already", help="choose another folder, or add --force to write into it")
+        raise UsageError(
+            f"{folder} has files already",
+            help="choose another folder, or add --force to write into it",
+        )
     drawn = write(folder, entities=entities, count=queries, rows=rows, seed=seed)
     files = ["plant.nt", "table.csv", "plant.fkg", "legacy/*.rq"]
     if as_json:
-        print_json({"folder": str(folder), "entities": drawn.entities, "machines": len(drawn.machines), "queries": queries, "rows": rows})
+        print_json(
+            {
+                "folder": str(folder),
+                "entities": drawn.entities,
+                "machines": len(drawn.machines),
+                "queries": queries,
+                "rows": rows,
+            }
+        )
     else:
-        say(f"{folder}: {drawn.entities:,} entities, {len(drawn.machines):,} machines, {queries:,} queries; {', '.join(files)}")
+        say(
+            f"{folder}: {drawn.entities:,} entities, {len(drawn.machines):,} machines, {queries:,} queries; {', '.join(files)}"
+        )
         rules, table = f"{folder}/plant.fkg {folder}/plant.nt", f"{folder}/table.csv"
         say(f"next: fedkg check {rules}, then fedkg eval {rules} {table}")

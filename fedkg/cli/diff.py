@@ -19,7 +19,11 @@ def diff(
     new: Annotated[Path, typer.Argument(metavar="NEW", help="A rule file, or a pack.")],
     graphs: Annotated[
         list[str] | None,
-        typer.Option("--graph", metavar="FILE", help="A graph that the rule files speak about: a file, store or URL; can be repeated."),
+        typer.Option(
+            "--graph",
+            metavar="FILE",
+            help="A graph that the rule files speak about: a file, store or URL; can be repeated.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -35,7 +39,10 @@ def diff(
     """
     from fedkg import authoring
 
-    sides = [[path, *authoring.given(graphs or [])] if authoring.is_authored(path) else [path] for path in (old, new)]
+    sides = [
+        [path, *authoring.given(graphs or [])] if authoring.is_authored(path) else [path]
+        for path in (old, new)
+    ]
     found = authoring.differences(*sides)
     if as_json:
         print_json({"rules": [_json(one) for one in found], "same": all(one.same for one in found)})
@@ -50,7 +57,20 @@ def diff(
 
 def _json(one: RuleDifference) -> dict[str, Any]:
     """`Any`: JSON."""
-    keys = ("name", "change", "was", "entities", "of", "entity", "before", "after", "witness", "accepted_by", "settings", "because")
+    keys = (
+        "name",
+        "change",
+        "was",
+        "entities",
+        "of",
+        "entity",
+        "before",
+        "after",
+        "witness",
+        "accepted_by",
+        "settings",
+        "because",
+    )
     facts: dict[str, Any] = {key: getattr(one, key) for key in keys}
     readings = [asdict(reading) for reading in one.values.readings] if one.values else []
     return facts | {"text_changed": one.text, "readings": readings}
@@ -87,5 +107,9 @@ def _versions(one: RuleDifference) -> list[str]:
 def _witness(one: RuleDifference) -> list[str]:
     if not one.witness:
         return []
-    said = "was accepted and is not any more" if one.accepted_by == "old" else "was not accepted and is now"
+    said = (
+        "was accepted and is not any more"
+        if one.accepted_by == "old"
+        else "was not accepted and is now"
+    )
     return [f"  {one.witness} {said}"]

@@ -29,18 +29,36 @@ TOLD = 10
 
 def evaluate(
     files: Annotated[
-        list[str], typer.Argument(metavar="PACK|RULES... TABLE", help="A pack, or rule files, queries, shapes and graphs; the table last.")
+        list[str],
+        typer.Argument(
+            metavar="PACK|RULES... TABLE",
+            help="A pack, or rule files, queries, shapes and graphs; the table last.",
+        ),
     ],
     baseline: Annotated[
-        Path | None, typer.Option("--baseline", metavar="OLD.json", help="An earlier result (--json) to compare with.")
+        Path | None,
+        typer.Option(
+            "--baseline", metavar="OLD.json", help="An earlier result (--json) to compare with."
+        ),
     ] = None,
-    allow: Annotated[str, typer.Option("--allow", metavar="1%", help="How much worse than the baseline a rule may be.")] = "0%",
+    allow: Annotated[
+        str,
+        typer.Option(
+            "--allow", metavar="1%", help="How much worse than the baseline a rule may be."
+        ),
+    ] = "0%",
     skip_missing: Annotated[
-        bool, typer.Option("--skip-missing", help="Leave out rules whose columns the table lacks, and say so.")
+        bool,
+        typer.Option(
+            "--skip-missing", help="Leave out rules whose columns the table lacks, and say so."
+        ),
     ] = False,
     dates: Annotated[
         Literal["day-first", "month-first"] | None,
-        typer.Option("--dates", help="How dates such as 03/04/2024 are meant, where no date of the column tells."),
+        typer.Option(
+            "--dates",
+            help="How dates such as 03/04/2024 are meant, where no date of the column tells.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -64,7 +82,11 @@ def evaluate(
     from fedkg.tables import read_table
 
     if len(files) < 2:
-        raise UsageError("a table is missing", expected="a pack or rule files, and a table last", help="fedkg eval rules.fkg table.csv")
+        raise UsageError(
+            "a table is missing",
+            expected="a pack or rule files, and a table last",
+            help="fedkg eval rules.fkg table.csv",
+        )
     *rules, data = named = authoring.given(files)
     if authoring.is_rdf_data(rules, data):
         _evaluate_rdf(rules, Path(data), as_json)
@@ -79,15 +101,21 @@ def evaluate(
         )
     allowance = parse_allowance(allow)
     if allowance and baseline is None:
-        raise UsageError("--allow: there is no earlier result to compare with", help="name it: --baseline monday.json")
+        raise UsageError(
+            "--allow: there is no earlier result to compare with",
+            help="name it: --baseline monday.json",
+        )
     before = read_baseline(baseline) if baseline else None
     pack, diagnostics = authoring.load_or_compile(rules)
     _tell(diagnostics)
     if not Path(data).is_file():
         raise UsageError(
-            f"there is no table {data}", help="a CSV, TSV, Parquet or xlsx file; a path is looked for in the folder you stand in"
+            f"there is no table {data}",
+            help="a CSV, TSV, Parquet or xlsx file; a path is looked for in the folder you stand in",
         )
-    result = evaluate_table(pack, read_table(Path(data), dates=dates), missing="skip" if skip_missing else "error")
+    result = evaluate_table(
+        pack, read_table(Path(data), dates=dates), missing="skip" if skip_missing else "error"
+    )
     comparison = compare(result, before, allowance) if before is not None else None
     if as_json:
         facts = result.to_json() | authoring.diagnostics_json(diagnostics)
@@ -109,11 +137,15 @@ def _tell(diagnostics: Sequence[Diagnostic]) -> None:
     doubts = [d for d in diagnostics if d.severity == "warning"]
     if doubts:
         note(authoring.render(doubts) + "\n")
-    left_out = list(dict.fromkeys(d.message for d in diagnostics if d.severity == "info" and d.code in LEFT_OUT))
+    left_out = list(
+        dict.fromkeys(d.message for d in diagnostics if d.severity == "info" and d.code in LEFT_OUT)
+    )
     for message in left_out[:TOLD]:
         note(f"note: {message}")
     if len(left_out) > TOLD:
-        note(f"note: {len(left_out) - TOLD:,} more notes on what is left out: `fedkg check` lists them")
+        note(
+            f"note: {len(left_out) - TOLD:,} more notes on what is left out: `fedkg check` lists them"
+        )
 
 
 def _evaluate_rdf(rules: Sequence[str | Path], data: Path, as_json: bool) -> None:
@@ -129,7 +161,14 @@ def _evaluate_rdf(rules: Sequence[str | Path], data: Path, as_json: bool) -> Non
         result = _of_subjects(evaluate_table(pack, table), table)
         broken = violations(pack, table)
         if as_json:
-            documents.append({"class": kind, "violations": len(broken), **result.to_json(), "results": broken.to_json(pack, table)})
+            documents.append(
+                {
+                    "class": kind,
+                    "violations": len(broken),
+                    **result.to_json(),
+                    "results": broken.to_json(pack, table),
+                }
+            )
         else:
             _show(result, None)
             for line in _broken_lines(broken, pack, table):
@@ -137,14 +176,18 @@ def _evaluate_rdf(rules: Sequence[str | Path], data: Path, as_json: bool) -> Non
     if as_json:
         print_json({"evaluations": documents} | authoring.diagnostics_json(diagnostics))
     if not any(pack.manifest.rules for _, pack, _ in parts):
-        note(f"nothing was judged: no shape has a focus node and a constraint that can be checked in {data.name}")
+        note(
+            f"nothing was judged: no shape has a focus node and a constraint that can be checked in {data.name}"
+        )
 
 
 def _of_subjects(result: Evaluation, table: Table) -> Evaluation:
     """The worst cases with the subjects of their rows as entities."""
     subjects = table.texts(table.subject)
     rules = tuple(
-        rule if rule.worst is None or rule.worst.entity else replace(rule, worst=replace(rule.worst, entity=subjects[rule.worst.row - 1]))
+        rule
+        if rule.worst is None or rule.worst.entity
+        else replace(rule, worst=replace(rule.worst, entity=subjects[rule.worst.row - 1]))
         for rule in result.rules
     )
     return replace(result, rules=rules)

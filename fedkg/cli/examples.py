@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def run_examples(
-    rules: Annotated[list[Path], typer.Argument(metavar="RULES...", help="Rule files (.fkg), and graphs (.ttl ...) they speak about.")],
+    rules: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RULES...", help="Rule files (.fkg), and graphs (.ttl ...) they speak about."
+        ),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Run the examples that stand beside rules: `example of RULE holds for ...`, `example of RULE fails for ...`.
@@ -34,7 +39,12 @@ def run_examples(
     results, diagnostics = authoring.run_examples(rules)
     errors = [d for d in diagnostics if d.severity == "error"]
     if as_json:
-        print_json({"examples": [one.to_json() for one in results], **authoring.diagnostics_json(diagnostics)})
+        print_json(
+            {
+                "examples": [one.to_json() for one in results],
+                **authoring.diagnostics_json(diagnostics),
+            }
+        )
     elif doubts := [d for d in diagnostics if d.severity != "info"]:
         note(authoring.render(doubts))
     failed = [one for one in results if not one.passed]
@@ -42,7 +52,9 @@ def run_examples(
         for one in results:
             say(_line(one))
         if not results:
-            note("there are no examples: write one beside a rule: example of recovers fails for pressure = 7 9 9 9 bar")
+            note(
+                "there are no examples: write one beside a rule: example of recovers fails for pressure = 7 9 9 9 bar"
+            )
         else:
             say(
                 f"{count(len(results), 'example')}, {len(failed)} not as expected"
@@ -60,7 +72,15 @@ def _line(one: ExampleResult) -> str:
     if one.got == "unknown":
         why = f": {one.reason}" if one.reason else ""
         return f"WRONG {one.rule}  {place}: expected that it {one.expected}, but step {one.step} is unknown{why}"
-    margin = "" if not math.isfinite(one.robustness) else f" (by {abs(one.robustness):g}{' ' + one.unit if one.unit else ''})"
+    margin = (
+        ""
+        if not math.isfinite(one.robustness)
+        else f" (by {abs(one.robustness):g}{' ' + one.unit if one.unit else ''})"
+    )
     least = f", least at step {one.step}{margin}" if margin else ""
-    said = f"step {one.step} violates it{margin}" if one.got == "fails" else f"it holds at every step{least}"
+    said = (
+        f"step {one.step} violates it{margin}"
+        if one.got == "fails"
+        else f"it holds at every step{least}"
+    )
     return f"WRONG {one.rule}  {place}: expected that it {one.expected}, but {said}"

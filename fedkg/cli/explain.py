@@ -25,17 +25,30 @@ MOST = 8
 
 def explain(
     what: Annotated[
-        str, typer.Argument(metavar="CODE | RULE", help="A code from a message, such as FKG012; or the name of a rule, shape or query.")
+        str,
+        typer.Argument(
+            metavar="CODE | RULE",
+            help="A code from a message, such as FKG012; or the name of a rule, shape or query.",
+        ),
     ] = "",
     files: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FILES...]", help="For a rule: its rule files with their graphs, or a pack. Else those of this folder."),
+        typer.Argument(
+            metavar="[FILES...]",
+            help="For a rule: its rule files with their graphs, or a pack. Else those of this folder.",
+        ),
     ] = None,
     entity: Annotated[
         str,
-        typer.Option("--entity", metavar="NAME|IRI", help="Of which entity to speak; also says which triples make the rule hold for it."),
+        typer.Option(
+            "--entity",
+            metavar="NAME|IRI",
+            help="Of which entity to speak; also says which triples make the rule hold for it.",
+        ),
     ] = "",
-    every: Annotated[bool, typer.Option("--list", help="List all codes with their titles.")] = False,
+    every: Annotated[
+        bool, typer.Option("--list", help="List all codes with their titles.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say what a message's code means, or what a rule requires.
@@ -65,7 +78,10 @@ def explain(
             say("\n".join(f"{key}  {title}" for key, title in titles.items()))
         return
     if not what:
-        raise UsageError("which code, or which rule?", help="fedkg explain FKG012, fedkg explain RULE rules.fkg, or fedkg explain --list")
+        raise UsageError(
+            "which code, or which rule?",
+            help="fedkg explain FKG012, fedkg explain RULE rules.fkg, or fedkg explain --list",
+        )
     if not files and re.fullmatch(r"(?i)fkg\d+", what.strip()):
         title, page = authoring.explain(what)
         if as_json:
@@ -80,15 +96,26 @@ def explain(
         pack, _ = authoring.load_or_compile(taken)
     except authoring.CompileError:
         if not files:
-            note(f"where these files do not belong together, name those of the rule: fedkg explain {what} {_stated_in(what, taken)}")
+            note(
+                f"where these files do not belong together, name those of the rule: fedkg explain {what} {_stated_in(what, taken)}"
+            )
         raise
     rules, parts = asked(pack, what)
-    behind = {one.rule: one for one in authoring.origins(taken, rules[:MOST], entity)} if entity else {}
+    behind = (
+        {one.rule: one for one in authoring.origins(taken, rules[:MOST], entity)} if entity else {}
+    )
     described = _described(pack, rules[:MOST], next((one.label for one in behind.values()), entity))
     if as_json:
         facts = [_json(one) | origin_json(behind.get(one.rule)) for one in described]
         alone = facts[0] if len(rules) == 1 and not parts else None
-        print_json(alone or {"rules": facts, "parts": [part.model_dump(mode="json") for part in parts], "more": rules[MOST:]})
+        print_json(
+            alone
+            or {
+                "rules": facts,
+                "parts": [part.model_dump(mode="json") for part in parts],
+                "more": rules[MOST:],
+            }
+        )
         return
     blocks = ["\n".join([*_lines(one), *origin_lines(behind.get(one.rule))]) for one in described]
     if parts:
@@ -96,7 +123,9 @@ def explain(
     say("\n\n".join(blocks))
     more = [*rules[MOST:], *(part.part for part in parts[MOST:])]
     if more:
-        note(f"\nand {len(more):,} more: {', '.join(more[:MOST])}{' ...' if len(more) > MOST else ''}")
+        note(
+            f"\nand {len(more):,} more: {', '.join(more[:MOST])}{' ...' if len(more) > MOST else ''}"
+        )
 
 
 def _described(pack: Pack, rules: Sequence[str], entity: str) -> list[Description]:
@@ -121,13 +150,22 @@ def _of_this_folder(rule: str) -> list[str | Path]:
     files = sorted(here.glob("*.fkg"))
     if not files:
         raise UsageError(f"where is the rule `{rule}`?", help=f"fedkg explain {rule} rules.fkg")
-    return [*files, *sorted(path for path in here.iterdir() if is_graph(path) and path.suffix.lower() != ".xml")]  # few .xml are graphs
+    return [
+        *files,
+        *sorted(
+            path for path in here.iterdir() if is_graph(path) and path.suffix.lower() != ".xml"
+        ),
+    ]  # few .xml are graphs
 
 
 def _stated_in(rule: str, files: Sequence[str | Path]) -> str:
     """The first rule file that states a rule of this name, else an example of one."""
     stated = re.compile(rf"(?m)^rule\s+{re.escape(rule)}\b")
-    named = (str(path) for path in files if Path(path).suffix == ".fkg" and stated.search(Path(path).read_text("utf-8", "replace")))
+    named = (
+        str(path)
+        for path in files
+        if Path(path).suffix == ".fkg" and stated.search(Path(path).read_text("utf-8", "replace"))
+    )
     return next(named, "rules.fkg")
 
 
@@ -142,7 +180,11 @@ def _json(found: Description) -> dict[str, Any]:
 def _example(example: Example | None) -> dict[str, Any] | None:
     if example is None:
         return None
-    return {"text": example.text, "replayed": example.replayed, "readings": [asdict(one) for one in example.values.readings]}
+    return {
+        "text": example.text,
+        "replayed": example.replayed,
+        "readings": [asdict(one) for one in example.values.readings],
+    }
 
 
 def _lines(found: Description) -> Iterator[str]:

@@ -43,10 +43,14 @@ def asked(pack: Pack, what: str) -> tuple[list[str], list[Placement]]:
     parts = [
         one
         for one in manifest.placements
-        if one.where != "rows" and (one.part == plain or one.part.startswith(within) or one.source == plain)
+        if one.where != "rows"
+        and (one.part == plain or one.part.startswith(within) or one.source == plain)
     ]
     if not rules and not parts:
-        raise UsageError(f"there is no rule `{what}`", help=_meant(plain, [*names, *(one.part for one in manifest.placements)]))
+        raise UsageError(
+            f"there is no rule `{what}`",
+            help=_meant(plain, [*names, *(one.part for one in manifest.placements)]),
+        )
     return rules, parts
 
 
@@ -65,7 +69,9 @@ def part_text(part: Placement) -> str:
     """Where a part went that became no rule: ``PumpShape.maxPressure.minCount: decided on the graph, which keeps it  (pump.ttl)``."""
     match part.where:
         case "graph":
-            what = "decided on the graph, which " + ("violates it" if part.conforms is False else "keeps it")
+            what = "decided on the graph, which " + (
+                "violates it" if part.conforms is False else "keeps it"
+            )
         case "off":
             what = "switched off"
         case _:

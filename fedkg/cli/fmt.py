@@ -34,9 +34,20 @@ class _Formed:
 
 
 def fmt(
-    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Rule files (.fkg), or - for standard input.")],
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; end with 1 when a file is not in its canonical form.")] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Write nothing; show what would change, and end with 1 then.")] = False,
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILES...", help="Rule files (.fkg), or - for standard input."),
+    ],
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Write nothing; end with 1 when a file is not in its canonical form."
+        ),
+    ] = False,
+    diff: Annotated[
+        bool,
+        typer.Option("--diff", help="Write nothing; show what would change, and end with 1 then."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write rule files in the one form that all of them share: the order of options, spaces, line breaks.
@@ -67,7 +78,12 @@ def fmt(
         print_json(document | authoring.diagnostics_json(problems))
     else:
         if problems:
-            note(authoring.render(problems, {"<stdin>" if one.name == STDIN else one.name: one.before for one in formed}))
+            note(
+                authoring.render(
+                    problems,
+                    {"<stdin>" if one.name == STDIN else one.name: one.before for one in formed},
+                )
+            )
         _say(formed, check=check, diff=diff)
     if problems or (keep and any(one.changed for one in formed)):
         raise typer.Exit(1)
@@ -82,7 +98,11 @@ def _formed(name: str) -> _Formed:
 
 
 def _json(one: _Formed) -> dict[str, str | bool]:
-    known: dict[str, str | bool] = {"file": one.name, "changed": one.changed, "errors": one.after is None}
+    known: dict[str, str | bool] = {
+        "file": one.name,
+        "changed": one.changed,
+        "errors": one.after is None,
+    }
     return known | ({"text": one.after} if one.name == STDIN and one.after is not None else {})
 
 
@@ -97,7 +117,9 @@ def _say(formed: list[_Formed], *, check: bool, diff: bool) -> None:
         for one in changed:
             note(f"{one.name} is not in its canonical form")
         if changed:
-            note(f"{count(len(changed), 'file')} to format: fedkg fmt {' '.join(one.name for one in changed)}")
+            note(
+                f"{count(len(changed), 'file')} to format: fedkg fmt {' '.join(one.name for one in changed)}"
+            )
         return
     for one in formed:
         if one.name == STDIN and one.after is not None:

@@ -18,7 +18,12 @@ app = typer.Typer(no_args_is_help=True)
 @app.command("load")
 def load(
     store: Store,
-    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Graph files (.ttl ...), or addresses of SPARQL endpoints.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES...", help="Graph files (.ttl ...), or addresses of SPARQL endpoints."
+        ),
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Put graphs into a store on disk, which is made where there is none; rules are then compiled with the store in place of the files.
@@ -60,7 +65,11 @@ def _say_loaded(facts: dict[str, Any]) -> None:
     """`Any`: JSON."""
     if facts["recovered"]:
         say("an earlier load was broken off; what it left was cleared away")
-    for key, words in (("added", "added"), ("replaced", "in place of what it said before"), ("known", "in the store already")):
+    for key, words in (
+        ("added", "added"),
+        ("replaced", "in place of what it said before"),
+        ("known", "in the store already"),
+    ):
         for name in facts[key]:
             say(f"{name}: {words}")
     _say_store(facts)
@@ -68,6 +77,8 @@ def _say_loaded(facts: dict[str, Any]) -> None:
 
 def _say_store(facts: dict[str, Any]) -> None:
     """`Any`: JSON."""
-    say(f"{facts['store']}: {count(facts['triples'], 'triple')} of {count(len(facts['files']), 'file')}, checksum {facts['checksum']}")
+    say(
+        f"{facts['store']}: {count(facts['triples'], 'triple')} of {count(len(facts['files']), 'file')}, checksum {facts['checksum']}"
+    )
     for file in facts["files"]:
         say(f"  {file['name']}: {count(file['triples'], 'triple')}")

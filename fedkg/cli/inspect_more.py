@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 def besides(counts: Counts) -> str:
     """``, 2 knowledge models, 1 inference``: what there is besides rules; "" where there is nothing."""
-    kinds = (("knowledge model", counts.knowledge), ("inference", counts.inferences), ("set", counts.sets), ("cause", counts.causes))
+    kinds = (
+        ("knowledge model", counts.knowledge),
+        ("inference", counts.inferences),
+        ("set", counts.sets),
+        ("cause", counts.causes),
+    )
     return "".join(f", {count(found, kind)}" for kind, found in kinds if found)
 
 
@@ -70,8 +75,24 @@ def _answer(pack: Pack, model: KnowledgeModel, clause: Clause) -> str:
         return model.classes[clause.predicted]
     bank = pack.conditions[clause.bank]
     names = row_names(pack.manifest.contract, bank, 0) if bank.rows else Names()
-    low, high, value = (None if term is None else term_text(term, names) for term in (clause.low, clause.high, clause.value))
-    ends = (f"at least {low}" if low is not None else "", f"at most {high}" if high is not None else "")
+    low, high, value = (
+        None if term is None else term_text(term, names)
+        for term in (clause.low, clause.high, clause.value)
+    )
+    ends = (
+        f"at least {low}" if low is not None else "",
+        f"at most {high}" if high is not None else "",
+    )
     said = value if value is not None else f"{low} .. {high}" if all(ends) else "".join(ends)
-    computed = any(not isinstance(term, Param) for term in (clause.low, clause.high, clause.value) if term is not None)
-    return said if not model.unit else f"{said}  (in {model.unit})" if computed else f"{said} {model.unit}"
+    computed = any(
+        not isinstance(term, Param)
+        for term in (clause.low, clause.high, clause.value)
+        if term is not None
+    )
+    return (
+        said
+        if not model.unit
+        else f"{said}  (in {model.unit})"
+        if computed
+        else f"{said} {model.unit}"
+    )

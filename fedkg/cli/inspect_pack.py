@@ -1,13 +1,15 @@
-"""`fedkg inspect PACK|RULES`: what is in a constraint pack, or in what rule files compile to."""
+"""`fedkg inspect PACK|RULES|JOB|RUN`: what is in a constraint pack or in compiled rule files, or what a job needs."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedkg.cli.inspect_job import inspect_job, is_job
 from fedkg.cli.inspect_more import besides, more_lines
 from fedkg.cli.screen import AsJson, count, out, print_json
 
@@ -19,12 +21,30 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    files: Annotated[list[str], typer.Argument(metavar="PACK|RULES...", help="A constraint pack (.fkgpack), or rule files and graphs.")],
-    rows: Annotated[int, typer.Option("--rows", help="How many bound rows of each bank, and clients of each set, to print.", min=0)] = 2,
-    parts: Annotated[bool, typer.Option("--parts", help="List every part of shapes and queries, and where it went.")] = False,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PACK|RULES|JOB|RUN...",
+            help="A constraint pack (.fkgpack), rule files and graphs, a job file, or a run folder.",
+        ),
+    ],
+    rows: Annotated[
+        int,
+        typer.Option(
+            "--rows",
+            help="How many bound rows of each bank, and clients of each set, to print.",
+            min=0,
+        ),
+    ] = 2,
+    parts: Annotated[
+        bool,
+        typer.Option("--parts", help="List every part of shapes and queries, and where it went."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what is in a pack: its rules, the columns a table must have, its banks with their formulas, and where it comes from.
+
+    Of a job file or a run folder: the files it reads, the addresses it contacts, and the code it imports. Nothing is imported.
 
     \b
     Examples:
@@ -32,7 +52,11 @@ def inspect(
       fedkg inspect plant.fkgpack --rows 10
       fedkg inspect shapes.ttl plant.ttl --parts
       fedkg inspect rules.fkg more.fkg plant.ttl
+      fedkg inspect job.yaml
     """
+    if is_job(files):
+        inspect_job(Path(files[0]), as_json)
+        return
     from fedkg import authoring
 
     pack, _ = authoring.load_or_compile(authoring.given(files))
@@ -53,8 +77,21 @@ def description(pack: Pack, rows: int) -> dict[str, Any]:
         "sections": {name: section.version for name, section in manifest.sections.items()},
         "bound_rows": pack.rows,
         "rules": [
-            {"rule": rule.name, "title": rule.title, "kind": rule.kind, "weight": rule.weight, "hard": rule.hard, "output": rule.output}
-            | {"severity": rule.severity, "bound_rows": per_rule[i], "file": rule.file, "line": rule.line, "text": rule.text}
+            {
+                "rule": rule.name,
+                "title": rule.title,
+                "kind": rule.kind,
+                "weight": rule.weight,
+                "hard": rule.hard,
+                "output": rule.output,
+            }
+            | {
+                "severity": rule.severity,
+                "bound_rows": per_rule[i],
+                "file": rule.file,
+                "line": rule.line,
+                "text": rule.text,
+            }
             for i, rule in enumerate(manifest.rules)
         ],
         "columns": [column.model_dump(mode="json") for column in manifest.contract.columns],
@@ -75,7 +112,8 @@ def description(pack: Pack, rows: int) -> dict[str, Any]:
             for bank in pack.banks
         ],
         "inferences": [
-            inference.model_dump(mode="json") | {"formula": inference_text(pack, inference)} for inference in manifest.inferences
+            inference.model_dump(mode="json") | {"formula": inference_text(pack, inference)}
+            for inference in manifest.inferences
         ],
         "knowledge": [model.model_dump(mode="json") for model in manifest.knowledge],
         "sets": [kept.model_dump(mode="json") for kept in manifest.sets],
@@ -135,7 +173,9 @@ def inference_lines(pack: Pack) -> list[str]:
     """What each inference looks for, and in which formula."""
     lines = []
     for inference in pack.manifest.inferences:
-        lines.append(f"{inference.name} finds in the data of {WHOSE[inference.per]}: {inference_text(pack, inference)}")
+        lines.append(
+            f"{inference.name} finds in the data of {WHOSE[inference.per]}: {inference_text(pack, inference)}"
+        )
         for one in inference.parameters:
             span = "" if one.span is None else f" from {one.span[0]:g} to {one.span[1]:g}"
             unit = " steps" if one.integer else f" {one.unit}" if one.unit else ""
@@ -145,7 +185,12 @@ def inference_lines(pack: Pack) -> list[str]:
 
 FEW = 40
 """Parts of shapes and queries that are listed without being asked for."""
-PLACES = {"rows": "checked on data", "graph": "decided on the graph", "off": "off", "refused": "not checked"}
+PLACES = {
+    "rows": "checked on data",
+    "graph": "decided on the graph",
+    "off": "off",
+    "refused": "not checked",
+}
 
 
 def placement_lines(pack: Pack, every: bool = False) -> list[str]:
@@ -161,14 +206,20 @@ def placement_lines(pack: Pack, every: bool = False) -> list[str]:
         all_told = every or where == "refused" or len(parts) <= FEW
         more = "" if all_told else f", such as {parts[0].part} (--parts lists each)"
         lines.append(f"{source}: {count(len(parts), 'part')} {PLACES[where]}{more}")
-        lines += [f"  {_part(placement)}" for placement in parts if all_told or placement.conforms is False]
+        lines += [
+            f"  {_part(placement)}"
+            for placement in parts
+            if all_told or placement.conforms is False
+        ]
     return ["", *lines] if lines else []
 
 
 def _part(placement: Placement) -> str:
     """``S.pressure.maxInclusive: rule S.pressure``: a part, the rule that it became, and what is to be said of it."""
     rule = f"rule {placement.rule}" if placement.rule and placement.rule != placement.part else ""
-    said = "; ".join(filter(None, (rule, "violated" if placement.conforms is False else "", placement.reason)))
+    said = "; ".join(
+        filter(None, (rule, "violated" if placement.conforms is False else "", placement.reason))
+    )
     return f"{placement.part}: {said}" if said else placement.part
 
 
@@ -177,13 +228,28 @@ def _rules(facts: dict[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="Rules", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        title="Rules", title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
     for header in ("rule", "kind", "weight", "bound", "about", "says"):
-        table.add_column(header, justify="right" if header in ("weight", "bound") else "left", overflow="fold")
+        table.add_column(
+            header, justify="right" if header in ("weight", "bound") else "left", overflow="fold"
+        )
     for rule in facts["rules"]:
         about = "model" if rule["output"] else "data"
-        kind = rule["kind"] if rule["severity"] == "violation" else f"{rule['kind']}, {rule['severity']}"
-        cells = (rule["rule"], kind, f"{rule['weight']:g}", f"{rule['bound_rows']:,}", about, rule["title"])
+        kind = (
+            rule["kind"]
+            if rule["severity"] == "violation"
+            else f"{rule['kind']}, {rule['severity']}"
+        )
+        cells = (
+            rule["rule"],
+            kind,
+            f"{rule['weight']:g}",
+            f"{rule['bound_rows']:,}",
+            about,
+            rule["title"],
+        )
         table.add_row(*(Text(cell) for cell in cells))
     return table
 
@@ -193,10 +259,24 @@ def _columns(facts: dict[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title="Columns", title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        title="Columns", title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
     for header in ("name", "header in the table", "type", "role", "unit", "span"):
         table.add_column(header, overflow="fold")
     for column in facts["columns"]:
         span = " .. ".join(f"{end:g}" for end in column["span"]) if column["span"] else ""
-        table.add_row(*(Text(cell) for cell in (column["name"], column["source"], column["type"], column["role"], column["unit"], span)))
+        table.add_row(
+            *(
+                Text(cell)
+                for cell in (
+                    column["name"],
+                    column["source"],
+                    column["type"],
+                    column["role"],
+                    column["unit"],
+                    span,
+                )
+            )
+        )
     return table

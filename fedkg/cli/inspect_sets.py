@@ -34,7 +34,11 @@ def _whom(kept: KeptSet) -> str:
     """``every client``, ``linz alone``, ``3 clients``."""
     if any(not (one.client or one.iri) for one in kept.clients):
         return "every client"
-    return f"{kept.clients[0].client or kept.clients[0].iri} alone" if len(kept.clients) == 1 else count(len(kept.clients), "client")
+    return (
+        f"{kept.clients[0].client or kept.clients[0].iri} alone"
+        if len(kept.clients) == 1
+        else count(len(kept.clients), "client")
+    )
 
 
 def _shape(kept: KeptSet, entry: ClientSet) -> str:

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 def learned(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="GRAPH", help="The Turtle file to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file if it is there.")] = False,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="GRAPH", help="The Turtle file to write.")
+    ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the file if it is there.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write what a run has learnt as RDF: mined properties, causes, and how often rules were broken, each with its origin (PROV-O).
@@ -34,7 +38,9 @@ def learned(
 
     check_place(output, "learned.ttl")
     if output.exists() and not force:
-        raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")
+        raise UsageError(
+            f"{output} is already there", help="choose another name, or add --force to overwrite it"
+        )
     found = of_run(run)
     write_whole(output, ontologies.learned_graph(found))
     if as_json:
@@ -42,7 +48,9 @@ def learned(
         return
     parts = (count(len(found.properties), "mined formula"), count(len(found.edges), "causal edge"))
     window = f"; data from {found.window[0]} to {found.window[1]}" if found.window else ""
-    say(f"{output}: {', '.join(parts)}, evidence about {count(len({one.rule for one in found.evidence}), 'rule')}{window}")
+    say(
+        f"{output}: {', '.join(parts)}, evidence about {count(len({one.rule for one in found.evidence}), 'rule')}{window}"
+    )
     say(f"next: fedkg suggest {output}")
 
 

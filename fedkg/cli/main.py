@@ -6,8 +6,10 @@ import atexit
 import gc
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
+from typing import Annotated
 
 import typer
 from typer.main import get_command
@@ -30,8 +32,12 @@ from fedkg.cli import (
     run_job,
     status,
     suggest,
+    verify,
 )
 from fedkg.errors import FedkgError, Stopped
+from fedkg.limits import raise_limits
+from fedkg.visible import visible
+from fedkg.warning_notes import show_warnings_as_notes
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "new": new.new,
@@ -44,6 +50,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "run": run_job.run,
     "status": status.status,
     "reproduce": reproduce.reproduce,
+    "verify": verify.verify,
     "suggest": suggest.suggest,
     "explain": explain.explain,
     "diff": diff.diff,
@@ -52,7 +59,10 @@ COMMANDS: dict[str, Callable[..., None]] = {
 
 FAMILIES: dict[str, tuple[typer.Typer, str]] = {
     "ontology": (ontology.app, "Which ontologies rules may use: list, show, add, remove."),
-    "graph": (graph.app, "Graphs on disk, for those that are too large to be read each time: load, show."),
+    "graph": (
+        graph.app,
+        "Graphs on disk, for those that are too large to be read each time: load, show.",
+    ),
     "data": (data.app, "Write the example table that the examples train on."),
 }
 """Families of commands by name, with the line `fedkg --help` shows."""
@@ -66,11 +76,26 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-def _fedkg(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version and end.")) -> None:
+def _fedkg(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version and end."
+    ),
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="NAME=VALUE",
+            help="Raise or lower a limit on files, such as expanded=2GB; may be given several times.",
+        ),
+    ] = None,
+) -> None:
     """Options of the command itself."""
+    raise_limits(limit or [])
 
 
-def _app(commands: Mapping[str, Callable[..., None]], families: Mapping[str, tuple[typer.Typer, str]]) -> typer.Typer:
+def _app(
+    commands: Mapping[str, Callable[..., None]], families: Mapping[str, tuple[typer.Typer, str]]
+) -> typer.Typer:
     """The command `fedkg` with these commands and families."""
     made = typer.Typer(
         name="fedkg",
@@ -101,7 +126,9 @@ def _hurry() -> None:
     """Leave out what only matters to a program that goes on: each of these takes from a twentieth to a tenth of a short command."""
     gc.set_threshold(FEW)
     atexit.register(gc.freeze)  # at the end the memory goes back as it is, without a last search
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to look for some is to read the metadata of all that is installed
+    os.environ.setdefault(
+        "PYDANTIC_DISABLE_PLUGINS", "__all__"
+    )  # to look for some is to read the metadata of all that is installed
 
 
 def _asked(arguments: Sequence[str]) -> typer.Typer:
@@ -113,9 +140,14 @@ def _asked(arguments: Sequence[str]) -> typer.Typer:
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit code; an expected error is text on stderr, never a traceback."""
     sys.excepthook = _own_fault
+    with warnings.catch_warnings():
+        show_warnings_as_notes()
+        _run(sys.argv[1:] if arguments is None else list(arguments))
+
+
+def _run(given: list[str]) -> None:
     _hurry()
     try:
-        given = sys.argv[1:] if arguments is None else list(arguments)
         get_command(_asked(given))(args=given, prog_name="fedkg")
     except CompileError as error:
         _leave(str(error), error.exit_code)  # every diagnostic says itself that it is an error
@@ -139,11 +171,13 @@ def _fail(text: str, code: int) -> None:
 
 def _leave(text: str, code: int) -> None:
     sys.stdout.flush()
-    typer.echo(text, err=True)
+    typer.echo(visible(text), err=True)
     sys.exit(code)
 
 
-def _own_fault(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def _own_fault(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
     """What the user sees when fedkg itself is at fault: one line, and how to see the rest."""
     if issubclass(kind, KeyboardInterrupt) or os.environ.get("FEDKG_TRACEBACK"):
         sys.__excepthook__(kind, error, trace)
@@ -153,7 +187,7 @@ def _own_fault(kind: type[BaseException], error: BaseException, trace: Traceback
         last = last.tb_next
     place = f" at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}" if last is not None else ""
     typer.echo(
-        f"error: a fault in fedkg itself: {kind.__name__}: {error}{place}\n"
+        f"error: a fault in fedkg itself: {kind.__name__}: {visible(str(error))}{place}\n"
         "  help: set FEDKG_TRACEBACK=1 and run the command again to see the whole traceback; please report it",
         err=True,
     )

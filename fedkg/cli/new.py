@@ -20,10 +20,17 @@ LISTED = 8
 def new(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="[LIMITS] TABLE", help="A sheet of limits (tag, unit, low, high) and a table of data; or a table alone."),
+        typer.Argument(
+            metavar="[LIMITS] TABLE",
+            help="A sheet of limits (tag, unit, low, high) and a table of data; or a table alone.",
+        ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="RULES", help="The rule file to write.")],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the rule file if it is there.")] = False,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="RULES", help="The rule file to write.")
+    ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the rule file if it is there.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a first rule file: from a sheet of limits, or, without one, from the ranges the data itself shows.
@@ -40,24 +47,36 @@ def new(
 
     if len(sources) > 2:
         raise UsageError(
-            "too many files", expected="a sheet of limits and a table, or a table alone", help="fedkg new limits.csv table.csv -o rules.fkg"
+            "too many files",
+            expected="a sheet of limits and a table, or a table alone",
+            help="fedkg new limits.csv table.csv -o rules.fkg",
         )
     check_place(output, "rules.fkg")
     if output.exists() and not force:
-        raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")
+        raise UsageError(
+            f"{output} is already there", help="choose another name, or add --force to overwrite it"
+        )
     if output.exists() and any(source.exists() and source.samefile(output) for source in sources):
-        raise UsageError(f"{output} is what the rules are made from", help="name a rule file: -o rules.fkg")
+        raise UsageError(
+            f"{output} is what the rules are made from", help="name a rule file: -o rules.fkg"
+        )
     *sheet, data = sources
     limits = read_table(sheet[0]) if sheet else None
     table = read_table(data)
-    text = authoring.draft(limits, table, limits_name=_beside(sheet[0], output) if sheet else "", table_name=data.name)
+    text = authoring.draft(
+        limits, table, limits_name=_beside(sheet[0], output) if sheet else "", table_name=data.name
+    )
     write_whole(output, text)
     result = authoring.check([output])
     rules = len(result.pack.manifest.rules) if result.pack else 0
     tags, missing = authoring.missing_tags(limits, table) if limits is not None else (0, {})
     if as_json:
         found = {"tags": tags, "missing_tags": missing} if limits is not None else {}
-        print_json({"rules_file": str(output), "rules": rules} | found | authoring.diagnostics_json(result.diagnostics))
+        print_json(
+            {"rules_file": str(output), "rules": rules}
+            | found
+            | authoring.diagnostics_json(result.diagnostics)
+        )
     else:
         say(f"{output}: {count(rules, 'rule')} for {data}")
         if missing:
@@ -67,7 +86,10 @@ def new(
 
 def _found(tags: int, missing: Mapping[str, str | None]) -> str:
     """``1 of 2 tags found; `Volume Flow`: did you mean `Volume Flow RateRMS`?``"""
-    named = [f"`{tag}`: did you mean `{near}`?" if near else f"`{tag}` is no column" for tag, near in list(missing.items())[:LISTED]]
+    named = [
+        f"`{tag}`: did you mean `{near}`?" if near else f"`{tag}` is no column"
+        for tag, near in list(missing.items())[:LISTED]
+    ]
     more = [f"{len(missing) - LISTED} more are listed in the file"] if len(missing) > LISTED else []
     return "; ".join([f"{tags - len(missing)} of {count(tags, 'tag')} found", *named, *more])
 

@@ -14,9 +14,22 @@ from fedkg.cli.reasoning import reason
 from fedkg.cli.screen import AsJson, note, out, print_json, say
 from fedkg.errors import FedkgError
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The word that stands after `use` in a rule file.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The word that stands after `use` in a rule file.")
+]
 
-_SHOWN = ("name", "title", "version", "iri", "prefix", "namespace", "official_source", "official_sha256", "licence", "loaded_from")
+_SHOWN = (
+    "name",
+    "title",
+    "version",
+    "iri",
+    "prefix",
+    "namespace",
+    "official_source",
+    "official_sha256",
+    "licence",
+    "loaded_from",
+)
 """What `show` tells of an ontology, before its terms."""
 
 app = typer.Typer(no_args_is_help=True)
@@ -42,7 +55,9 @@ def list_entries(as_json: AsJson = False) -> None:
     for header in ("name", "title", "prefix", "in use"):
         table.add_column(header, overflow="fold")
     for entry in entries:
-        table.add_row(*(Text(text) for text in (entry.name, entry.title, entry.prefix, entry.loaded_from)))
+        table.add_row(
+            *(Text(text) for text in (entry.name, entry.title, entry.prefix, entry.loaded_from))
+        )
     out().print(table)
 
 
@@ -50,7 +65,10 @@ def list_entries(as_json: AsJson = False) -> None:
 def show_entry(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME|TERM", help="An ontology, or one of their terms: its prefixed name, its name alone, IRI or label."),
+        typer.Argument(
+            metavar="NAME|TERM",
+            help="An ontology, or one of their terms: its prefixed name, its name alone, IRI or label.",
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -77,9 +95,15 @@ def show_entry(
     for term in entry.terms:
         kinds.setdefault(term.kind, []).append(term.name)
     facts = {key: getattr(entry, key) for key in _SHOWN}
-    facts |= {kind: f"{len(names):,}: {', '.join(sorted(names))}" for kind, names in sorted(kinds.items())}
+    facts |= {
+        kind: f"{len(names):,}: {', '.join(sorted(names))}" for kind, names in sorted(kinds.items())
+    }
     width = max(len(key) for key in facts)
-    say("\n".join(f"{key.replace('_', ' '):<{width}}  {value}" for key, value in facts.items() if value))
+    say(
+        "\n".join(
+            f"{key.replace('_', ' '):<{width}}  {value}" for key, value in facts.items() if value
+        )
+    )
 
 
 @app.command("add")
@@ -88,10 +112,13 @@ def add_entry(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="PATH-OR-URL", help="The ontology: a file, a folder of XML schemas, or an http(s) address, which is then fetched."
+            metavar="PATH-OR-URL",
+            help="The ontology: a file, a folder of XML schemas, or an http(s) address, which is then fetched.",
         ),
     ],
-    sha256: Annotated[str | None, typer.Option("--sha256", help="The checksum the file must have.")] = None,
+    sha256: Annotated[
+        str | None, typer.Option("--sha256", help="The checksum the file must have.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Load an official file, or an ontology of your own, in place of (or beside) the modules that ship with fedkg.
@@ -114,7 +141,9 @@ def add_entry(
             note(f"{name}: not added")
         raise typer.Exit(FedkgError.exit_code)
     if not as_json:
-        say(f"{name}: added, sha256 {added['sha256']}\nrule files reach it with `use {name}` and the prefix `{added['prefix']}:`")
+        say(
+            f"{name}: added, sha256 {added['sha256']}\nrule files reach it with `use {name}` and the prefix `{added['prefix']}:`"
+        )
 
 
 @app.command("remove")

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 
 REFERENCE = {"concepts": 5247, "relations": 12893, "constraints": 3000}
 """The knowledge graph that the SCFA paper integrates (section 4.1, table 1); its constraints are 3,000 SPARQL queries."""
-_COLUMNS = ("concepts", "classes", "properties", "individuals", "relations", "axioms", "constraints", "matched", "unmatched")
+_COLUMNS = (
+    "concepts",
+    "classes",
+    "properties",
+    "individuals",
+    "relations",
+    "axioms",
+    "constraints",
+    "matched",
+    "unmatched",
+)
 _MANY = 12
 """Names of one kind that are shown; of more, how many there are."""
 
@@ -26,7 +36,10 @@ def show_term(text: str, *, as_json: bool) -> None:
 
     terms, diagnostics = ontologies.about_term(text)
     if as_json:
-        print_json({"terms": [term.model_dump() for term in terms]} | authoring.diagnostics_json(diagnostics))
+        print_json(
+            {"terms": [term.model_dump() for term in terms]}
+            | authoring.diagnostics_json(diagnostics)
+        )
         return
     if diagnostics:
         note(authoring.render(diagnostics))
@@ -34,7 +47,10 @@ def show_term(text: str, *, as_json: bool) -> None:
 
 
 def _text(term: About) -> str:
-    mapped = [f"{one.name} ({'is ' if one.reverse else ''}{one.by}{' of' if one.reverse else ''})" for one in term.mapped]
+    mapped = [
+        f"{one.name} ({'is ' if one.reverse else ''}{one.by}{' of' if one.reverse else ''})"
+        for one in term.mapped
+    ]
     facts = {
         "kind": f"{term.kind} of {term.ontology}",
         "label": term.label,
@@ -52,7 +68,9 @@ def _text(term: About) -> str:
         "mapped to": _names(mapped),
     }
     width = max(len(key) for key in facts)
-    return "\n".join([term.name, *(f"  {key:<{width}}  {value}" for key, value in facts.items() if value)])
+    return "\n".join(
+        [term.name, *(f"  {key:<{width}}  {value}" for key, value in facts.items() if value)]
+    )
 
 
 def _names(names: list[str] | tuple[str, ...]) -> str:
@@ -61,7 +79,10 @@ def _names(names: list[str] | tuple[str, ...]) -> str:
 
 
 def report(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="The ontologies to count; default: all.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="The ontologies to count; default: all."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Count what the ontologies say: concepts, relations, axioms, constraints, and what alignments match.
@@ -81,7 +102,9 @@ def report(
 
     found, diagnostics = ontologies.ontology_figures(names or ())
     if as_json:
-        print_json(found.model_dump() | {"reference": REFERENCE} | authoring.diagnostics_json(diagnostics))
+        print_json(
+            found.model_dump() | {"reference": REFERENCE} | authoring.diagnostics_json(diagnostics)
+        )
         return
     if diagnostics:
         note(authoring.render(diagnostics))
@@ -92,16 +115,26 @@ def report(
     for header in _COLUMNS:
         table.add_column(header, justify="right")
     for row in (*found.ontologies, found.total):
-        table.add_row(row.name + (" (added)" if row.in_use == "added" else ""), *(f"{getattr(row, key):,}" for key in _COLUMNS))
-    table.add_row("SCFA paper", *(f"{REFERENCE[key]:,}" if key in REFERENCE else "" for key in _COLUMNS))
+        table.add_row(
+            row.name + (" (added)" if row.in_use == "added" else ""),
+            *(f"{getattr(row, key):,}" for key in _COLUMNS),
+        )
+    table.add_row(
+        "SCFA paper", *(f"{REFERENCE[key]:,}" if key in REFERENCE else "" for key in _COLUMNS)
+    )
     out().print(table)
     if found.entailed is not None:
         say("\n".join(_entailed(found.entailed)))
         return
     low = [key for key, value in REFERENCE.items() if getattr(found.total, key) < value]
     if low:
-        parts = ", ".join(f"{count(REFERENCE[key] - getattr(found.total, key), key.removesuffix('s'))}" for key in low)
-        say(f"below the paper's graph by {parts}; official files have more: fedkg ontology add NAME FILE")
+        parts = ", ".join(
+            f"{count(REFERENCE[key] - getattr(found.total, key), key.removesuffix('s'))}"
+            for key in low
+        )
+        say(
+            f"below the paper's graph by {parts}; official files have more: fedkg ontology add NAME FILE"
+        )
 
 
 def _entailed(found: Entailed) -> Iterator[str]:

@@ -32,4 +32,8 @@ def _lines(fact: Fact) -> Iterator[str]:
 
 def origin_json(origin: Origin | None) -> dict[str, Any]:
     """The same as JSON. `Any`: JSON."""
-    return {} if origin is None else {"entity_iri": origin.entity, "from": [asdict(fact) for fact in origin.facts]}
+    return (
+        {}
+        if origin is None
+        else {"entity_iri": origin.entity, "from": [asdict(fact) for fact in origin.facts]}
+    )

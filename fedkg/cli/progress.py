@@ -30,13 +30,25 @@ class Watch:
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
             name, *texts = (
-                TextColumn(text, markup=False) for text in ("{task.description}", "{task.percentage:>3.0f}%", "{task.fields[figures]}")
+                TextColumn(text, markup=False)
+                for text in (
+                    "{task.description}",
+                    "{task.percentage:>3.0f}%",
+                    "{task.fields[figures]}",
+                )
             )
-            self._bar = Progress(name, BarColumn(bar_width=16), TimeRemainingColumn(), *texts, console=console)
+            self._bar = Progress(
+                name, BarColumn(bar_width=16), TimeRemainingColumn(), *texts, console=console
+            )
             self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._bar is not None:
             self._bar.stop()
 
@@ -65,14 +77,20 @@ class Watch:
             return
         if self._total is None:
             self._total = self._bar.add_task(
-                "1 training" if event.arms == 1 else f"all {event.arms} trainings", total=event.arms * event.rounds, figures=""
+                "1 training" if event.arms == 1 else f"all {event.arms} trainings",
+                total=event.arms * event.rounds,
+                figures="",
             )
-        self._arms[event.arm_number] = self._bar.add_task(event.arm, total=event.rounds, completed=event.round, figures="")
+        self._arms[event.arm_number] = self._bar.add_task(
+            event.arm, total=event.rounds, completed=event.round, figures=""
+        )
         self._count(event)
 
     def _advance(self, event: Event) -> None:
         if self._bar is not None and event.arm_number in self._arms:
-            self._bar.update(self._arms[event.arm_number], completed=event.round, figures=figures(event))
+            self._bar.update(
+                self._arms[event.arm_number], completed=event.round, figures=figures(event)
+            )
             self._count(event)
 
     def _count(self, event: Event) -> None:

@@ -17,9 +17,21 @@ SHOWN = 25
 
 
 def reason(
-    files: Annotated[list[str], typer.Argument(metavar="FILES...", help="Ontologies and graphs: files, or names of the catalogue.")],
-    dl: Annotated[bool, typer.Option("--dl", help="Ask the DL reasoner HermiT too, which needs Java.")] = False,
-    limit: Annotated[float, typer.Option("--limit", metavar="SECONDS", help="How long the DL reasoner may take.", min=0.1)] = 60.0,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES...", help="Ontologies and graphs: files, or names of the catalogue."
+        ),
+    ],
+    dl: Annotated[
+        bool, typer.Option("--dl", help="Ask the DL reasoner HermiT too, which needs Java.")
+    ] = False,
+    limit: Annotated[
+        float,
+        typer.Option(
+            "--limit", metavar="SECONDS", help="How long the DL reasoner may take.", min=0.1
+        ),
+    ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
     """Say what follows from ontologies and graphs, and where they contradict themselves.
@@ -52,7 +64,11 @@ def _lines(found: Reasoned) -> Iterator[str]:
     yield f"{found.reasoner}:"
     if found.unsatisfiable:
         yield f"  can have no member: {', '.join(found.unsatisfiable)}"
-    for title, lines in (("subclasses and subproperties", found.below), ("types", found.types), ("one thing", found.same)):
+    for title, lines in (
+        ("subclasses and subproperties", found.below),
+        ("types", found.types),
+        ("one thing", found.same),
+    ):
         if lines:
             yield f"  {title} that follow: {len(lines):,}"
             yield from (f"    {' '.join(line)}" for line in lines[:SHOWN])

@@ -8,15 +8,21 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.screen import AsJson, count, print_json, say
+from fedkg.cli.screen import AsJson, TrustCode, count, print_json, say
 from fedkg.errors import MissingExtra
 
 
 def reproduce(
     folder: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="The folder of the second run; by default beside the first.")
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="The folder of the second run; by default beside the first.",
+        ),
     ] = None,
+    trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Train everything in a run folder once more, and compare every figure and every model to the last bit.
@@ -35,7 +41,7 @@ def reproduce(
     from fedkg.jobs.reproduce import reproduce as run_again
 
     with stoppable(), Watch() as watch:
-        found = run_again(folder, out=out, on_event=watch)
+        found = run_again(folder, out=out, on_event=watch, trust_code=trust_code)
     if as_json:
         print_json(
             {
@@ -55,7 +61,11 @@ def reproduce(
             say(f"and {count(found.more, 'more difference')}")
         for text in found.elsewhere:
             say(f"another machine or version: {text}")
-        verdict = "not the same" if found.differences else f"the same to the bit: {found.compared:,} figures and models"
+        verdict = (
+            "not the same"
+            if found.differences
+            else f"the same to the bit: {found.compared:,} figures and models"
+        )
         say(f"{verdict}; the second run is in {found.folder}")
     if found.differences:
         raise typer.Exit(1)

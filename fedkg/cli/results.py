@@ -7,23 +7,32 @@ from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from fedkg.cli.screen import out, say
-from fedkg.jobs.measure import BY_NAME, MEASURES, Measure
+from fedkg.jobs.measure import BY_NAME, MEASURES, Measure, events
 
 
-def _key(measure: Measure, shown: Container[str]) -> str:
+def _key(measure: Measure, shown: Container[str], event: str) -> str:
     """What the columns of the comparison mean, of those that are shown."""
     name, better = measure.title, "" if measure.higher else " (less is better)"
-    first = f"{name}: mean ± spread over seeds, last round{better}" if "95 %" in shown else f"{name}: of the last round{better}"
+    first = (
+        f"{name}: mean ± spread over seeds, last round{better}"
+        if "95 %" in shown
+        else f"{name}: of the last round{better}"
+    )
     meanings = (
         ("95 %", "where its mean lies, by Student's t over the seeds"),
         ("worst", f"the {name} of the worst site, on its own test rows"),
-        ("found", "failures found"),
+        ("found", f"{events(event)} found"),
         ("right", "alarms that are right"),
         ("target", "first round to reach it"),
         ("breaks", "share of the rules that the worst site's model breaks, with the zone"),
         ("sent", "bytes to and from all sites"),
     )
-    return "; ".join([first, *(f"{column}: {meaning}" for column, meaning in meanings if column in shown)]) + "."
+    return (
+        "; ".join(
+            [first, *(f"{column}: {meaning}" for column, meaning in meanings if column in shown)]
+        )
+        + "."
+    )
 
 
 def show(results: Sequence[dict[str, Any]], sentences: Iterable[str], last: str) -> None:
@@ -36,14 +45,20 @@ def show(results: Sequence[dict[str, Any]], sentences: Iterable[str], last: str)
     table.add_column("setting", overflow="fold")
     table.add_column("algorithm", no_wrap=True)
     measure = BY_NAME[results[0]["measure"]] if results else MEASURES["detection"]
+    event = results[0].get("event", measure.event) if results else measure.event
     rows = [_cells(row) for row in results]
     shown = _shown(results, measure)
     for header in shown:
         table.add_column(header, justify="right", no_wrap=True)
     for row, cells in zip(results, rows, strict=True):
-        table.add_row(*(Text(cell) for cell in (_setting(row), row["title"], *(cells[header] for header in shown))))
+        table.add_row(
+            *(
+                Text(cell)
+                for cell in (_setting(row), row["title"], *(cells[header] for header in shown))
+            )
+        )
     console.print(table)
-    console.print(Text(_key(measure, shown) + "\n", style="dim"))
+    console.print(Text(_key(measure, shown, event) + "\n", style="dim"))
     for sentence in sentences:
         say(sentence)
     say(last)
@@ -81,19 +96,36 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
     worst = row.get("sites", {}).get(measure.name, {}).get("worst", {"mean": None})
     return {
         measure.title: _mean(main, form) + (f" ±{spread:{form}}" if spread is not None else ""),
-        "95 %": f"{max(low, between[0]):{form}} .. {min(high, between[1]):{form}}" if between else "-",
+        "95 %": f"{max(low, between[0]):{form}} .. {min(high, between[1]):{form}}"
+        if between
+        else "-",
         "worst": _mean(worst, form),
         "found": _mean(row["recall"], ".0%"),
         "right": _mean(row["precision"], ".0%"),
-        "target": ("-" if row.get("target", target) is None else "never" if target is None else f"{target:.0f}") + reached,
-        "breaks": f"{_mean(row['rho_worst'], '.0%')} {row['zone']}".strip(),
+        "target": (
+            "-"
+            if row.get("target", target) is None
+            else "never"
+            if target is None
+            else f"{target:.0f}"
+        )
+        + reached,
+        "breaks": "not evaluated"
+        if row["rho_worst"]["mean"] is None
+        else f"{_mean(row['rho_worst'], '.0%')} {row['zone']}",
         "sent": _size(row["bytes"]["mean"]),
     }
 
 
 def _size(found: float | None) -> str:
     """Bytes in MB, a small number in kB."""
-    return "-" if found is None else f"{found / 1e6:.1f} MB" if found >= 1e5 else f"{found / 1e3:.0f} kB"
+    return (
+        "-"
+        if found is None
+        else f"{found / 1e6:.1f} MB"
+        if found >= 1e5
+        else f"{found / 1e3:.0f} kB"
+    )
 
 
 def _mean(value: dict[str, Any], form: str) -> str:

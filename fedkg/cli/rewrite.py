@@ -37,16 +37,33 @@ def check_place(path: Path, name: str) -> None:
     """
     folder = path.parent
     if path.is_dir():
-        raise UsageError(f"{path} is a folder", expected="the name of a file", help=f"-o {path / name}")
+        raise UsageError(
+            f"{path} is a folder", expected="the name of a file", help=f"-o {path / name}"
+        )
     if not folder.exists():
-        raise UsageError(f"there is no folder {folder} for {path.name}", help=f"make it first: mkdir -p {shlex.quote(str(folder))}")
+        raise UsageError(
+            f"there is no folder {folder} for {path.name}",
+            help=f"make it first: mkdir -p {shlex.quote(str(folder))}",
+        )
     if not folder.is_dir():
-        raise UsageError(f"{folder} is a file, so that {path.name} cannot stand in it", help=f"-o {folder.parent / path.name}")
+        raise UsageError(
+            f"{folder} is a file, so that {path.name} cannot stand in it",
+            help=f"-o {folder.parent / path.name}",
+        )
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise UsageError(f"the folder {folder} cannot be written into", help="choose another folder, or ask for the right to write there")
+        raise UsageError(
+            f"the folder {folder} cannot be written into",
+            help="choose another folder, or ask for the right to write there",
+        )
 
 
 def difference(before: str, after: str, name: str) -> str:
     """What changed, as a unified diff without its last line end."""
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"{name} (as it is)", f"{name} (formatted)", lineterm="")
+    lines = difflib.unified_diff(
+        before.splitlines(),
+        after.splitlines(),
+        f"{name} (as it is)",
+        f"{name} (formatted)",
+        lineterm="",
+    )
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.screen import AsJson, print_json
+from fedkg.cli.screen import AsJson, TrustCode, print_json
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 
 if TYPE_CHECKING:
@@ -28,28 +28,56 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def run(
     job: Annotated[
-        list[str] | None, typer.Argument(metavar="[JOB.yaml]", help="The job file; behind --grid, more fields and values.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[JOB.yaml]", help="The job file; behind --grid, more fields and values."
+        ),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="The run folder; by default a new one under runs/.")
+        Path | None,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="The run folder; by default a new one under runs/."
+        ),
     ] = None,
     changes: Annotated[
-        list[str] | None, typer.Option("--set", metavar="a.b=c", help="Change one field of the job; may be given several times.")
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="a.b=c",
+            help="Change one field of the job; may be given several times.",
+        ),
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option("--seeds", metavar="N", help="A run for each of so many seeds, or of those in a list (3,7,11).")
+        str | None,
+        typer.Option(
+            "--seeds",
+            metavar="N",
+            help="A run for each of so many seeds, or of those in a list (3,7,11).",
+        ),
     ] = None,
     grid: Annotated[
         list[str] | None,
-        typer.Option("--grid", metavar="a.b=c,d", help="A run for each combination of these fields' values; may be given several times."),
+        typer.Option(
+            "--grid",
+            metavar="a.b=c,d",
+            help="A run for each combination of these fields' values; may be given several times.",
+        ),
     ] = None,
     jobs: Annotated[
         int,
         typer.Option(
-            "--jobs", "-j", metavar="N", min=1, help="Runs of --grid and --seeds at once, a process and a share of the processors each."
+            "--jobs",
+            "-j",
+            metavar="N",
+            min=1,
+            help="Runs of --grid and --seeds at once, a process and a share of the processors each.",
         ),
     ] = 1,
-    resume: Annotated[Path | None, typer.Option("--resume", metavar="DIR", help="Go on with a run that was stopped.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", metavar="DIR", help="Go on with a run that was stopped."),
+    ] = None,
+    trust_code: TrustCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a federation as a job file says, and write a report.
@@ -68,17 +96,38 @@ def run(
     """
     path, axes = _told_apart(job or [], grid)
     if (path is None) == (resume is None):
-        raise UsageError("give a job file, or --resume with a run folder", help="fedkg run job.yaml, or fedkg run --resume runs/tuesday")
+        raise UsageError(
+            "give a job file, or --resume with a run folder",
+            help="fedkg run job.yaml, or fedkg run --resume runs/tuesday",
+        )
     if resume is not None and (folder or changes or axes or seeds):
         raise UsageError(
-            "--resume takes the job as it is in the folder", help="leave out --out, --set, --seeds and --grid, or start a new run"
+            "--resume takes the job as it is in the folder",
+            help="leave out --out, --set, --seeds and --grid, or start a new run",
         )
     _there(path)
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
         raise MissingExtra("training", "run")
-    options = (("--resume", resume), ("--out", folder), *(("--set", change) for change in changes or []), ("--seeds", seeds))
-    given = [str(word) for name, value in (*options, ("--jobs", jobs if jobs > 1 else None)) if value is not None for word in (name, value)]
-    again = ["fedkg", "run", *([] if path is None else [str(path)]), *given, *(["--grid", *axes] if axes else [])]
+    options = (
+        ("--resume", resume),
+        ("--out", folder),
+        *(("--set", change) for change in changes or []),
+        ("--seeds", seeds),
+    )
+    given = [
+        str(word)
+        for name, value in (*options, ("--jobs", jobs if jobs > 1 else None))
+        if value is not None
+        for word in (name, value)
+    ]
+    again = [
+        "fedkg",
+        "run",
+        *([] if path is None else [str(path)]),
+        *given,
+        *(["--grid", *axes] if axes else []),
+        *(["--trust-code"] if trust_code else []),
+    ]
     with _told_where(shlex.join(again), resume or folder), stoppable():
         from fedkg.jobs.causes.file import is_causes
 
@@ -90,20 +139,32 @@ def run(
 
         done: Run | Sweep
         if axes or seeds is not None or (resume is not None and is_sweep(resume)):
-            done = _sweep(path, folder, changes or [], axes, seeds, resume, jobs)
+            done = _sweep(path, folder, changes or [], axes, seeds, resume, jobs, trust_code)
         else:
             if jobs > 1:
                 raise UsageError(
-                    "--jobs: there is one run only", help="`training.workers` in the job trains its sites in several processes"
+                    "--jobs: there is one run only",
+                    help="`training.workers` in the job trains its sites in several processes",
                 )
-            done = _train(path, folder, changes or [], resume)
+            done = _train(path, folder, changes or [], resume, trust_code)
     if as_json:
         failed = dict(getattr(done, "failed", {}))
-        told = {"folder": str(done.folder), "report": None if done.report is None else str(done.report), "results": done.results}
+        told = {
+            "folder": str(done.folder),
+            "report": None if done.report is None else str(done.report),
+            "checksum": _checksum(done.folder),
+            "results": done.results,
+        }
         print_json(told | ({"failed": failed} if failed else {}))
     else:
-        notes = done.notes if getattr(done, "failed", {}) else ()  # all others were told when they came up
-        show(done.results, (*done.sentences, *notes), f"report: {done.report}" if done.report else f"run folder: {done.folder}")
+        notes = (
+            done.notes if getattr(done, "failed", {}) else ()
+        )  # all others were told when they came up
+        show(
+            done.results,
+            (*done.sentences, *notes, f"checksum of the log: {_checksum(done.folder)}"),
+            f"report: {done.report}" if done.report else f"run folder: {done.folder}",
+        )
     if getattr(done, "failed", {}):
         raise typer.Exit(1)
 
@@ -115,36 +176,71 @@ def _there(path: Path | None) -> None:
         from fedkg.jobs.sweep.plan import is_sweep
 
         is_run = (path / ENVIRONMENT).is_file() or is_sweep(path)
-        advice = f"to go on with the run in it: fedkg run --resume {path}" if is_run else "give the job file, job.yaml or as it is called"
+        advice = (
+            f"to go on with the run in it: fedkg run --resume {path}"
+            if is_run
+            else "give the job file, job.yaml or as it is called"
+        )
         raise UsageError(f"{path} is a folder, not a job file", help=advice)
     if path is not None and not path.is_file():
-        raise UsageError(f"there is no job file {path}", help="a path is looked for in the folder you stand in")
+        raise UsageError(
+            f"there is no job file {path}", help="a path is looked for in the folder you stand in"
+        )
 
 
-def _causes(path: Path, folder: Path | None, changes: list[str], many: object, as_json: bool) -> None:
+def _causes(
+    path: Path, folder: Path | None, changes: list[str], many: object, as_json: bool
+) -> None:
     """A job that learns who drives whom."""
     from fedkg.cli.screen import say
     from fedkg.jobs.causes.run import run_causes
 
     if many:
-        raise UsageError("a job of the kind `causes` is one learning", help="leave out --seeds, --grid and --jobs")
+        raise UsageError(
+            "a job of the kind `causes` is one learning",
+            help="leave out --seeds, --grid and --jobs",
+        )
     done = run_causes(path, out=folder, overrides=changes)
     if as_json:
-        print_json({"folder": str(done.folder), "report": None if done.report is None else str(done.report), "results": done.results})
+        print_json(
+            {
+                "folder": str(done.folder),
+                "report": None if done.report is None else str(done.report),
+                "checksum": _checksum(done.folder),
+                "results": done.results,
+            }
+        )
         return
     say("\n".join(done.sentences))
+    say(f"checksum of the log: {_checksum(done.folder)}")
     say(f"report: {done.report}" if done.report else f"run folder: {done.folder}")
+
+
+def _checksum(folder: Path) -> str:
+    """SHA-256 of the last entry in the log of a run; kept elsewhere, it shows whether the folder was changed later."""
+    from fedkg.jobs.folder import RunFolder
+
+    return RunFolder(folder).log.last
 
 
 def _told_apart(words: Sequence[str], grid: Sequence[str] | None) -> tuple[Path | None, list[str]]:
     """The job file, and the fields of the grid: those behind --grid, and what follows them without a word before it."""
     files = [word for word in words if not (grid and "=" in word)]
     if len(files) > 1:
-        raise UsageError("give one job file", received=" ".join(files), help="fields and their values follow --grid")
-    return (Path(files[0]) if files else None), [*(grid or []), *(word for word in words if word not in files)]
+        raise UsageError(
+            "give one job file",
+            received=" ".join(files),
+            help="fields and their values follow --grid",
+        )
+    return (Path(files[0]) if files else None), [
+        *(grid or []),
+        *(word for word in words if word not in files),
+    ]
 
 
-def _train(job: Path | None, folder: Path | None, changes: list[str], resume: Path | None) -> Run:
+def _train(
+    job: Path | None, folder: Path | None, changes: list[str], resume: Path | None, trust_code: bool
+) -> Run:
     from fedkg.cli.progress import Watch
     from fedkg.federated.executors.ranks import joined
     from fedkg.jobs import resume as resume_job
@@ -153,33 +249,59 @@ def _train(job: Path | None, folder: Path | None, changes: list[str], resume: Pa
 
     with joined() as ranks:
         if ranks is not None and ranks.rank > 0:
-            follow(ranks)
+            follow(ranks, trust_code)
             raise typer.Exit
         with Watch() as watch:
             if resume is not None:
-                done = resume_job(resume, on_event=watch, ranks=ranks)
+                done = resume_job(resume, on_event=watch, ranks=ranks, trust_code=trust_code)
             else:
                 assert job is not None
-                done = run_job(job, out=folder, overrides=changes, on_event=watch, ranks=ranks)
+                done = run_job(
+                    job,
+                    out=folder,
+                    overrides=changes,
+                    on_event=watch,
+                    ranks=ranks,
+                    trust_code=trust_code,
+                )
         say_end(ranks)
         return done
 
 
 def _sweep(
-    job: Path | None, folder: Path | None, changes: list[str], grid: list[str], seeds: str | None, resume: Path | None, jobs: int
+    job: Path | None,
+    folder: Path | None,
+    changes: list[str],
+    grid: list[str],
+    seeds: str | None,
+    resume: Path | None,
+    jobs: int,
+    trust_code: bool,
 ) -> Sweep:
     from fedkg.cli.progress import Watch
     from fedkg.jobs.sweep.grid import axis_of, seeds_of
     from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise UsageError("--seeds and --grid are runs of one process each", help="start each of them by a torchrun of its own")
+        raise UsageError(
+            "--seeds and --grid are runs of one process each",
+            help="start each of them by a torchrun of its own",
+        )
     axes, chosen = [axis_of(text) for text in grid], None if seeds is None else seeds_of(seeds)
     with Watch() as watch:
         if resume is not None:
-            return resume_sweep(resume, on_event=watch, jobs=jobs)
+            return resume_sweep(resume, on_event=watch, jobs=jobs, trust_code=trust_code)
         assert job is not None
-        return run_sweep(job, axes, chosen, out=folder, overrides=changes, on_event=watch, jobs=jobs)
+        return run_sweep(
+            job,
+            axes,
+            chosen,
+            out=folder,
+            overrides=changes,
+            on_event=watch,
+            jobs=jobs,
+            trust_code=trust_code,
+        )
 
 
 @contextmanager
@@ -197,14 +319,25 @@ def _told_where(again: str, place: Path | None) -> Iterator[None]:
         from fedkg.jobs.sweep.plan import is_sweep
 
         if place is not None and ((place / ENVIRONMENT).is_file() or is_sweep(place)):
-            raise Stopped(f"stopped; what is done is in {place}", help=f"fedkg run --resume {place}") from None
-        raise Stopped("stopped before the run folder was made: nothing is written", help=f"to begin again: {again}") from None
+            raise Stopped(
+                f"stopped; what is done is in {place}", help=f"fedkg run --resume {place}"
+            ) from None
+        raise Stopped(
+            "stopped before the run folder was made: nothing is written",
+            help=f"to begin again: {again}",
+        ) from None
     except OSError as error:
         if error.errno not in FULL:
             raise
         where = error.filename or place or "the run folder"
-        go_on = f"fedkg run --resume {place}" if place is not None else "fedkg run --resume with its folder"
-        raise JobError(f"cannot write in {where}: {error.strerror}", help=f"make room, then go on: {go_on}") from error
+        go_on = (
+            f"fedkg run --resume {place}"
+            if place is not None
+            else "fedkg run --resume with its folder"
+        )
+        raise JobError(
+            f"cannot write in {where}: {error.strerror}", help=f"make room, then go on: {go_on}"
+        ) from error
 
 
 @contextmanager

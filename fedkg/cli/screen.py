@@ -7,38 +7,66 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typing_extensions import override
+
+from fedkg.visible import visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Iterable
+
+    from rich.console import Console, ConsoleOptions, RenderableType
 
 WIDE = 140
 """Columns where the output goes to a file or another program."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for other programs.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON, for other programs.")
+]
+
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code",
+        help="Run the Python code that the job imports (`model.path`); `fedkg inspect` shows it.",
+    ),
+]
 
 
 def out() -> Console:
     """The console for results."""
-    from rich.console import Console
-
-    return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+    return _console(stderr=False)
 
 
 def err() -> Console:
     """The console for everything that is not the result: errors, notes, progress."""
-    from rich.console import Console
+    return _console(stderr=True)
 
-    return Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else WIDE)
+
+def _console(*, stderr: bool) -> Console:
+    """A console that shows hidden characters of names as escapes."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        @override
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            for part in super().render(renderable, options):
+                yield part if part.control else Segment(visible(part.text), part.style)
+
+    stream = sys.stderr if stderr else sys.stdout
+    return SafeConsole(stderr=stderr, highlight=False, width=None if stream.isatty() else WIDE)
 
 
 def say(text: str) -> None:
     """Print a plain line to stdout; brackets in it are text, not markup."""
-    typer.echo(text)
+    typer.echo(visible(text))
 
 
 def note(text: str) -> None:
     """Print a plain line to stderr."""
-    typer.echo(text, err=True)
+    typer.echo(visible(text), err=True)
 
 
 def count(number: int, noun: str) -> str:
@@ -48,7 +76,8 @@ def count(number: int, noun: str) -> str:
 
 def print_json(value: Any) -> None:
     """Print a JSON document to stdout. `Any`: JSON. Values that are not finite become null, as JSON has no word for them."""
-    typer.echo(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo(visible(text))
 
 
 def _finite(value: Any) -> Any:

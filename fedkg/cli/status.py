@@ -13,7 +13,10 @@ from fedkg.errors import MissingExtra
 
 
 def status(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run, or of a sweep.")], as_json: AsJson = False
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="The folder of a run, or of a sweep.")
+    ],
+    as_json: AsJson = False,
 ) -> None:
     """Tell how far a run is: of every training the rounds that are done, and the figures of the last one.
 
@@ -28,8 +31,10 @@ def status(
     found = standing(folder)
     if as_json:
         print_json({"folder": str(folder), **found.document()})
-        return
-    _show(found.document())
+    else:
+        _show(found.document())
+    if any(run.state == "damaged" for run in found.runs):
+        raise typer.Exit(1)
 
 
 def _show(found: dict[str, Any]) -> None:
@@ -41,25 +46,48 @@ def _show(found: dict[str, Any]) -> None:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     several = len(found["runs"]) > 1
-    title = next((BY_NAME[arm["measure"]].title for run in found["runs"] for arm in run["trainings"]), "F1")
+    title = next(
+        (BY_NAME[arm["measure"]].title for run in found["runs"] for arm in run["trainings"]), "F1"
+    )
     for header in (*(["run"] if several else []), "training", "rounds", title, "breaks"):
         table.add_column(
-            header, no_wrap=header != "training", overflow="fold", justify="left" if header in ("run", "training") else "right"
+            header,
+            no_wrap=header != "training",
+            overflow="fold",
+            justify="left" if header in ("run", "training") else "right",
         )
     for run in found["runs"]:
         for arm in run["trainings"]:
-            cells = [*([run["id"]] if several else []), arm["id"], f"{arm['round']}/{arm['rounds']}"]
-            cells += ["-" if arm["figure"] is None else f"{arm['figure']:.3f}", "-" if arm["broken"] is None else f"{arm['broken']:.0%}"]
+            cells = [
+                *([run["id"]] if several else []),
+                arm["id"],
+                f"{arm['round']}/{arm['rounds']}",
+            ]
+            cells += [
+                "-" if arm["figure"] is None else f"{arm['figure']:.3f}",
+                "-" if arm["broken"] is None else f"{arm['broken']:.0%}",
+            ]
             table.add_row(*(Text(cell) for cell in cells))
         if not run["trainings"]:
-            table.add_row(*(Text(cell) for cell in (*([run["id"]] if several else []), run["state"], "", "", "")))
+            table.add_row(
+                *(
+                    Text(cell)
+                    for cell in (*([run["id"]] if several else []), run["state"], "", "", "")
+                )
+            )
     out().print(table)
     for run in found["runs"]:
         if run["error"]:
-            say(f"{run['id']} failed: {run['error']}")
+            say(
+                f"{run['id']} {'is damaged' if run['state'] == 'damaged' else 'failed'}: {run['error']}"
+            )
     states = [run["state"] for run in found["runs"]]
     said = [f"{states.count('done')} of {count(len(states), 'run')} done"]
-    said += [f"{states.count(state)} {state}" for state in ("begun", "failed", "open") if state in states]
+    said += [
+        f"{states.count(state)} {state}"
+        for state in ("begun", "failed", "open", "damaged")
+        if state in states
+    ]
     say(", ".join(said) + (", a process is working on it" if found["running"] else ""))
-    if any(state != "done" for state in states) and not found["running"]:
+    if "damaged" not in states and set(states) != {"done"} and not found["running"]:
         say(f"go on: fedkg run --resume {found['folder']}")

@@ -21,20 +21,44 @@ if TYPE_CHECKING:
 def suggest(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="RUN | GRAPH ...", help="Folders of finished runs, or graphs that `fedkg ontology learned` has written."),
+        typer.Argument(
+            metavar="RUN | GRAPH ...",
+            help="Folders of finished runs, or graphs that `fedkg ontology learned` has written.",
+        ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="RULES", help="The rule file to write; else on the screen.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="RULES", help="The rule file to write; else on the screen."
+        ),
     ] = None,
-    client: Annotated[str, typer.Option("--client", metavar="NAME", help="Rules for this client alone, with its own numbers.")] = "",
+    client: Annotated[
+        str,
+        typer.Option(
+            "--client", metavar="NAME", help="Rules for this client alone, with its own numbers."
+        ),
+    ] = "",
     confidence: Annotated[
-        float, typer.Option("--confidence", min=0.0, max=1.0, help="Leave out properties that fewer further series would keep.")
+        float,
+        typer.Option(
+            "--confidence",
+            min=0.0,
+            max=1.0,
+            help="Leave out properties that fewer further series would keep.",
+        ),
     ] = 0.0,
     level: Annotated[
         float,
-        typer.Option("--level", min=0.0, max=1.0, help="Leave out causal edges whose p-value, corrected for their number, is larger."),
+        typer.Option(
+            "--level",
+            min=0.0,
+            max=1.0,
+            help="Leave out causal edges whose p-value, corrected for their number, is larger.",
+        ),
     ] = 0.05,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the rule file if it is there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the rule file if it is there.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Propose rules from what runs have learnt. Nothing of it holds until somebody has taken it over.
@@ -51,7 +75,10 @@ def suggest(
     if output is not None:
         check_place(output, "candidates.fkg")
         if output.exists() and not force:
-            raise UsageError(f"{output} is already there", help="choose another name, or add --force to overwrite it")
+            raise UsageError(
+                f"{output} is already there",
+                help="choose another name, or add --force to overwrite it",
+            )
     found = _found(sources)
     known = sorted({one.client for run in found for one in run.properties} - {""})
     if client and client not in known:
@@ -64,17 +91,27 @@ def suggest(
     if output is not None:
         write_whole(output, made.text)
     if as_json:
-        print_json({"rules": made.rules, "causes": made.causes, "notes": made.notes, "text": made.text})
+        print_json(
+            {"rules": made.rules, "causes": made.causes, "notes": made.notes, "text": made.text}
+        )
     elif output is None:
         say(made.text.rstrip("\n"))
     else:
-        say(f"{output}: {count(made.rules, 'rule')}, {count(made.causes, 'cause')}, {count(made.notes, 'note')}")
-        graphs = [shlex.quote(str(source)) for source in sources if source.is_file()] or ["learned.ttl"]
+        say(
+            f"{output}: {count(made.rules, 'rule')}, {count(made.causes, 'cause')}, {count(made.notes, 'note')}"
+        )
+        graphs = [shlex.quote(str(source)) for source in sources if source.is_file()] or [
+            "learned.ttl"
+        ]
         if made.causes and not any(source.is_file() for source in sources):
-            say(f"its causes are read from a graph: fedkg ontology learned {shlex.quote(str(sources[0]))} -o learned.ttl")
+            say(
+                f"its causes are read from a graph: fedkg ontology learned {shlex.quote(str(sources[0]))} -o learned.ttl"
+            )
         if made.rules or made.causes:
             files = [shlex.quote(str(output)), *(graphs if made.causes else [])]
-            say(f"next: read it, keep what is right, then fedkg check YOUR-RULES.fkg {' '.join(files)}")
+            say(
+                f"next: read it, keep what is right, then fedkg check YOUR-RULES.fkg {' '.join(files)}"
+            )
 
 
 def _found(sources: Sequence[Path]) -> list[Learned]:
@@ -83,8 +120,15 @@ def _found(sources: Sequence[Path]) -> list[Learned]:
 
     found: list[Learned] = []
     for source in sources:
-        own = (of_run(source),) if source.is_dir() else ontologies.findings(authoring.existing(source))
+        own = (
+            (of_run(source),)
+            if source.is_dir()
+            else ontologies.findings(authoring.existing(source))
+        )
         if not any(one.properties or one.edges or one.evidence for one in own):
-            raise UsageError(f"{source} holds no findings", help="a graph of findings: fedkg ontology learned RUN -o learned.ttl")
+            raise UsageError(
+                f"{source} holds no findings",
+                help="a graph of findings: fedkg ontology learned RUN -o learned.ttl",
+            )
         found += own
     return found

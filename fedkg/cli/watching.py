@@ -20,7 +20,12 @@ class Read(Protocol):
         """Whether everything still has the content that was read."""
 
 
-def watch(look: Callable[[], Read], *, wait: Callable[[float], None] = time.sleep, stopped: Callable[[], bool] = lambda: False) -> None:
+def watch(
+    look: Callable[[], Read],
+    *,
+    wait: Callable[[float], None] = time.sleep,
+    stopped: Callable[[], bool] = lambda: False,
+) -> None:
     """Call `look`, and again after every change of what it has read, until `stopped` says so or Ctrl-C is pressed.
 
     A file that was touched and has its old content is no change. One that is gone is looked for once more before that counts: editors

@@ -5,7 +5,14 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fedkg.constraints.binding.layout import InputLayout, OutputLayout, columns, logit, probability, scores
+from fedkg.constraints.binding.layout import (
+    InputLayout,
+    OutputLayout,
+    columns,
+    logit,
+    probability,
+    scores,
+)
 from fedkg.constraints.meaning.interpreter import BankValues, evaluate_bank
 from fedkg.constraints.meaning.stl import trace_robustness, trace_satisfaction, trace_values
 from fedkg.constraints.meaning.timing import Timing

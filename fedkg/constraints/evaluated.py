@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedkg.compiled_loops import can_compile_loops
 from fedkg.constraints.engine.banks import CHUNK, BankTensors, largest_number
 from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported
@@ -41,7 +42,7 @@ SMALL = 1 << 8
 
 def worth_loops(cells: int) -> bool:
     """Whether so many rows times samples are evaluated by loops where there are any."""
-    return cells >= SMALL
+    return cells >= SMALL and can_compile_loops()
 
 
 class Verdicts(NamedTuple):
@@ -123,7 +124,9 @@ class Evaluated:
         selection = self._selection(bank)
         if selection is None:
             return self.chunks(bank)
-        return runs(np.concatenate([[0], np.cumsum(selection.most * np.diff(bank.load))]), self.chunk)
+        return runs(
+            np.concatenate([[0], np.cumsum(selection.most * np.diff(bank.load))]), self.chunk
+        )
 
     def judged(self, bank: BankTensors) -> Iterator[slice]:
         """The rows of a bank in runs whose robustness is evaluated at once: all of them where loops do it, which need no room."""
@@ -138,11 +141,17 @@ class Evaluated:
     def numbers(self, bank: BankTensors, rows: slice) -> int:
         """How many results, at most, some rows of a bank have: one for each pair, or for each row and sample."""
         selection = self._selection(bank)
-        return (rows.stop - rows.start) * self.batch if selection is None else int(selection.most[rows].sum())
+        return (
+            (rows.stop - rows.start) * self.batch
+            if selection is None
+            else int(selection.most[rows].sum())
+        )
 
     def _selection(self, bank: BankTensors) -> Selection | None:
         if bank not in self._selections:
-            self._selections[bank] = None if bank.temporal or self.traced else self._selector.select(bank.asked)
+            self._selections[bank] = (
+                None if bank.temporal or self.traced else self._selector.select(bank.asked)
+            )
         return self._selections[bank]
 
     @cached_property
@@ -159,7 +168,11 @@ class Evaluated:
         if key not in self._with_loops:
             self._with_loops[key] = self._call(bank, missing=missing)
         found = self._with_loops[key]
-        return found if found is None or rows == slice(found.first, found.last) else found._replace(first=rows.start, last=rows.stop)
+        return (
+            found
+            if found is None or rows == slice(found.first, found.last)
+            else found._replace(first=rows.start, last=rows.stop)
+        )
 
     @cached_property
     def _with_loops(self) -> dict[tuple[BankTensors, bool], Call | None]:
@@ -175,7 +188,11 @@ class Evaluated:
         batch = self._lined_batch if bank.temporal else self._flat_batch
         if batch is None:
             return None
-        known = bank_loops(bank, self.inputs.dtype, missing) if self.settled is None else self.settled.loops(bank, missing)
+        known = (
+            bank_loops(bank, self.inputs.dtype, missing)
+            if self.settled is None
+            else self.settled.loops(bank, missing)
+        )
         return None if known is None else known.call(known.fused, batch, 0, bank.rows)
 
     @cached_property
@@ -206,7 +223,9 @@ class Evaluated:
         inputs, outputs = with_values(values, self.inputs, self.outputs, self.largest)
         return replace(self, banks=banks, inputs=inputs, outputs=outputs, measured=self.largest)
 
-    def hoisted(self, banks: Sequence[BankTensors | None], extremes: Sequence[Extreme]) -> Evaluated:
+    def hoisted(
+        self, banks: Sequence[BankTensors | None], extremes: Sequence[Extreme]
+    ) -> Evaluated:
         """The same with banks that read extremes over windows in place of the steps, where that is exact.
 
         It is where all numbers are known and none overflows, and not for penalties that are not exact. Of numbers that are not looked at
@@ -218,14 +237,20 @@ class Evaluated:
         )
         if self.traces is None or not self.form.exact or chosen == self.banks:
             return self
-        inputs, outputs, unsure = with_extremes(extremes, self.inputs, self.outputs, self.traces, known=not self.unseen)
-        return replace(self, banks=chosen, inputs=inputs, outputs=outputs, measured=self.largest, unsure=unsure)
+        inputs, outputs, unsure = with_extremes(
+            extremes, self.inputs, self.outputs, self.traces, known=not self.unseen
+        )
+        return replace(
+            self, banks=chosen, inputs=inputs, outputs=outputs, measured=self.largest, unsure=unsure
+        )
 
     def everywhere(self, conditions: Tensor) -> bool:
         """Whether all of some conditions are met by every row of the batch, as far as that can be looked at."""
         try:
             return not self.unseen and bool(self._always_met[conditions].all())
-        except RuntimeError:  # torch.func transforms and tracing refuse to turn a tensor into a truth value
+        except (
+            RuntimeError
+        ):  # torch.func transforms and tracing refuse to turn a tensor into a truth value
             return False
 
     @cached_property
@@ -256,14 +281,24 @@ class Evaluated:
             return self.inputs.new_full(shape, torch.nan)
         call = None if soft else self.call(bank, rows)
         if call is not None:
-            values, inside = call.robustness(self.inputs, self.outputs), None if self.traces is None else self.traces.rows_inside
+            values, inside = (
+                call.robustness(self.inputs, self.outputs),
+                None if self.traces is None else self.traces.rows_inside,
+            )
             return values if inside is None else torch.where(inside, values, torch.nan)
         pairs = self.pairs(bank, rows)
         if pairs is not None:
-            reading, unit = self._paired(bank, rows, pairs, offset=soft), bank.unit[rows].index_select(0, pairs.row)
-            return pairs.spread(self._robustness(bank, reading, unit, soft).expand(pairs.row.shape[0], 1), torch.nan)
+            reading, unit = (
+                self._paired(bank, rows, pairs, offset=soft),
+                bank.unit[rows].index_select(0, pairs.row),
+            )
+            return pairs.spread(
+                self._robustness(bank, reading, unit, soft).expand(pairs.row.shape[0], 1), torch.nan
+            )
         lined = self.lined(bank, rows)
-        values = self._robustness(bank, self._reading(bank, rows, lined, offset=soft), bank.unit[rows], soft)
+        values = self._robustness(
+            bank, self._reading(bank, rows, lined, offset=soft), bank.unit[rows], soft
+        )
         values = again(values, shape[0], lined).expand(shape)
         applies = self.applies(bank, rows) if bank.initial else self._matched(bank, rows)
         return values if applies is None else torch.where(applies, values, torch.nan)
@@ -275,7 +310,11 @@ class Evaluated:
 
     def least(self, bank: BankTensors, rows: slice, *, soft: bool = False) -> Tensor:
         """Of each window the least robustness of its steps, NaN where none is known; [R, n] for n windows, differentiable."""
-        call = None if soft or self.inputs.requires_grad or self.outputs.requires_grad else self.call(bank, rows)
+        call = (
+            None
+            if soft or self.inputs.requires_grad or self.outputs.requires_grad
+            else self.call(bank, rows)
+        )
         if call is not None and call.batch.lined is not None:
             return call.least()
         laid = self.robustness(bank, rows, soft=soft).reshape(rows.stop - rows.start, *self.shape)
@@ -284,7 +323,9 @@ class Evaluated:
         least = torch.nan_to_num(laid, nan=math.inf, posinf=math.inf, neginf=-math.inf).amin(dim=2)
         try:
             infinite = self.unseen or bool(torch.isinf(least).any())
-        except RuntimeError:  # torch.func transforms and tracing refuse to turn a tensor into a truth value
+        except (
+            RuntimeError
+        ):  # torch.func transforms and tracing refuse to turn a tensor into a truth value
             infinite = True
         return torch.where(torch.isnan(laid).all(dim=2), math.nan, least) if infinite else least
 
@@ -297,9 +338,13 @@ class Evaluated:
         call = self.call(bank, rows)
         if call is not None:
             values, fires = call.verdicts()
-            return Verdicts(values, applies, applies & fires if isinstance(bank.skeleton, Implies) else applies)
+            return Verdicts(
+                values, applies, applies & fires if isinstance(bank.skeleton, Implies) else applies
+            )
         pairs, lined = self.pairs(bank, rows), self.lined(bank, rows)
-        reading = self._reading(bank, rows, lined) if pairs is None else self._paired(bank, rows, pairs)
+        reading = (
+            self._reading(bank, rows, lined) if pairs is None else self._paired(bank, rows, pairs)
+        )
         holds: Tensor | None = None
         if isinstance(bank.skeleton, Implies):
             values, holds = evaluate_implication(bank.skeleton, reading)
@@ -309,7 +354,9 @@ class Evaluated:
             fired = applies if holds is None else pairs.spread(holds, False)
             return Verdicts(pairs.spread(values, torch.nan), applies, fired)
         fired = applies if holds is None else applies & again(holds, applies.shape[0], lined)
-        return Verdicts(again(values, applies.shape[0], lined).expand(applies.shape), applies, fired)
+        return Verdicts(
+            again(values, applies.shape[0], lined).expand(applies.shape), applies, fired
+        )
 
     def judged_places(self, bank: BankTensors, rows: slice) -> Tensor:
         """Where some rows of a bank apply and are satisfied, are violated, fire (what is no implication: everywhere); bool [3, R, B]."""
@@ -325,17 +372,25 @@ class Evaluated:
         call = self.call(bank, rows)
         if call is not None and call.batch.lined is not None:
             return call.judged(whole=True)
-        found = self.judged_places(bank, rows).view(3, rows.stop - rows.start, *self.shape).any(dim=3)
+        found = (
+            self.judged_places(bank, rows).view(3, rows.stop - rows.start, *self.shape).any(dim=3)
+        )
         return torch.stack([found[0] & ~found[1], found[1], found[2]])
 
     def over_time(self, bank: BankTensors, rows: slice, part: Formula, *, positive: bool) -> Tensor:
         """Robustness as `evaluate` gives it of a part of a bank's skeleton that looks at other steps, for some rows: [R, B]."""
         lined = self.lined(bank, rows)
-        return again(evaluate(part, self._reading(bank, rows, lined), positive=positive), rows.stop - rows.start, lined)
+        return again(
+            evaluate(part, self._reading(bank, rows, lined), positive=positive),
+            rows.stop - rows.start,
+            lined,
+        )
 
     def always_known(self, bank: BankTensors) -> bool:
         """Whether penalties of a bank count wherever its rows apply: not over time, or known there whatever the numbers are."""
-        return not bank.temporal or (self.traces is not None and self.traces.clip and self.largest <= bank.quick)
+        return not bank.temporal or (
+            self.traces is not None and self.traces.clip and self.largest <= bank.quick
+        )
 
     def counted(self, bank: BankTensors, rows: slice) -> Tensor:
         """Over which pairs penalties are averaged, bool [R, B]: where a row applies and, over time, is known, as it is not near ends."""
@@ -348,45 +403,91 @@ class Evaluated:
             judged = self.judged_places(bank, rows)
         return judged[0] | judged[1]
 
-    def penalties(self, bank: BankTensors, rows: slice, inputs: Tensor, outputs: Tensor, *, divided: bool = True) -> Tensor:
+    def penalties(
+        self,
+        bank: BankTensors,
+        rows: slice,
+        inputs: Tensor,
+        outputs: Tensor,
+        *,
+        divided: bool = True,
+    ) -> Tensor:
         """The penalties of some rows of a bank, [R, B], on `inputs` and `outputs` equal to its own (leaves of a graph of their own)."""
         shape = (rows.stop - rows.start, self.batch)
         if not bank.touches_output or self.asleep(bank):
             return inputs.new_zeros(shape)
         pairs = self.pairs(bank, rows)
         if pairs is not None:
-            return pairs.spread(self.paired_penalties(bank, rows, pairs, inputs, outputs, divided=divided), 0.0)
+            return pairs.spread(
+                self.paired_penalties(bank, rows, pairs, inputs, outputs, divided=divided), 0.0
+            )
         careful = not self.largest <= bank.quick
         if not bank.temporal:
             reading = bank.reading(rows, inputs, outputs, careful=careful, offset=True)
-            missing = penalties(bank.skeleton, reading, bank.gate(rows, self.gates), self.form, divided=divided)
+            missing = penalties(
+                bank.skeleton, reading, bank.gate(rows, self.gates), self.form, divided=divided
+            )
             inside = None if self.traces is None else self.traces.rows_inside
             return (missing if inside is None else missing * inside).expand(shape)
         lined = self.lined(bank, rows)
-        reading = bank.reading(rows, inputs, outputs, careful=careful, offset=True, lined=lined, unsure=self.unsure)
+        reading = bank.reading(
+            rows, inputs, outputs, careful=careful, offset=True, lined=lined, unsure=self.unsure
+        )
         missing = penalties(bank.formula, reading, None, self.form, divided=divided)
         return again(missing, shape[0], lined).expand(shape) * self.applies(bank, rows)
 
     def paired_penalties(
-        self, bank: BankTensors, rows: slice, pairs: Pairs, inputs: Tensor, outputs: Tensor, *, divided: bool = True
+        self,
+        bank: BankTensors,
+        rows: slice,
+        pairs: Pairs,
+        inputs: Tensor,
+        outputs: Tensor,
+        *,
+        divided: bool = True,
     ) -> Tensor:
         """The penalties of the pairs alone of some rows of a bank that touches an output, [K, 1]; otherwise as `penalties`."""
         careful = not self.largest <= bank.quick
-        reading = bank.paired(pairs.row + rows.start, pairs.sample, inputs, outputs, careful=careful, offset=True)
-        return penalties(bank.skeleton, reading, None, self.form, divided=divided).expand(pairs.row.shape[0], 1)
+        reading = bank.paired(
+            pairs.row + rows.start, pairs.sample, inputs, outputs, careful=careful, offset=True
+        )
+        return penalties(bank.skeleton, reading, None, self.form, divided=divided).expand(
+            pairs.row.shape[0], 1
+        )
 
-    def _paired(self, bank: BankTensors, rows: slice, pairs: Pairs, *, offset: bool = False) -> Reading:
+    def _paired(
+        self, bank: BankTensors, rows: slice, pairs: Pairs, *, offset: bool = False
+    ) -> Reading:
         careful = not self.largest <= bank.quick
-        return bank.paired(pairs.row + rows.start, pairs.sample, self.inputs, self.outputs, careful=careful, offset=offset)
+        return bank.paired(
+            pairs.row + rows.start,
+            pairs.sample,
+            self.inputs,
+            self.outputs,
+            careful=careful,
+            offset=offset,
+        )
 
-    def _reading(self, bank: BankTensors, rows: slice, lined: Lined | None, *, offset: bool = False) -> Reading:
+    def _reading(
+        self, bank: BankTensors, rows: slice, lined: Lined | None, *, offset: bool = False
+    ) -> Reading:
         careful = not self.largest <= bank.quick
-        return bank.reading(rows, self.inputs, self.outputs, careful=careful, offset=offset, lined=lined, unsure=self.unsure)
+        return bank.reading(
+            rows,
+            self.inputs,
+            self.outputs,
+            careful=careful,
+            offset=offset,
+            lined=lined,
+            unsure=self.unsure,
+        )
 
     def _matched(self, bank: BankTensors, rows: slice) -> Tensor | None:
         """Where the conditions of some rows are met and there is a step, bool [R, B] or [1, B]; None: everywhere."""
         needed = bank.conditions[:, rows]
-        applies = None if needed.numel() and self.everywhere(needed) else bank.applies(rows, self.met)
+        applies = (
+            None if needed.numel() and self.everywhere(needed) else bank.applies(rows, self.met)
+        )
         inside = None if self.traces is None else self.traces.rows_inside
         if inside is None:
             return applies

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Never
 import numpy as np
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from fedkg.constraints.binding.answers import Model, ask, shaped
 from fedkg.constraints.binding.batch import Batch, read_batch
@@ -24,7 +25,15 @@ from fedkg.constraints.binding.layout import AnyLayout, InputLayout, outputs_of
 from fedkg.constraints.binding.numbers import computing_dtype, input_numbers, output_numbers, wiring
 from fedkg.constraints.binding.plan import ALWAYS, STEPS, Plan, make_plan
 from fedkg.constraints.binding.plausible import check_probabilities, check_units, not_finite
-from fedkg.constraints.binding.views import Keys, Previous, codes_of, flat_keys, key_codes, model_inputs, why_inactive
+from fedkg.constraints.binding.views import (
+    Keys,
+    Previous,
+    codes_of,
+    flat_keys,
+    key_codes,
+    model_inputs,
+    why_inactive,
+)
 from fedkg.constraints.engine.banks import BankTensors, bank_tensors, chunk_of
 from fedkg.constraints.engine.constants import being_traced, lift
 from fedkg.constraints.engine.penalty import HINGE, Kind, PenaltyForm, Semantics, penalty_form
@@ -69,7 +78,9 @@ class ConstraintModule(nn.Module):
         LayoutError: when a column or output that the rules read has no place in the layouts.
     """
 
-    def __init__(self, pack: Pack, *, x: InputLayout, y: AnyLayout = None, memory: float = 48.0) -> None:
+    def __init__(
+        self, pack: Pack, *, x: InputLayout, y: AnyLayout = None, memory: float = 48.0
+    ) -> None:
         super().__init__()
         self.pack = pack
         self.plan: Plan = make_plan(pack, x, outputs_of(y))
@@ -86,6 +97,9 @@ class ConstraintModule(nn.Module):
         self._repeats = Repeats()
         self._number = number_of(self)
         self._units_checked = self._answers_checked = False
+        self._probabilities = tuple(
+            place for place, entry in enumerate(self.plan.y.entries) if entry.kind == "probability"
+        )
         self._warned: set[str] = set()
 
     @property
@@ -112,7 +126,11 @@ class ConstraintModule(nn.Module):
         for column in self.pack.manifest.contract.columns:
             if column.type == "category" and name in (column.name, column.source):
                 return codes_of(column.vocabulary, texts)
-        known = ", ".join(column.name for column in self.pack.manifest.contract.columns if column.type == "category")
+        known = ", ".join(
+            column.name
+            for column in self.pack.manifest.contract.columns
+            if column.type == "category"
+        )
         raise LayoutError(f"the rules have no category column `{name}`", expected=known or "none")
 
     def views(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
@@ -125,6 +143,7 @@ class ConstraintModule(nn.Module):
         runs = model_inputs(self.plan, batch.x, batch.before)
         return runs.reshape(runs.shape[0], *x.shape)
 
+    @override
     def forward(
         self,
         x: Tensor,
@@ -158,7 +177,8 @@ class ConstraintModule(nn.Module):
             semantics: what the penalty does with minima and maxima: "exact"; "smooth" with log-sum-exp and softplus; or "sound" with norms,
                 smooth too, and positive exactly where the exact one is.
             temperature: of "smooth", in units of the comparisons' scales.
-            form, sharpness: what the penalty makes of what is missing; see `PenaltyForm`.
+            form: how a violation becomes a penalty; see `PenaltyForm`.
+            sharpness: of the form, above 0.
 
         Raises:
             LayoutError: an argument that there is not, tensors of the wrong shape, values that look standardised though the layout says
@@ -168,77 +188,170 @@ class ConstraintModule(nn.Module):
             UsageError: semantics or a form that there is not, a temperature or sharpness that is not above 0.
         """
         if unknown:
-            expected = f"x ({', '.join(self.plan.x.names)})" + (f" and y ({self.plan.y.told})" if len(self.plan.y) else "")
-            raise LayoutError(f"the rules take no `{next(iter(unknown))}`", expected=expected, help="rules(x=batch, y=model)")
+            expected = f"x ({', '.join(self.plan.x.names)})" + (
+                f" and y ({self.plan.y.told})" if len(self.plan.y) else ""
+            )
+            raise LayoutError(
+                f"the rules take no `{next(iter(unknown))}`",
+                expected=expected,
+                help="rules(x=batch, y=model)",
+            )
         alone = keys is None and previous is None and isinstance(sample_weight, Tensor | None)
-        if torch.compiler.is_compiling() and isinstance(x, Tensor) and isinstance(y, Tensor) and alone:
+        if (
+            torch.compiler.is_compiling()
+            and isinstance(x, Tensor)
+            and isinstance(y, Tensor)
+            and alone
+        ):
             from fedkg.constraints.traced import Told, TracedReport
 
             near = x.device.type == "cpu"
             told = Told(
-                x.clone() if near else x, y.clone() if near else y, sample_weight, self._number, semantics, temperature, form, sharpness
+                x.clone() if near else x,
+                y.clone() if near else y,
+                sample_weight,
+                self._number,
+                semantics,
+                temperature,
+                form,
+                sharpness,
             )
             return TracedReport(told)
-        return self._report(x, y, keys, previous, sample_weight, penalty_form(semantics, temperature, form, sharpness))
+        return self._report(
+            x,
+            y,
+            keys,
+            previous,
+            sample_weight,
+            penalty_form(semantics, temperature, form, sharpness),
+        )
 
     @uncompiled
     def _report(
-        self, x: Tensor, y: Tensor | Model | None, keys: Keys | None, previous: Previous, sample_weight: Tensor | None, penalty: PenaltyForm
+        self,
+        x: Tensor,
+        y: Tensor | Model | None,
+        keys: Keys | None,
+        previous: Previous,
+        sample_weight: Tensor | None,
+        penalty: PenaltyForm,
     ) -> ConstraintReport:
         """The report of a call, as like ones before as may be; arguments as in `forward`."""
-        kind = kind_of(x, y) if keys is None and previous is None and sample_weight is None else None
+        kind = (
+            kind_of(x, y) if keys is None and previous is None and sample_weight is None else None
+        )
         again = None if kind is None else self._repeats.get(kind)
-        of = None if again is None or not isinstance(y, Tensor) else again.evaluated(self, x, y, penalty)
+        of = (
+            None
+            if again is None or not isinstance(y, Tensor)
+            else again.evaluated(self, x, y, penalty)
+        )
+        if of is not None:
+            self.check_answers(of.answers[None])
         if of is not None and isinstance(y, Tensor) and y.requires_grad:
             self._warn_of(x.flatten(0, -2), of.answers[None], None, stacklevel=7)
         if of is None:
             of = self._afresh(x, y, keys, previous, sample_weight, penalty)
-            checked = self._units_checked and self._answers_checked and not torch.is_inference_mode_enabled()
-            if kind is not None and kind not in self._repeats and checked and len(self._repeats) < MOST:
+            checked = (
+                self._units_checked
+                and self._answers_checked
+                and not torch.is_inference_mode_enabled()
+            )
+            if (
+                kind is not None
+                and kind not in self._repeats
+                and checked
+                and len(self._repeats) < MOST
+            ):
                 self._repeats[kind] = repeated(self, x, y, of)
-        return ConstraintReport(of.hoisted(self.sharing.hoisted, self.sharing.extremes) if self.sharing.extremes else of)
+        return ConstraintReport(
+            of.hoisted(self.sharing.hoisted, self.sharing.extremes) if self.sharing.extremes else of
+        )
 
-    def opened(self, x: Tensor, y: Tensor, weight: Tensor | None, penalty: PenaltyForm) -> ConstraintReport:
+    def opened(
+        self, x: Tensor, y: Tensor, weight: Tensor | None, penalty: PenaltyForm
+    ) -> ConstraintReport:
         """The report of features, answers and weights that are being traced: tensor operations alone, however large the batch."""
         lifted = copy.copy(self)
-        lifted.__dict__["_buffers"] = {name: part if part is None else lift(part) for name, part in self._buffers.items()}
+        lifted.__dict__["_buffers"] = {
+            name: part if part is None else lift(part) for name, part in self._buffers.items()
+        }
         lifted.sharing = self.sharing.each(lift)
         of = lifted._afresh(x, y, None, None, weight, penalty)
         of = replace(of, inputs=standing(of.inputs), outputs=standing(of.outputs))
-        of = of.hoisted(lifted.sharing.hoisted, lifted.sharing.extremes) if lifted.sharing.extremes else of
-        sure = np.array([one == ALWAYS or (one.view == STEPS and of.traces is not None) for one in self.plan.conditions])
+        of = (
+            of.hoisted(lifted.sharing.hoisted, lifted.sharing.extremes)
+            if lifted.sharing.extremes
+            else of
+        )
+        sure = np.array(
+            [
+                one == ALWAYS or (one.view == STEPS and of.traces is not None)
+                for one in self.plan.conditions
+            ]
+        )
         unsure = None if of.unsure is None else (standing(of.unsure[0]), standing(of.unsure[1]))
         banks = tuple(bank.asking(sure) for bank in of.banks)
-        return ConstraintReport(replace(of, banks=banks, inputs=standing(of.inputs), outputs=standing(of.outputs), unsure=unsure))
+        return ConstraintReport(
+            replace(
+                of,
+                banks=banks,
+                inputs=standing(of.inputs),
+                outputs=standing(of.outputs),
+                unsure=unsure,
+            )
+        )
 
     def _afresh(
-        self, x: Tensor, y: Tensor | Model | None, keys: Keys | None, previous: Previous, sample_weight: Tensor | None, form: PenaltyForm
+        self,
+        x: Tensor,
+        y: Tensor | Model | None,
+        keys: Keys | None,
+        previous: Previous,
+        sample_weight: Tensor | None,
+        form: PenaltyForm,
     ) -> Evaluated:
         """What is said of a batch of which nothing is known beforehand; arguments as in `forward`."""
         x = self._checked(x)
-        weight = None if sample_weight is None else weights_of(sample_weight, tuple(x.shape[:-1]), x.device)
+        weight = (
+            None
+            if sample_weight is None
+            else weights_of(sample_weight, tuple(x.shape[:-1]), x.device)
+        )
         batch = self._batch(x, keys, previous, weight)
         answers = ask(self.plan, batch.x, batch.shape, y, batch.before)
         if not isinstance(y, Tensor) or y.requires_grad:
             self._warn_of(batch.x, answers, weight, stacklevel=8)
         self.check_answers(answers)
-        evaluated = self.evaluated(batch, answers, computing_dtype(x, answers), weight=weight, form=form)
+        evaluated = self.evaluated(
+            batch, answers, computing_dtype(x, answers), weight=weight, form=form
+        )
         return evaluated.sharing(self.sharing.banks, self.sharing.values)
 
-    def specialise(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Specialised:
+    def specialise(
+        self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None
+    ) -> Specialised:
         """The rules on inputs that stay the same while models change: what reads inputs alone is evaluated once, here.
 
         A probe set is judged for one model after the other, or for many at a time, without looking at it again; see `Specialised`.
 
         Args:
-            x, keys, previous: as in `forward`.
+            x: as in `forward`.
+            keys: as in `forward`.
+            previous: as in `forward`.
         """
         from fedkg.constraints.specialised import Specialised
 
         return Specialised(self, self._batch(self._checked(x), keys, previous))
 
     def evaluated(
-        self, batch: Batch, answers: Tensor, dtype: torch.dtype, *, weight: Tensor | None = None, form: PenaltyForm = HINGE
+        self,
+        batch: Batch,
+        answers: Tensor,
+        dtype: torch.dtype,
+        *,
+        weight: Tensor | None = None,
+        form: PenaltyForm = HINGE,
     ) -> Evaluated:
         """What a report on a batch and the answers [V, B, H] to it is computed from, in a dtype; `weight` [B] of its rows."""
         inputs = batch.numbers(self.wires, dtype)
@@ -270,12 +383,20 @@ class ConstraintModule(nn.Module):
 
         On an accelerator they are looked at in the first batches alone, because looking waits for it.
         """
-        if NOT_FINITE in self._warned or being_traced() or (answers.device.type != "cpu" and self._answers_checked):
+        if (
+            NOT_FINITE in self._warned
+            or being_traced()
+            or (answers.device.type != "cpu" and self._answers_checked)
+        ):
             return
         if count := not_finite(x, answers, weight):
             self._warned.add(NOT_FINITE)
             text = f"{count:,} of the model's {answers.numel():,} answers {NOT_FINITE}"
-            warnings.warn(f"{text}: rules that read them are unknown there, at no penalty", ConstraintWarning, stacklevel=stacklevel)
+            warnings.warn(
+                f"{text}: rules that read them are unknown there, at no penalty",
+                ConstraintWarning,
+                stacklevel=stacklevel,
+            )
 
     @property
     def answers_checked(self) -> bool:
@@ -283,9 +404,14 @@ class ConstraintModule(nn.Module):
         return self._answers_checked
 
     def check_answers(self, answers: Tensor) -> None:
-        """Raise LayoutError when answers [V, B, H] announced as probabilities are none, as far as the first batches tell."""
-        if not self._answers_checked and not being_traced():
-            self._answers_checked = check_probabilities(self.plan, answers)
+        """Raise LayoutError when answers [..., B, H] announced as probabilities are none.
+
+        On a CPU in every call; on an accelerator in the first batches alone, because looking waits for it.
+        """
+        if being_traced() or (self._answers_checked and answers.device.type != "cpu"):
+            return
+        if check_probabilities(self.plan, answers, self._probabilities):
+            self._answers_checked = True
 
     @uncompiled
     def project(self, x: Tensor, y: Tensor, *, keys: Keys | None = None) -> Tensor:
@@ -311,7 +437,14 @@ class ConstraintModule(nn.Module):
         answers = shaped(self.plan, y, tuple(x.shape[:-1]), 1)
         self._check_units(flat)
         dtype = computing_dtype(x, answers)
-        inputs = input_numbers(self.plan, self.wires, flat, key_codes(self.plan, keys, flat.shape[0], x.device), {}, dtype)
+        inputs = input_numbers(
+            self.plan,
+            self.wires,
+            flat,
+            key_codes(self.plan, keys, flat.shape[0], x.device),
+            {},
+            dtype,
+        )
         return project(self.plan, self.bounds, self.banks, inputs, answers[0]).reshape(y.shape)
 
     @property
@@ -319,6 +452,7 @@ class ConstraintModule(nn.Module):
         """The plan's arrays as tensors on the module's device."""
         return {name: getattr(self, f"_{name}") for name in self._wires}
 
+    @override
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ConstraintModule:
         """Follow moves to a device but no change of dtype: thresholds are exact in float64 alone."""
         device = fn(torch.empty(0, device=self.wires["read_row"].device)).device
@@ -329,6 +463,7 @@ class ConstraintModule(nn.Module):
         self._repeats = Repeats()
         return self
 
+    @override
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy is a module of its own."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch declares it without types
@@ -344,13 +479,19 @@ class ConstraintModule(nn.Module):
                 received=f"shape {list(batch.shape)}",
             )
         if batch.ndim == 3 and not batch.shape[1]:
-            raise LayoutError("the windows in x have no steps", received=f"shape {list(batch.shape)}")
+            raise LayoutError(
+                "the windows in x have no steps", received=f"shape {list(batch.shape)}"
+            )
         device = self._read_row.device
         if batch.device != device:
-            raise LayoutError(f"x is on {batch.device}, the rules are on {device}", help="rules.to(x.device)")
+            raise LayoutError(
+                f"x is on {batch.device}, the rules are on {device}", help="rules.to(x.device)"
+            )
         return batch if batch.is_floating_point() else batch.to(torch.get_default_dtype())
 
-    def _batch(self, x: Tensor, keys: Keys | None, previous: Previous, weight: Tensor | None = None) -> Batch:
+    def _batch(
+        self, x: Tensor, keys: Keys | None, previous: Previous, weight: Tensor | None = None
+    ) -> Batch:
         """The batch x of a call; raises HorizonError for windows too short for a rule to be decided at any step."""
         batch = read_batch(self.plan, x, keys, previous, weight)
         if len(batch.shape) == 2 and batch.traces is not None and not batch.traces.clip:

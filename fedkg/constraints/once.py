@@ -27,16 +27,32 @@ class Once:
     def takes(self, bank: BankTensors) -> bool:
         """Whether a bank is among them: while numbers are being traced, and nothing says beforehand what is known."""
         of = self._of
-        return of.traced and of.form.exact and bank.temporal and bank.touches_output and not of.asleep(bank)
+        return (
+            of.traced
+            and of.form.exact
+            and bank.temporal
+            and bank.touches_output
+            and not of.asleep(bank)
+        )
 
     def of(self, bank: BankTensors, rows: slice) -> tuple[Tensor, Tensor]:
         """Of some rows of such a bank the penalties, divided as far as `late_scale` wants it, and bool where they count: [R, B] each."""
         key = bank, rows.start, rows.stop
         if key not in self._kept:
             of, lined, applies = self._of, self._of.lined(bank, rows), self._of.applies(bank, rows)
-            reading = bank.reading(rows, of.inputs, of.outputs, careful=True, offset=True, lined=lined, unsure=of.unsure)
+            reading = bank.reading(
+                rows,
+                of.inputs,
+                of.outputs,
+                careful=True,
+                offset=True,
+                lined=lined,
+                unsure=of.unsure,
+            )
             divided = late_scale(bank.skeleton, of.form) is None
             found = penalties_and_known(bank.formula, reading, of.form, divided=divided)
-            penalty, known = (again(part, applies.shape[0], lined).expand(applies.shape) for part in found)
+            penalty, known = (
+                again(part, applies.shape[0], lined).expand(applies.shape) for part in found
+            )
             self._kept[key] = penalty * applies, known & applies
         return self._kept[key]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.constraints.binding.numbers import output_numbers, percent, whole_features
 from fedkg.constraints.binding.plan import Condition, Plan
@@ -36,6 +37,7 @@ MOST = 16
 class Repeats(dict[Any, "Repeated | None"]):
     """What a module knows of calls by shape and type; None: nothing is gained. A copy knows nothing, for there are addresses in it."""
 
+    @override
     def __reduce__(self) -> tuple[object, ...]:
         return Repeats, ()
 
@@ -59,17 +61,27 @@ class Repeated:
     answers: Reader | None
     settled: Settled
 
-    def evaluated(self, module: ConstraintModule, x: Tensor, y: Tensor, form: PenaltyForm) -> Evaluated | None:
+    def evaluated(
+        self, module: ConstraintModule, x: Tensor, y: Tensor, form: PenaltyForm
+    ) -> Evaluated | None:
         """What a report is computed from; None where the numbers cannot be looked at, or have a gradient by features."""
         graph = torch.is_grad_enabled()
-        if not worth_loops(self.cells) or not is_near(x) or (graph and x.requires_grad) or not is_near(y):
+        if (
+            not worth_loops(self.cells)
+            or not is_near(x)
+            or (graph and x.requires_grad)
+            or not is_near(y)
+        ):
             return None
         most, rows = array("d", [0.0]), self.met.shape[1]
         inputs = self.features.read(x, rows, most)
         if self.answers is not None and not (graph and y.requires_grad):
             outputs, measured = self.answers.read(y, rows, most), most[0]
         else:
-            outputs, measured = output_numbers(module.plan, module.wires, y.reshape(1, rows, -1), {}, y.dtype), None
+            outputs, measured = (
+                output_numbers(module.plan, module.wires, y.reshape(1, rows, -1), {}, y.dtype),
+                None,
+            )
         sharing = module.sharing
         of = Evaluated(
             pack=module.pack,
@@ -97,7 +109,13 @@ class Reader:
         columns: F. ways: int64 [N, 2], scales: [N, 3], as there.
     """
 
-    def __init__(self, columns: int, ways: list[tuple[int, int]], scales: list[tuple[float, float, float]], dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        columns: int,
+        ways: list[tuple[int, int]],
+        scales: list[tuple[float, float, float]],
+        dtype: torch.dtype,
+    ) -> None:
         from fedkg.constraints.fused.bound import constants, loops
 
         self._work, self._columns, self._count = loops(dtype).numbers_read, columns, len(ways)
@@ -105,13 +123,27 @@ class Reader:
         self._ways = np.array(ways, dtype=np.int64).reshape(-1, 2)
         self._scales = np.array(scales, dtype=np.float64).reshape(-1, 3).astype(kind)
         self._constants = constants(dtype)
-        self._at = self._ways.ctypes.data, self._scales.ctypes.data, self._count, self._constants.ctypes.data
+        self._at = (
+            self._ways.ctypes.data,
+            self._scales.ctypes.data,
+            self._count,
+            self._constants.ctypes.data,
+        )
 
     def read(self, x: Tensor, places: int, most: array[float]) -> Tensor:
         """The numbers [N, B]; `most` as in the loop."""
         into = x.new_empty(self._count, places)
         if self._count and places:
-            given = x.data_ptr(), 0, places, places, self._columns, *self._at, into.data_ptr(), most.buffer_info()[0]
+            given = (
+                x.data_ptr(),
+                0,
+                places,
+                places,
+                self._columns,
+                *self._at,
+                into.data_ptr(),
+                most.buffer_info()[0],
+            )
             self._work(*given)
         return into
 
@@ -123,13 +155,24 @@ def repeated(module: ConstraintModule, x: Tensor, y: Any, of: Evaluated) -> Repe
         x, y: given to a call that passed all checks. of: what came of it.
     """
     plan, dtype = module.plan, of.inputs.dtype
-    compared = plan.groups or len(plan.runs) > 1 or any(feature >= 0 for feature in plan.raised_features)
-    if compared or not isinstance(y, Tensor) or not (is_near(x) and is_near(y)) or not x.dtype == y.dtype == dtype:
+    compared = (
+        plan.groups or len(plan.runs) > 1 or any(feature >= 0 for feature in plan.raised_features)
+    )
+    if (
+        compared
+        or not isinstance(y, Tensor)
+        or not (is_near(x) and is_near(y))
+        or not x.dtype == y.dtype == dtype
+    ):
         return None
-    if not all(_is_settled(plan, condition) for condition in plan.conditions) or not worth_loops(of.cells):
+    if not all(_is_settled(plan, condition) for condition in plan.conditions) or not worth_loops(
+        of.cells
+    ):
         return None
     met, readers = of.met.clone(), (_features(plan, dtype), _answers(plan, dtype))
-    return Repeated(of.shape, of.cells, met, of.traces, of.inactive, *readers, Settled(met, of.traces, dtype))
+    return Repeated(
+        of.shape, of.cells, met, of.traces, of.inactive, *readers, Settled(met, of.traces, dtype)
+    )
 
 
 def kind_of(x: Tensor, y: Any) -> tuple[torch.Size, torch.Size, torch.dtype, torch.dtype] | None:
@@ -141,7 +184,10 @@ def _is_settled(plan: Plan, condition: Condition) -> bool:
     """Whether a condition holds for all samples, or none, whatever their numbers are."""
     if condition.column < 0:
         return condition.view < 0
-    return condition.code < 0 and plan.pack.manifest.contract.columns[condition.column].type == "category"
+    return (
+        condition.code < 0
+        and plan.pack.manifest.contract.columns[condition.column].type == "category"
+    )
 
 
 def _features(plan: Plan, dtype: torch.dtype) -> Reader:
@@ -153,7 +199,11 @@ def _features(plan: Plan, dtype: torch.dtype) -> Reader:
     for read in plan.input_reads:
         feature = plan.features[read.column]
         scaled = (0 if plan.x.std is None else SCALED) | (ROUNDED if feature in whole else 0)
-        mean, std = (0.0, 1.0) if plan.x.mean is None or plan.x.std is None else (plan.x.mean[feature], plan.x.std[feature])
+        mean, std = (
+            (0.0, 1.0)
+            if plan.x.mean is None or plan.x.std is None
+            else (plan.x.mean[feature], plan.x.std[feature])
+        )
         ways.append((feature, scaled | raised))
         scales.append((std, mean, read.delta))
     return Reader(len(plan.x.names), ways, scales, dtype)
@@ -168,5 +218,8 @@ def _answers(plan: Plan, dtype: torch.dtype) -> Reader | None:
     scales = [(entry.std * percent(plan, i), entry.mean, 0.0) for i, entry in enumerate(entries)]
     scaled = SCALED if any(scale[:2] != (1.0, 0.0) for scale in scales) else 0
     return Reader(
-        len(entries), [(read.entry, scaled) for read in plan.output_reads], [scales[read.entry] for read in plan.output_reads], dtype
+        len(entries),
+        [(read.entry, scaled) for read in plan.output_reads],
+        [scales[read.entry] for read in plan.output_reads],
+        dtype,
     )

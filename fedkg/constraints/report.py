@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.evaluated import Evaluated
@@ -34,7 +35,9 @@ class _Each:
     @uncompiled
     def penalties(self) -> Tensor:
         of = self._of
-        return self._joined(lambda bank: [of.penalties(bank, rows, of.inputs, of.outputs) for rows in of.runs(bank)])
+        return self._joined(
+            lambda bank: [of.penalties(bank, rows, of.inputs, of.outputs) for rows in of.runs(bank)]
+        )
 
     @cached_property
     @uncompiled
@@ -46,7 +49,9 @@ class _Each:
     @uncompiled
     def smooth_robustness(self) -> Tensor:
         of = self._of
-        return self._joined(lambda bank: [of.robustness(bank, rows, soft=True) for rows in of.runs(bank)])
+        return self._joined(
+            lambda bank: [of.robustness(bank, rows, soft=True) for rows in of.runs(bank)]
+        )
 
     @cached_property
     @uncompiled
@@ -57,7 +62,9 @@ class _Each:
     @uncompiled
     def counted(self) -> Tensor:
         of = self._of
-        return self._joined(lambda bank: [of.counted(bank, rows) for rows in of.chunks(bank)], torch.bool)
+        return self._joined(
+            lambda bank: [of.counted(bank, rows) for rows in of.chunks(bank)], torch.bool
+        )
 
     @cached_property
     @uncompiled
@@ -71,22 +78,39 @@ class _Each:
         """The same of each of n windows, at some step, and violated at none where satisfied; [n, R]."""
         return self._verdicts(self._of.judged_windows, self._of.shape[0])
 
-    def _verdicts(self, judged: Callable[[BankTensors, slice], Tensor], count: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _verdicts(
+        self, judged: Callable[[BankTensors, slice], Tensor], count: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         found: list[Tensor] = []
         with torch.no_grad():
             for bank in self._of.banks:
                 own = [judged(bank, rows) for rows in self._of.judged(bank)]
-                found += own if bank.every is None or not own else [torch.cat(own, dim=1).index_select(1, bank.every)]
-            planes = found[0] if len(found) == 1 else torch.cat([self._of.met.new_zeros(3, 0, count), *found], dim=1)
+                found += (
+                    own
+                    if bank.every is None or not own
+                    else [torch.cat(own, dim=1).index_select(1, bank.every)]
+                )
+            planes = (
+                found[0]
+                if len(found) == 1
+                else torch.cat([self._of.met.new_zeros(3, 0, count), *found], dim=1)
+            )
             satisfied, violated, fired = planes.transpose(1, 2).unbind(0)
         return satisfied, violated, fired
 
-    def _joined(self, parts: Callable[[BankTensors], list[Tensor]], dtype: torch.dtype | None = None) -> Tensor:
+    def _joined(
+        self, parts: Callable[[BankTensors], list[Tensor]], dtype: torch.dtype | None = None
+    ) -> Tensor:
         """The parts [r, N] of each bank as one tensor [N, R]."""
         return for_all_rows(self._of, parts, self._of.batch, dtype)
 
 
-def for_all_rows(of: Evaluated, parts: Callable[[BankTensors], list[Tensor]], count: int, dtype: torch.dtype | None = None) -> Tensor:
+def for_all_rows(
+    of: Evaluated,
+    parts: Callable[[BankTensors], list[Tensor]],
+    count: int,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
     """What each bank's rows have, in parts [r, count] one after the other, for all rows of the pack: [count, R]."""
     found: list[Tensor] = []
     for bank in of.banks:
@@ -111,8 +135,13 @@ class ConstraintReport:
         self._shape = evaluated.shape
         self._whole = len(evaluated.shape) == 2 and each is None
 
+    @override
     def __repr__(self) -> str:
-        size = f"{self._shape[0]} windows of {self._shape[1]} steps" if len(self._shape) == 2 else f"{self._of.batch} rows"
+        size = (
+            f"{self._shape[0]} windows of {self._shape[1]} steps"
+            if len(self._shape) == 2
+            else f"{self._of.batch} rows"
+        )
         return f"ConstraintReport({size}, {self._of.pack.rows} constraints of {len(self._of.pack.manifest.rules)} rules)"
 
     @property
@@ -133,7 +162,9 @@ class ConstraintReport:
     @cached_property
     def rule_index(self) -> Tensor:
         """The rule (position in the pack) of each constraint, int64 [R]."""
-        return torch.cat([self._of.met.new_zeros(0, dtype=torch.int64), *(bank.rule for bank in self._of.banks)])
+        return torch.cat(
+            [self._of.met.new_zeros(0, dtype=torch.int64), *(bank.rule for bank in self._of.banks)]
+        )
 
     @cached_property
     def penalty(self) -> Tensor:
@@ -165,9 +196,16 @@ class ConstraintReport:
         if what not in choices:
             raise UsageError(f"the penalty has no parts by `{what}`", expected=", ".join(choices))
         names, of_rows = choices[what]
-        group = [torch.from_numpy(rows.astype(np.int64)).to(self.rule_index.device) for rows in of_rows]
+        group = [
+            torch.from_numpy(rows.astype(np.int64)).to(self.rule_index.device) for rows in of_rows
+        ]
         parts = penalty_parts(self._of, group, len(names))
-        held = {int(i) for rows, bank in zip(of_rows, self._of.banks, strict=True) if bank.touches_output for i in np.unique(rows)}
+        held = {
+            int(i)
+            for rows, bank in zip(of_rows, self._of.banks, strict=True)
+            if bank.touches_output
+            for i in np.unique(rows)
+        }
         return {names[i]: parts[i] for i in sorted(held)}
 
     def penalty_apart(self, weight: Tensor) -> Tensor:
@@ -182,7 +220,11 @@ class ConstraintReport:
         """
         if weight.dim() < 2 or weight.numel() != self._of.batch:
             expected = f"[C, n] or [C, n, T], {self._of.batch:,} numbers"
-            raise LayoutError("the weight must say of each part how much each row counts", expected=expected, received=str([*weight.shape]))
+            raise LayoutError(
+                "the weight must say of each part how much each row counts",
+                expected=expected,
+                received=str([*weight.shape]),
+            )
         return penalty_apart(self._of, weight.to(self._of.inputs).flatten(1))
 
     @cached_property
@@ -232,13 +274,20 @@ class ConstraintReport:
         """The least robustness of the steps of each window, [B, R]."""
         of = self._of
         return for_all_rows(
-            of, lambda bank: [of.least(bank, rows, soft=soft) for rows in (of.chunks(bank) if soft else of.judged(bank))], of.shape[0]
+            of,
+            lambda bank: [
+                of.least(bank, rows, soft=soft)
+                for rows in (of.chunks(bank) if soft else of.judged(bank))
+            ],
+            of.shape[0],
         )
 
     @cached_property
     def satisfied(self) -> Tensor:
         """Bool [B, R]: the constraint applies to the row and holds; in a window at every step where it applies and is known."""
-        return self._each.verdicts_of_windows[0] if self._whole else self._laid(self._each.verdicts[0])
+        return (
+            self._each.verdicts_of_windows[0] if self._whole else self._laid(self._each.verdicts[0])
+        )
 
     @cached_property
     def violated(self) -> Tensor:
@@ -246,7 +295,9 @@ class ConstraintReport:
 
         Of a window: at some step.
         """
-        return self._each.verdicts_of_windows[1] if self._whole else self._laid(self._each.verdicts[1])
+        return (
+            self._each.verdicts_of_windows[1] if self._whole else self._laid(self._each.verdicts[1])
+        )
 
     @cached_property
     def unknown(self) -> Tensor:
@@ -261,7 +312,9 @@ class ConstraintReport:
     @cached_property
     def fired(self) -> Tensor:
         """Bool [B, R]: applicable and, for a constraint of the form if-then, its antecedent holds; in a window at some step."""
-        return self._each.verdicts_of_windows[2] if self._whole else self._laid(self._each.verdicts[2])
+        return (
+            self._each.verdicts_of_windows[2] if self._whole else self._laid(self._each.verdicts[2])
+        )
 
     @cached_property
     def violation_rate(self) -> float:
@@ -269,7 +322,10 @@ class ConstraintReport:
 
         What is `unknown`, as where the model answers with NaN, counts on neither side; 0 when nothing is known: look at `unknown` too.
         """
-        violated, satisfied = int(torch.count_nonzero(self.violated)), int(torch.count_nonzero(self.satisfied))
+        violated, satisfied = (
+            int(torch.count_nonzero(self.violated)),
+            int(torch.count_nonzero(self.satisfied)),
+        )
         return violated / (violated + satisfied) if violated + satisfied else 0.0
 
     def violation_rates(self) -> dict[str, float]:
@@ -277,7 +333,9 @@ class ConstraintReport:
         names = [rule.name for rule in self._of.pack.manifest.rules]
         zeros = torch.zeros(len(names), dtype=torch.float64, device=self.rule_index.device)
         violated = zeros.index_add(0, self.rule_index, self.violated.flatten(0, -2).sum(0).double())
-        known = violated.index_add(0, self.rule_index, self.satisfied.flatten(0, -2).sum(0).double())
+        known = violated.index_add(
+            0, self.rule_index, self.satisfied.flatten(0, -2).sum(0).double()
+        )
         return dict(zip(names, (violated / known).tolist(), strict=True))
 
     def violations(self) -> pd.DataFrame:
@@ -290,13 +348,18 @@ class ConstraintReport:
         except ImportError as error:
             raise MissingExtra("violations() as a data frame", "torch") from error
         manifest, banks = self._of.pack.manifest, self._of.pack.banks
-        row, column = (index.tolist() for index in torch.nonzero(self._each.verdicts[1], as_tuple=True))
+        row, column = (
+            index.tolist() for index in torch.nonzero(self._each.verdicts[1], as_tuple=True)
+        )
         entity = [int(i) for bank in banks for i in bank.entity]
         unit = [int(i) for bank in banks for i in bank.unit]
         rule = self.rule_index.tolist()
         places = {"row": row}
         if len(self._shape) == 2:
-            places = {"row": [r // self._shape[1] for r in row], "step": [r % self._shape[1] for r in row]}
+            places = {
+                "row": [r // self._shape[1] for r in row],
+                "step": [r % self._shape[1] for r in row],
+            }
         return pd.DataFrame(
             {
                 "rule": [manifest.rules[rule[c]].name for c in column],

@@ -1,7 +1,7 @@
 """How often each constraint is violated by many models' answers on one probe set: what a server scores its clients by.
 
-A probe set has rows, no traces: constraints over time are not scored. They apply to no row of it, like those about categories that it
-lacks. All that depends on the probe set alone is evaluated once: see `Specialised`.
+A constraint that applies to no row of the probe set is not evaluated. Constraints over time never are: a probe set has rows, no traces.
+All that depends on the probe set alone is evaluated once: see `Specialised`.
 
 Letters: K clients, P rows of the probe set, V runs of the model, H outputs, M constraints that touch an output (the others say nothing of a
 model).
@@ -28,14 +28,14 @@ class ProbeScores:
     """What the probe set says of K clients.
 
     Attributes:
-        violation: float64 [K, M], violated rows / rows on which the constraint applies; 0 where it applies to none.
-        counts: int64 [K, M], rows on which it applies: its keys match and, for an implication, its antecedent holds.
-        applies: bool [M], it applies to some row for some client; the others are vacuous.
+        violation: float64 [K, M], violated rows / rows on which the constraint applies; NaN where it applies to none.
+        counts: int64 [K, M], rows on which it applies: its keys match, for an implication its
+            antecedent holds, and the row tells its verdict, as the first row does not for a rule
+            that compares a row with the row before.
     """
 
     violation: Tensor
     counts: Tensor
-    applies: Tensor
 
 
 class Probe:
@@ -49,7 +49,14 @@ class Probe:
         rule: int64 [M], the rule (position in the pack) of each constraint; weight: float64 [M], its share of the rule's weight.
     """
 
-    def __init__(self, module: ConstraintModule, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> None:
+    def __init__(
+        self,
+        module: ConstraintModule,
+        x: Tensor,
+        *,
+        keys: Keys | None = None,
+        previous: Previous = None,
+    ) -> None:
         banks = [bank for bank in module.banks if bank.rows]
         self._module = module
         self._rules = module.specialise(x, keys=keys, previous=previous)
@@ -60,31 +67,36 @@ class Probe:
         everything = torch.zeros(0, dtype=torch.int64, device=x.device)
         scored = [torch.full_like(bank.rule, bank.touches_output) for bank in banks]
         self._scored = torch.nonzero(torch.cat([everything, *scored]))[:, 0]
-        self._timeless = torch.cat([everything, *(torch.full_like(bank.rule, not bank.temporal) for bank in banks)])[self._scored]
-        self._whole = len(self._scored) == sum(bank.rows for bank in banks) and bool(self._timeless.all())  # nothing is left out
+        self._timeless = torch.cat(
+            [everything, *(torch.full_like(bank.rule, not bank.temporal) for bank in banks)]
+        )[self._scored]
+        self._whole = len(self._scored) == sum(bank.rows for bank in banks) and bool(
+            self._timeless.all()
+        )  # nothing is left out
         self.rule = torch.cat([everything, *(bank.rule for bank in banks)])[self._scored]
-        self.weight = torch.cat([everything.double(), *(bank.weight for bank in banks)])[self._scored]
+        self.weight = torch.cat([everything.double(), *(bank.weight for bank in banks)])[
+            self._scored
+        ]
 
     @property
     def constraints(self) -> int:
         """M."""
         return int(self.rule.shape[0])
 
-    def vacuous(self, scores: ProbeScores) -> tuple[str, ...]:
-        """Names of rules of which no constraint applies to any row of the probe set."""
+    def not_evaluated(self, scores: ProbeScores) -> tuple[str, ...]:
+        """Names of rules of which no constraint applies to any row of the probe set, for any client."""
         names = self._module.rule_names
-        applied = set(self.rule[scores.applies].tolist())
+        applied = set(self.rule[scores.counts.any(dim=0)].tolist())
         return tuple(names[rule] for rule in sorted(set(self.rule.tolist()) - applied))
 
-    def violation(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """`ProbeScores.violation` and `applies`, which is all that weights are made of; `y` as in `score`."""
+    def violation(self, y: Tensor) -> Tensor:
+        """`ProbeScores.violation`, which is all that weights are made of; `y` as in `score`."""
         y = y.detach()
         tally = self._tallies.get((y.shape, y.dtype))
         violated = None if tally is None else tally.violated(y)
         if tally is None or violated is None:
-            scores = self.score(y)
-            return scores.violation, scores.applies
-        return violated / tally.each, tally.applies.clone()
+            return self.score(y).violation
+        return violated / tally.evaluated
 
     def score(self, y: Tensor) -> ProbeScores:
         """The scores of K clients by their models' answers on `inputs`.
@@ -99,16 +111,22 @@ class Probe:
         given, y = y, y[..., None] if y.ndim == 2 and entries == 1 else y
         if y.ndim != 3 or y.shape[1:] != (self.inputs.shape[0], entries):
             raise LayoutError(
-                "answers do not fit the probe set", expected=f"[K, {self.inputs.shape[0]}, {entries}]", received=f"{list(y.shape)}"
+                "answers do not fit the probe set",
+                expected=f"[K, {self.inputs.shape[0]}, {entries}]",
+                received=f"{list(y.shape)}",
             )
         answers = y.reshape(y.shape[0], runs, self.rows, entries)
         found = self._rules.counts(answers, unanswered="violated")
-        if self._whole and len(self._tallies) < MOST and (given.shape, given.dtype) not in self._tallies:
+        if (
+            self._whole
+            and len(self._tallies) < MOST
+            and (given.shape, given.dtype) not in self._tallies
+        ):
             short = self._rules.tally(answers)
             if short is not None:
                 self._tallies[given.shape, given.dtype] = short
-        violated, fired = self._chosen(found.violated), self._chosen(found.fired)
-        return ProbeScores(violation=violated.double().div_(fired.clamp(min=1)), counts=fired, applies=fired.any(dim=0))
+        violated, evaluated = self._chosen(found.violated), self._chosen(found.evaluated)
+        return ProbeScores(violation=violated.double().div_(evaluated), counts=evaluated)
 
     def _chosen(self, counts: Tensor) -> Tensor:
         """Of counts [K, R] of all rules those of the constraints that are scored, [K, M]; those over time apply nowhere."""
@@ -118,4 +136,7 @@ class Probe:
 def _over_time(module: ConstraintModule) -> dict[str, str]:
     """Rules (by name) that a probe set of rows cannot score, and why."""
     rules = {rule for bank in module.banks if bank.temporal for rule in bank.rule.tolist()}
-    return {module.rule_names[rule]: "is judged over time; a probe set has rows, no traces" for rule in sorted(rules)}
+    return {
+        module.rule_names[rule]: "is judged over time; a probe set has rows, no traces"
+        for rule in sorted(rules)
+    }

@@ -39,7 +39,9 @@ class Pairs:
         """Values [K, 1] of the pairs, or broadcast to them, as [R, B] with one value `elsewhere`; differentiable."""
         place = self.row * self.batch + self.sample
         everything = values.new_full((self.rows * self.batch,), elsewhere)
-        return everything.index_copy(0, place, values.expand(place.shape[0], 1)[:, 0]).view(self.rows, self.batch)
+        return everything.index_copy(0, place, values.expand(place.shape[0], 1)[:, 0]).view(
+            self.rows, self.batch
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,13 +69,20 @@ class Selector:
     def select(self, conditions: NDArray[np.int64]) -> Selection | None:
         """How rows with such conditions [k, R] are evaluated on pairs; None where that does not pay or conditions cannot be looked at."""
         batch = self._met.shape[1]
-        if not conditions.shape[0] or conditions.shape[1] * batch <= SMALL or _captured(self._met.device) or self._counts is None:
+        if (
+            not conditions.shape[0]
+            or conditions.shape[1] * batch <= SMALL
+            or _captured(self._met.device)
+            or self._counts is None
+        ):
             return None
         counts = self._counts[conditions]
         most = counts.min(axis=0)
         if most.sum() > WORTH * batch * most.shape[0]:
             return None
-        return Selection(most=most, enough=bool(((counts < self._counts.max()).sum(axis=0) <= 1).all()))
+        return Selection(
+            most=most, enough=bool(((counts < self._counts.max()).sum(axis=0) <= 1).all())
+        )
 
     def pairs(self, conditions: Tensor, selection: Selection, rows: slice) -> Pairs:
         """The pairs in which some rows apply whose bank has such conditions [k, R]."""
@@ -95,7 +104,9 @@ class Selector:
         """How many samples meet each condition, [D]; None where that cannot be looked at."""
         try:
             return np.array(self._met.sum(dim=1).tolist(), dtype=np.int64)
-        except RuntimeError:  # torch.func transforms and tracing refuse to turn a tensor into numbers
+        except (
+            RuntimeError
+        ):  # torch.func transforms and tracing refuse to turn a tensor into numbers
             return None
 
     @cached_property

@@ -64,7 +64,9 @@ class Settled:
             from fedkg.constraints.fused.batch import fused_places
 
             with torch.inference_mode(mode=False):  # what is kept serves training too
-                self.kept[temporal] = fused_places(self.met, self.traces if temporal else None, self.dtype)
+                self.kept[temporal] = fused_places(
+                    self.met, self.traces if temporal else None, self.dtype
+                )
         found: Places | None = self.kept[temporal]
         return found
 

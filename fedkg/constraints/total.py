@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
+from typing_extensions import override
 
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.penalty import late_scale
@@ -28,7 +29,9 @@ LITTLE = 1 << 18
 """Conditions of rows times samples that are looked at plainly: a call for each bank takes longer."""
 
 
-def _in_full(work: Callable[Concatenate[Evaluated, P], Tensor]) -> Callable[Concatenate[Evaluated, P], Tensor]:
+def _in_full(
+    work: Callable[Concatenate[Evaluated, P], Tensor],
+) -> Callable[Concatenate[Evaluated, P], Tensor]:
     """Products in the type of their factors also inside `torch.autocast`: in half precision numbers of samples are rounded."""
 
     @wraps(work)
@@ -46,12 +49,21 @@ class _WithGradient(torch.autograd.Function):
     """A number whose gradient is known already."""
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor, inputs: Tensor, outputs: Tensor, of_inputs: Tensor | None, of_outputs: Tensor | None) -> Tensor:
+    @override
+    def forward(
+        ctx: Any,
+        value: Tensor,
+        inputs: Tensor,
+        outputs: Tensor,
+        of_inputs: Tensor | None,
+        of_outputs: Tensor | None,
+    ) -> Tensor:
         ctx.save_for_backward(of_inputs, of_outputs)
         return value.clone()
 
     @staticmethod
     @once_differentiable
+    @override
     def backward(ctx: Any, gradient: Tensor) -> Any:
         of_inputs, of_outputs = ctx.saved_tensors
         scaled = [None if known is None else gradient * known for known in (of_inputs, of_outputs)]
@@ -77,16 +89,26 @@ def _by_graph(of: Evaluated, shares: Sequence[Tensor | None]) -> Tensor:
     """The penalty of the banks that have shares, by the engine."""
     if not any(share is not None for share in shares):
         return of.inputs.new_zeros(())
-    differentiable = torch.is_grad_enabled() and (of.inputs.requires_grad or of.outputs.requires_grad)
+    differentiable = torch.is_grad_enabled() and (
+        of.inputs.requires_grad or of.outputs.requires_grad
+    )
     whole = of.traced
     try:
-        inputs, outputs = (part.detach().requires_grad_(differentiable and part.requires_grad) for part in (of.inputs, of.outputs))
+        inputs, outputs = (
+            part.detach().requires_grad_(differentiable and part.requires_grad)
+            for part in (of.inputs, of.outputs)
+        )
     except RuntimeError:  # torch.func transforms refuse requires_grad_
         whole = True
     if whole:
-        return sum((_chunk(of, *piece, of.inputs, of.outputs) for piece in _pieces(of, shares)), of.inputs.new_zeros(()))
+        return sum(
+            (_chunk(of, *piece, of.inputs, of.outputs) for piece in _pieces(of, shares)),
+            of.inputs.new_zeros(()),
+        )
     value = of.inputs.new_zeros(())
-    gradients: list[Tensor | None] = [torch.zeros_like(part) if part.requires_grad else None for part in (inputs, outputs)]
+    gradients: list[Tensor | None] = [
+        torch.zeros_like(part) if part.requires_grad else None for part in (inputs, outputs)
+    ]
     leaves = [part for part in (inputs, outputs) if part.requires_grad]
     pending: list[Tensor] = []
     size = 0
@@ -120,10 +142,14 @@ def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
     return (value if known is None else value + known).view(weight.shape).sum(dim=1)
 
 
-def _each(of: Evaluated, banks: Sequence[int], shares: Sequence[Tensor | None], weight: Tensor) -> Tensor:
+def _each(
+    of: Evaluated, banks: Sequence[int], shares: Sequence[Tensor | None], weight: Tensor
+) -> Tensor:
     """What each sample adds to the penalty of its part by some banks (positions), [B], by the engine; weights as in `_shares`."""
     value = of.inputs.new_zeros(of.batch)
-    for bank, rows, share in _pieces(of, [share if at in banks else None for at, share in enumerate(shares)]):
+    for bank, rows, share in _pieces(
+        of, [share if at in banks else None for at, share in enumerate(shares)]
+    ):
         scale = late_scale(bank.skeleton, of.form)
         share = share if scale is None else share / bank.params[scale, rows].to(share.dtype)
         pairs = of.pairs(bank, rows)
@@ -131,8 +157,12 @@ def _each(of: Evaluated, banks: Sequence[int], shares: Sequence[Tensor | None], 
             missing = of.penalties(bank, rows, of.inputs, of.outputs, divided=scale is None)
             value = value + (missing * share.repeat_interleave(weight.shape[1], dim=1)).sum(dim=0)
         else:
-            missing = of.paired_penalties(bank, rows, pairs, of.inputs, of.outputs, divided=scale is None)[:, 0]
-            value = value.index_add(0, pairs.sample, missing * share[pairs.row, pairs.sample // max(1, weight.shape[1])])
+            missing = of.paired_penalties(
+                bank, rows, pairs, of.inputs, of.outputs, divided=scale is None
+            )[:, 0]
+            value = value.index_add(
+                0, pairs.sample, missing * share[pairs.row, pairs.sample // max(1, weight.shape[1])]
+            )
     return value * weight.flatten()
 
 
@@ -149,56 +179,100 @@ def penalty_parts(of: Evaluated, group: Sequence[Tensor], groups: int) -> Tensor
             continue
         sums = [parts[:0]]
         for rows in of.runs(bank):
-            added, row = _added(of, bank, rows, torch.ones_like(share[:1]).expand(rows.stop - rows.start, 1), of.inputs, of.outputs)
-            sums.append(added if row is None else added.new_zeros(rows.stop - rows.start).index_add(0, row, added))
-        parts = parts.index_add(0, own, (bank.of_every(torch.cat(sums)) * share[:, 0]).to(parts.dtype))
+            added, row = _added(
+                of,
+                bank,
+                rows,
+                torch.ones_like(share[:1]).expand(rows.stop - rows.start, 1),
+                of.inputs,
+                of.outputs,
+            )
+            sums.append(
+                added
+                if row is None
+                else added.new_zeros(rows.stop - rows.start).index_add(0, row, added)
+            )
+        parts = parts.index_add(
+            0, own, (bank.of_every(torch.cat(sums)) * share[:, 0]).to(parts.dtype)
+        )
     return parts
 
 
-def _collect(pending: Sequence[Tensor], leaves: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
+def _collect(
+    pending: Sequence[Tensor], leaves: Sequence[Tensor], gradients: Sequence[Tensor | None]
+) -> None:
     """Add the gradients of some parts and let go of their graphs."""
     if pending:
         found = torch.autograd.grad(torch.stack(list(pending)).sum(), leaves, allow_unused=True)
-        for gradient, more in zip((known for known in gradients if known is not None), found, strict=True):
+        for gradient, more in zip(
+            (known for known in gradients if known is not None), found, strict=True
+        ):
             if more is not None:
                 gradient += more
 
 
-def _pieces(of: Evaluated, shares: Sequence[Tensor | None]) -> list[tuple[BankTensors, slice, Tensor]]:
-    return [(bank, rows, share[rows]) for bank, share in zip(of.banks, shares, strict=True) if share is not None for rows in of.runs(bank)]
+def _pieces(
+    of: Evaluated, shares: Sequence[Tensor | None]
+) -> list[tuple[BankTensors, slice, Tensor]]:
+    return [
+        (bank, rows, share[rows])
+        for bank, share in zip(of.banks, shares, strict=True)
+        if share is not None
+        for rows in of.runs(bank)
+    ]
 
 
-def _chunk(of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs: Tensor, outputs: Tensor) -> Tensor:
+def _chunk(
+    of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs: Tensor, outputs: Tensor
+) -> Tensor:
     """What some rows of a bank add to the penalty."""
     return _added(of, bank, rows, share, inputs, outputs)[0].sum()
 
 
-def _added(of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor | None]:
+def _added(
+    of: Evaluated, bank: BankTensors, rows: slice, share: Tensor, inputs: Tensor, outputs: Tensor
+) -> tuple[Tensor, Tensor | None]:
     """What each of some rows of a bank adds to the penalty, [R], and None; or each of their pairs, [K], and the rows of these.
 
     `share` [R, 1] is as `_shares` has it.
     """
     scale = late_scale(bank.skeleton, of.form)
-    share = share[:, 0] if scale is None else share[:, 0] / bank.params[scale, rows, 0].to(share.dtype)
+    share = (
+        share[:, 0] if scale is None else share[:, 0] / bank.params[scale, rows, 0].to(share.dtype)
+    )
     weight = None if of.sample_weight is None else of.sample_weight.to(inputs.dtype)
     pairs = of.pairs(bank, rows)
     if pairs is None:
         once = of.once.of(bank, rows)[0] if of.once.takes(bank) else None
-        missing = of.penalties(bank, rows, inputs, outputs, divided=scale is None) if once is None else once
+        missing = (
+            of.penalties(bank, rows, inputs, outputs, divided=scale is None)
+            if once is None
+            else once
+        )
         return _over_samples(of, missing, weight) * share, None
     missing = of.paired_penalties(bank, rows, pairs, inputs, outputs, divided=scale is None)[:, 0]
     each = share.index_select(0, pairs.row)
-    return missing * (each if weight is None else each * weight.index_select(0, pairs.sample)), pairs.row
+    return missing * (
+        each if weight is None else each * weight.index_select(0, pairs.sample)
+    ), pairs.row
 
 
 def _weight(of: Evaluated) -> Tensor:
     """What each sample counts, [1, B]."""
-    return of.inputs.new_ones(1, of.batch) if of.sample_weight is None else of.sample_weight.to(of.inputs)[None]
+    return (
+        of.inputs.new_ones(1, of.batch)
+        if of.sample_weight is None
+        else of.sample_weight.to(of.inputs)[None]
+    )
 
 
 def _weight_and_shares(of: Evaluated) -> tuple[Tensor, list[Tensor | None]]:
     """What each sample counts, [1, B], and `_shares`: the same for all batches of a shape where no verdict can be unknown."""
-    if of.settled is None or of.sample_weight is not None or not all(of.always_known(bank) for bank in of.banks):
+    if (
+        of.settled is None
+        or of.sample_weight is not None
+        or not all(of.always_known(bank) for bank in of.banks)
+    ):
         weight = _weight(of)
         return weight, _shares(of, weight)
     if of.banks not in of.settled.kept:
@@ -212,7 +286,10 @@ def _weight_and_shares(of: Evaluated) -> tuple[Tensor, list[Tensor | None]]:
 def _shares(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
     """The shares of `_shares_apart`, those of equal rows added up."""
     apart = _shares_apart(of, weight)
-    return [None if share is None else bank.together(share) for bank, share in zip(of.banks, apart, strict=True)]
+    return [
+        None if share is None else bank.together(share)
+        for bank, share in zip(of.banks, apart, strict=True)
+    ]
 
 
 def _shares_apart(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
@@ -232,9 +309,13 @@ def _shares_apart(of: Evaluated, weight: Tensor) -> list[Tensor | None]:
     if applying is None:
         met = weight[:0] if all(bank.temporal for bank in judged) else _counted(of, of.met, weight)
         applying = torch.cat([_applying_to_all(of, bank, met, weight) for bank in judged])
-    counts = weight.new_zeros(known.weights.shape[0], weight.shape[0]).index_add(0, known.rule, applying * known.own)
+    counts = weight.new_zeros(known.weights.shape[0], weight.shape[0]).index_add(
+        0, known.rule, applying * known.own
+    )
     factor = torch.where(counts > 0, known.weights / torch.where(counts > 0, counts, 1.0), 0.0)
-    shares = iter((factor[known.rule] * known.own).split_with_sizes([bank.weight.shape[0] for bank in judged]))
+    shares = iter(
+        (factor[known.rule] * known.own).split_with_sizes([bank.weight.shape[0] for bank in judged])
+    )
     return [next(shares) if bank in judged else None for bank in of.banks]
 
 
@@ -253,7 +334,9 @@ class _Known:
     asked: Tensor | None
 
 
-def _known_of(judged: list[BankTensors], dtype: torch.dtype, rules: int, conditions: int, kept: dict[Any, Any]) -> _Known:
+def _known_of(
+    judged: list[BankTensors], dtype: torch.dtype, rules: int, conditions: int, kept: dict[Any, Any]
+) -> _Known:
     """What is known of the rows of these banks; found once for all that share `kept`."""
     key = _Known, tuple(judged), dtype
     if key not in kept:
@@ -263,9 +346,23 @@ def _known_of(judged: list[BankTensors], dtype: torch.dtype, rules: int, conditi
             asked = None
             if not any(bank.temporal for bank in judged):
                 most = max(bank.conditions.shape[0] for bank in judged)
-                filled = [pad(bank.conditions, (0, 0, 0, most - bank.conditions.shape[0]), value=conditions) for bank in judged]
-                asked = torch.cat([bank.of_every(each.T) for bank, each in zip(judged, filled, strict=True)]).T
-            kept[key] = _Known(rule=rule, own=own, weights=own.new_zeros(rules, 1).index_add(0, rule, own), asked=asked)
+                filled = [
+                    pad(
+                        bank.conditions,
+                        (0, 0, 0, most - bank.conditions.shape[0]),
+                        value=conditions,
+                    )
+                    for bank in judged
+                ]
+                asked = torch.cat(
+                    [bank.of_every(each.T) for bank, each in zip(judged, filled, strict=True)]
+                ).T
+            kept[key] = _Known(
+                rule=rule,
+                own=own,
+                weights=own.new_zeros(rules, 1).index_add(0, rule, own),
+                asked=asked,
+            )
     found: _Known = kept[key]
     return found
 
@@ -282,7 +379,9 @@ def _applying_at_once(of: Evaluated, known: _Known, weight: Tensor) -> Tensor | 
     return _counted(of, applies, weight)
 
 
-def _applying_to_all(of: Evaluated, bank: BankTensors, of_condition: Tensor, weight: Tensor) -> Tensor:
+def _applying_to_all(
+    of: Evaluated, bank: BankTensors, of_condition: Tensor, weight: Tensor
+) -> Tensor:
     """`_applying` for all rows of the pack's bank."""
     several = not bank.temporal and bank.conditions.shape[0] > 1
     call = of.call(bank, slice(0, bank.rows), missing=True) if several else None
@@ -294,10 +393,14 @@ def _applying_to_all(of: Evaluated, bank: BankTensors, of_condition: Tensor, wei
     return bank.of_every(torch.cat([weight.new_zeros((0, weight.shape[0])), *parts]))
 
 
-def _applying(of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tensor, weight: Tensor) -> Tensor:
+def _applying(
+    of: Evaluated, bank: BankTensors, rows: slice, of_condition: Tensor, weight: Tensor
+) -> Tensor:
     """The weight of the samples of each part that count for each row, [R, C]; steps that are padding have none."""
     if bank.temporal:
-        return _counted(of, of.once.of(bank, rows)[1] if of.once.takes(bank) else of.counted(bank, rows), weight)
+        return _counted(
+            of, of.once.of(bank, rows)[1] if of.once.takes(bank) else of.counted(bank, rows), weight
+        )
     conditions = bank.conditions[:, rows]
     if conditions.shape[0] == 0:
         return weight.sum(dim=1).expand(rows.stop - rows.start, -1)
@@ -330,4 +433,8 @@ def _over_samples(of: Evaluated, each: Tensor, weight: Tensor | None) -> Tensor:
     if not of.traced:
         return each.sum(dim=1) if weight is None else each @ weight
     each = each if weight is None else each * weight
-    return each.reshape(each.shape[0], *of.shape).sum(dim=-1).sum(dim=-1) if len(of.shape) > 1 else each.sum(dim=-1)
+    return (
+        each.reshape(each.shape[0], *of.shape).sum(dim=-1).sum(dim=-1)
+        if len(of.shape) > 1
+        else each.sum(dim=-1)
+    )

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.constraints.engine.penalty import penalty_form
@@ -49,11 +50,19 @@ class Told(NamedTuple):
 def _report(told: Told) -> ConstraintReport:
     """The report of a call, outside of any graph."""
     form: dict[str, Any] = dict(zip(Told._fields[4:], told[4:], strict=True))
-    report: ConstraintReport = numbered(told.module)(told.x, told.y, sample_weight=told.weight, **form)
+    report: ConstraintReport = numbered(told.module)(
+        told.x, told.y, sample_weight=told.weight, **form
+    )
     return report
 
 
-def _differentiable(told: Told, by_x: bool, by_y: bool, work: Callable[[ConstraintReport], Tensor], by: Tensor | None) -> list[Tensor]:
+def _differentiable(
+    told: Told,
+    by_x: bool,
+    by_y: bool,
+    work: Callable[[ConstraintReport], Tensor],
+    by: Tensor | None,
+) -> list[Tensor]:
     """A number of a report, and the slopes of it (or of its product with `by`, summed) by features and answers, where they are wanted.
 
     On a thread of its own: inside of an operator torch records nothing that could be differentiated.
@@ -61,13 +70,29 @@ def _differentiable(told: Told, by_x: bool, by_y: bool, work: Callable[[Constrai
 
     def found() -> list[Tensor]:
         with torch.enable_grad():
-            leaves = [part.detach().clone().requires_grad_(want) for part, want in zip(told[:2], (by_x, by_y), strict=True)]
+            leaves = [
+                part.detach().clone().requires_grad_(want)
+                for part, want in zip(told[:2], (by_x, by_y), strict=True)
+            ]
             value = work(_report(told._replace(x=leaves[0], y=leaves[1])))
             wanted = [leaf for leaf in leaves if leaf.requires_grad]
-            slopes = iter(torch.autograd.grad(value, wanted, by, allow_unused=True) if wanted and value.requires_grad else [None] * 2)
+            slopes = iter(
+                torch.autograd.grad(value, wanted, by, allow_unused=True)
+                if wanted and value.requires_grad
+                else [None] * 2
+            )
         own = [next(slopes) if leaf.requires_grad else None for leaf in leaves]
-        zeros = [torch.zeros_like(part) if want else part.new_zeros(0) for part, want in zip(told[:2], (by_x, by_y), strict=True)]
-        return [value.detach(), *(zero if slope is None else slope.contiguous() for slope, zero in zip(own, zeros, strict=True))]
+        zeros = [
+            torch.zeros_like(part) if want else part.new_zeros(0)
+            for part, want in zip(told[:2], (by_x, by_y), strict=True)
+        ]
+        return [
+            value.detach(),
+            *(
+                zero if slope is None else slope.contiguous()
+                for slope, zero in zip(own, zeros, strict=True)
+            ),
+        ]
 
     return _on_a_thread(found)
 
@@ -78,7 +103,10 @@ def _on_a_thread(work: Callable[[], V]) -> V:
 
 
 def _slopes_like(told: Told, by_x: bool, by_y: bool) -> list[Tensor]:
-    return [part.new_empty(part.shape if want else 0) for part, want in zip(told[:2], (by_x, by_y), strict=True)]
+    return [
+        part.new_empty(part.shape if want else 0)
+        for part, want in zip(told[:2], (by_x, by_y), strict=True)
+    ]
 
 
 def _shape(x: Tensor, steps: bool, module: int) -> tuple[int, ...]:
@@ -113,7 +141,10 @@ def _keep_slopes(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor
 
 
 def _penalty_slopes(ctx: Any, gradient: Tensor, *_: Any) -> tuple[Any, ...]:
-    slopes = [slope * gradient if want else None for slope, want in zip(ctx.saved_tensors, ctx.wants, strict=True)]
+    slopes = [
+        slope * gradient if want else None
+        for slope, want in zip(ctx.saved_tensors, ctx.wants, strict=True)
+    ]
     return *slopes, *[None] * 8
 
 
@@ -123,7 +154,9 @@ penalty.register_autograd(_penalty_slopes, setup_context=_keep_slopes)
 @torch.library.custom_op("fedkg::robustness", mutates_args=())
 def robustness(x: Tensor, y: Tensor, weight: Tensor | None, module: int, steps: bool) -> Tensor:
     """The robustness of each row of the pack: [B, R], of windows [n, R] or, with steps, [n, T, R]."""
-    return _robustness(_report(Told(x.detach(), y.detach(), weight, module, *EXACTLY)), steps).clone()
+    return _robustness(
+        _report(Told(x.detach(), y.detach(), weight, module, *EXACTLY)), steps
+    ).clone()
 
 
 def _robustness(report: ConstraintReport, steps: bool) -> Tensor:
@@ -137,7 +170,14 @@ def _(x: Tensor, y: Tensor, weight: Tensor | None, module: int, steps: bool) -> 
 
 @torch.library.custom_op("fedkg::robustness_slopes", mutates_args=())
 def robustness_slopes(
-    by: Tensor, x: Tensor, y: Tensor, weight: Tensor | None, module: int, steps: bool, by_x: bool, by_y: bool
+    by: Tensor,
+    x: Tensor,
+    y: Tensor,
+    weight: Tensor | None,
+    module: int,
+    steps: bool,
+    by_x: bool,
+    by_y: bool,
 ) -> tuple[Tensor, Tensor]:
     """The slopes by features and answers, where they are wanted, of the sum of robustness times `by`."""
     told = Told(x, y, weight, module, *EXACTLY)
@@ -146,7 +186,9 @@ def robustness_slopes(
 
 
 @robustness_slopes.register_fake
-def _(by: Tensor, x: Tensor, y: Tensor, weight: Any, module: int, steps: bool, by_x: bool, by_y: bool) -> tuple[Tensor, ...]:
+def _(
+    by: Tensor, x: Tensor, y: Tensor, weight: Any, module: int, steps: bool, by_x: bool, by_y: bool
+) -> tuple[Tensor, ...]:
     of_x, of_y = _slopes_like(Told(x, y, weight, module, *EXACTLY), by_x, by_y)
     return of_x, of_y
 
@@ -160,7 +202,12 @@ def _robustness_slopes(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     x, y, *weight = ctx.saved_tensors
     wants = ctx.needs_input_grad[:2]
     slopes = robustness_slopes(gradient, x, y, weight[0] if weight else None, *ctx.rest, *wants)
-    return *(slope if want else None for slope, want in zip(slopes, wants, strict=True)), None, None, None
+    return (
+        *(slope if want else None for slope, want in zip(slopes, wants, strict=True)),
+        None,
+        None,
+        None,
+    )
 
 
 robustness.register_autograd(_robustness_slopes, setup_context=_keep_call)
@@ -183,7 +230,13 @@ def _one_by_one(operator: Callable[..., Any]) -> Callable[..., Any]:
     """An operator on many calls at once: on one after the other."""
 
     def of_many(info: Any, dims: tuple[int | None, ...], *args: Any) -> tuple[Any, Any]:
-        each = ([arg if dim is None else arg.select(dim, i) for arg, dim in zip(args, dims, strict=True)] for i in range(info.batch_size))
+        each = (
+            [
+                arg if dim is None else arg.select(dim, i)
+                for arg, dim in zip(args, dims, strict=True)
+            ]
+            for i in range(info.batch_size)
+        )
         found = [operator(*own) for own in each]
         if isinstance(found[0], Tensor):
             return torch.stack(found), 0
@@ -227,20 +280,25 @@ class TracedReport(ConstraintReport):
     def __init__(self, told: Told, steps: bool = False) -> None:
         self._told = told
         self._steps = steps
-        self._open = [part for part in told[:3] if part is not None] if told.x.device.type != "cpu" else None
+        self._open = (
+            [part for part in told[:3] if part is not None] if told.x.device.type != "cpu" else None
+        )
 
     @property
+    @override
     def outputs(self) -> Tensor:
         """As in `ConstraintReport`."""
         x, y = self._told[:2]
         return y.reshape(*x.shape[:-1], -1)
 
     @property
+    @override
     def at_steps(self) -> ConstraintReport:
         """As in `ConstraintReport`."""
         return TracedReport(self._told, steps=True)
 
     @property
+    @override
     def penalty(self) -> Tensor:
         """As in `ConstraintReport`."""
         if self._open is not None:
@@ -251,6 +309,7 @@ class TracedReport(ConstraintReport):
         return found
 
     @property
+    @override
     def robustness(self) -> Tensor:
         """As in `ConstraintReport`."""
         if self._open is not None:
@@ -269,26 +328,31 @@ class TracedReport(ConstraintReport):
         return found
 
     @property
+    @override
     def satisfied(self) -> Tensor:
         """As in `ConstraintReport`."""
         return self._verdict(SATISFIED)
 
     @property
+    @override
     def violated(self) -> Tensor:
         """As in `ConstraintReport`."""
         return self._verdict(VIOLATED)
 
     @property
+    @override
     def applicable(self) -> Tensor:
         """As in `ConstraintReport`."""
         return self._verdict(APPLICABLE)
 
     @property
+    @override
     def fired(self) -> Tensor:
         """As in `ConstraintReport`."""
         return self._verdict(FIRED)
 
     @property
+    @override
     def unknown(self) -> Tensor:
         """As in `ConstraintReport`."""
         found = self._verdicts()
@@ -302,5 +366,10 @@ class TracedReport(ConstraintReport):
             raise AttributeError(name)
         report = _report(self._told)
         report = report.at_steps if self._steps else report
-        self._of, self._each, self._shape, self._whole = report._of, report._each, report._shape, report._whole
+        self._of, self._each, self._shape, self._whole = (
+            report._of,
+            report._each,
+            report._shape,
+            report._whole,
+        )
         return getattr(report, name)

@@ -52,13 +52,19 @@ def generate(rows: int = DEFAULT_ROWS, seed: int = DEFAULT_SEED) -> Frame:
     Values are rounded to the file's decimals before any condition is tested, so that a rule which states a condition finds exactly the
     rows of its failure column. Between seeds the number of heat failures spreads most (it hangs on where two random walks go).
     """
-    streams = [np.random.Generator(np.random.PCG64(child)) for child in np.random.SeedSequence(seed).spawn(7)]
+    streams = [
+        np.random.Generator(np.random.PCG64(child))
+        for child in np.random.SeedSequence(seed).spawn(7)
+    ]
     variant = np.array(VARIANTS, dtype=object)[streams[0].choice(3, size=rows, p=SHARES)]
     air = rounded(300.0 + 2.0 * _walk(streams[1], rows), 1)
     process = rounded(air + 10.0 + _walk(streams[2], rows), 1)
     torque = rounded(_positive_normal(streams[3], rows, 40.0, 10.0), 1)
     load_speed = POWER / ((torque + FRICTION) * RAD_PER_S)
-    speed = rounded(np.minimum(BASE_SPEED + load_speed + streams[4].normal(0.0, SPEED_NOISE, rows), TOP_SPEED), 0)
+    speed = rounded(
+        np.minimum(BASE_SPEED + load_speed + streams[4].normal(0.0, SPEED_NOISE, rows), TOP_SPEED),
+        0,
+    )
     wear, worn_out = _tool_wear(streams[5], variant)
     modes = {
         "TWF": worn_out,
@@ -70,7 +76,12 @@ def generate(rows: int = DEFAULT_ROWS, seed: int = DEFAULT_SEED) -> Frame:
     number = np.arange(1, rows + 1)
     columns: dict[str, NDArray[Any]] = {
         UDI: number.astype(np.float64),
-        PRODUCT: text_array([f"{letter}{SERIALS[letter] + n}" for letter, n in zip(variant.tolist(), number.tolist(), strict=True)]),
+        PRODUCT: text_array(
+            [
+                f"{letter}{SERIALS[letter] + n}"
+                for letter, n in zip(variant.tolist(), number.tolist(), strict=True)
+            ]
+        ),
         TYPE: variant,
         AIR: air,
         PROCESS: process,
@@ -137,7 +148,9 @@ def _tool_wear(stream: np.random.Generator, variant: NDArray[Any]) -> tuple[F64,
     (51 times in 120) or is replaced, and the next part meets a new tool.
     """
     rows = len(variant)
-    worn = np.concatenate([[0.0], np.cumsum([WEAR_PER_PART[letter] for letter in variant.tolist()])])[:rows]
+    worn = np.concatenate(
+        [[0.0], np.cumsum([WEAR_PER_PART[letter] for letter in variant.tolist()])]
+    )[:rows]
     wear, failed = np.empty(rows), np.zeros(rows, dtype=bool)
     start = 0
     while start < rows:

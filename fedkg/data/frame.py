@@ -47,7 +47,10 @@ class Frame:
 
     def take(self, index: NDArray[Any]) -> Frame:
         """The rows at `index` (positions or a mask)."""
-        return Frame(name=self.name, columns={header: column[index] for header, column in self.columns.items()})
+        return Frame(
+            name=self.name,
+            columns={header: column[index] for header, column in self.columns.items()},
+        )
 
     def with_texts(self, header: str, cells: Sequence[str]) -> Frame:
         """The frame with one text column put in or replaced."""
@@ -55,11 +58,19 @@ class Frame:
 
     def with_numbers(self, header: str, values: NDArray[np.float64]) -> Frame:
         """The frame with one number column put in or replaced."""
-        return Frame(name=self.name, columns={**self.columns, header: np.asarray(values, dtype=np.float64)})
+        return Frame(
+            name=self.name, columns={**self.columns, header: np.asarray(values, dtype=np.float64)}
+        )
 
     def table(self) -> Table:
         """The frame as the table that rules are evaluated on."""
-        return Table.of(self.name, {h: column.tolist() if column.dtype == object else column for h, column in self.columns.items()})
+        return Table.of(
+            self.name,
+            {
+                h: column.tolist() if column.dtype == object else column
+                for h, column in self.columns.items()
+            },
+        )
 
 
 def from_table(table: Table, *, numeric: Collection[str] = (), text: Collection[str] = ()) -> Frame:

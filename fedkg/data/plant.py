@@ -38,7 +38,18 @@ _KINDS = ("Mill", "Lathe", "Drill", "Grinder")
 _TOOLS = ("FaceMill", "EndMill", "Reamer", "ThreadTap")
 _COLUMNS = {"torque": "N-M", "speed": "REV-PER-MIN", "temperature": "DEG_C", "toolWear": "MIN"}
 _TANK_COLUMNS = {"level": "M", "inflow": "KiloGM-PER-HR", "outflow": "KiloGM-PER-HR"}
-SHAPES = ("torque", "fixed", "power", "wear", "window", "balance", "chain", "total", "overheat", "unlimited")
+SHAPES = (
+    "torque",
+    "fixed",
+    "power",
+    "wear",
+    "window",
+    "balance",
+    "chain",
+    "total",
+    "overheat",
+    "unlimited",
+)
 """The kinds of queries, in the order in which they take turns."""
 
 
@@ -74,20 +85,41 @@ class Plant:
     @property
     def entities(self) -> int:
         """Equipment, tools and tanks together, the enterprise included."""
-        return 1 + len(self.sites) + len(self.areas) + len(self.lines) + 2 * len(self.machines) + len(self.tanks)
+        return (
+            1
+            + len(self.sites)
+            + len(self.areas)
+            + len(self.lines)
+            + 2 * len(self.machines)
+            + len(self.tanks)
+        )
 
 
 def draw(entities: int, seed: int) -> Plant:
     """A plant of about so many entities; at least one line. Equal seeds give equal plants."""
     generator = np.random.Generator(np.random.PCG64(seed))
-    count = max(1, round((entities - 2) / (2 * MACHINES_PER_LINE + 1 + 1 / LINES_PER_TANK + 1 / LINES_PER_AREA)))
+    count = max(
+        1,
+        round(
+            (entities - 2) / (2 * MACHINES_PER_LINE + 1 + 1 / LINES_PER_TANK + 1 / LINES_PER_AREA)
+        ),
+    )
     lines = tuple((f"L{i + 1:04d}", f"A{i // LINES_PER_AREA + 1:03d}") for i in range(count))
-    areas = tuple((area, f"S{i // AREAS_PER_SITE + 1:02d}") for i, area in enumerate(dict.fromkeys(area for _, area in lines)))
+    areas = tuple(
+        (area, f"S{i // AREAS_PER_SITE + 1:02d}")
+        for i, area in enumerate(dict.fromkeys(area for _, area in lines))
+    )
     machines: list[Machine] = []
     for line, area in lines:
         kinds = generator.choice(_KINDS, MACHINES_PER_LINE)
-        torques, heats = generator.normal(62, 3, MACHINES_PER_LINE), generator.normal(47, 2, MACHINES_PER_LINE)
-        lives, faults = generator.integers(180, 240, MACHINES_PER_LINE), generator.random(MACHINES_PER_LINE) < 0.02
+        torques, heats = (
+            generator.normal(62, 3, MACHINES_PER_LINE),
+            generator.normal(47, 2, MACHINES_PER_LINE),
+        )
+        lives, faults = (
+            generator.integers(180, 240, MACHINES_PER_LINE),
+            generator.random(MACHINES_PER_LINE) < 0.02,
+        )
         for j in range(MACHINES_PER_LINE):
             machine = Machine(
                 name=f"M{len(machines) + 1:05d}",
@@ -101,7 +133,13 @@ def draw(entities: int, seed: int) -> Plant:
             )
             machines.append(machine)
     tanks = tuple((f"T{i + 1:04d}", area) for i, (_, area) in enumerate(lines[::LINES_PER_TANK]))
-    return Plant(machines=tuple(machines), tanks=tanks, lines=lines, areas=areas, sites=tuple(dict.fromkeys(site for _, site in areas)))
+    return Plant(
+        machines=tuple(machines),
+        tanks=tanks,
+        lines=lines,
+        areas=areas,
+        sites=tuple(dict.fromkeys(site for _, site in areas)),
+    )
 
 
 def graph_text(plant: Plant) -> str:
@@ -151,7 +189,11 @@ def _part(name: str, kind: str, whole: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _machine(machine: Machine) -> Iterator[tuple[str, str, str]]:
-    name, tool, limit = f"plant:{machine.name}", f"plant:{machine.name}_tool", f"plant:{machine.name}_heat"
+    name, tool, limit = (
+        f"plant:{machine.name}",
+        f"plant:{machine.name}_tool",
+        f"plant:{machine.name}_heat",
+    )
     yield from _part(machine.name, f"plant:{machine.kind}", machine.line)
     if not machine.fault:
         yield name, "plant:maxTorque", f'"{machine.torque}"^^xsd:decimal'
@@ -194,17 +236,32 @@ def table_lines(plant: Plant, rows: int, seed: int) -> Iterator[str]:
     """The table as CSV, line by line: machines take turns row by row; a fiftieth of the cells is empty, as sensors fail."""
     generator = np.random.Generator(np.random.PCG64([seed, 1]))
     tanks = [tank for tank, _ in plant.tanks]
-    yield ",".join(["machine", *_COLUMNS, *(f"{tank}.{name}" for tank in tanks for name in _TANK_COLUMNS)])
+    yield ",".join(
+        ["machine", *_COLUMNS, *(f"{tank}.{name}" for tank in tanks for name in _TANK_COLUMNS)]
+    )
     for i in range(rows):
         machine = plant.machines[i % len(plant.machines)]
         speed = generator.normal(1540, 120)
         torque = generator.normal(40, 10) * 1540 / speed
         own = (torque, speed, generator.normal(37, 4), generator.uniform(0, 240))
         flows = generator.normal(120, 10, len(tanks))
-        each = zip(generator.normal(3, 0.8, len(tanks)), flows, flows + generator.normal(0, 2, len(tanks)), strict=True)
+        each = zip(
+            generator.normal(3, 0.8, len(tanks)),
+            flows,
+            flows + generator.normal(0, 2, len(tanks)),
+            strict=True,
+        )
         cells = [*own, *(value for group in each for value in group)]
         gone = generator.random(len(cells)) < 0.02
-        yield ",".join([machine.name, *("" if empty else f"{value:.2f}" for value, empty in zip(cells, gone, strict=True))])
+        yield ",".join(
+            [
+                machine.name,
+                *(
+                    "" if empty else f"{value:.2f}"
+                    for value, empty in zip(cells, gone, strict=True)
+                ),
+            ]
+        )
 
 
 def queries(plant: Plant, count: int, seed: int) -> Iterator[tuple[str, str]]:
@@ -213,8 +270,13 @@ def queries(plant: Plant, count: int, seed: int) -> Iterator[tuple[str, str]]:
     for i in range(count):
         kind = SHAPES[i % len(SHAPES)]
         title, body = _query(kind, plant, generator)
-        head = "".join(f"PREFIX {prefix}: <{_SPACES[prefix]}>\n" for prefix in ("plant", "isa95", "fkg"))
-        yield f"{kind}_{i + 1:05d}.rq", f"# title: {title}\n# kind: {'physical' if kind == 'balance' else 'capacity'}\n{head}{body}\n"
+        head = "".join(
+            f"PREFIX {prefix}: <{_SPACES[prefix]}>\n" for prefix in ("plant", "isa95", "fkg")
+        )
+        yield (
+            f"{kind}_{i + 1:05d}.rq",
+            f"# title: {title}\n# kind: {'physical' if kind == 'balance' else 'capacity'}\n{head}{body}\n",
+        )
 
 
 def _query(kind: str, plant: Plant, generator: np.random.Generator) -> tuple[str, str]:

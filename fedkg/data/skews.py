@@ -15,7 +15,14 @@ from fedkg.data.partition import ATTEMPTS, Index, Split, apportion, too_few
 from fedkg.errors import JobError
 
 
-def dirichlet_sizes(rows: int, sites: Sequence[str], alpha: float, stream: np.random.Generator, *, min_samples: int = 1) -> Split:
+def dirichlet_sizes(
+    rows: int,
+    sites: Sequence[str],
+    alpha: float,
+    stream: np.random.Generator,
+    *,
+    min_samples: int = 1,
+) -> Split:
     """A split whose sizes follow Dirichlet(alpha), all sites with the same mix of rows up to chance.
 
     Raises:
@@ -34,7 +41,14 @@ def dirichlet_sizes(rows: int, sites: Sequence[str], alpha: float, stream: np.ra
     return _drawn(draw, sites, min_samples, f"sizes with alpha {alpha:g}")
 
 
-def quantity_skew(rows: int, sites: Sequence[str], shares: Sequence[float], stream: np.random.Generator, *, min_samples: int = 1) -> Split:
+def quantity_skew(
+    rows: int,
+    sites: Sequence[str],
+    shares: Sequence[float],
+    stream: np.random.Generator,
+    *,
+    min_samples: int = 1,
+) -> Split:
     """A split into sizes in proportion to `shares`, one a site, such as (470, 120, 330, 95, 165); all with the same mix up to chance.
 
     Raises:
@@ -54,7 +68,12 @@ def quantity_skew(rows: int, sites: Sequence[str], shares: Sequence[float], stre
 
 
 def classes_per_site(
-    labels: NDArray[np.generic], sites: Sequence[str], count: int, stream: np.random.Generator, *, min_samples: int = 1
+    labels: NDArray[np.generic],
+    sites: Sequence[str],
+    count: int,
+    stream: np.random.Generator,
+    *,
+    min_samples: int = 1,
 ) -> Split:
     """A split in which each site holds `count` classes, drawn at random; a row goes to a random one of the sites that hold its class.
 
@@ -73,7 +92,8 @@ def classes_per_site(
         )
     if count * len(sites) < len(classes):
         raise JobError(
-            f"{len(sites)} sites of {count} classes cannot hold {len(classes)} classes", help="more sites, or more classes per site"
+            f"{len(sites)} sites of {count} classes cannot hold {len(classes)} classes",
+            help="more sites, or more classes per site",
         )
 
     def draw() -> Index | None:
@@ -111,7 +131,9 @@ def _dealt(counts: Index, stream: np.random.Generator) -> Index:
     return stream.permutation(np.repeat(np.arange(len(counts)), counts))
 
 
-def _drawn(draw: Callable[[], Index | None], sites: Sequence[str], min_samples: int, how: str) -> Split:
+def _drawn(
+    draw: Callable[[], Index | None], sites: Sequence[str], min_samples: int, how: str
+) -> Split:
     """The first draw in which every site has enough rows."""
     best = [0] * len(sites)
     for number in range(1, ATTEMPTS + 1):

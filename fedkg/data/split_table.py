@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedkg.data.partition import Index, Split
 from fedkg.errors import JobError
+from fedkg.visible import csv_cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,7 +30,10 @@ class SplitTable:
     def rows(self) -> list[list[str]]:
         """A header, a line for each site with its total, and a line of totals."""
         whole = np.concatenate([self.counts, self.counts.sum(0, keepdims=True)])
-        lines = [[name, *map(str, row), str(sum(row))] for name, row in zip((*self.sites, "all"), whole.tolist(), strict=True)]
+        lines = [
+            [name, *map(str, row), str(sum(row))]
+            for name, row in zip((*self.sites, "all"), whole.tolist(), strict=True)
+        ]
         return [["site", *self.classes, "rows"], *lines]
 
     def text(self) -> str:
@@ -37,18 +41,26 @@ class SplitTable:
         rows = self.rows()
         widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
         aligned = [
-            [f"{row[0]:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))] for row in rows
+            [
+                f"{row[0]:<{widths[0]}}",
+                *(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True)),
+            ]
+            for row in rows
         ]
         return "\n".join("  ".join(row) for row in aligned)
 
     def save(self, path: str | Path) -> None:
         """Write the table as CSV."""
         text = io.StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(self.rows())
+        csv.writer(text, lineterminator="\n").writerows(
+            [csv_cell(cell) for cell in row] for row in self.rows()
+        )
         Path(path).write_text(text.getvalue(), encoding="utf-8")
 
 
-def split_table(split: Split, labels: NDArray[np.generic], names: tuple[str, ...] = ()) -> SplitTable:
+def split_table(
+    split: Split, labels: NDArray[np.generic], names: tuple[str, ...] = ()
+) -> SplitTable:
     """The table of a split.
 
     Args:
@@ -59,7 +71,11 @@ def split_table(split: Split, labels: NDArray[np.generic], names: tuple[str, ...
         JobError: when there is not one label for each row of the split.
     """
     if len(labels) != len(split.owner):
-        raise JobError("not one label for each row of the split", expected=str(len(split.owner)), received=str(len(labels)))
+        raise JobError(
+            "not one label for each row of the split",
+            expected=str(len(split.owner)),
+            received=str(len(labels)),
+        )
     if names:
         codes, classes = labels.astype(np.int64), names
     else:
@@ -85,11 +101,21 @@ def load_split(path: str | Path) -> Split:
     """
     try:
         with np.load(path, allow_pickle=False) as file:
-            sites, owner, draws = tuple(file["sites"].tolist()), file["owner"].astype(np.int64), int(file["draws"])
+            sites, owner, draws = (
+                tuple(file["sites"].tolist()),
+                file["owner"].astype(np.int64),
+                int(file["draws"]),
+            )
     except (OSError, EOFError, KeyError, ValueError) as error:
-        raise JobError(f"{path} holds no split", received=str(error), help="a file that `save_split` wrote") from error
+        raise JobError(
+            f"{path} holds no split", received=str(error), help="a file that `save_split` wrote"
+        ) from error
     if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < len(sites):
-        raise JobError(f"{path}: a row belongs to no site", expected=f"0 .. {len(sites) - 1}", received=str(int(owner.max())))
+        raise JobError(
+            f"{path}: a row belongs to no site",
+            expected=f"0 .. {len(sites) - 1}",
+            received=str(int(owner.max())),
+        )
     return Split(sites=sites, owner=owner, draws=draws)
 
 

@@ -30,7 +30,9 @@ class Scaling:
         return np.asarray(np.nan_to_num((values - self.mean) / self.std, nan=0.0), dtype=np.float64)
 
 
-def pooled(parts: Iterable[F64], names: Sequence[str], *, where: str = "the training data") -> Scaling:
+def pooled(
+    parts: Iterable[F64], names: Sequence[str], *, where: str = "the training data"
+) -> Scaling:
     """The scaling of all parts [n_k, F] together, from each part's count, mean and squared deviations (Chan, Golub and LeVeque, 1979).
 
     Unknown values are left out.
@@ -42,7 +44,9 @@ def pooled(parts: Iterable[F64], names: Sequence[str], *, where: str = "the trai
     for part in parts:
         known = ~np.isnan(part)
         n = known.sum(axis=0).astype(np.float64)
-        own = np.divide(np.where(known, part, 0.0).sum(axis=0), n, out=np.zeros(len(names)), where=n > 0)
+        own = np.divide(
+            np.where(known, part, 0.0).sum(axis=0), n, out=np.zeros(len(names)), where=n > 0
+        )
         deviation = (np.where(known, part - own, 0.0) ** 2).sum(axis=0)
         total = np.maximum(count + n, 1.0)
         delta = own - mean

@@ -17,7 +17,9 @@ def conversion(given: str, wanted: str, *, where: str) -> Conversion:
     try:
         return between(source, target)
     except ValueError as error:
-        raise JobError(f"{where}: {error}", expected=f"a unit like {wanted or '1'}", received=given) from error
+        raise JobError(
+            f"{where}: {error}", expected=f"a unit like {wanted or '1'}", received=given
+        ) from error
 
 
 def _unit(text: str, where: str) -> Unit:
@@ -27,6 +29,8 @@ def _unit(text: str, where: str) -> Unit:
         raise JobError(
             f"{where}: unit `{text}` {found.reason}",
             received=text,
-            help=f"did you mean {instead}?" if instead else "write it as in a rule file, or convert the column before the job reads it",
+            help=f"did you mean {instead}?"
+            if instead
+            else "write it as in a rule file, or convert the column before the job reads it",
         )
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any, Literal
 
 from fedkg.errors import UsageError
 from fedkg.evaluation.result import Evaluation, rate
+from fedkg.limits import parse_json, read_file
 
 ROUNDING = 1e-12
 
@@ -60,7 +60,9 @@ class Comparison:
     @property
     def worse(self) -> bool:
         """Whether the violation rate of any rule rose by more than allowed; not of one whose severity is warning or info."""
-        return any(change.state == "worse" and change.severity == "violation" for change in self.changes)
+        return any(
+            change.state == "worse" and change.severity == "violation" for change in self.changes
+        )
 
     @property
     def exit_code(self) -> int:
@@ -69,22 +71,32 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """The comparison as plain data."""
-        return {"worse": self.worse, "allow": self.allow, "changes": [asdict(change) for change in self.changes]}
+        return {
+            "worse": self.worse,
+            "allow": self.allow,
+            "changes": [asdict(change) for change in self.changes],
+        }
 
 
 def parse_allowance(text: str) -> float:
     """How much a violation rate may rise, as a fraction: ``1%`` and ``0.01`` are the same. Raises UsageError."""
     match = re.fullmatch(r"\s*(\d+(?:[.,]\d*)?|[.,]\d+)\s*(%?)\s*", text)
-    value = math.nan if match is None else float(match.group(1).replace(",", ".")) / (100 if match.group(2) else 1)
+    value = (
+        math.nan
+        if match is None
+        else float(match.group(1).replace(",", ".")) / (100 if match.group(2) else 1)
+    )
     if not 0 <= value <= 1:
-        raise UsageError("the allowance is wrong", expected="a share such as 1% or 0.01", received=text)
+        raise UsageError(
+            "the allowance is wrong", expected="a share such as 1% or 0.01", received=text
+        )
     return value
 
 
 def read_baseline(path: str | Path) -> dict[str, float | None]:
     """The violation rate of each rule in an older evaluation's JSON file. Raises UsageError."""
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
+        document = parse_json(read_file(path), str(path))
     except OSError as error:
         raise UsageError(
             f"cannot read baseline {path}",
@@ -92,7 +104,11 @@ def read_baseline(path: str | Path) -> dict[str, float | None]:
             help="write one first: fedkg eval RULES TABLE --json > FILE",
         ) from error
     except ValueError as error:
-        raise UsageError(f"baseline {path} is not JSON", received=str(error), help="write it with `fedkg eval ... --json`") from error
+        raise UsageError(
+            f"baseline {path} is not JSON",
+            received=str(error),
+            help="write it with `fedkg eval ... --json`",
+        ) from error
     return baseline_rates(document, str(path))
 
 
@@ -110,34 +126,61 @@ def baseline_rates(document: object, name: str) -> dict[str, float | None]:
     for entry in rules:
         if not isinstance(entry, Mapping):
             raise wrong
-        name_, satisfied, violated = entry.get("rule"), entry.get("satisfied"), entry.get("violated")
-        if not isinstance(name_, str) or not isinstance(satisfied, int) or not isinstance(violated, int) or min(satisfied, violated) < 0:
+        name_, satisfied, violated = (
+            entry.get("rule"),
+            entry.get("satisfied"),
+            entry.get("violated"),
+        )
+        if (
+            not isinstance(name_, str)
+            or not isinstance(satisfied, int)
+            or not isinstance(violated, int)
+            or min(satisfied, violated) < 0
+        ):
             raise wrong
         out[name_] = rate(satisfied, violated)
     return out
 
 
-def compare(evaluation: Evaluation, baseline: Mapping[str, float | None], allow: float = 0.0) -> Comparison:
+def compare(
+    evaluation: Evaluation, baseline: Mapping[str, float | None], allow: float = 0.0
+) -> Comparison:
     """What became of each rule since the baseline (violation rates by rule, from `read_baseline`).
 
     Args:
         allow: how much a violation rate may rise, in absolute terms, before the rule counts as worse.
     """
-    changes = [replace(_change(rule.rule, rule.violation_rate, baseline, allow), severity=rule.severity) for rule in evaluation.rules]
+    changes = [
+        replace(_change(rule.rule, rule.violation_rate, baseline, allow), severity=rule.severity)
+        for rule in evaluation.rules
+    ]
     present = {rule.rule for rule in evaluation.rules}
-    gone = [Change(rule=rule, state="removed", before=before, after=None) for rule, before in baseline.items() if rule not in present]
+    gone = [
+        Change(rule=rule, state="removed", before=before, after=None)
+        for rule, before in baseline.items()
+        if rule not in present
+    ]
     return Comparison(changes=(*changes, *gone), allow=allow)
 
 
-def _change(rule: str, after: float | None, baseline: Mapping[str, float | None], allow: float) -> Change:
+def _change(
+    rule: str, after: float | None, baseline: Mapping[str, float | None], allow: float
+) -> Change:
     if rule not in baseline:
         return Change(rule=rule, state="new", before=None, after=after)
     before = baseline[rule]
     if before is None or after is None:
-        return Change(rule=rule, state="same" if before is after else "untold", before=before, after=after)
+        return Change(
+            rule=rule, state="same" if before is after else "untold", before=before, after=after
+        )
     if after > before + allow + ROUNDING:
         return Change(rule=rule, state="worse", before=before, after=after)
-    return Change(rule=rule, state="better" if after < before - ROUNDING else "same", before=before, after=after)
+    return Change(
+        rule=rule,
+        state="better" if after < before - ROUNDING else "same",
+        before=before,
+        after=after,
+    )
 
 
 def _percent(value: float | None) -> str:

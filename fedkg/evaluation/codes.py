@@ -17,11 +17,19 @@ OTHER = -2.0
 def some(names: Sequence[str], most: int = 4) -> str:
     """Names in backticks, the first few of them: ```a`, `b` and 3 more``."""
     if len(names) <= most:
-        return " and ".join(filter(None, (", ".join(f"`{name}`" for name in names[:-1]), f"`{names[-1]}`"))) if names else "none"
+        return (
+            " and ".join(
+                filter(None, (", ".join(f"`{name}`" for name in names[:-1]), f"`{names[-1]}`"))
+            )
+            if names
+            else "none"
+        )
     return ", ".join(f"`{name}`" for name in names[:most]) + f" and {len(names) - most} more"
 
 
-def codes(texts: Sequence[str], vocabulary: Sequence[str], header: str) -> tuple[NDArray[np.float64], list[str]]:
+def codes(
+    texts: Sequence[str], vocabulary: Sequence[str], header: str
+) -> tuple[NDArray[np.float64], list[str]]:
     """The codes of a category column and what is to be said about it.
 
     Returns:
@@ -36,7 +44,9 @@ def codes(texts: Sequence[str], vocabulary: Sequence[str], header: str) -> tuple
     if foreign and vocabulary and not bool((out >= 0).any()):
         close = nearest_header(foreign[0], vocabulary)
         hint = f"; did you mean `{close}` by `{foreign[0]}`?" if close else ""
-        return out, [f"no text in column `{header}` ({some(foreign)}) is one that the rules know ({some(vocabulary)}){hint}"]
+        return out, [
+            f"no text in column `{header}` ({some(foreign)}) is one that the rules know ({some(vocabulary)}){hint}"
+        ]
     return out, []
 
 

@@ -26,7 +26,9 @@ class Ends:
     back: dict[int, float] = field(default_factory=dict)
     ahead: dict[int, float] = field(default_factory=dict)
 
-    def add(self, bank: Bank, values: NDArray[np.float64], timing: Timing, found: BankValues) -> None:
+    def add(
+        self, bank: Bank, values: NDArray[np.float64], timing: Timing, found: BankValues
+    ) -> None:
         """Add a bank's verdicts `found` on values [V, B, C]."""
         if timing.end == "clip" or not is_temporal(bank.skeleton) or not found.unknown.any():
             return
@@ -34,7 +36,9 @@ class Ends:
         part = bank.take(rows)
         known = ~evaluate_bank(part, values, replace(timing, end="clip")).unknown
         counts = (found.unknown[:, rows] & known).sum(axis=0)
-        for row, rule, count in zip(range(part.rows), part.rule.tolist(), counts.tolist(), strict=True):
+        for row, rule, count in zip(
+            range(part.rows), part.rule.tolist(), counts.tolist(), strict=True
+        ):
             if count:
                 far: Reach = reach(part.skeleton, part.params[row].tolist())
                 self.cut[rule] = self.cut.get(rule, 0) + count

@@ -29,7 +29,12 @@ class EntityCounts:
 
     def to_json(self) -> dict[str, Any]:
         """The entity as plain data. `Any`: a text and numbers."""
-        return {"entity": self.entity, "satisfied": self.satisfied, "violated": self.violated, "unknown": self.unknown}
+        return {
+            "entity": self.entity,
+            "satisfied": self.satisfied,
+            "violated": self.violated,
+            "unknown": self.unknown,
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,13 +54,19 @@ class EntityTally:
     def empty(pack: Pack) -> EntityTally:
         """No evaluation yet of any of the pack's bound rows."""
         entities = len(pack.manifest.entities)
-        pairs = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(_pairs(bank, entities) for bank in pack.banks)]))
+        pairs = np.unique(
+            np.concatenate(
+                [np.zeros(0, dtype=np.int64), *(_pairs(bank, entities) for bank in pack.banks)]
+            )
+        )
         return EntityTally(pairs, entities, np.zeros((3, pairs.shape[0]), dtype=np.int64))
 
     def add(self, bank: Bank, values: BankValues) -> None:
         """Add the verdicts of a bank."""
         at = np.searchsorted(self.pairs, _pairs(bank, self.entities))
-        for counts, verdicts in zip(self.counts, (values.satisfied, values.violated, values.unknown), strict=True):
+        for counts, verdicts in zip(
+            self.counts, (values.satisfied, values.violated, values.unknown), strict=True
+        ):
             np.add.at(counts, at, verdicts.sum(axis=0, dtype=np.int64))
 
     def place(self, rule: int, entity: int) -> int:

@@ -41,7 +41,9 @@ SMALL = 500_000
 """Up to so many evaluations a bank is evaluated in one go, even where most of its rows are about other table rows."""
 
 
-def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "error") -> Evaluation:
+def evaluate(
+    pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "error"
+) -> Evaluation:
     """What the pack's rules say about a table; an evaluation is one bound row of a rule on one table row that it is about.
 
     The bound rows that a shape has for one focus node are one evaluation together.
@@ -56,13 +58,19 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
     """
     contract = pack.manifest.contract
     readings = table_values(contract, table, needs=_needs(pack), missing=missing)
-    steps = frozenset(i for i, view in enumerate(contract.views) if view.steps and contract.time is not None)
+    steps = frozenset(
+        i for i, view in enumerate(contract.views) if view.steps and contract.time is not None
+    )
     needed = _need_times(pack, steps)
-    timing, timing_notes = table_timing(contract, table, missing, needed=needed) if steps or needed else (Timing.rows(table.rows), ())
+    timing, timing_notes = (
+        table_timing(contract, table, missing, needed=needed)
+        if steps or needed
+        else (Timing.rows(table.rows), ())
+    )
     knowledge = table_agreement(pack, readings, table, timing)
     ends, gaps, twice = Ends(), Gaps(steps), dict[tuple[int, ...], tuple[int, int, int] | None]()
     tally, entities = Tally.empty(len(pack.manifest.rules)), EntityTally.empty(pack)
-    cases = Cases(pack, readings)
+    cases = Cases(pack, readings, from_graph=bool(table.subject))
     bound = np.zeros(len(pack.manifest.rules), dtype=np.int64)
     modelled, answered = np.zeros_like(bound), np.zeros_like(bound)
     lacking: list[set[int]] = [set() for _ in pack.manifest.rules]
@@ -84,33 +92,68 @@ def evaluate(pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "e
             ends.add(rows, read, when, values)
     cases.settle(tally, entities)
     keys, meant = keys_by_rule(pack, readings), Meant(readings, table)
-    no_rows = [keys_notes(keys[i], readings, meant) if i in keys else () for i in range(len(pack.manifest.rules))]
+    no_rows = [
+        keys_notes(keys[i], readings, meant) if i in keys else ()
+        for i in range(len(pack.manifest.rules))
+    ]
     broken = [entities.broken(i, pack.manifest.entities) for i in range(len(pack.manifest.rules))]
     counted = [cases.bound_to(i, rows) for i, rows in enumerate(bound.tolist())]
     worsts = [_worst(pack, readings, timing, found) for found in tally.worst]
     results = tuple(
-        _result(pack, readings, tally, i, counts, lacking[i], broken[i], no_rows[i], ends.note(i, contract), worst)
+        _result(
+            pack,
+            readings,
+            tally,
+            i,
+            counts,
+            lacking[i],
+            broken[i],
+            no_rows[i],
+            ends.note(i, contract),
+            worst,
+        )
         for i, (worst, counts) in enumerate(
-            zip(worsts, map(_Bound, bound.tolist(), modelled.tolist(), answered.tolist(), counted), strict=True)
+            zip(
+                worsts,
+                map(_Bound, bound.tolist(), modelled.tolist(), answered.tolist(), counted),
+                strict=True,
+            )
         )
     )
-    told = dict.fromkeys([*readings.notes, *label_notes(pack, table), *timing_notes, *gaps.notes(contract, table)])
+    told = dict.fromkeys(
+        [*readings.notes, *label_notes(pack, table), *timing_notes, *gaps.notes(contract, table)]
+    )
     lost = keys_notes(all_keys(keys.values()), readings, meant)
-    strange = strangers_notes(all_keys(own for rule, own in keys.items() if rule not in cases.whole), readings, table)
+    strange = strangers_notes(
+        all_keys(own for rule, own in keys.items() if rule not in cases.whole), readings, table
+    )
     notes = (*told, *doubled_notes(twice, contract, table), *lost, *strange)
-    return Evaluation(table=table.name, rows=table.rows, found=table.found.describe(), rules=results, knowledge=knowledge, notes=notes)
+    return Evaluation(
+        table=table.name,
+        rows=table.rows,
+        found=table.found.describe(),
+        rules=results,
+        knowledge=knowledge,
+        notes=notes,
+    )
 
 
 def _needs(pack: Pack) -> dict[int, tuple[str, ...]]:
     """The columns that bound rows read, as values or as keys, with the names of their rules in the pack's order."""
     rules: dict[int, set[int]] = {}
     for bank in pack.banks:
-        for columns, rows in ((bank.keys, np.arange(bank.rows)), *((columns, rows) for columns, _, rows in reads(bank))):
+        for columns, rows in (
+            (bank.keys, np.arange(bank.rows)),
+            *((columns, rows) for columns, _, rows in reads(bank)),
+        ):
             pairs = np.stack([columns.ravel(), np.repeat(bank.rule[rows], columns.shape[1])])
             for column, rule in np.unique(pairs, axis=1).T.tolist():
                 if column >= 0:
                     rules.setdefault(column, set()).add(rule)
-    names = {column: tuple(pack.manifest.rules[rule].name for rule in sorted(found)) for column, found in rules.items()}
+    names = {
+        column: tuple(pack.manifest.rules[rule].name for rule in sorted(found))
+        for column, found in rules.items()
+    }
     for column, models in knowledge_columns(pack).items():
         names[column] = (*names.get(column, ()), *models)
     return dict(sorted(names.items()))
@@ -120,7 +163,10 @@ def _need_times(pack: Pack, steps: frozenset[int]) -> str:
     """``rule `a` needs``: who looks at other steps than a row's own, by a window or by one of the views `steps`; "" for nobody."""
     rules: set[int] = set()
     for bank in pack.banks:
-        over = [rows if is_temporal(bank.skeleton) else rows[np.isin(views, list(steps)).any(axis=1)] for _, views, rows in reads(bank)]
+        over = [
+            rows if is_temporal(bank.skeleton) else rows[np.isin(views, list(steps)).any(axis=1)]
+            for _, views, rows in reads(bank)
+        ]
         rules.update(bank.rule[np.concatenate(over)].tolist())
     if rules:
         return rules_text([pack.manifest.rules[rule].name for rule in sorted(rules)])
@@ -130,7 +176,9 @@ def _need_times(pack: Pack, steps: frozenset[int]) -> str:
 def _asks_model(bank: Bank, readings: Readings) -> NDArray[np.bool_]:
     """bool [R]: the row reads what a model would predict for inputs that no table row has."""
     raised = np.array([view.kind == "raised" for view in readings.contract.views], dtype=np.bool_)
-    outputs = np.array([column.role == "output" for column in readings.contract.columns], dtype=np.bool_)
+    outputs = np.array(
+        [column.role == "output" for column in readings.contract.columns], dtype=np.bool_
+    )
     return rows_that(bank, (raised[views] & outputs[columns] for columns, views, _ in reads(bank)))
 
 
@@ -138,13 +186,22 @@ def _lacks(bank: Bank, readings: Readings, lacking: list[set[int]]) -> NDArray[n
     """bool [R]: the row reads a column that the table lacks, itself or by a member; notes those columns by rule."""
     absent = np.zeros(len(readings.contract.columns) + 1, dtype=np.bool_)
     absent[sorted(readings.missing)] = True
-    for columns, rows in ((bank.keys, np.arange(bank.rows)), *((columns, rows) for columns, _, rows in reads(bank))):
-        for row, place in np.argwhere(absent[columns]).tolist():  # a key of -1 points at the extra place, which is never absent
+    for columns, rows in (
+        (bank.keys, np.arange(bank.rows)),
+        *((columns, rows) for columns, _, rows in reads(bank)),
+    ):
+        for row, place in np.argwhere(
+            absent[columns]
+        ).tolist():  # a key of -1 points at the extra place, which is never absent
             lacking[int(bank.rule[rows[row]])].add(int(columns[row, place]))
-    return np.asarray(absent[bank.keys].any(axis=1)) | rows_that(bank, (absent[columns] for columns, _, _ in reads(bank)))
+    return np.asarray(absent[bank.keys].any(axis=1)) | rows_that(
+        bank, (absent[columns] for columns, _, _ in reads(bank))
+    )
 
 
-def _parts(bank: Bank, readings: Readings, timing: Timing) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
+def _parts(
+    bank: Bank, readings: Readings, timing: Timing
+) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
     """The bank in parts, each with the table rows it is to be evaluated on; rows that cannot match are left out where that pays."""
     table_rows = readings.base.shape[0]
     if not bank.rows or not table_rows:
@@ -152,7 +209,9 @@ def _parts(bank: Bank, readings: Readings, timing: Timing) -> Iterator[tuple[Ban
     if bank.rows * table_rows <= SMALL or not (bank.keys >= 0).any():
         yield from _chunks(bank, np.arange(table_rows), readings, timing)
         return
-    wanted, which = np.unique(np.concatenate([bank.keys, bank.codes], axis=1), axis=0, return_inverse=True)
+    wanted, which = np.unique(
+        np.concatenate([bank.keys, bank.codes], axis=1), axis=0, return_inverse=True
+    )
     width = bank.keys.shape[1]
     for i, row in enumerate(wanted):
         at = np.ones(table_rows, dtype=np.bool_)
@@ -160,10 +219,14 @@ def _parts(bank: Bank, readings: Readings, timing: Timing) -> Iterator[tuple[Ban
             if key >= 0:
                 at &= readings.base[:, key] == code
         if at.any():
-            yield from _chunks(bank.take(np.flatnonzero(which.ravel() == i)), np.flatnonzero(at), readings, timing)
+            yield from _chunks(
+                bank.take(np.flatnonzero(which.ravel() == i)), np.flatnonzero(at), readings, timing
+            )
 
 
-def _chunks(bank: Bank, at: NDArray[np.int64], readings: Readings, timing: Timing) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
+def _chunks(
+    bank: Bank, at: NDArray[np.int64], readings: Readings, timing: Timing
+) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
     """The bank on some table rows at a time: any of them, or for rules over time whole traces and then some bank rows at a time."""
     cells = len(readings.contract.views) * max(1, len(readings.contract.columns))
     if not is_temporal(bank.skeleton):
@@ -187,7 +250,11 @@ class _Bound(NamedTuple):
 
     def only(self) -> str:
         """What stands before the reason why not all are evaluated."""
-        return f"evaluated for only {self.evaluated:,} of its {self.every:,} bound rows" if self.evaluated else ""
+        return (
+            f"evaluated for only {self.evaluated:,} of its {self.every:,} bound rows"
+            if self.evaluated
+            else ""
+        )
 
 
 def _result(
@@ -206,10 +273,18 @@ def _result(
     headers = list(dict.fromkeys(readings.contract.columns[i].source for i in sorted(lacking)))
     notes = []
     if bound.modelled:
-        notes.append(f"{bound.only() or 'needs a model'}: it compares predictions for changed inputs, which no table holds")
+        notes.append(
+            f"{bound.only() or 'needs a model'}: it compares predictions for changed inputs, which no table holds"
+        )
     if headers:
         notes.append(f"{bound.only() or 'not evaluated'}: the table has no column {some(headers)}")
-    if bound.every and not bound.modelled and not headers and not tally.evaluations(rule) and readings.base.shape[0]:
+    if (
+        bound.every
+        and not bound.modelled
+        and not headers
+        and not tally.evaluations(rule)
+        and readings.base.shape[0]
+    ):
         notes.append("no row of the table is about what it is bound to")
     if not bound.every:
         notes.append("bound to nothing")
@@ -248,6 +323,8 @@ def _worst(pack: Pack, readings: Readings, timing: Timing, found: Place | None) 
         entity=pack.manifest.entities[int(bank.entity[at])] or None,
         row=found.row + 1,
         time=readings.times[found.row] or None if readings.times is not None else None,
-        read="" if telling else readings_text(pack, bank, at, readings.part(np.array([fault]))[:, 0]),
+        read=""
+        if telling
+        else readings_text(pack, bank, at, readings.part(np.array([fault]))[:, 0]),
         fault=None if fault == found.row else fault + 1,
     )

@@ -82,7 +82,9 @@ def run_example(example: RuleExample) -> ExampleResult:
     readings = Readings(
         contract=example.contract,
         base=example.base,
-        before=tuple(earlier if view.kind == "previous" else None for view in example.contract.views),
+        before=tuple(
+            earlier if view.kind == "previous" else None for view in example.contract.views
+        ),
         times=None,
         missing=frozenset(),
         notes=(),
@@ -91,7 +93,9 @@ def run_example(example: RuleExample) -> ExampleResult:
     here = values.applicable[:, 0].copy()
     here[0] &= not (values.unknown[0, 0] and here[1:].any() and _looks_back(example))
     violated, unknown = values.violated[:, 0], values.unknown[:, 0] & here
-    got: Verdict = "fails" if violated.any() else "unknown" if unknown.any() or not here.any() else "holds"
+    got: Verdict = (
+        "fails" if violated.any() else "unknown" if unknown.any() or not here.any() else "holds"
+    )
     telling = violated if violated.any() else unknown if unknown.any() else here
     at = int(np.flatnonzero(telling)[0]) if telling.any() else -1
     if got == "holds":
@@ -116,11 +120,21 @@ def _reason(example: RuleExample, step: int) -> str:
     columns, kinds = example.contract.columns, {view.kind for view in example.contract.views}
     if "raised" in kinds and any(column.role == "output" for column in columns):
         return "the rule compares what a model says of changed inputs, which no example can give"
-    lacking = list(dict.fromkeys(column.label or column.name for column in columns if column.name not in example.given))
+    lacking = list(
+        dict.fromkeys(
+            column.label or column.name for column in columns if column.name not in example.given
+        )
+    )
     if lacking:
         return f"the example gives no values of {_listed(lacking)}"
     there = example.base[step] if step >= 0 else example.base.T
-    empty = list(dict.fromkeys(column.label or column.name for column, value in zip(columns, there, strict=True) if np.isnan(value).any()))
+    empty = list(
+        dict.fromkeys(
+            column.label or column.name
+            for column, value in zip(columns, there, strict=True)
+            if np.isnan(value).any()
+        )
+    )
     if empty:
         return f"{_listed(empty)} has no value there"
     return "the first step has none before it: give more values" if "previous" in kinds else ""
@@ -135,4 +149,8 @@ def _listed(names: Sequence[str]) -> str:
 def _looks_back(example: RuleExample) -> bool:
     """Whether the rule reads the values of the step before."""
     views = example.contract.views
-    return any(views[view].kind == "previous" for _, read, _ in reads(example.bank) for view in np.unique(read).tolist())
+    return any(
+        views[view].kind == "previous"
+        for _, read, _ in reads(example.bank)
+        for view in np.unique(read).tolist()
+    )

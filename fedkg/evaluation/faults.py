@@ -23,16 +23,28 @@ def row_at_fault(bank: Bank, at: int, readings: Readings, timing: Timing, row: i
     Only `always` and `historically` over a formula of one step have such a row: of all others no single step is to blame.
     """
     skeleton = bank.skeleton
-    if not isinstance(skeleton, Temporal) or skeleton.op not in ("always", "historically") or is_temporal(skeleton.arg):
+    if (
+        not isinstance(skeleton, Temporal)
+        or skeleton.op not in ("always", "historically")
+        or is_temporal(skeleton.arg)
+    ):
         return row
     alone = bank.take(np.array([at]))
     rows = _same_trace(alone, readings, timing, row)
-    steps = timing.step[rows] if timing.gaps else np.unique(timing.step[rows], return_inverse=True)[1].ravel()
+    steps = (
+        timing.step[rows]
+        if timing.gaps
+        else np.unique(timing.step[rows], return_inverse=True)[1].ravel()
+    )
     away = (steps - steps[rows == row][0]) * (1 if skeleton.op == "always" else -1)
     low, high = alone.params[0, [skeleton.low, skeleton.high]].tolist()
     window = rows[(away >= low) & ((away <= high) | (high < 0))]
     found = evaluate_bank(replace(alone, skeleton=skeleton.arg), readings.part(window))
-    return int(window[least_margin(found.robustness, found.violated)[0]]) if found.violated.any() else row
+    return (
+        int(window[least_margin(found.robustness, found.violated)[0]])
+        if found.violated.any()
+        else row
+    )
 
 
 def _same_trace(alone: Bank, readings: Readings, timing: Timing, row: int) -> NDArray[np.int64]:

@@ -51,20 +51,34 @@ class Gaps:
         for keys, gap in self.found.items():
             if gap is None or contract.time is None:
                 continue
-            steps = f"{gap.steps:,} step{'s' * (gap.steps > 1)}" + (f" in {gap.places:,} places" if gap.places > 1 else "")
-            whose = " of one " + " and ".join(f"`{contract.columns[key].source}`" for key in keys) if keys else ""
+            steps = f"{gap.steps:,} step{'s' * (gap.steps > 1)}" + (
+                f" in {gap.places:,} places" if gap.places > 1 else ""
+            )
+            whose = (
+                " of one " + " and ".join(f"`{contract.columns[key].source}`" for key in keys)
+                if keys
+                else ""
+            )
             after = f"{table.texts(contract.time)[gap.row]} in {table.where(gap.row)}"
-            out.append(f"the table has no row for {steps}{whose}, first after {after}: windows that need them are unknown")
+            out.append(
+                f"the table has no row for {steps}{whose}, first after {after}: windows that need them are unknown"
+            )
         return tuple(out)
 
 
 def _gap(keys: list[int], timing: Timing, base: NDArray[np.float64]) -> Gap | None:
-    rows = np.flatnonzero((timing.trace >= 0) & (base[:, keys] >= 0).all(axis=1))  # texts that no rule knows have a code below 0
+    rows = np.flatnonzero(
+        (timing.trace >= 0) & (base[:, keys] >= 0).all(axis=1)
+    )  # texts that no rule knows have a code below 0
     if rows.size < 2:
         return None
-    rows = rows[np.lexsort((rows, timing.step[rows], *base[rows][:, keys].T[::-1], timing.trace[rows]))]
+    rows = rows[
+        np.lexsort((rows, timing.step[rows], *base[rows][:, keys].T[::-1], timing.trace[rows]))
+    ]
     one, other = rows[1:], rows[:-1]
-    same = (timing.trace[one] == timing.trace[other]) & (base[one][:, keys] == base[other][:, keys]).all(axis=1)
+    same = (timing.trace[one] == timing.trace[other]) & (
+        base[one][:, keys] == base[other][:, keys]
+    ).all(axis=1)
     lost = np.where(same, np.maximum(timing.step[one] - timing.step[other] - 1, 0), 0)
     at = np.flatnonzero(lost)
     return Gap(int(lost.sum()), int(at.size), int(other[at[0]])) if at.size else None

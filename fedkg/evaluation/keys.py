@@ -52,7 +52,11 @@ def keys_by_rule(pack: Pack, readings: Readings) -> dict[int, Keys]:
         rows = np.column_stack([bank.rule, bank.entity, bank.keys, bank.codes])
         width = bank.keys.shape[1]
         for rule, entity, *pairs in np.unique(rows, axis=0).tolist():
-            both = [(column, code) for column, code in zip(pairs[:width], pairs[width:], strict=True) if column >= 0]
+            both = [
+                (column, code)
+                for column, code in zip(pairs[:width], pairs[width:], strict=True)
+                if column >= 0
+            ]
             key = Key(tuple(column for column, _ in both), tuple(code for _, code in both))
             if not both or readings.missing.intersection(key.columns):
                 continue
@@ -60,7 +64,10 @@ def keys_by_rule(pack: Pack, readings: Readings) -> dict[int, Keys]:
                 seen[key.columns] = _present(readings, key.columns)
             found[key] = key.codes in seen[key.columns]
             named.setdefault(rule, {}).setdefault(key, {})[pack.manifest.entities[entity]] = None
-    return {rule: Keys({key: tuple(names) for key, names in keys.items()}, found) for rule, keys in named.items()}
+    return {
+        rule: Keys({key: tuple(names) for key, names in keys.items()}, found)
+        for rule, keys in named.items()
+    }
 
 
 def _present(readings: Readings, columns: tuple[int, ...]) -> set[tuple[int, ...]]:
@@ -94,14 +101,18 @@ class Meant:
         if len(key.columns) != 1:
             return None
         if key not in self._known:
-            self._known[key] = nearest_header(text_of(key, self._readings), self._texts(key.columns[0]))
+            self._known[key] = nearest_header(
+                text_of(key, self._readings), self._texts(key.columns[0])
+            )
         return self._known[key]
 
     def _texts(self, column: int) -> list[str]:
         if column not in self._foreign:
             entry = self._readings.contract.columns[column]
             texts = dict.fromkeys(self._table.texts(entry.source))
-            self._foreign[column] = [text for text in texts if text not in entry.vocabulary and not is_unknown(text)][:MEANT]
+            self._foreign[column] = [
+                text for text in texts if text not in entry.vocabulary and not is_unknown(text)
+            ][:MEANT]
         return self._foreign[column]
 
 
@@ -112,11 +123,17 @@ def keys_notes(keys: Keys, readings: Readings, meant: Meant) -> tuple[str, ...]:
         return ()
     if len(lost) <= TOLD:
         return tuple(_sentence(key, keys.entities[key], readings, meant) for key in lost)
-    names = list(dict.fromkeys(name for key in lost for name in _names(key, keys.entities[key], readings)))
+    names = list(
+        dict.fromkeys(name for key in lost for name in _names(key, keys.entities[key], readings))
+    )
     more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
     text = f"no row is about {', '.join(names[:TOLD])}{more}: {len(lost)} of the {len(keys.entities)} keys that the rules have"
     near = next(((key, other) for key in lost[:MEANT] if (other := meant(key))), None)
-    return (text if near is None else f"{text}; did you mean `{near[1]}` by `{text_of(near[0], readings)}`?",)
+    return (
+        text
+        if near is None
+        else f"{text}; did you mean `{near[1]}` by `{text_of(near[0], readings)}`?",
+    )
 
 
 def strangers_notes(keys: Keys, readings: Readings, table: Table) -> tuple[str, ...]:
@@ -129,10 +146,18 @@ def strangers_notes(keys: Keys, readings: Readings, table: Table) -> tuple[str, 
         known.setdefault(key.columns, set()).add(key.codes)
     notes = []
     for columns, wanted in known.items():
-        codes, row_of = np.unique(readings.base[:, list(columns)], axis=0, return_inverse=True, equal_nan=False)
-        met = np.array([tuple(code) in wanted for code in codes.tolist()], dtype=np.bool_)[row_of.ravel()]
+        codes, row_of = np.unique(
+            readings.base[:, list(columns)], axis=0, return_inverse=True, equal_nan=False
+        )
+        met = np.array([tuple(code) in wanted for code in codes.tolist()], dtype=np.bool_)[
+            row_of.ravel()
+        ]
         if met.any() and not met.all():
-            notes.append(_strangers([readings.contract.columns[column].source for column in columns], ~met, table))
+            notes.append(
+                _strangers(
+                    [readings.contract.columns[column].source for column in columns], ~met, table
+                )
+            )
     return tuple(notes)
 
 
@@ -144,7 +169,13 @@ def _strangers(headers: Sequence[str], strange: NDArray[np.bool_], table: Table)
     names = list(dict.fromkeys(" ".join(row) for row in texts if not any(map(is_unknown, row))))
     what = " and ".join(f"`{header}`" for header in headers)
     more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
-    about = [f"{_of(len(texts) - empty, table)} a {what} that no rule is bound to ({', '.join(names[:TOLD])}{more})"] if names else []
+    about = (
+        [
+            f"{_of(len(texts) - empty, table)} a {what} that no rule is bound to ({', '.join(names[:TOLD])}{more})"
+        ]
+        if names
+        else []
+    )
     lacking = [f"{_of(empty, table)} no value in {what}"] if empty else []
     return f"{'; '.join([*about, *lacking])}: what is asked of each {what} is not checked there"
 
@@ -160,9 +191,15 @@ def _sentence(key: Key, entities: Sequence[str], readings: Readings, meant: Mean
     who = ", ".join(named[:TOLD]) + (f" and {len(named) - TOLD} more" if len(named) > TOLD else "")
     columns = readings.contract.columns
     pairs = zip(key.columns, key.codes, strict=True)
-    wanted = " and ".join(f"{columns[column].source} = {columns[column].vocabulary[code]}" for column, code in pairs)
+    wanted = " and ".join(
+        f"{columns[column].source} = {columns[column].vocabulary[code]}" for column, code in pairs
+    )
     near = meant(key)
-    return (f"{who}: " if who else "") + f"no row has {wanted}" + (f"; did you mean `{near}`?" if near else "")
+    return (
+        (f"{who}: " if who else "")
+        + f"no row has {wanted}"
+        + (f"; did you mean `{near}`?" if near else "")
+    )
 
 
 def _names(key: Key, entities: Sequence[str], readings: Readings) -> list[str]:
@@ -172,4 +209,7 @@ def _names(key: Key, entities: Sequence[str], readings: Readings) -> list[str]:
 def text_of(key: Key, readings: Readings) -> str:
     """The texts that a key asks for: ``Kessel1``, or several with blanks between."""
     columns = readings.contract.columns
-    return " ".join(columns[column].vocabulary[code] for column, code in zip(key.columns, key.codes, strict=True))
+    return " ".join(
+        columns[column].vocabulary[code]
+        for column, code in zip(key.columns, key.codes, strict=True)
+    )

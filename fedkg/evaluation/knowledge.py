@@ -39,7 +39,9 @@ def knowledge_columns(pack: Pack) -> dict[int, tuple[str, ...]]:
 
 
 def _banks(model: KnowledgeModel) -> list[int]:
-    return [clause.bank for clause in _clauses(model)] + ([] if model.network is None else [model.network.bank])
+    return [clause.bank for clause in _clauses(model)] + (
+        [] if model.network is None else [model.network.bank]
+    )
 
 
 def _clauses(model: KnowledgeModel) -> tuple[Clause, ...]:
@@ -49,23 +51,40 @@ def _clauses(model: KnowledgeModel) -> tuple[Clause, ...]:
 def over_time(pack: Pack) -> bool:
     """Whether a condition of knowledge, or a number that it gives, looks at other steps than its own."""
     for model in pack.manifest.knowledge:
-        terms = [term for clause in _clauses(model) for term in (clause.low, clause.high, clause.value) if term is not None]
+        terms = [
+            term
+            for clause in _clauses(model)
+            for term in (clause.low, clause.high, clause.value)
+            if term is not None
+        ]
         sides = (Compare(op="le", left=term, right=term, scale=0) for term in terms)
-        if any(map(is_temporal, (*(pack.conditions[place].skeleton for place in _banks(model)), *sides))):
+        if any(
+            map(
+                is_temporal, (*(pack.conditions[place].skeleton for place in _banks(model)), *sides)
+            )
+        ):
             return True
     return False
 
 
-def table_agreement(pack: Pack, readings: Readings, table: Table, timing: Timing) -> tuple[Agreement, ...]:
+def table_agreement(
+    pack: Pack, readings: Readings, table: Table, timing: Timing
+) -> tuple[Agreement, ...]:
     """Each knowledge model over the rows of a table, which stand in time as `timing` says."""
     if not pack.manifest.knowledge:
         return ()
-    truth = {model.output: _truth(model, table) for model in pack.manifest.knowledge if model.column in table}
+    truth = {
+        model.output: _truth(model, table)
+        for model in pack.manifest.knowledge
+        if model.column in table
+    }
     parts = []
     for at in _parts(pack, readings, timing):
         answers = {name: answer[at] for name, answer in truth.items()}
         parts.append((at, agreement(pack, readings.part(at), answers, timing.take(at))))
-    return tuple(_joined([(at, part[i]) for at, part in parts]) for i in range(len(pack.manifest.knowledge)))
+    return tuple(
+        _joined([(at, part[i]) for at, part in parts]) for i in range(len(pack.manifest.knowledge))
+    )
 
 
 def _parts(pack: Pack, readings: Readings, timing: Timing) -> Iterator[NDArray[np.int64]]:
@@ -88,8 +107,14 @@ def _truth(model: KnowledgeModel, table: Table) -> NDArray[np.float64]:
 
 def label_notes(pack: Pack, table: Table) -> tuple[str, ...]:
     """What is to be said about answers in the table that are no class that the knowledge models know."""
-    labels = dict.fromkeys((model.column, model.classes) for model in pack.manifest.knowledge if model.classes and model.column in table)
-    return tuple(note for header, classes in labels for note in foreign_classes(table, header, classes))
+    labels = dict.fromkeys(
+        (model.column, model.classes)
+        for model in pack.manifest.knowledge
+        if model.classes and model.column in table
+    )
+    return tuple(
+        note for header, classes in labels for note in foreign_classes(table, header, classes)
+    )
 
 
 def _joined(parts: Sequence[tuple[NDArray[np.int64], Agreement]]) -> Agreement:
@@ -98,7 +123,15 @@ def _joined(parts: Sequence[tuple[NDArray[np.int64], Agreement]]) -> Agreement:
         parts[0][1],
         **{
             name: sum(getattr(part, name) for _, part in parts)
-            for name in ("samples", "restricted", "empty", "disjoint", "outside", "labelled", "right")
+            for name in (
+                "samples",
+                "restricted",
+                "empty",
+                "disjoint",
+                "outside",
+                "labelled",
+                "right",
+            )
         },
         first_empty=_first([(at, part.first_empty) for at, part in parts]),
         first_disjoint=_first([(at, part.first_disjoint) for at, part in parts]),

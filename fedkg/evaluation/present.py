@@ -39,8 +39,15 @@ def rules_table(evaluation: Evaluation) -> RichTable:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    together = any(rule.bound_to is not None and rule.bound_to < rule.bound_rows for rule in evaluation.rules)
-    table = RichTable(header_style="bold", caption=Text(BOUND + TOGETHER * together), caption_justify="left", caption_style="dim")
+    together = any(
+        rule.bound_to is not None and rule.bound_to < rule.bound_rows for rule in evaluation.rules
+    )
+    table = RichTable(
+        header_style="bold",
+        caption=Text(BOUND + TOGETHER * together),
+        caption_justify="left",
+        caption_style="dim",
+    )
     table.add_column("rule", overflow="fold")
     for header in ("bound *", "satisfied", "violated", "unknown"):
         table.add_column(header, justify="right", no_wrap=True)
@@ -59,9 +66,21 @@ def _entities(rule: RuleResult) -> Iterator[tuple[str, str, str, str, str]]:
         return
     for one in rule.by_entity[:LISTED]:
         share = one.violated / (one.satisfied + one.violated)
-        yield f"  {one.entity}", "", f"{one.satisfied:,}", f"{one.violated:,} ({share_text(share)})", f"{one.unknown:,}"
+        yield (
+            f"  {one.entity}",
+            "",
+            f"{one.satisfied:,}",
+            f"{one.violated:,} ({share_text(share)})",
+            f"{one.unknown:,}",
+        )
     if len(rule.by_entity) > LISTED:
-        yield f"  and {len(rule.by_entity) - LISTED:,} more", "", "", f"{sum(one.violated for one in rule.by_entity[LISTED:]):,}", ""
+        yield (
+            f"  and {len(rule.by_entity) - LISTED:,} more",
+            "",
+            "",
+            f"{sum(one.violated for one in rule.by_entity[LISTED:]):,}",
+            "",
+        )
 
 
 def share_text(share: float) -> str:
@@ -75,7 +94,13 @@ def _name(rule: RuleResult) -> Text:
     from rich.text import Text
 
     grave = rule.severity == "violation"
-    style = "green" if rule.evaluations and not rule.violated else "red" if rule.violated and grave else "yellow"
+    style = (
+        "green"
+        if rule.evaluations and not rule.violated
+        else "red"
+        if rule.violated and grave
+        else "yellow"
+    )
     return Text(rule.rule if grave else f"{rule.rule} ({rule.severity})", style=style)
 
 
@@ -119,13 +144,21 @@ def outcome(evaluation: Evaluation) -> list[str]:
     broken = [rule for rule in told if rule.violated]
     rate = evaluation.violation_rate
     if rate is None:
-        lines += ["No rule could be told from this table." if rules else "There are no rules."] if rules or not evaluation.knowledge else []
+        lines += (
+            ["No rule could be told from this table." if rules else "There are no rules."]
+            if rules or not evaluation.knowledge
+            else []
+        )
     elif broken:
         verb = "is" if len(broken) == 1 else "are"
-        lines.append(f"{len(broken)} of {len(told)} rules {verb} broken somewhere{_milder(broken)}; violation rate {share_text(rate)}.")
+        lines.append(
+            f"{len(broken)} of {len(told)} rules {verb} broken somewhere{_milder(broken)}; violation rate {share_text(rate)}."
+        )
     else:
         lines.append("The one rule holds." if len(told) == 1 else f"All {len(told)} rules hold.")
-    unknown = [rule.rule for rule in rules if rule.evaluations and not (rule.satisfied or rule.violated)]
+    unknown = [
+        rule.rule for rule in rules if rule.evaluations and not (rule.satisfied or rule.violated)
+    ]
     if unknown:
         lines.append("Unknown throughout: " + ", ".join(unknown))
     lines += _rules_notes(rules)
@@ -136,7 +169,11 @@ def _milder(broken: Sequence[RuleResult]) -> str:
     """`` (1 warning, 2 info)``: how many of broken rules are less than violations; "" for none."""
     counts = Counter[str](rule.severity for rule in broken)
     plural = "s" if counts["warning"] > 1 else ""
-    parts = [f"{counts[kind]:,} {word}" for kind, word in (("warning", f"warning{plural}"), ("info", "info")) if counts[kind]]
+    parts = [
+        f"{counts[kind]:,} {word}"
+        for kind, word in (("warning", f"warning{plural}"), ("info", "info"))
+        if counts[kind]
+    ]
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -163,16 +200,22 @@ def knowledge_lines(model: Agreement) -> list[str]:
     lines = [f"{model.model}: {says} {model.restricted:,} of {model.samples:,} rows"]
     if model.labelled:
         what = "the answer lies in the range" if model.kind == "range" else "it is right"
-        lines[0] += f"; {what} in {model.right:,} of {model.labelled:,} of them that have one ({model.right / model.labelled:.1%})"
+        lines[0] += (
+            f"; {what} in {model.right:,} of {model.labelled:,} of them that have one ({model.right / model.labelled:.1%})"
+        )
     if model.empty and model.first_empty is not None:
         where = f"{_many(model.empty, 'row')}, first in row {model.first_empty + 1}"
         lines.append(f"{model.model}: allows nothing in {where}: its clauses contradict")
     if model.disjoint and model.first_disjoint is not None:
         where = f"{_many(model.disjoint, 'row')}, first in row {model.first_disjoint + 1}"
-        lines.append(f"{model.model}: the ranges of `{model.output}` together allow nothing in {where}: they contradict it")
+        lines.append(
+            f"{model.model}: the ranges of `{model.output}` together allow nothing in {where}: they contradict it"
+        )
     if model.outside and model.first_outside is not None:
         lie = f"{_many(model.outside, 'prediction')} {'lies' if model.outside == 1 else 'lie'}"
-        lines.append(f"{model.model}: {lie} outside of the range, first in row {model.first_outside + 1}")
+        lines.append(
+            f"{model.model}: {lie} outside of the range, first in row {model.first_outside + 1}"
+        )
     return lines
 
 
@@ -184,10 +227,16 @@ def _many(count: int, what: str) -> str:
 def comparison_lines(comparison: Comparison) -> list[str]:
     """Sentences on what changed since the baseline, worse ones first; rules that stayed the same are counted only."""
     order = ("worse", "untold", "removed", "new", "better")
-    lines = [change.sentence() for state in order for change in comparison.changes if change.state == state]
+    lines = [
+        change.sentence()
+        for state in order
+        for change in comparison.changes
+        if change.state == state
+    ]
     same = sum(1 for change in comparison.changes if change.state == "same")
     if same:
         lines.append(
-            f"{same} rule{'' if same == 1 else 's'} as before" + (f" (at most {comparison.allow:.2%} worse)" if comparison.allow else "")
+            f"{same} rule{'' if same == 1 else 's'} as before"
+            + (f" (at most {comparison.allow:.2%} worse)" if comparison.allow else "")
         )
     return lines

@@ -56,7 +56,9 @@ class Readings:
 
         In a raised view outputs are unknown: only a model can say what it would predict.
         """
-        out = np.empty((len(self.contract.views), rows.shape[0], self.base.shape[1]), dtype=np.float64)
+        out = np.empty(
+            (len(self.contract.views), rows.shape[0], self.base.shape[1]), dtype=np.float64
+        )
         outputs = [i for i, column in enumerate(self.contract.columns) if column.role == "output"]
         for v, (view, before) in enumerate(zip(self.contract.views, self.before, strict=True)):
             if before is not None:
@@ -73,7 +75,11 @@ class Readings:
 
 
 def table_values(
-    contract: DataContract, table: Table, *, needs: Needs | None = None, missing: Literal["error", "skip"] = "error"
+    contract: DataContract,
+    table: Table,
+    *,
+    needs: Needs | None = None,
+    missing: Literal["error", "skip"] = "error",
 ) -> Readings:
     """The table's rows as the contract's columns and views see them.
 
@@ -93,8 +99,12 @@ def table_values(
     lacking = [i for i in sorted(absent) if contract.columns[i].role == "input"]
     groups = _groups(contract)
     if missing == "error":
-        _refuse_missing(contract, table, lacking, wanted, [group for group in groups if group not in table])
-    base = np.full((table.rows, len(contract.columns)), np.nan, order="F")  # columns are read one by one
+        _refuse_missing(
+            contract, table, lacking, wanted, [group for group in groups if group not in table]
+        )
+    base = np.full(
+        (table.rows, len(contract.columns)), np.nan, order="F"
+    )  # columns are read one by one
     notes: list[str] = []
     read: dict[tuple[str, str], NDArray[np.float64]] = {}
     for i in sorted(set(wanted) - absent):
@@ -109,7 +119,11 @@ def table_values(
         notes += said
     times, said = _times(contract, table)
     timing = None
-    if any(view.steps for view in contract.views) and contract.time is not None and contract.time in table:
+    if (
+        any(view.steps for view in contract.views)
+        and contract.time is not None
+        and contract.time in table
+    ):
         timing, told = table_timing(contract, table, missing)
         said += told
     return Readings(
@@ -127,7 +141,13 @@ def rules_text(rules: Sequence[str]) -> str:
     return f"rule `{rules[0]}` needs" if len(rules) == 1 else f"rules {some(rules)} need"
 
 
-def _refuse_missing(contract: DataContract, table: Table, lacking: Sequence[int], needs: Needs, groups: Sequence[str]) -> None:
+def _refuse_missing(
+    contract: DataContract,
+    table: Table,
+    lacking: Sequence[int],
+    needs: Needs,
+    groups: Sequence[str],
+) -> None:
     rules: dict[str, dict[str, None]] = {group: {} for group in groups}
     for i in lacking:
         rules.setdefault(contract.columns[i].source, {}).update(dict.fromkeys(needs[i]))
@@ -137,10 +157,14 @@ def _refuse_missing(contract: DataContract, table: Table, lacking: Sequence[int]
         [(header, names)] = rules.items()
         raise table.missing(header, needed=rules_text(list(names)) if names else "the rules need")
     close = {header: nearest_header(header, table.headers) for header in rules}
-    parts = [f"`{header}`" + (f" (did you mean `{close[header]}`?)" if close[header] else "") for header in list(rules)[:10]]
+    parts = [
+        f"`{header}`" + (f" (did you mean `{close[header]}`?)" if close[header] else "")
+        for header in list(rules)[:10]
+    ]
     everyone = list(dict.fromkeys(name for names in rules.values() for name in names))
     raise TableError(
-        f"{table.name}: {len(rules)} columns are missing" + (f", which {rules_text(everyone)}" if everyone else ""),
+        f"{table.name}: {len(rules)} columns are missing"
+        + (f", which {rules_text(everyone)}" if everyone else ""),
         expected=", ".join(parts) + (f" and {len(rules) - 10} more" if len(rules) > 10 else ""),
         received="columns " + some(table.headers, 12),
     )
@@ -150,50 +174,79 @@ def _refuse_twofold(table: Table, header: str) -> None:
     """A header that stands twice is no question when both columns say the same."""
     if header not in table.found.duplicates:
         return
-    first, second = table.texts(header), table.texts(f"{header} (2)") if f"{header} (2)" in table else None
+    first, second = (
+        table.texts(header),
+        table.texts(f"{header} (2)") if f"{header} (2)" in table else None,
+    )
     if second is not None and first != second:
         raise TableError(
-            f"{table.name}: column `{header}` stands more than once, with different contents", help="give each column a header of its own"
+            f"{table.name}: column `{header}` stands more than once, with different contents",
+            help="give each column a header of its own",
         )
 
 
-def _column(contract: DataContract, column: Column, table: Table, rules: Sequence[str]) -> tuple[NDArray[np.float64], list[str]]:
+def _column(
+    contract: DataContract, column: Column, table: Table, rules: Sequence[str]
+) -> tuple[NDArray[np.float64], list[str]]:
     """One column's values and what is to be said about them."""
     header = column.source
     if column.type == "category":
         return codes(table.texts(header), column.vocabulary, header)
     if column.type == "score":
-        classes = tuple(other.category for other in contract.columns if other.type == "score" and other.label == column.label)
-        return one_hot(table.texts(header), column.category, classes), foreign_classes(table, header, classes)
+        classes = tuple(
+            other.category
+            for other in contract.columns
+            if other.type == "score" and other.label == column.label
+        )
+        return one_hot(table.texts(header), column.category, classes), foreign_classes(
+            table, header, classes
+        )
     try:
         values = table.numbers(header)
     except TableError as error:
         needed = f", which {rules_text(rules)}" if rules else ""
-        raise TableError(error.message + needed, expected=error.expected, received=error.received, help=error.help) from error
+        raise TableError(
+            error.message + needed,
+            expected=error.expected,
+            received=error.received,
+            help=error.help,
+        ) from error
     if column.type == "boolean":
         values, said = truths(values, header)
         if said:
             return values, said
     known = values[~np.isnan(values)]
     if not known.size:
-        return values, [f"column `{header}` has no known value in any of its {table.rows} rows"] if table.rows else []
+        return values, [
+            f"column `{header}` has no known value in any of its {table.rows} rows"
+        ] if table.rows else []
     if column.span is not None:
         low, high = column.span
         outside = float(np.mean((known < low) | (known > high)))
         if outside > 0.5:
             unit = f" {column.unit}" if column.unit else ""
-            return values, [f"{outside:.0%} of column `{header}` lies outside its span {low:g} .. {high:g}{unit}: is the unit right?"]
+            return values, [
+                f"{outside:.0%} of column `{header}` lies outside its span {low:g} .. {high:g}{unit}: is the unit right?"
+            ]
     return values, []
 
 
 def _groups(contract: DataContract) -> list[str]:
     """Headers that tell groups apart in views that look back."""
     looks_back = [view for view in contract.views if view.kind == "previous"]
-    headers = [group for view in looks_back for group in view.groups] + ([contract.trace] if looks_back and contract.trace else [])
+    headers = [group for view in looks_back for group in view.groups] + (
+        [contract.trace] if looks_back and contract.trace else []
+    )
     return list(dict.fromkeys(headers))
 
 
-def _before(view: View, contract: DataContract, table: Table, timing: Timing | None, base: NDArray[np.float64]) -> NDArray[np.int64] | None:
+def _before(
+    view: View,
+    contract: DataContract,
+    table: Table,
+    timing: Timing | None,
+    base: NDArray[np.float64],
+) -> NDArray[np.int64] | None:
     """For each row the row before it in its group, and in its trace; -1 for the first ones and where the group is unknown.
 
     Views that count steps follow `timing`, where the table has times.
@@ -201,7 +254,11 @@ def _before(view: View, contract: DataContract, table: Table, timing: Timing | N
     if view.kind != "previous":
         return None
     rows = np.arange(table.rows, dtype=np.int64)
-    headers = list(dict.fromkeys(header for header in (*view.groups, contract.trace) if header and header in table))
+    headers = list(
+        dict.fromkeys(
+            header for header in (*view.groups, contract.trace) if header and header in table
+        )
+    )
     if any(group not in table for group in view.groups):
         return np.full(table.rows, -1, dtype=np.int64)
     on_timeline = timing if view.steps else None
@@ -212,7 +269,9 @@ def _before(view: View, contract: DataContract, table: Table, timing: Timing | N
     for header in headers:
         texts = table.texts(header)
         numbers = {text: i for i, text in enumerate(dict.fromkeys(texts))}
-        group = group * (len(numbers) + 1) + np.array([numbers[text] for text in texts], dtype=np.int64)
+        group = group * (len(numbers) + 1) + np.array(
+            [numbers[text] for text in texts], dtype=np.int64
+        )
         known &= np.array([not is_unknown(text) for text in texts], dtype=np.bool_)
     if on_timeline is not None:
         return steps_before(on_timeline, np.where(known, group, -1), base)
@@ -229,9 +288,14 @@ def _times(contract: DataContract, table: Table) -> tuple[list[str] | None, list
         return None, []
     if contract.time not in table:
         close = nearest_header(contract.time, table.headers)
-        return None, [f"there is no time column `{contract.time}`" + (f"; did you mean `{close}`?" if close else "")]
+        return None, [
+            f"there is no time column `{contract.time}`"
+            + (f"; did you mean `{close}`?" if close else "")
+        ]
     texts = table.texts(contract.time)
-    if contract.trace is None and any(view.kind == "previous" and not view.groups and not view.steps for view in contract.views):
+    if contract.trace is None and any(
+        view.kind == "previous" and not view.groups and not view.steps for view in contract.views
+    ):
         try:
             read, said = table.times(contract.time)
         except TableError:  # the times only tell whether rows follow each other in time: two readings of a date are no reason to stop

@@ -18,4 +18,10 @@ def replay(pack: Pack, bank: int, row: int, values: NDArray[np.float64], step: i
     """
     timing = Timing.rows(values.shape[1], pack.manifest.contract.end)
     result = evaluate_bank(pack.banks[bank].take(np.array([row])), values, timing)
-    return "satisfied" if result.satisfied[step, 0] else "violated" if result.violated[step, 0] else "unknown"
+    return (
+        "satisfied"
+        if result.satisfied[step, 0]
+        else "violated"
+        if result.violated[step, 0]
+        else "unknown"
+    )

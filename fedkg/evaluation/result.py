@@ -130,7 +130,9 @@ class Evaluation:
     @property
     def violation_rate(self) -> float | None:
         """Violated among all evaluations with a verdict, over all rules; None when there is none."""
-        return rate(sum(rule.satisfied for rule in self.rules), sum(rule.violated for rule in self.rules))
+        return rate(
+            sum(rule.satisfied for rule in self.rules), sum(rule.violated for rule in self.rules)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The evaluation as plain data."""

@@ -32,7 +32,11 @@ OFF_GRID = 0.01
 
 
 def table_timing(
-    contract: DataContract, table: Table, missing: Literal["error", "skip"] = "error", *, needed: str = "rules over time need"
+    contract: DataContract,
+    table: Table,
+    missing: Literal["error", "skip"] = "error",
+    *,
+    needed: str = "rules over time need",
 ) -> tuple[Timing, tuple[str, ...]]:
     """Where each row stands in time, and what is to be said about it.
 
@@ -52,7 +56,9 @@ def table_timing(
     if needed and contract.time is not None and contract.time not in table:
         if missing == "error":
             raise table.missing(contract.time, needed=needed)
-        notes.append(f"without the time column `{contract.time}`, rules over time take the rows as steps, in their order")
+        notes.append(
+            f"without the time column `{contract.time}`, rules over time take the rows as steps, in their order"
+        )
     seconds = _seconds(contract, table, notes)
     rows = np.arange(table.rows, dtype=np.int64)
     if seconds is None:
@@ -60,7 +66,12 @@ def table_timing(
     trace = np.where(np.isnan(seconds), -1, trace)
     if contract.step is None:
         known = np.nan_to_num(seconds)
-        return Timing(trace=trace, step=np.unique(known, return_inverse=True)[1].ravel(), gaps=False, end=contract.end), tuple(notes)
+        return Timing(
+            trace=trace,
+            step=np.unique(known, return_inverse=True)[1].ravel(),
+            gaps=False,
+            end=contract.end,
+        ), tuple(notes)
     exact = _since_first(seconds, trace) / contract.step
     if exact.max(initial=0.0) > MOST_STEPS:
         raise TableError(
@@ -88,7 +99,9 @@ def whole_traces(at: NDArray[np.int64], timing: Timing, most: int) -> Iterator[N
         yield at[np.isin(trace, numbers[part == wanted])]
 
 
-def steps_before(timing: Timing, group: NDArray[np.int64], base: NDArray[np.float64]) -> NDArray[np.int64]:
+def steps_before(
+    timing: Timing, group: NDArray[np.int64], base: NDArray[np.float64]
+) -> NDArray[np.int64]:
     """int64 [B]: for each row the row of its trace and group that is one step earlier; -1 where there is none, or several that differ.
 
     Args:
@@ -135,14 +148,18 @@ def doubled(
         base: float64 [B, C], the table's values.
         steps: the views that look one step back on the timeline.
     """
-    if not is_temporal(bank.skeleton) and not any(bool(np.isin(views, list(steps)).any()) for _, views, _ in reads(bank) if steps):
+    if not is_temporal(bank.skeleton) and not any(
+        bool(np.isin(views, list(steps)).any()) for _, views, _ in reads(bank) if steps
+    ):
         return
     for keys in {tuple(sorted(key for key in row if key >= 0)) for row in bank.keys.tolist()}:
         if keys not in seen:
             seen[keys] = _doubled(list(keys), timing, base)
 
 
-def _doubled(keys: list[int], timing: Timing, base: NDArray[np.float64]) -> tuple[int, int, int] | None:
+def _doubled(
+    keys: list[int], timing: Timing, base: NDArray[np.float64]
+) -> tuple[int, int, int] | None:
     rows = np.flatnonzero((timing.trace >= 0) & ~np.isnan(base[:, keys]).any(axis=1))
     if not rows.size:
         return None
@@ -159,35 +176,52 @@ def _doubled(keys: list[int], timing: Timing, base: NDArray[np.float64]) -> tupl
     return int(np.unique(groups[at]).size), int(rows[at[0]]), int(rows[at[0] + 1])
 
 
-def doubled_notes(seen: dict[tuple[int, ...], tuple[int, int, int] | None], contract: DataContract, table: Table) -> tuple[str, ...]:
+def doubled_notes(
+    seen: dict[tuple[int, ...], tuple[int, int, int] | None], contract: DataContract, table: Table
+) -> tuple[str, ...]:
     """One sentence for each set of key columns under which steps have several rows that differ."""
     notes = []
     for keys, found in seen.items():
         if found is not None:
             count, first, second = found
             several = f"{count:,} step{'s' * (count > 1)} of the timeline {'have' if count > 1 else 'has'} several rows that differ"
-            whose = " for one " + " and ".join(f"`{contract.columns[key].source}`" for key in keys) if keys else ""
+            whose = (
+                " for one " + " and ".join(f"`{contract.columns[key].source}`" for key in keys)
+                if keys
+                else ""
+            )
             places = f"{table.where(first)} and {table.where(second)}"
             advice = "" if contract.trace else "; `trace column` says what tells traces apart"
-            notes.append(f"{several}{whose} (first: {places}): unknown there for rules over time{advice}")
+            notes.append(
+                f"{several}{whose} (first: {places}): unknown there for rules over time{advice}"
+            )
     return tuple(notes)
 
 
-def _traces(contract: DataContract, table: Table, missing: Literal["error", "skip"], notes: list[str]) -> NDArray[np.int64]:
+def _traces(
+    contract: DataContract, table: Table, missing: Literal["error", "skip"], notes: list[str]
+) -> NDArray[np.int64]:
     if contract.trace is None:
         return np.zeros(table.rows, dtype=np.int64)
     if contract.trace not in table:
         error = table.missing(contract.trace, needed="tells traces apart for rules over time")
         if missing == "error":
             raise error
-        notes.append(f"there is no column `{contract.trace}` to tell traces apart: rules over time are unknown")
+        notes.append(
+            f"there is no column `{contract.trace}` to tell traces apart: rules over time are unknown"
+        )
         return np.full(table.rows, -1, dtype=np.int64)
     texts = table.texts(contract.trace)
     numbers: dict[str, int] = {}
-    trace = np.array([-1 if is_unknown(text) else numbers.setdefault(text, len(numbers)) for text in texts], dtype=np.int64)
+    trace = np.array(
+        [-1 if is_unknown(text) else numbers.setdefault(text, len(numbers)) for text in texts],
+        dtype=np.int64,
+    )
     lost = int((trace < 0).sum())
     if lost:
-        notes.append(f"{_rows(lost)} without a value in `{contract.trace}`: unknown for rules over time")
+        notes.append(
+            f"{_rows(lost)} without a value in `{contract.trace}`: unknown for rules over time"
+        )
     return trace
 
 
@@ -203,7 +237,9 @@ def _seconds(contract: DataContract, table: Table, notes: list[str]) -> NDArray[
         if numbers is not None:
             return numbers
     moments, _ = in_utc(moments, texts, f"{table.name}: column `{contract.time}`")
-    seconds = np.array([np.nan if moment is None else _stamp(moment) for moment in moments], dtype=np.float64)
+    seconds = np.array(
+        [np.nan if moment is None else _stamp(moment) for moment in moments], dtype=np.float64
+    )
     lost = np.flatnonzero(np.isnan(seconds))
     if lost.size:
         first = f"`{texts[lost[0]]}`" if texts[lost[0]].strip() else "an empty cell"

@@ -96,8 +96,12 @@ def _places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple
     """For each rule with a known verdict, where it is worst in this bank."""
     broken: NDArray[np.bool_] = np.asarray(values.violated.any(axis=0))
     fired = values.satisfied & values.fired
-    held = np.where(fired.any(axis=0), fired, values.satisfied)  # an `if` that is false or unknown is no narrow escape
-    looked = np.where(broken, values.violated, held)  # [B, R]: among these each bank row's worst is sought
+    held = np.where(
+        fired.any(axis=0), fired, values.satisfied
+    )  # an `if` that is false or unknown is no narrow escape
+    looked = np.where(
+        broken, values.violated, held
+    )  # [B, R]: among these each bank row's worst is sought
     known = np.flatnonzero(looked.any(axis=0))
     if not known.size:
         return []
@@ -108,6 +112,8 @@ def _places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple
     found = []
     for rule, position in zip(rules.tolist(), order[first].tolist(), strict=True):
         row = int(known[position])
-        place = Place(float(least[position]), bool(broken[row]), int(at[lowest[position]]), bank, row)
+        place = Place(
+            float(least[position]), bool(broken[row]), int(at[lowest[position]]), bank, row
+        )
         found.append((int(rule), place))
     return found

@@ -35,13 +35,26 @@ class Violations:
 
     def to_json(self, pack: Pack, table: Table, *, most: int = 1000) -> list[dict[str, Any]]:
         """The first `most` violations as plain data: rule, its severity, entity or subject, table row (from 1). `Any`: JSON."""
-        entities = np.concatenate([bank.entity for bank in pack.banks]) if pack.banks else np.empty(0, dtype=np.int64)
+        entities = (
+            np.concatenate([bank.entity for bank in pack.banks])
+            if pack.banks
+            else np.empty(0, dtype=np.int64)
+        )
         rules, names = pack.manifest.rules, pack.manifest.entities
         subjects = table.texts(table.subject) if table.subject else None
         return [
             {"rule": rules[rule].name, "severity": rules[rule].severity}
-            | {"entity": names[int(entities[bound])] or (subjects and subjects[row]) or None, "row": row + 1, "where": table.where(row)}
-            for rule, bound, row in zip(self.rule[:most].tolist(), self.bound[:most].tolist(), self.row[:most].tolist(), strict=True)
+            | {
+                "entity": names[int(entities[bound])] or (subjects and subjects[row]) or None,
+                "row": row + 1,
+                "where": table.where(row),
+            }
+            for rule, bound, row in zip(
+                self.rule[:most].tolist(),
+                self.bound[:most].tolist(),
+                self.row[:most].tolist(),
+                strict=True,
+            )
         ]
 
 
@@ -56,7 +69,9 @@ def violations(pack: Pack, table: Table) -> Violations:
             timing = table_timing(pack.manifest.contract, table, "error")[0]
             rows, bound = np.nonzero(evaluate_bank(bank, readings.values, timing).violated)
         else:
-            bound, rows = _simple(bank, columns) if _is_simple(bank, readings) else _general(bank, readings)
+            bound, rows = (
+                _simple(bank, columns) if _is_simple(bank, readings) else _general(bank, readings)
+            )
         found.append((bank.rule.astype(np.int64)[bound], bound + first, rows))
         first += bank.rows
     if not found:
@@ -81,7 +96,9 @@ def _is_simple(bank: Bank, readings: Readings) -> bool:
     return False
 
 
-def _simple(bank: Bank, columns: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _simple(
+    bank: Bank, columns: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Bound rows and table rows; an unknown value is NaN, for which every comparison is false."""
     skeleton = bank.skeleton
     found = []
@@ -91,14 +108,20 @@ def _simple(bank: Bank, columns: NDArray[np.float64]) -> tuple[NDArray[np.int64]
                 broken = ~np.isfinite(columns[bank.slots[i, skeleton.slot]])
             else:
                 assert isinstance(skeleton, Compare)
-                left, right = (_side(side, bank, i, columns) for side in (skeleton.left, skeleton.right))
+                left, right = (
+                    _side(side, bank, i, columns) for side in (skeleton.left, skeleton.right)
+                )
                 broken = np.asarray(left > right if skeleton.op == "le" else left >= right)
             found.append(np.flatnonzero(broken))
     sizes = [rows.size for rows in found]
-    return np.repeat(np.arange(bank.rows), sizes), np.concatenate([np.empty(0, dtype=np.int64), *found])
+    return np.repeat(np.arange(bank.rows), sizes), np.concatenate(
+        [np.empty(0, dtype=np.int64), *found]
+    )
 
 
-def _side(term: object, bank: Bank, row: int, columns: NDArray[np.float64]) -> NDArray[np.float64] | np.float64:
+def _side(
+    term: object, bank: Bank, row: int, columns: NDArray[np.float64]
+) -> NDArray[np.float64] | np.float64:
     if isinstance(term, Param):
         return np.float64(bank.params[row, term.index])
     assert isinstance(term, Slot)

@@ -53,12 +53,20 @@ def example(pack: Pack, bank: Bank, row: int, values: Values, place: str) -> str
         bank, row: the constraint. values: the table row. place: what to call the table row, such as ``row 812``.
     """
     bound = _Bound(pack, bank, row, values)
-    keys = [bound.columns[k].vocabulary[c] for k, c in zip(bank.keys[row].tolist(), bank.codes[row].tolist(), strict=True) if k >= 0]
+    keys = [
+        bound.columns[k].vocabulary[c]
+        for k, c in zip(bank.keys[row].tolist(), bank.codes[row].tolist(), strict=True)
+        if k >= 0
+    ]
     where = f"{' '.join(keys)}, {place}" if keys else place
     measured = bound.measured()
     said = bound.predicted()
     first = f"{where}: {', '.join(measured)}" if measured else where
-    return f"{first}; predicted {said}. Wanted: {bound.wanted()}." if said else f"{first}. Wanted: {bound.wanted()}."
+    return (
+        f"{first}; predicted {said}. Wanted: {bound.wanted()}."
+        if said
+        else f"{first}. Wanted: {bound.wanted()}."
+    )
 
 
 def readings_text(pack: Pack, bank: Bank, row: int, values: Values) -> str:
@@ -75,8 +83,16 @@ def is_telling(pack: Pack, bank: Bank, row: int) -> bool:
     asked = subformulas(skeleton) if is_temporal(skeleton) else (skeleton,)
     if any(isinstance(part, Implies) and _compared(part.antecedent) for part in asked):
         return False
-    units = {columns[int(bank.slots[row, i])].unit for atom in _compared(skeleton) for i in used_slots(atom)}
-    return bool(pack.manifest.units[int(bank.unit[row])]) or len(units) < 2 or len(_compared(skeleton)) < 2
+    units = {
+        columns[int(bank.slots[row, i])].unit
+        for atom in _compared(skeleton)
+        for i in used_slots(atom)
+    }
+    return (
+        bool(pack.manifest.units[int(bank.unit[row])])
+        or len(units) < 2
+        or len(_compared(skeleton)) < 2
+    )
 
 
 def _compared(formula: Formula) -> list[Formula]:
@@ -91,7 +107,11 @@ class _Bound:
         self.contract = pack.manifest.contract
         self.columns = self.contract.columns
         self.skeleton: Formula = bank.skeleton
-        self.slots, self.views, self.params = bank.slots[row].tolist(), bank.views[row].tolist(), bank.params[row].tolist()
+        self.slots, self.views, self.params = (
+            bank.slots[row].tolist(),
+            bank.views[row].tolist(),
+            bank.params[row].tolist(),
+        )
         self.values = values
         everywhere = np.empty((1, 0), dtype=np.int32)
         self.alone = replace(bank.take(np.array([row])), keys=everywhere, codes=everywhere)
@@ -104,18 +124,43 @@ class _Bound:
 
     def measured(self) -> list[str]:
         """What the constraint reads of the row itself: ``torque 57.3 N.m``."""
-        read = dict.fromkeys(self.slots[i] for i in sorted(used_slots(self.skeleton)) if self.columns[self.slots[i]].role == "input")
-        raised = [view.column for v in dict.fromkeys(self.views) if (view := self.contract.views[v]).column is not None]
-        cells = [text for column in dict.fromkeys([*read, *(c for c in raised if c is not None)]) if (text := self._cell(column))]
+        read = dict.fromkeys(
+            self.slots[i]
+            for i in sorted(used_slots(self.skeleton))
+            if self.columns[self.slots[i]].role == "input"
+        )
+        raised = [
+            view.column
+            for v in dict.fromkeys(self.views)
+            if (view := self.contract.views[v]).column is not None
+        ]
+        cells = [
+            text
+            for column in dict.fromkeys([*read, *(c for c in raised if c is not None)])
+            if (text := self._cell(column))
+        ]
         return [*cells, *self._aggregates()]
 
     def predicted(self) -> str:
         """What the model said: ``failure 0.39, and 0.31 at wear 36 min``."""
-        pairs = dict.fromkeys((self.slots[i], self.views[i]) for i in sorted(used_slots(self.skeleton)))
-        asked = [pair for pair in sorted(pairs, key=lambda pair: pair[1]) if self.columns[pair[0]].role == "output"]
-        said = [(column, view, self.values[view, column]) for column, view in asked if not math.isnan(self.values[view, column])]
+        pairs = dict.fromkeys(
+            (self.slots[i], self.views[i]) for i in sorted(used_slots(self.skeleton))
+        )
+        asked = [
+            pair
+            for pair in sorted(pairs, key=lambda pair: pair[1])
+            if self.columns[pair[0]].role == "output"
+        ]
+        said = [
+            (column, view, self.values[view, column])
+            for column, view in asked
+            if not math.isnan(self.values[view, column])
+        ]
         distinct = len({value for _, _, value in said})
-        digits = next((d for d in range(2, 8) if len({f"{value:.{d}f}" for _, _, value in said}) == distinct), 8)
+        digits = next(
+            (d for d in range(2, 8) if len({f"{value:.{d}f}" for _, _, value in said}) == distinct),
+            8,
+        )
         return ", ".join(
             f"{'and' if i else short_name(self.columns[column])} {value:.{digits}f}{self._condition(view)}"
             for i, (column, view, value) in enumerate(said)
@@ -124,7 +169,14 @@ class _Bound:
     def read(self) -> list[str]:
         """Every column that the constraint reads, in its order, with what stands there; a raised row is told as it was before."""
         pairs = [(self.slots[i], self.views[i]) for i in sorted(used_slots(self.skeleton))]
-        return list(filter(None, dict.fromkeys([*(self._reading(column, view) for column, view in pairs), *self._aggregates()])))
+        return list(
+            filter(
+                None,
+                dict.fromkeys(
+                    [*(self._reading(column, view) for column, view in pairs), *self._aggregates()]
+                ),
+            )
+        )
 
     def _aggregates(self) -> Iterator[str]:
         """The numbers made of members, and how many members hold: ``sum of flow over 3 members 41.2``, ``2 of 3 members hold``."""
@@ -139,8 +191,13 @@ class _Bound:
         """How many members satisfy the argument on this row: the largest count that holds."""
         asked = AtLeast(count=len(self.params), members=part.members, arg=part.arg)
         counts = range(1, self.names.counts[part.members] + 1)
-        banks = (replace(self.alone, skeleton=asked, params=np.array([[*self.params, float(count)]])) for count in counts)
-        return sum(bool(evaluate_bank(bank, self.values[:, None, :]).satisfied[0, 0]) for bank in banks)
+        banks = (
+            replace(self.alone, skeleton=asked, params=np.array([[*self.params, float(count)]]))
+            for count in counts
+        )
+        return sum(
+            bool(evaluate_bank(bank, self.values[:, None, :]).satisfied[0, 0]) for bank in banks
+        )
 
     def _reading(self, column: int, view: int) -> str:
         entry, before = self.columns[column], self.contract.views[view].kind == "previous"
@@ -160,7 +217,9 @@ class _Bound:
         """What the rule asks for on this row."""
         if isinstance(self.skeleton, Implies):
             because = ", ".join(dict.fromkeys(self._reasons(self.skeleton.antecedent)))
-            return self._demand(self.skeleton.consequent) + (f", because {because}" if because else "")
+            return self._demand(self.skeleton.consequent) + (
+                f", because {because}" if because else ""
+            )
         return self._demand(self.skeleton)
 
     def _demand(self, formula: Formula) -> str:
@@ -180,7 +239,10 @@ class _Bound:
         """``failure no lower when wear is raised by 13 min``, for a comparison of one thing with itself in another view."""
         if self._text(atom.left) != self._text(atom.right):
             return ""
-        views = [max((self.views[i] for i in _slots_of(side)), default=0) for side in (atom.left, atom.right)]
+        views = [
+            max((self.views[i] for i in _slots_of(side)), default=0)
+            for side in (atom.left, atom.right)
+        ]
         reading = self.contract.views[max(views)]
         if min(views) != 0 or reading.kind != "raised" or reading.column is None:
             return ""
@@ -193,7 +255,13 @@ class _Bound:
         match formula:
             case Compare():
                 left, right = self._number(formula.left), self._number(formula.right)
-                if not (left <= right if formula.op == "le" else left < right if formula.op == "lt" else True):
+                if not (
+                    left <= right
+                    if formula.op == "le"
+                    else left < right
+                    if formula.op == "lt"
+                    else True
+                ):
                     return
                 if isinstance(formula.left, Param):
                     yield f"{self._text(formula.right)} is {number(right)}, {'at least' if formula.op == 'le' else 'above'} {number(left)}"

@@ -2,7 +2,13 @@
 
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.algorithms import ALGORITHMS, fedavg, scfa
-from fedkg.federated.client.losses import LOSSES, BinaryCrossEntropy, CrossEntropy, KnownSquaredError, SquaredError
+from fedkg.federated.client.losses import (
+    LOSSES,
+    BinaryCrossEntropy,
+    CrossEntropy,
+    KnownSquaredError,
+    SquaredError,
+)
 from fedkg.federated.executors import Crew
 from fedkg.federated.from_data import clients_of
 from fedkg.federated.problem import Clients, Problem

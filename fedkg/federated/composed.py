@@ -31,7 +31,11 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
     common = start.common if isinstance(start, PrivateLayers) else start
     found = contradictions(
         Composition(
-            exchange="data" if algorithm.pooled else "none" if isinstance(start, OwnModel) else "models",
+            exchange="data"
+            if algorithm.pooled
+            else "none"
+            if isinstance(start, OwnModel)
+            else "models",
             by_rules=isinstance(algorithm.weighting, ByValidity),
             aggregate=_aggregate(algorithm.aggregate),
             adds=isinstance(algorithm.server, AddUpdate) and algorithm.server.rate == 1.0,
@@ -39,16 +43,25 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
             proximal=any(isinstance(term, Proximal) for term in algorithm.terms),
             protected=not isinstance(algorithm.privacy, NoPrivacy),
             unit="none" if algorithm.budget is None else algorithm.budget.unit,
-            taught=any(isinstance(term, KnownTerm) and term.reads == "client" for term in algorithm.terms),
-            evenly=isinstance(algorithm.before, ByProperty) and algorithm.before.assignment == "capacity",
-            on_samples=not (isinstance(algorithm.before, ByProperty) and algorithm.before.inferred.public),
+            taught=any(
+                isinstance(term, KnownTerm) and term.reads == "client" for term in algorithm.terms
+            ),
+            evenly=isinstance(algorithm.before, ByProperty)
+            and algorithm.before.assignment == "capacity",
+            on_samples=not (
+                isinstance(algorithm.before, ByProperty) and algorithm.before.inferred.public
+            ),
             pooled=any(one.pooled and one.epsilon is None for one in used_properties(algorithm)),
             half=settings.precision != "float32",
             rounded=settings.wire is not None,
             private=isinstance(start, PrivateLayers),
             server_trains=not isinstance(algorithm.after, NothingAfter),
             personal=algorithm.beside is not None,
-            models=common.models if isinstance(common, BestModel) else common.clusters if isinstance(common, ClusterStart) else 1,
+            models=common.models
+            if isinstance(common, BestModel)
+            else common.clusters
+            if isinstance(common, ClusterStart)
+            else 1,
             chosen_by="property" if isinstance(common, ClusterStart) else "loss",
             blocks=isinstance(start, AllBlocks),
             everybody=settings.participation == 1.0,

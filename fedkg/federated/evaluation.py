@@ -36,13 +36,17 @@ class Detection:
     @property
     def f1(self) -> float:
         """Harmonic mean of precision and recall."""
-        return _ratio(2 * self.true_positive, 2 * self.true_positive + self.false_positive + self.false_negative)
+        return _ratio(
+            2 * self.true_positive,
+            2 * self.true_positive + self.false_positive + self.false_negative,
+        )
 
     @property
     def accuracy(self) -> float:
         """Share of all samples that are predicted right."""
         return _ratio(
-            self.true_positive + self.true_negative, self.true_positive + self.false_positive + self.false_negative + self.true_negative
+            self.true_positive + self.true_negative,
+            self.true_positive + self.false_positive + self.false_negative + self.true_negative,
         )
 
 
@@ -53,7 +57,10 @@ def detection(score: Tensor, target: Tensor, threshold: float) -> Detection:
     """
     score, target = score.flatten(), target.flatten()
     if score.shape != target.shape:
-        raise JobError("scores and targets differ in number", received=f"{score.shape[0]} and {target.shape[0]}")
+        raise JobError(
+            "scores and targets differ in number",
+            received=f"{score.shape[0]} and {target.shape[0]}",
+        )
     said, true = score >= threshold, target > 0.5
     return Detection(
         true_positive=int((said & true).sum()),

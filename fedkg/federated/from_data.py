@@ -22,7 +22,11 @@ def clients_of(data: DataSet, split: Split, *, dtype: torch.dtype = torch.float3
     """
     if len(split.owner) != data.samples:
         received = f"a split of {len(split.owner)} samples"
-        raise JobError(f"the split does not fit data set {data.name}", expected=f"{data.samples} samples", received=received)
+        raise JobError(
+            f"the split does not fit data set {data.name}",
+            expected=f"{data.samples} samples",
+            received=received,
+        )
     if np.isnan(data.x).any():
         raise JobError(
             f"data set {data.name}: {int(np.isnan(data.x).sum())} inputs are unknown, and models read numbers",

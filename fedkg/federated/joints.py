@@ -229,7 +229,9 @@ class Differentiation(Protocol):
         """Whether each sample belongs to a minibatch by chance, independently of all others (see `batches.by_chance`)."""
         ...
 
-    def __call__(self, step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str, Gradient]]:
+    def __call__(
+        self, step: Step, terms: tuple[Term, ...]
+    ) -> tuple[Tensor, Mapping[str, Gradient]]:
         """Per client the objective's value [C] (NaN where it must not be told) and its gradient by `step.params`."""
         ...
 
@@ -257,7 +259,13 @@ class Local(Protocol):
         """The model's parameters that the variables stand for, [C, ...]; usually the variables themselves."""
         ...
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
+    def advance(
+        self,
+        variables: Params,
+        gradient: Mapping[str, Gradient],
+        carry: Params,
+        rate: float | Tensor,
+    ) -> None:
         """One step, written into `variables` and `carry`; the executor owns both and nobody else sees them."""
         ...
 
@@ -296,7 +304,9 @@ class Weighting(Protocol):
         """Whether the weights depend on the scores at all."""
         ...
 
-    def weigh(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Weighed:
+    def weigh(
+        self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None
+    ) -> Weighed:
         """The weights of updates, and the validity of their models.
 
         Args:
@@ -308,7 +318,9 @@ class Weighting(Protocol):
 class Grouping(Protocol):
     """Whose updates are aggregated together."""
 
-    def assign(self, state: ServerState, clients: Tensor, started: Tensor, update: Params) -> Tensor:
+    def assign(
+        self, state: ServerState, clients: Tensor, started: Tensor, update: Params
+    ) -> Tensor:
         """The group int64 [C] of each client, in 0 .. G - 1; `started` is the group whose model it started from."""
         ...
 

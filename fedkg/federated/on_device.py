@@ -27,12 +27,25 @@ def device_named(name: str, field: str = "training.device") -> torch.device:
     """
     device = torch.device(name)
     if device.type == "cuda" and not torch.cuda.is_available():
-        why = "torch sees no CUDA device" if torch.version.cuda else "the torch that is installed was built for processors alone"
-        raise JobError(f"{field}: there is no {name}", received=why, help="leave `device` out for the processor")
+        why = (
+            "torch sees no CUDA device"
+            if torch.version.cuda
+            else "the torch that is installed was built for processors alone"
+        )
+        raise JobError(
+            f"{field}: there is no {name}",
+            received=why,
+            help="leave `device` out for the processor",
+        )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise JobError(f"{field}: there is no {name}", expected=f"cuda:0 .. cuda:{torch.cuda.device_count() - 1}")
+        raise JobError(
+            f"{field}: there is no {name}",
+            expected=f"cuda:0 .. cuda:{torch.cuda.device_count() - 1}",
+        )
     if device.type == "cuda" and device.index is None:
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        return torch.device(
+            "cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count()
+        )
     return device
 
 
@@ -60,7 +73,9 @@ def _moved(value: Any, device: torch.device, known: dict[int, tuple[Any, Any]]) 
             found = parts if any(parts[name] is not part for name, part in value.items()) else value
         case tuple() if not hasattr(value, "_fields"):
             each = tuple(_moved(part, device, known) for part in value)
-            found = each if any(new is not old for new, old in zip(each, value, strict=True)) else value
+            found = (
+                each if any(new is not old for new, old in zip(each, value, strict=True)) else value
+            )
         case _ if not isinstance(value, type) and callable(to := getattr(value, "to", None)):
             found = to(device)
         case _ if is_dataclass(value) and not isinstance(value, type):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from fedkg.federated.server.scoring import Scorer
 from fedkg.models.model import Model
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Clients:
     """The clients and their private data.
 
@@ -50,17 +51,24 @@ class Clients:
             _check(name, x, y, self.names[0], self.x[0], self.y[0])
         for column, codes in self.keys.items():
             if tuple(len(code) for code in codes) != self.samples:
-                raise JobError(f"key {column} has not one code for each sample of each client", expected=str(self.samples))
+                raise JobError(
+                    f"key {column} has not one code for each sample of each client",
+                    expected=str(self.samples),
+                )
 
-    @property
+    @cached_property
     def samples(self) -> tuple[int, ...]:
-        """n_k of every client."""
+        """n_k of every client; counted once, since a federation may have 100,000 of them."""
         return tuple(int(x.shape[0]) for x in self.x)
 
 
 def _check(name: str, x: Tensor, y: Tensor, first: str, first_x: Tensor, first_y: Tensor) -> None:
     if x.dim() < 2 or x.shape[0] == 0:
-        raise JobError(f"client {name} has no samples", expected="inputs [samples, features]", received=str(list(x.shape)))
+        raise JobError(
+            f"client {name} has no samples",
+            expected="inputs [samples, features]",
+            received=str(list(x.shape)),
+        )
     if not x.is_floating_point():
         raise JobError(f"inputs of client {name} are not floating point", received=str(x.dtype))
     if y.dim() < 1 or y.shape[0] != x.shape[0]:
@@ -122,7 +130,10 @@ def pool(clients: Clients) -> Pool:
     return Pool(
         x=_with_zeros(x),
         y=torch.cat([*y, torch.zeros_like(y[0][:1])]),
-        keys={column: torch.cat([*codes, codes[0].new_full((1,), -1)]) for column, codes in clients.keys.items()},
+        keys={
+            column: torch.cat([*codes, codes[0].new_full((1,), -1)])
+            for column, codes in clients.keys.items()
+        },
         sizes=sizes,
         offsets=torch.cumsum(sizes, 0) - sizes,
     )

@@ -53,7 +53,10 @@ def permutations(keys: Tensor, sizes: Tensor, epochs: int) -> Tensor:
     longest = int(sizes.max())
     epoch_keys = fold(keys.unsqueeze(1), torch.arange(epochs, device=keys.device))
     place = torch.arange(longest, device=keys.device)
-    draws = mix(epoch_keys.unsqueeze(2) + fold(torch.zeros((), dtype=torch.int64, device=keys.device), place))
+    draws = mix(
+        epoch_keys.unsqueeze(2)
+        + fold(torch.zeros((), dtype=torch.int64, device=keys.device), place)
+    )
     beyond = place >= sizes.unsqueeze(1)
     if bool(beyond.any()):
         draws.masked_fill_(beyond.unsqueeze(1), LAST)

@@ -5,7 +5,9 @@ Letters: K sampled clients, C clients of a stack, G models the server holds, M c
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +20,7 @@ from fedkg.federated.client.gradient import MeanGradient
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client.start import GlobalStart
 from fedkg.federated.executors.interface import Executor, Updates, Work
-from fedkg.federated.executors.together import together
+from fedkg.federated.executors.together import by_client, together
 from fedkg.federated.joints import OfClients
 from fedkg.federated.per_client import per_client
 from fedkg.federated.privacy.updates import NoPrivacy
@@ -27,12 +29,19 @@ from fedkg.federated.randomness import PRIVACY, client_keys, server_seed
 from fedkg.federated.record import RoundRecord
 from fedkg.federated.rows import ClientRows, changed
 from fedkg.federated.server import guard
-from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, kept
+from fedkg.federated.server.robust import Krum
+from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.state import ServerState
 from fedkg.models.model import Params
 from fedkg.models.noise import root
 from fedkg.zones import zone
+
+NO_CASE = "no probe row has its key or meets its condition"
+"""Why a constraint is not evaluated where the scorer knows no other reason."""
+
+NAMED = 10
+"""Names that a message lists before it counts the rest."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -49,7 +58,6 @@ class _Received:
     validity: dict[int, float] = field(default_factory=dict)
     violated: list[Tensor] = field(default_factory=list)
     broken: Tensor | None = None
-    applies: Tensor | None = None
     rejected: dict[int, str] = field(default_factory=dict)
     started: dict[int, int] = field(default_factory=dict)
     remembered: dict[str, ClientRows] = field(default_factory=dict)
@@ -62,7 +70,9 @@ class _Received:
 
 
 @torch.no_grad()
-def run_round(work: Work, executor: Executor, state: ServerState) -> tuple[ServerState, RoundRecord]:
+def run_round(
+    work: Work, executor: Executor, state: ServerState
+) -> tuple[ServerState, RoundRecord]:
     """The state after the next round, and what happened in it.
 
     Raises:
@@ -73,28 +83,48 @@ def run_round(work: Work, executor: Executor, state: ServerState) -> tuple[Serve
     algorithm, settings = work.algorithm, work.settings
     number, population = state.round + 1, len(work.problem.clients.names)
     size = settings.sampled(population)
-    clients = algorithm.sampling.sample(seed=settings.seed, round=number, population=population, size=size).to(work.pool.x.device)
+    clients = algorithm.sampling.sample(
+        seed=settings.seed, round=number, population=population, size=size
+    ).to(work.pool.x.device)
     state = algorithm.before.apply(work, state, clients)
     root = _root(work, executor, state) if algorithm.aggregate.needs_root else None
-    nobody = torch.zeros(len(next(iter(state.models.values()))), dtype=torch.bool, device=work.pool.x.device)
+    nobody = torch.zeros(
+        len(next(iter(state.models.values()))), dtype=torch.bool, device=work.pool.x.device
+    )
     received = _Received(
         fold=algorithm.aggregate.begin(state.models, root),
-        fallback=algorithm.aggregate.begin(state.models, root) if algorithm.weighting.on_all_invalid == "fedavg" else None,
+        fallback=algorithm.aggregate.begin(state.models, root)
+        if algorithm.weighting.on_all_invalid == "fedavg"
+        else None,
         weighty=nobody,
         peopled=nobody.clone(),
     )
     received.remembered, received.shared = dict(state.clients), dict(state.joints.get("local", {}))
     samples = work.pool.sizes[clients].to(torch.float64)
-    for updates in together(executor.train(work, state, clients), len(clients)) if len(clients) else ():
+    stacks = (
+        together(executor.train(work, state, clients), len(clients)) if len(clients) else iter(())
+    )
+    if isinstance(algorithm.aggregate, Krum):  # the first of equal clients counts
+        stacks = by_client(stacks)
+    for updates in stacks:
         _receive(work, state, received, updates, float(samples.sum()))
     if len(clients):
         _enough(work, received, number)
     update, notes = _aggregate(work, received, number)
     after, notes = _next_state(work, state, received, update), (*notes, *_still(work, received))
     if not guard.finite(after.models):
-        after, notes = _kept(state, received), (*notes, "the updates overflow together: the model was kept as it was")
+        after, notes = (
+            _kept(state, received),
+            (*notes, "the updates overflow together: the model was kept as it was"),
+        )
     if algorithm.budget is not None:
-        after = replace(after, joints={**after.joints, "privacy": algorithm.budget.after(state.joints["privacy"], clients)})
+        after = replace(
+            after,
+            joints={
+                **after.joints,
+                "privacy": algorithm.budget.after(state.joints["privacy"], clients),
+            },
+        )
     record = _record(work, state, received, clients.tolist(), notes, begun)
     return algorithm.after.apply(work, after, record), record
 
@@ -108,17 +138,33 @@ def _root(work: Work, executor: Executor, state: ServerState) -> Params:
         JobError: when the server has no such rows.
     """
     if work.problem.root is None:
-        raise JobError("the server has no labelled rows of its own to compare updates with", help="give Problem.root, or another aggregate")
+        raise JobError(
+            "the server has no labelled rows of its own to compare updates with",
+            help="give Problem.root, or another aggregate",
+        )
     terms = tuple(term for term in work.algorithm.terms if not isinstance(term, OfClients))
-    plain = replace(work.algorithm, start=GlobalStart(), terms=terms, local=SGD(), beside=None, differentiation=MeanGradient())
+    plain = replace(
+        work.algorithm,
+        start=GlobalStart(),
+        terms=terms,
+        local=SGD(),
+        beside=None,
+        differentiation=MeanGradient(),
+    )
     problem = replace(work.problem, clients=work.problem.root)
     settings = replace(work.settings, seed=server_seed(work.settings.seed))
-    alone = replace(work, problem=problem, algorithm=plain, settings=settings, pool=pool(problem.clients))
-    [updates] = executor.train(alone, state, torch.zeros(1, dtype=torch.int64, device=work.pool.x.device))
+    alone = replace(
+        work, problem=problem, algorithm=plain, settings=settings, pool=pool(problem.clients)
+    )
+    [updates] = executor.train(
+        alone, state, torch.zeros(1, dtype=torch.int64, device=work.pool.x.device)
+    )
     return updates.update
 
 
-def _receive(work: Work, state: ServerState, received: _Received, updates: Updates, total: float) -> None:
+def _receive(
+    work: Work, state: ServerState, received: _Received, updates: Updates, total: float
+) -> None:
     """Guard, privacy, validity score, weight, group, and into the fold."""
     algorithm, settings, scorer = work.algorithm, work.settings, work.problem.scorer
     if updates.update and not algorithm.pooled:
@@ -136,13 +182,19 @@ def _receive(work: Work, state: ServerState, received: _Received, updates: Updat
     started = dict(zip(updates.clients.tolist(), updates.groups.tolist(), strict=True))
     updates = guard.usable(updates)
     received.rejected |= updates.rejected
-    received.started |= {client: started[client] for client in updates.rejected if client in started}
+    received.started |= {
+        client: started[client] for client in updates.rejected if client in started
+    }
     if not len(updates.clients):
         return
     # Shares of the cohort's samples instead of the samples themselves, so that sums stay near 1 in any precision.
     samples = work.pool.sizes[updates.clients].to(torch.float64) / total
     scores = None
-    if scorer is not None and scorer.rows.count and (settings.measure or algorithm.weighting.needs_scores):
+    if (
+        scorer is not None
+        and scorer.rows.count
+        and (settings.measure or algorithm.weighting.needs_scores)
+    ):
         scores = scorer.score(_seen(work, state, updates))
     rows = None if scorer is None else scorer.rows
     weights, validity = algorithm.weighting.weigh(samples, scores, rows)
@@ -150,9 +202,13 @@ def _receive(work: Work, state: ServerState, received: _Received, updates: Updat
     received.weighty[groups[weights > 0]] = received.peopled[groups] = True
     received.fold = algorithm.aggregate.add(received.fold, updates.update, weights, groups)
     if received.fallback is not None:
-        received.fallback = algorithm.aggregate.add(received.fallback, updates.update, samples, groups)
+        received.fallback = algorithm.aggregate.add(
+            received.fallback, updates.update, samples, groups
+        )
     for name, rows_of in updates.remembered.items():
-        received.remembered[name] = changed(received.remembered[name], updates.clients, rows_of, before=state.clients[name])
+        received.remembered[name] = changed(
+            received.remembered[name], updates.clients, rows_of, before=state.clients[name]
+        )
     for name, added in updates.shared.items():
         received.shared[name] = received.shared[name] + added.sum(0, keepdim=True)
     positions = updates.clients.tolist()
@@ -160,7 +216,13 @@ def _receive(work: Work, state: ServerState, received: _Received, updates: Updat
     received.weight |= dict(zip(positions, weights.tolist(), strict=True))
     received.loss |= dict(zip(positions, updates.loss.tolist(), strict=True))
     if scores is not None and validity is not None:
-        _note_scores(received, positions, scores, validity, broken=algorithm.weighting.on_all_invalid == "error")
+        _note_scores(
+            received,
+            positions,
+            scores,
+            validity,
+            broken=algorithm.weighting.on_all_invalid == "error",
+        )
 
 
 def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
@@ -170,27 +232,40 @@ def _seen(work: Work, state: ServerState, updates: Updates) -> Params:
     """
     sent = {name: updates.start[name] + value for name, value in updates.update.items()}
     params = work.algorithm.local.point(sent)
-    home = {} if work.algorithm.weighting.needs_scores else {name: updates.remembered.get(f"start/{name}") for name in state.models}
+    home = (
+        {}
+        if work.algorithm.weighting.needs_scores
+        else {name: updates.remembered.get(f"start/{name}") for name in state.models}
+    )
     whole: Params = {}
     for name, value in state.models.items():
         own = home.get(name)
-        whole[name] = params[name] if name in params else value[updates.groups] if own is None else own
+        whole[name] = (
+            params[name] if name in params else value[updates.groups] if own is None else own
+        )
     return whole
 
 
-def _note_scores(received: _Received, positions: list[int], scores: ProbeScores, validity: Tensor, *, broken: bool) -> None:
+def _note_scores(
+    received: _Received,
+    positions: list[int],
+    scores: ProbeScores,
+    validity: Tensor,
+    *,
+    broken: bool,
+) -> None:
     """`broken`: whether it is to be told which constraints are violated when no update has any weight."""
     received.validity |= dict(zip(positions, validity.tolist(), strict=True))
     received.violated.append(scores.violation.to("cpu", torch.float32, copy=True))
     if broken:
-        by_some = scores.violation.amax(0) > 0
+        by_some = (scores.violation > 0).any(0)
         received.broken = by_some if received.broken is None else received.broken | by_some
-    applies = scores.applies if scores.applies.dim() == 1 else scores.applies.any(0)
-    received.applies = applies if received.applies is None else received.applies | applies
 
 
 def _enough(work: Work, received: _Received, number: int) -> None:
-    hidden = len(received.rejected) if work.algorithm.privacy.noisy else 0  # what a client sent must not end the training
+    hidden = (
+        len(received.rejected) if work.algorithm.privacy.noisy else 0
+    )  # what a client sent must not end the training
     if len(received.weight) + hidden >= work.settings.min_clients:
         return
     names = work.problem.clients.names
@@ -198,21 +273,31 @@ def _enough(work: Work, received: _Received, number: int) -> None:
         f"round {number} has too few usable clients",
         expected=f"at least {work.settings.min_clients}",
         received=f"{len(received.weight)} of {len(received.weight) + len(received.rejected)}",
-        help="; ".join(f"{names[client]}: {reason}" for client, reason in sorted(received.rejected.items())),
+        help="; ".join(
+            f"{names[client]}: {reason}" for client, reason in sorted(received.rejected.items())
+        ),
     )
 
 
-def _aggregate(work: Work, received: _Received, number: int) -> tuple[Params | None, tuple[str, ...]]:
+def _aggregate(
+    work: Work, received: _Received, number: int
+) -> tuple[Params | None, tuple[str, ...]]:
     """The aggregated update, None to keep the models; and what is to be told of it."""
     algorithm = work.algorithm
     if algorithm.privacy.noisy or any(weight > 0 for weight in received.weight.values()):
-        update, counted = algorithm.aggregate.finish(received.fold), algorithm.aggregate.counted(received.fold)
+        update, counted = (
+            algorithm.aggregate.finish(received.fold),
+            algorithm.aggregate.counted(received.fold),
+        )
         if counted is not None:
             received.weight = dict(zip(received.order, counted.tolist(), strict=True))
         return update, ()
     match algorithm.weighting.on_all_invalid:
         case "skip":
-            return None, ("no update has any weight under the rules: the model was kept as it was", *_takers(work, received))
+            return None, (
+                "no update has any weight under the rules: the model was kept as it was",
+                *_takers(work, received),
+            )
         case "fedavg":
             received.weight = {client: float(work.pool.sizes[client]) for client in received.weight}
             received.weighty = received.peopled
@@ -223,10 +308,9 @@ def _aggregate(work: Work, received: _Received, number: int) -> tuple[Params | N
             scorer = work.problem.scorer
             broken = [] if received.broken is None else received.broken.nonzero().flatten().tolist()
             names = [] if scorer is None else [scorer.rows.names[row] for row in broken]
-            shown = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
             raise JobError(
                 f"round {number}: no client's update has any weight under the rules",
-                received=f"violated: {shown}",
+                received=f"violated: {_listed(names)}",
                 help="loosen the rules or their tolerance, or set on_all_invalid to skip or fedavg",
             )
 
@@ -237,45 +321,66 @@ def _takers(work: Work, received: _Received) -> tuple[str, ...]:
     if scorer is None or not received.violated or not isinstance(weighting, ByValidity):
         return ()
     rows = replace(scorer.rows, weight=scorer.rows.weight.cpu(), hard=scorer.rows.hard.cpu())
-    shares = by_family(kept(torch.cat(received.violated), rows.hard, weighting.options), rows)
+    v = satisfied(torch.cat(received.violated), rows.hard, weighting.options)
+    shares = by_family(v, rows)
     named = [family for family, share in shares.items() if bool((share <= 0).any())]
     if not named:
         return ()
     way_out = "put a penalty into the training, loosen the rules or their tolerance, or set on_all_invalid to fedavg"
-    return (f"an update without weight breaks every rule of a family: {', '.join(named)}; {way_out}",)
+    return (
+        f"an update without weight breaks every rule of a family: {', '.join(named)}; {way_out}",
+    )
 
 
-def _next_state(work: Work, state: ServerState, received: _Received, update: Params | None) -> ServerState:
+def _next_state(
+    work: Work, state: ServerState, received: _Received, update: Params | None
+) -> ServerState:
     algorithm = work.algorithm
     models, joints = state.models, dict(state.joints)
     if update is not None:
         device = next(iter(update.values())).device
-        update = algorithm.privacy.server(update, root(work.settings.seed, PRIVACY, state.round + 1, device=device))
+        update = algorithm.privacy.server(
+            update, root(work.settings.seed, PRIVACY, state.round + 1, device=device)
+        )
         before = dict(joints.get("server", {}))
         models, memory = algorithm.server.apply(models, update, before)
         if not algorithm.privacy.noisy and not bool(
             received.weighty.all()
         ):  # a group without weight stands still: momentum must not carry it on
-            models, memory = _where(received.weighty, models, state.models), _where(received.weighty, memory, before)
+            models, memory = (
+                _where(received.weighty, models, state.models),
+                _where(received.weighty, memory, before),
+            )
         if memory:
             joints["server"] = memory
     if received.shared:
         joints["local"] = received.shared
-    return replace(state, round=state.round + 1, models=models, joints=joints, clients=received.remembered)
+    return replace(
+        state, round=state.round + 1, models=models, joints=joints, clients=received.remembered
+    )
 
 
 def _still(work: Work, received: _Received) -> tuple[str, ...]:
     """A note that names the clients whose updates were unusable and whose models nobody else has changed: these stood still."""
     names = work.problem.clients.names
-    alone = [names[client] for client, group in sorted(received.started.items()) if not bool(received.peopled[group])]
+    alone = [
+        names[client]
+        for client, group in sorted(received.started.items())
+        if not bool(received.peopled[group])
+    ]
     if not alone:
         return ()
-    return (f"left out: {', '.join(alone)}; no other update was for their model, which was kept as it was",)
+    return (
+        f"left out: {', '.join(alone)}; no other update was for their model, which was kept as it was",
+    )
 
 
 def _where(chosen: Tensor, new: Params, old: Params) -> Params:
     """The new rows of chosen groups (bool [G]), the old ones of others; tensors [G, ...]."""
-    return {name: torch.where(per_client(chosen, value), value, old[name]) for name, value in new.items()}
+    return {
+        name: torch.where(per_client(chosen, value), value, old[name])
+        for name, value in new.items()
+    }
 
 
 def _kept(state: ServerState, received: _Received) -> ServerState:
@@ -284,18 +389,30 @@ def _kept(state: ServerState, received: _Received) -> ServerState:
     return replace(state, round=state.round + 1)
 
 
-def _record(work: Work, state: ServerState, received: _Received, positions: list[int], notes: tuple[str, ...], begun: float) -> RoundRecord:
+def _record(
+    work: Work,
+    state: ServerState,
+    received: _Received,
+    positions: list[int],
+    notes: tuple[str, ...],
+    begun: float,
+) -> RoundRecord:
     names, sizes = work.problem.clients.names, work.pool.sizes.tolist()
-    weights = alpha(torch.tensor([received.weight.get(client, 0.0) for client in positions], dtype=torch.float64))
+    weights = alpha(
+        torch.tensor(
+            [received.weight.get(client, 0.0) for client in positions], dtype=torch.float64
+        )
+    )
     validity = violated = rho_worst = rho_mean = None
-    vacuous: tuple[str, ...] = ()
+    not_evaluated: dict[str, str] = {}
     if received.validity:
         validity = tuple(received.validity.get(client, 0.0) for client in positions)
-        rho_worst, rho_mean = 1.0 - min(validity), 1.0 - sum(validity) / len(validity)
+        scores = [score for score in validity if not math.isnan(score)]
+        if scores:
+            rho_worst, rho_mean = 1.0 - min(scores), 1.0 - sum(scores) / len(scores)
         violated = _in_order(received, positions)
-        if received.applies is not None and work.problem.scorer is not None and not bool(received.applies.all()):
-            rules = work.problem.scorer.rows.names
-            vacuous = tuple(rules[row] for row in torch.nonzero(~received.applies)[:, 0].tolist())
+        not_evaluated = _not_evaluated(work, received)
+        notes = (*notes, *_without_score(work, received))
     weighted = sum(sizes[client] * loss for client, loss in received.loss.items())
     seen = sum(sizes[client] for client in received.loss)
     return RoundRecord(
@@ -305,7 +422,7 @@ def _record(work: Work, state: ServerState, received: _Received, positions: list
         alpha=tuple(weights.tolist()),
         validity=validity,
         violated=violated,
-        vacuous=vacuous,
+        not_evaluated=not_evaluated,
         rho_worst=rho_worst,
         rho_mean=rho_mean,
         zone=None if rho_worst is None else zone(rho_worst),
@@ -318,6 +435,34 @@ def _record(work: Work, state: ServerState, received: _Received, positions: list
     )
 
 
+def _not_evaluated(work: Work, received: _Received) -> dict[str, str]:
+    """Why each constraint that was evaluated for no client was not, by its name."""
+    scorer = work.problem.scorer
+    if scorer is None:
+        return {}
+    rows = scorer.rows
+    evaluated = torch.stack([shares.isfinite().any(0) for shares in received.violated]).any(0)
+    reasons = rows.reasons or ("",) * rows.count
+    return {
+        rows.names[row]: reasons[row] or NO_CASE for row in torch.nonzero(~evaluated)[:, 0].tolist()
+    }
+
+
+def _without_score(work: Work, received: _Received) -> tuple[str, ...]:
+    """A note that names the clients for which no constraint was evaluated, and how their updates count."""
+    names = work.problem.clients.names
+    some = [names[client] for client, score in received.validity.items() if math.isnan(score)]
+    if not some or not work.algorithm.weighting.needs_scores:
+        return ()
+    return (f"no rule was evaluated for {_listed(some)}: weighted by the number of samples alone",)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + rest
+
+
 def _in_order(received: _Received, positions: list[int]) -> Tensor:
     """The violation shares [K, M] of clients at these positions, NaN for those of whom there are none."""
     shares = received.violated[0] if len(received.violated) == 1 else torch.cat(received.violated)
@@ -326,12 +471,16 @@ def _in_order(received: _Received, positions: list[int]) -> Tensor:
     rows = {client: row for row, client in enumerate(received.order)}
     if len(rows) < len(positions):
         shares = torch.cat([shares, shares.new_full((1, shares.shape[1]), float("nan"))])
-    return shares.index_select(0, torch.tensor([rows.get(client, len(rows)) for client in positions], device=shares.device))
+    return shares.index_select(
+        0, torch.tensor([rows.get(client, len(rows)) for client in positions], device=shares.device)
+    )
 
 
 def _down(state: ServerState, updates: Updates) -> int:
     """What these clients were sent: their start, but for what they remember themselves, and the server's part of their optimisers."""
-    start = {name: value for name, value in updates.start.items() if f"start/{name}" not in state.clients}
+    start = {
+        name: value for name, value in updates.start.items() if f"start/{name}" not in state.clients
+    }
     shared = {name: value[:1] for name, value in state.joints.get("local", {}).items()}
     return _bytes(start) + len(updates.clients) * _bytes(shared)
 

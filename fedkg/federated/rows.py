@@ -5,6 +5,7 @@ Letters: N clients in all, C some of them, L slots of a store.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import shutil
@@ -24,6 +25,9 @@ from fedkg.models.model import Params
 
 SEGMENT = 16 << 20
 """Bytes of a file of rows, or those of one row where that is more."""
+
+
+RESTORE = "restore the folder from a copy, or start a new run with another --out"
 
 
 class ClientRows(Protocol):
@@ -87,7 +91,16 @@ class Store:
         held: the version that a checkpoint refers to. lasting: whether the files outlive the store.
     """
 
-    def __init__(self, folder: Path, row: tuple[int, ...], dtype: torch.dtype, population: int, *, fresh: bool, lasting: bool) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        row: tuple[int, ...],
+        dtype: torch.dtype,
+        population: int,
+        *,
+        fresh: bool,
+        lasting: bool,
+    ) -> None:
         self.folder, self.row, self.dtype, self.lasting = folder, row, dtype, lasting
         self.held: StoredRows | None = None
         self._versions: weakref.WeakSet[StoredRows] = weakref.WeakSet()
@@ -95,9 +108,10 @@ class Store:
         self._per_file = max(1, min(population, SEGMENT // self._bytes))
         self._free = torch.empty(0, dtype=torch.int64)
         self._files: list[Tensor] = []
+        self._digests: dict[int, bytes] = {}
         if fresh:
             shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True)
         while (folder / f"{len(self._files)}.rows").exists():
             self._map(len(self._files))
 
@@ -120,6 +134,8 @@ class Store:
         places, self._free = self._free[:count], self._free[count:]
         for file, here in self._by_file(places):
             self._files[file][places[here] % self._per_file] = rows[here]
+        if self.lasting:
+            self._digests |= zip(places.tolist(), map(_digest, rows), strict=True)
         return places
 
     def read(self, places: Tensor) -> Tensor:
@@ -128,6 +144,12 @@ class Store:
         for file, here in self._by_file(places):
             found[here] = self._files[file][places[here] % self._per_file]
         return found
+
+    def checksum(self, places: Tensor) -> str:
+        """SHA-256 over the checksums of the rows in slots, int64 [N]. Rows that this store did not write are read."""
+        for place in sorted(set(places.tolist()) - self._digests.keys()):
+            self._digests[place] = _digest(self.read(torch.tensor([place]))[0])
+        return hashlib.sha256(b"".join(map(self._digests.__getitem__, places.tolist()))).hexdigest()
 
     def settle(self) -> None:
         """Return when all that was written is on the disk."""
@@ -138,7 +160,9 @@ class Store:
     def _by_file(self, places: Tensor) -> list[tuple[int, Tensor]]:
         """The files that slots are in, each with which of the slots, int64."""
         file = places // self._per_file
-        return [(number, (file == number).nonzero().flatten()) for number in sorted(set(file.tolist()))]
+        return [
+            (number, (file == number).nonzero().flatten()) for number in sorted(set(file.tolist()))
+        ]
 
     def _sweep(self, count: int) -> None:
         """Find at least `count` slots, by looking at what versions refer to, and in new files where these are few."""
@@ -156,8 +180,17 @@ class Store:
     def _map(self, number: int) -> None:
         place = self.folder / f"{number}.rows"
         if place.stat().st_size != self._per_file * self._bytes:
-            raise JobError(f"{place} is damaged", expected=f"{self._per_file * self._bytes} bytes", received=str(place.stat().st_size))
-        self._files.append(mapped(place, self._per_file * self._bytes).view(self.dtype).view(self._per_file, *self.row))
+            raise JobError(
+                f"{place} is damaged",
+                expected=f"{self._per_file * self._bytes} bytes",
+                received=str(place.stat().st_size),
+                help=RESTORE,
+            )
+        self._files.append(
+            mapped(place, self._per_file * self._bytes)
+            .view(self.dtype)
+            .view(self._per_file, *self.row)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -194,7 +227,9 @@ class StoredRows:
         return self.store.version(self.places.index_copy(0, clients, self.store.write(rows)))
 
 
-def placed(rows: Mapping[str, ClientRows], budget: int, folder: Path | None) -> dict[str, ClientRows]:
+def placed(
+    rows: Mapping[str, ClientRows], budget: int, folder: Path | None
+) -> dict[str, ClientRows]:
     """The rows, with the largest of them moved into files so that the others take no more than `budget` bytes.
 
     Rows on an accelerator stay there.
@@ -242,16 +277,32 @@ def equal_rows(row: Params, population: int) -> Params:
 
 
 def _moved(name: str, value: Tensor, folder: Path | None) -> StoredRows:
-    at = Path(tempfile.mkdtemp(prefix="fedkg-clients-")) if folder is None else folder / folder_of(name)
-    store = Store(at, tuple(value.shape[1:]), value.dtype, len(value), fresh=True, lasting=folder is not None)
+    at = (
+        Path(tempfile.mkdtemp(prefix="fedkg-clients-"))
+        if folder is None
+        else folder / folder_of(name)
+    )
+    store = Store(
+        at, tuple(value.shape[1:]), value.dtype, len(value), fresh=True, lasting=folder is not None
+    )
     if folder is None:
         weakref.finalize(store, shutil.rmtree, at, ignore_errors=True)
     same = len(value) > 1 and value.stride(0) == 0
     return store.version(store.write(value[:1]).expand(len(value)) if same else store.write(value))
 
 
-def opened(folder: Path, name: str, row: tuple[int, ...], dtype: torch.dtype, places: Tensor) -> StoredRows:
+def _digest(row: Tensor) -> bytes:
+    """SHA-256 of the bytes of one row."""
+    return hashlib.sha256(row.contiguous().view(-1).view(torch.uint8).numpy().tobytes()).digest()
+
+
+def opened(
+    folder: Path, name: str, row: tuple[int, ...], dtype: torch.dtype, places: Tensor, checksum: str
+) -> StoredRows:
     """The version of rows that a checkpoint refers to; it stays as it is until another is held.
+
+    Args:
+        checksum: of these rows, as `Store.checksum` has it.
 
     Raises:
         JobError: when files are missing or damaged.
@@ -259,7 +310,19 @@ def opened(folder: Path, name: str, row: tuple[int, ...], dtype: torch.dtype, pl
     at = folder / folder_of(name)
     store = Store(at, row, dtype, len(places), fresh=False, lasting=True)
     if len(places) and not 0 <= int(places.min()) <= int(places.max()) < store.slots:
-        raise JobError(f"files are missing in {at}", expected=f"{int(places.max()) + 1} rows or more", received=f"{store.slots}")
+        raise JobError(
+            f"files are missing in {at}",
+            expected=f"{int(places.max()) + 1} rows or more",
+            received=f"{store.slots}",
+            help=RESTORE,
+        )
+    if (found := store.checksum(places)) != checksum:
+        raise JobError(
+            f"the rows of clients in {at} are damaged",
+            expected=f"sha256 {checksum}",
+            received=f"sha256 {found}",
+            help=RESTORE,
+        )
     store.held = store.version(places)
     return store.held
 

@@ -33,7 +33,9 @@ class Own:
         for name in ("local_epochs", "batch"):
             if getattr(self, name) is not None:
                 _at_least_one(name, getattr(self, name))
-        if self.learning_rate is not None and not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+        if self.learning_rate is not None and not (
+            math.isfinite(self.learning_rate) and self.learning_rate > 0
+        ):
             raise JobError("learning_rate must be positive", received=str(self.learning_rate))
 
 
@@ -98,16 +100,27 @@ class Settings:
             if getattr(self, name) is not None:
                 _at_least_one(name, getattr(self, name))
         if not 0 < self.participation <= 1:
-            raise JobError("participation is a share of the clients", expected="0 < participation <= 1", received=str(self.participation))
+            raise JobError(
+                "participation is a share of the clients",
+                expected="0 < participation <= 1",
+                received=str(self.participation),
+            )
         if (self.local_epochs is None) == (self.local_steps is None):
             received = f"local_epochs={self.local_epochs}, local_steps={self.local_steps}"
             raise JobError("give either local_epochs or local_steps", received=received)
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise JobError("learning_rate must be positive", received=str(self.learning_rate))
         kinds = {"schedule": Schedule, "executor": ExecutorName, "precision": Precision}
-        for chosen, choices in ({name: get_args(kind) for name, kind in kinds.items()} | {"wire": (*get_args(Wire), None)}).items():
+        for chosen, choices in (
+            {name: get_args(kind) for name, kind in kinds.items()}
+            | {"wire": (*get_args(Wire), None)}
+        ).items():
             if getattr(self, chosen) not in choices:
-                raise JobError(f"unknown {chosen}", expected=", ".join(map(str, choices)), received=repr(getattr(self, chosen)))
+                raise JobError(
+                    f"unknown {chosen}",
+                    expected=", ".join(map(str, choices)),
+                    received=repr(getattr(self, chosen)),
+                )
 
     def rate(self, round: int) -> float:
         """The learning rate of round 1, 2, ...; cosine: ``learning_rate (1 + cos(pi (round - 1) / rounds)) / 2``."""

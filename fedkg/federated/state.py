@@ -6,7 +6,7 @@ Letters: G models the server holds (1, or one per cluster), N clients in all.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,14 @@ from fedkg.errors import JobError
 from fedkg.federated.rows import ClientRows, StoredRows, opened, whole
 from fedkg.models.model import Params
 
-FORMAT = 1
+FORMAT = 2
 """Version of the saved form this code writes and reads."""
+
+ALIGNMENT = 64
+"""Bytes. PyTorch allocates CPU tensors at multiples of 64, one cache line and one AVX-512 register.
+
+Matrix kernels treat the first elements of an operand that starts elsewhere separately, which changes the last bits of a product.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +66,36 @@ class ServerState:
         return {name: value[0] for name, value in self.models.items()}
 
 
+def with_aligned_memory(state: ServerState) -> ServerState:
+    """The same state with every tensor of `models` and `joints` contiguous and at an aligned address.
+
+    The numbers that a tensor leads to depend on its address in their last bits. A round may return views into larger tensors, and a file
+    is read into memory at any address. With this, a round sees equal memory whether its state was loaded or never left the process.
+    Rows of clients need no such care: they are only read by index, which copies them.
+    """
+    return replace(
+        state,
+        models=_aligned(state.models),
+        joints={joint: _aligned(memory) for joint, memory in state.joints.items()},
+    )
+
+
+def _aligned(tensors: Params) -> Params:
+    return {
+        name: value if _is_aligned(value) else value.clone(memory_format=torch.contiguous_format)
+        for name, value in tensors.items()
+    }
+
+
+def _is_aligned(value: Tensor) -> bool:
+    """Accelerators have no readable addresses; memory that they allocate is aligned, a view into it may not be."""
+    if not value.is_contiguous():
+        return False
+    if value.device.type == "cpu":
+        return value.data_ptr() % ALIGNMENT == 0
+    return value.storage_offset() == 0
+
+
 def to_tensors(state: ServerState) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The state as flat named tensors and a JSON document; no pickle, nothing left out.
 
@@ -69,24 +105,52 @@ def to_tensors(state: ServerState) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors = {f"models/{name}": value.contiguous() for name, value in state.models.items()}
     for joint, memory in state.joints.items():
         tensors |= {f"joints/{joint}/{name}": value.contiguous() for name, value in memory.items()}
-    stored = {name: rows for name, rows in state.clients.items() if isinstance(rows, StoredRows) and rows.store.lasting}
-    tensors |= {f"clients/{name}": whole(rows).contiguous() for name, rows in state.clients.items() if name not in stored}
+    stored = {
+        name: rows
+        for name, rows in state.clients.items()
+        if isinstance(rows, StoredRows) and rows.store.lasting
+    }
+    tensors |= {
+        f"clients/{name}": whole(rows).contiguous()
+        for name, rows in state.clients.items()
+        if name not in stored
+    }
     tensors |= {f"stored/{name}": rows.places.contiguous() for name, rows in stored.items()}
     for rows in stored.values():
         rows.store.settle()
     choice = state.choice
-    document: dict[str, Any] = {"format": FORMAT, "round": state.round, "joints": sorted(state.joints), "choice": None}
+    document: dict[str, Any] = {
+        "format": FORMAT,
+        "round": state.round,
+        "joints": list(state.joints),
+        "tensors": list(tensors),
+        "choice": None,
+    }
     if stored:
         document["stored"] = {
-            name: {"row": list(rows.store.row), "dtype": str(rows.dtype).removeprefix("torch.")} for name, rows in stored.items()
+            name: {
+                "row": list(rows.store.row),
+                "dtype": str(rows.dtype).removeprefix("torch."),
+                "sha256": rows.store.checksum(rows.places),
+            }
+            for name, rows in stored.items()
         }
     if choice is not None:
-        document["choice"] = {"executor": choice.executor, "chunk": choice.chunk, "threads": choice.threads, "reason": choice.reason}
+        document["choice"] = {
+            "executor": choice.executor,
+            "chunk": choice.chunk,
+            "threads": choice.threads,
+            "reason": choice.reason,
+        }
     return tensors, document
 
 
-def from_tensors(tensors: Mapping[str, Tensor], document: Mapping[str, Any], folder: Path | None = None) -> ServerState:
-    """The state that `to_tensors` took apart.
+def from_tensors(
+    tensors: Mapping[str, Tensor], document: Mapping[str, Any], folder: Path | None = None
+) -> ServerState:
+    """The state that `to_tensors` took apart, in aligned memory and with all names in their first order.
+
+    Sums over all parameters follow the order of the names, and a file may return them in another one.
 
     Args:
         folder: where `train` kept the rows of clients in files, if it did.
@@ -95,31 +159,56 @@ def from_tensors(tensors: Mapping[str, Tensor], document: Mapping[str, Any], fol
         JobError: when the parts are not one.
     """
     if document.get("format") != FORMAT:
-        raise JobError("the saved state has another format", expected=str(FORMAT), received=str(document.get("format")))
+        raise JobError(
+            "the saved state has another format",
+            expected=str(FORMAT),
+            received=str(document.get("format")),
+        )
     models: Params = {}
     joints: dict[str, Params] = {}
     clients: dict[str, ClientRows] = {}
     try:
         joints |= {joint: {} for joint in document["joints"]}
-        for name, value in tensors.items():
+        if tensors.keys() != set(document["tensors"]):
+            raise JobError(
+                "the saved state is not whole",
+                received=", ".join(sorted(tensors.keys() ^ set(document["tensors"]))[:3]),
+            )
+        for name in document["tensors"]:
+            value = tensors[name]
             match name.split("/", 2):
                 case ["models", *rest]:
                     models["/".join(rest)] = value
                 case ["clients", *rest]:
                     clients["/".join(rest)] = value
                 case ["stored", *rest]:
-                    clients["/".join(rest)] = _opened(folder, "/".join(rest), document["stored"]["/".join(rest)], value)
+                    clients["/".join(rest)] = _opened(
+                        folder, "/".join(rest), document["stored"]["/".join(rest)], value
+                    )
                 case ["joints", joint, key]:
                     joints[joint][key] = value
                 case _:
                     raise JobError("the saved state has a tensor of unknown purpose", received=name)
         choice = None if document["choice"] is None else Choice(**document["choice"])
-        return ServerState(round=int(document["round"]), models=models, joints=joints, clients=clients, choice=choice)
+        return with_aligned_memory(
+            ServerState(
+                round=int(document["round"]),
+                models=models,
+                joints=joints,
+                clients=clients,
+                choice=choice,
+            )
+        )
     except (KeyError, TypeError, ValueError) as error:
-        raise JobError("the saved state is not whole", received=f"{type(error).__name__}: {error}") from error
+        raise JobError(
+            "the saved state is not whole", received=f"{type(error).__name__}: {error}"
+        ) from error
 
 
 def _opened(folder: Path | None, name: str, of: Mapping[str, Any], places: Tensor) -> StoredRows:
     if folder is None:
-        raise JobError("the saved state has rows of clients in files", received=name, help="give their folder")
-    return opened(folder, name, tuple(of["row"]), getattr(torch, of["dtype"]), places)
+        raise JobError(
+            "the saved state has rows of clients in files", received=name, help="give their folder"
+        )
+    row, dtype = tuple(of["row"]), getattr(torch, of["dtype"])
+    return opened(folder, name, row, dtype, places, of["sha256"])

@@ -23,12 +23,14 @@ from fedkg.federated.record import RoundRecord
 from fedkg.federated.round import run_round
 from fedkg.federated.rows import ClientRows, placed, whole
 from fedkg.federated.settings import Settings
-from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors
+from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
 from fedkg.models.model import Params
 from fedkg.parts import library_threads
 
 
-def initial_state(problem: Problem, algorithm: Algorithm, settings: Settings, params: Params | None = None) -> ServerState:
+def initial_state(
+    problem: Problem, algorithm: Algorithm, settings: Settings, params: Params | None = None
+) -> ServerState:
     """The state before the first round.
 
     The server's first model starts as the model does for the settings' seed, or at `params` (without a leading dimension); further
@@ -36,19 +38,37 @@ def initial_state(problem: Problem, algorithm: Algorithm, settings: Settings, pa
     algorithm says so.
     """
     problem = gathered(problem) if algorithm.pooled else problem
-    population, dtype, device = len(problem.clients.names), problem.clients.x[0].dtype, problem.clients.x[0].device
+    population, dtype, device = (
+        len(problem.clients.names),
+        problem.clients.x[0].dtype,
+        problem.clients.x[0].device,
+    )
     held = algorithm.start.held(population)
-    several = [problem.model.init(model_seed(settings.seed, place), dtype) for place in range(1 if algorithm.alike else held)]
+    several = [
+        problem.model.init(model_seed(settings.seed, place), dtype)
+        for place in range(1 if algorithm.alike else held)
+    ]
     if params is not None:
         several[0] = params
     several *= held if algorithm.alike else 1
-    models = {name: torch.stack([one[name].detach() for one in several]).to(device) for name in several[0]}
+    models = {
+        name: torch.stack([one[name].detach() for one in several]).to(device) for name in several[0]
+    }
     joints = {"server": algorithm.server.begin(models), "local": algorithm.local.shared(models)}
     joints["privacy"] = {} if algorithm.budget is None else algorithm.budget.begin()
-    rows = algorithm.start.remembered(models, population) | algorithm.local.remembered(models, population)
+    rows = algorithm.start.remembered(models, population) | algorithm.local.remembered(
+        models, population
+    )
     if algorithm.beside is not None:
-        rows |= algorithm.beside.start.remembered(models, population) | algorithm.beside.local.remembered(models, population)
-    return ServerState(round=0, models=models, joints={name: memory for name, memory in joints.items() if memory}, clients=rows)
+        rows |= algorithm.beside.start.remembered(
+            models, population
+        ) | algorithm.beside.local.remembered(models, population)
+    return ServerState(
+        round=0,
+        models=models,
+        joints={name: memory for name, memory in joints.items() if memory},
+        clients=rows,
+    )
 
 
 def train(
@@ -85,8 +105,12 @@ def train(
     state = fresh if state is None else _checked(state, fresh)
     last = settings.rounds
     if algorithm.budget is not None:
-        check_same(algorithm.budget, state, algorithm.sampling, settings, len(problem.clients.names))
-        last = affordable(algorithm.budget, algorithm.sampling, settings, len(problem.clients.names))
+        check_same(
+            algorithm.budget, state, algorithm.sampling, settings, len(problem.clients.names)
+        )
+        last = affordable(
+            algorithm.budget, algorithm.sampling, settings, len(problem.clients.names)
+        )
     state = replace(state, clients=placed(state.clients, settings.client_memory, folder))
     work = Work(problem=problem, algorithm=algorithm, settings=settings, pool=pool(problem.clients))
     if ranks is not None:
@@ -100,7 +124,8 @@ def train(
         executor = executor_of(choice, workers, ranks)
         while state.round < last:
             with library_threads(choice.threads):
-                state, record = run_round(work, executor, state)
+                state, record = run_round(work, executor, with_aligned_memory(state))
+            state = with_aligned_memory(state)
             if state.round == 1:
                 record = replace(record, notes=(f"executor: {choice.reason}", *record.notes))
             if state.round == last < settings.rounds:
@@ -118,7 +143,11 @@ def _spent(algorithm: Algorithm, state: ServerState) -> str:
 
 def _of_first(state: ServerState | None, ranks: Ranks) -> ServerState | None:
     """The state that rank 0 begins with, in all ranks; rows in files as tensors but for rank 0 itself."""
-    sent = None if state is None else replace(state, clients={name: whole(rows) for name, rows in state.clients.items()})
+    sent = (
+        None
+        if state is None
+        else replace(state, clients={name: whole(rows) for name, rows in state.clients.items()})
+    )
     found = ranks.first(None if sent is None else to_tensors(sent))
     return state if found is None or ranks.rank == 0 else from_tensors(*found)
 
@@ -130,19 +159,31 @@ def _same_data(ranks: Ranks, work: Work) -> None:
     told = ranks.told(f"{list(pool.x.shape)} of {len(pool.sizes)} clients, sums {sums}")
     if len(set(told)) > 1:
         other = next(rank for rank, text in enumerate(told) if text != told[0])
-        raise JobError("the ranks have different data", expected=f"rank 0: {told[0]}", received=f"rank {other}: {told[other]}")
+        raise JobError(
+            "the ranks have different data",
+            expected=f"rank 0: {told[0]}",
+            received=f"rank {other}: {told[other]}",
+        )
 
 
 def _chosen(work: Work, state: ServerState, crew: Crew, ranks: Ranks | None) -> Choice:
     """The executor; with several ranks as rank 0 measures it, for a part of the cohort."""
     if ranks is None:
         return choose(work, state, crew)
-    return ranks.first(choose(work, state, crew, ranks.size) if ranks.rank == 0 else Choice(executor="", chunk=1, threads=1))
+    return ranks.first(
+        choose(work, state, crew, ranks.size)
+        if ranks.rank == 0
+        else Choice(executor="", chunk=1, threads=1)
+    )
 
 
 def _checked(state: ServerState, fresh: ServerState) -> ServerState:
     if state.choice is not None and state.choice.executor not in EXECUTORS:
-        raise JobError("the state was trained by an unknown executor", expected=", ".join(EXECUTORS), received=state.choice.executor)
+        raise JobError(
+            "the state was trained by an unknown executor",
+            expected=", ".join(EXECUTORS),
+            received=state.choice.executor,
+        )
     parts: tuple[tuple[str, Mapping[str, ClientRows], Mapping[str, ClientRows]], ...] = (
         ("model", state.models, fresh.models),
         ("clients", state.clients, fresh.clients),
@@ -154,15 +195,22 @@ def _checked(state: ServerState, fresh: ServerState) -> ServerState:
                 raise JobError(
                     f"the state does not fit the {what}: {name}",
                     expected=f"{list(value.shape)} of {value.dtype}",
-                    received="nothing" if there is None else f"{list(there.shape)} of {there.dtype}",
+                    received="nothing"
+                    if there is None
+                    else f"{list(there.shape)} of {there.dtype}",
                 )
         extra = sorted(set(mine) - set(theirs))
         if extra:
-            raise JobError(f"the state does not fit the {what}", received=f"unknown: {', '.join(extra)}")
+            raise JobError(
+                f"the state does not fit the {what}", received=f"unknown: {', '.join(extra)}"
+            )
     for joint, memory in fresh.joints.items():
         missing = sorted(set(memory) - set(state.joints.get(joint, {})))
         if missing:
-            raise JobError("the state does not fit the algorithm", received=f"it remembers nothing of {joint}: {missing[0]}")
+            raise JobError(
+                "the state does not fit the algorithm",
+                received=f"it remembers nothing of {joint}: {missing[0]}",
+            )
     return _in_order(state, fresh)
 
 
@@ -171,6 +219,9 @@ def _in_order(state: ServerState, fresh: ServerState) -> ServerState:
     return replace(
         state,
         models={name: state.models[name] for name in fresh.models},
-        joints={joint: {name: memory[name] for name in (fresh.joints.get(joint, {}) | memory)} for joint, memory in state.joints.items()},
+        joints={
+            joint: {name: memory[name] for name in (fresh.joints.get(joint, {}) | memory)}
+            for joint, memory in state.joints.items()
+        },
         clients={name: state.clients[name] for name in fresh.clients},
     )

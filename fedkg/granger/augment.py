@@ -79,9 +79,16 @@ class Filtered:
         cut, states = [], []
         for record, client, own in zip(self.records, self.clients, self.states, strict=True):
             place = slice(self.start - record.start, self.stop - record.start)
-            cut.append(replace(client, measurements=np.ascontiguousarray(client.measurements[place])))
+            cut.append(
+                replace(client, measurements=np.ascontiguousarray(client.measurements[place]))
+            )
             states.append(own[place])
-        return Series(clients=tuple(cut), states=np.ascontiguousarray(np.concatenate(states, 1)), allowed=allowed, orders=orders)
+        return Series(
+            clients=tuple(cut),
+            states=np.ascontiguousarray(np.concatenate(states, 1)),
+            allowed=allowed,
+            orders=orders,
+        )
 
 
 def channels(states: int, reads: Reads) -> tuple[str, ...]:
@@ -102,7 +109,10 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
     Raises:
         UsageError: the sites have hardly any steps in common, fewer than two of them have a state, or none has so many.
     """
-    start, stop = max(one.start for one in records), min(min(one.known, one.stop) for one in records)
+    start, stop = (
+        max(one.start for one in records),
+        min(min(one.known, one.stop) for one in records),
+    )
     if stop - start < LEAST:
         raise UsageError(
             "the sites have hardly any steps in common that may be learnt from: who drives whom is learnt step by step together",
@@ -114,7 +124,11 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
     still: list[str] = []
     for record in (_embedded(one, past) for one in records):
         known = record.values[start - record.start : stop - record.start]
-        moving = [place for place in range(known.shape[1]) if np.unique(known[~np.isnan(known[:, place]), place]).size > 1]
+        moving = [
+            place
+            for place in range(known.shape[1])
+            if np.unique(known[~np.isnan(known[:, place]), place]).size > 1
+        ]
         if not moving:
             still.append(record.name)
             continue
@@ -124,12 +138,18 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
         few += [record.name] if size < states else []
         client = client_of(Measured(name=record.name, columns=columns, values=seen), size)
         deviation = seen.std(axis=0)
-        scaled = (record.values[:, moving] - seen.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+        scaled = (record.values[:, moving] - seen.mean(axis=0)) / np.where(
+            deviation > 0, deviation, 1.0
+        )
         filled = np.ascontiguousarray(np.clip(scaled, -1e3, 1e3))
         own = filled_scan(filled, client.emission, client.transition, client.gain)
         found.append((record, replace(client, measurements=filled), own))
     if len(found) < 2:
-        raise UsageError("causes are between sites", expected="two sites or more whose measurements change", received=str(len(found)))
+        raise UsageError(
+            "causes are between sites",
+            expected="two sites or more whose measurements change",
+            received=str(len(found)),
+        )
     most = max(len(client.transition) for _, client, _ in found)
     if most < states:
         raise UsageError(
@@ -144,11 +164,16 @@ def filtered(records: Sequence[Record], states: int, *, past: int = 1) -> Filter
         states=tuple(own for _, _, own in found),
         start=start,
         stop=stop,
-        notes=(*_told(still, "measure nothing that changes, have no states and are not learnt from"), *_told(few, "have fewer states")),
+        notes=(
+            *_told(still, "measure nothing that changes, have no states and are not learnt from"),
+            *_told(few, "have fewer states"),
+        ),
     )
 
 
-def states_of(found: Filtered, series: Series, learnt: Learnt | None, states: int, reads: Reads) -> dict[str, F64]:
+def states_of(
+    found: Filtered, series: Series, learnt: Learnt | None, states: int, reads: Reads
+) -> dict[str, F64]:
     """The channels of each site that has states, [T, C] over its own steps; NaN for states that it does not have.
 
     Args:
@@ -158,7 +183,9 @@ def states_of(found: Filtered, series: Series, learnt: Learnt | None, states: in
     lags, made = series.lags, {}
     begin, end = min(one.start for one in found.records), max(one.stop for one in found.records)
     places, total = series.places, series.states.shape[1]
-    for m, (record, client, own) in enumerate(zip(found.records, found.clients, found.states, strict=True)):
+    for m, (record, client, own) in enumerate(
+        zip(found.records, found.clients, found.states, strict=True)
+    ):
         augmented = own if learnt is None else own + client.measurements @ learnt.augmentations[m].T
         parts = [augmented, augmented @ client.transition.T] if reads != "server" else []
         if reads != "states":
@@ -168,17 +195,28 @@ def states_of(found: Filtered, series: Series, learnt: Learnt | None, states: in
                 for n, there in enumerate(found.records):
                     others[there.start - begin : there.stop - begin, places[n]] = found.states[n]
                     late = slice(max(there.known - begin, 0), max(record.known - begin, 0))
-                    others[late, places[n]] = 0.0  # steps that site n tests by must not be seen where site m learns
+                    others[late, places[n]] = (
+                        0.0  # steps that site n tests by must not be seen where site m learns
+                    )
                 regressors = replace(series, states=others).regressors if lags > 1 else others
-                ahead = ahead + (regressors @ learnt.causes[places[m]].T)[record.start - begin : record.stop - begin]
+                ahead = (
+                    ahead
+                    + (regressors @ learnt.causes[places[m]].T)[
+                        record.start - begin : record.stop - begin
+                    ]
+                )
             parts.append(ahead)
-        made[record.name] = np.concatenate([_padded(np.clip(part, -SPAN, SPAN), states) for part in parts], axis=1)
+        made[record.name] = np.concatenate(
+            [_padded(np.clip(part, -SPAN, SPAN), states) for part in parts], axis=1
+        )
     return made
 
 
 def _padded(values: F64, states: int) -> F64:
     """[T, P] from fewer columns; those that a site does not have are unknown."""
-    return np.concatenate([values, np.full((len(values), states - values.shape[1]), np.nan)], axis=1)
+    return np.concatenate(
+        [values, np.full((len(values), states - values.shape[1]), np.nan)], axis=1
+    )
 
 
 def _embedded(record: Record, past: int) -> Record:
@@ -190,7 +228,11 @@ def _embedded(record: Record, past: int) -> Record:
         later = np.full_like(record.values, np.nan)
         later[back:] = record.values[:-back]
         parts.append(later)
-    names = tuple(f"{name} {back} steps before" if back else name for back in range(past) for name in record.columns)
+    names = tuple(
+        f"{name} {back} steps before" if back else name
+        for back in range(past)
+        for name in record.columns
+    )
     return replace(record, columns=names, values=np.concatenate(parts, axis=1))
 
 

@@ -17,7 +17,9 @@ from fedkg.errors import UsageError
 F64 = NDArray[np.float64]
 
 
-def centralised(measurements: Sequence[F64], *, lags: int = 1, allowed: NDArray[np.bool_] | None = None) -> F64:
+def centralised(
+    measurements: Sequence[F64], *, lags: int = 1, allowed: NDArray[np.bool_] | None = None
+) -> F64:
     """p-values of a VAR with a constant on the measurements of all clients, [M, M]; row m, column n: n drives m. NaN on the diagonal.
 
     Args:
@@ -30,19 +32,24 @@ def centralised(measurements: Sequence[F64], *, lags: int = 1, allowed: NDArray[
 
     together = np.concatenate(measurements, axis=1)
     deviation = together.std(axis=0)
-    together = (together - together.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)  # the test is the same in every unit
+    together = (together - together.mean(axis=0)) / np.where(
+        deviation > 0, deviation, 1.0
+    )  # the test is the same in every unit
     steps, width = together.shape
     count = steps - lags
     free = count - lags * width - 1
     if free < 1:
         raise UsageError(
-            "too few steps for a VAR on all measurements", expected=f"more than {lags * (width + 1) + width + 1}", received=str(steps)
+            "too few steps for a VAR on all measurements",
+            expected=f"more than {lags * (width + 1) + width + 1}",
+            received=str(steps),
         )
     past = [together[lags - 1 - lag : steps - 1 - lag] for lag in range(lags)]
     known = np.concatenate([np.ones((count, 1)), *past], axis=1)
     if np.linalg.matrix_rank(known) < known.shape[1]:
         raise UsageError(
-            "a VAR cannot tell measurements apart that repeat each other", help="leave out columns that are constant or copies"
+            "a VAR cannot tell measurements apart that repeat each other",
+            help="leave out columns that are constant or copies",
         )
     inverse = np.linalg.inv(known.T @ known)
     weights = inverse @ known.T @ together[lags:]
@@ -55,7 +62,9 @@ def centralised(measurements: Sequence[F64], *, lags: int = 1, allowed: NDArray[
         for n in range(len(measurements)):
             if m == n or (allowed is not None and not allowed[m, n]):
                 continue
-            causing = np.concatenate([1 + lag * width + np.arange(ends[n], ends[n + 1]) for lag in range(lags)])
+            causing = np.concatenate(
+                [1 + lag * width + np.arange(ends[n], ends[n + 1]) for lag in range(lags)]
+            )
             block = weights[causing, caused]
             solved = np.linalg.solve(inverse[np.ix_(causing, causing)], block)
             wald = float(np.trace(block.T @ solved @ np.linalg.inv(spread[caused, caused])))

@@ -76,23 +76,38 @@ def learn_in_chunks(
         old = row, theta
         client, server = [], []
         for begin in range(series.lags, len(series.states), chunk):
-            row, theta, own, gap = _chunk(known, chosen, row, theta, begin, min(begin + chunk, len(series.states)))
+            row, theta, own, gap = _chunk(
+                known, chosen, row, theta, begin, min(begin + chunk, len(series.states))
+            )
             client.append(own)
             server.append(gap)
         both = torch.stack([torch.cat(client, 1), torch.cat(server, 1)])
         _check(series, chosen, both)
         losses.append(both.mean(2).cpu().numpy())
-        change = sum(float(((new - was) ** 2).sum()) for new, was in zip((row, theta), old, strict=True))
+        change = sum(
+            float(((new - was) ** 2).sum()) for new, was in zip((row, theta), old, strict=True)
+        )
         moved = (change / max(float((row**2).sum() + (theta**2).sum()), 1e-300)) ** 0.5
         if moved <= tolerance:
             break
     found = np.array(losses)
-    causes = np.concatenate([own[: place.stop - place.start] for own, place in zip(row.cpu().numpy(), series.places, strict=True)])
+    causes = np.concatenate(
+        [
+            own[: place.stop - place.start]
+            for own, place in zip(row.cpu().numpy(), series.places, strict=True)
+        ]
+    )
     thetas = tuple(
         np.ascontiguousarray(own[: one.gain.shape[0], : one.gain.shape[1]])
         for own, one in zip(theta.cpu().numpy(), series.clients, strict=True)
     )
-    return Learnt(causes=causes, augmentations=thetas, client_loss=found[:, 0], server_loss=found[:, 1].sum(1), moved=moved)
+    return Learnt(
+        causes=causes,
+        augmentations=thetas,
+        client_loss=found[:, 0],
+        server_loss=found[:, 1].sum(1),
+        moved=moved,
+    )
 
 
 def _stacked(series: Series, rates: Rates, products: Products, device: torch.device) -> _Stacked:
@@ -110,10 +125,16 @@ def _stacked(series: Series, rates: Rates, products: Products, device: torch.dev
     seen = filled([client.measurements for client in series.clients], (steps, wide))
     eps = rates.normalised
     before = torch.from_numpy(products.regressors).to(device)
-    learnt = torch.from_numpy(np.stack([series.drivers(m) for m in range(len(series.clients))]).astype(np.float64)).to(device)
+    learnt = torch.from_numpy(
+        np.stack([series.drivers(m) for m in range(len(series.clients))]).astype(np.float64)
+    ).to(device)
     sizes = torch.ones(1, steps, 1, dtype=before.dtype, device=device)
     if eps is not None:
-        sizes = eps + ((learnt @ (before**2).mT)[..., None] if rates.together else torch.from_numpy(products.sizes).to(device)[None])
+        sizes = eps + (
+            (learnt @ (before**2).mT)[..., None]
+            if rates.together
+            else torch.from_numpy(products.sizes).to(device)[None]
+        )
     return _Stacked(
         seen=seen,
         aligned=filled(list(products.aligned), (steps, most)),
@@ -127,7 +148,9 @@ def _stacked(series: Series, rates: Rates, products: Products, device: torch.dev
     )
 
 
-def _begun(series: Series, start: Learnt | None, known: _Stacked) -> tuple[torch.Tensor, torch.Tensor]:
+def _begun(
+    series: Series, start: Learnt | None, known: _Stacked
+) -> tuple[torch.Tensor, torch.Tensor]:
     """The causes [M, P, N] and theta [M, P, D] that are begun with."""
     count, most, wide = len(series.clients), known.own.shape[1], known.seen.shape[2]
     row, theta = np.zeros((count, most, known.before.shape[1])), np.zeros((count, most, wide))
@@ -145,7 +168,9 @@ def _chunk(
     y, h = known.seen[:, begin - 1 : end - 1], known.before[begin - 1 : end - 1]
     aligned, shift = known.aligned[:, begin:end], known.shift[:, begin - 1 : end - 1]
     count, steps, most = aligned.shape
-    pace = 2 * rates.causes * known.learnt[:, None] / known.sizes[:, begin - 1 : end - 1]  # [M, G, N]
+    pace = (
+        2 * rates.causes * known.learnt[:, None] / known.sizes[:, begin - 1 : end - 1]
+    )  # [M, G, N]
     shrink = torch.cumprod(1 - 2 * rates.client * rates.ridge * shift, 1)  # p_{s+1}, [M, G]
     fade = torch.cumprod(1 - rates.ridge * pace, 1)  # q_{s+1}, [M, G, N]
     reads = torch.cat([torch.ones_like(shrink[:, :1]), shrink[:, :-1]], 1)  # p_t
@@ -154,7 +179,9 @@ def _chunk(
     before = torch.ones(steps, steps, dtype=y.dtype, device=y.device).tril(-1)
     alike = before * (y @ y.mT) * reads[:, :, None] / shrink[:, None]  # [M, t, s]
     near = before * (faded @ writes.mT)
-    push_d = -2 * rates.client * known.square  # what d_s and e_s push theta by, before it is divided
+    push_d = (
+        -2 * rates.client * known.square
+    )  # what d_s and e_s push theta by, before it is divided
     push_e = -2 * rates.server * known.own.mT
     gain = 2 * rates.client * aligned * shift[..., None]
     scaled = alike * shift[:, None]  # of s
@@ -174,7 +201,9 @@ def _chunk(
     system[:, :, 1, :, :, 1] = spread(same[None], eye[None]) + spread(near, eye[None])
     size = 2 * most * steps
     right = torch.stack([first, second], 2).reshape(count, size, 1)
-    solved = torch.linalg.solve_triangular(system.reshape(count, size, size), right, upper=False, unitriangular=True)
+    solved = torch.linalg.solve_triangular(
+        system.reshape(count, size, size), right, upper=False, unitriangular=True
+    )
     d, e = solved.reshape(count, steps, 2, most).unbind(2)
     push = gain + (d @ push_d.mT + e @ push_e.mT) * shift[..., None]
     curved = d @ known.square.mT

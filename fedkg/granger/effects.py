@@ -58,7 +58,15 @@ class Reached:
     size: float
 
 
-def reach(series: Series, found: Learnt, origin: int, *, ahead: int = 50, share: float = 0.1, least: float = 0.01) -> tuple[Reached, ...]:
+def reach(
+    series: Series,
+    found: Learnt,
+    origin: int,
+    *,
+    ahead: int = 50,
+    share: float = 0.1,
+    least: float = 0.01,
+) -> tuple[Reached, ...]:
     """Whom a disturbance of unit size of client `origin`'s states reaches within K steps, in the order in which it comes to them.
 
     The whole transition is taken: what each client does to itself, and the learnt causes.
@@ -69,14 +77,24 @@ def reach(series: Series, found: Learnt, origin: int, *, ahead: int = 50, share:
     return reach_of(series, whole, origin, ahead=ahead, share=share, least=least)
 
 
-def reach_of(series: Series, whole: F64, origin: int, *, ahead: int = 50, share: float = 0.1, least: float = 0.01) -> tuple[Reached, ...]:
+def reach_of(
+    series: Series,
+    whole: F64,
+    origin: int,
+    *,
+    ahead: int = 50,
+    share: float = 0.1,
+    least: float = 0.01,
+) -> tuple[Reached, ...]:
     """The same by any transition [S, L S], in which clients act on themselves too, as `fedkg.granger.reference.joint` gives one.
 
     An effect is the spectral norm of what a unit of the origin's states has become after k steps. Clients on which it stays below `least`
     are left out; so is the origin.
     """
     total = len(whole)
-    column = np.zeros((series.lags * total, len(series.clients[origin].transition)))  # the last L steps, the newest first
+    column = np.zeros(
+        (series.lags * total, len(series.clients[origin].transition))
+    )  # the last L steps, the newest first
     column[series.places[origin]] = np.eye(column.shape[1])
     sizes = np.zeros((ahead + 1, len(series.clients)))
     for k in range(ahead + 1):
@@ -87,5 +105,7 @@ def reach_of(series: Series, whole: F64, origin: int, *, ahead: int = 50, share:
         top = float(sizes[:, m].max())
         if m != origin and top >= least:
             first = int(np.argmax(sizes[:, m] >= share * top))
-            made.append(Reached(client=client.name, first=first, peak=int(sizes[:, m].argmax()), size=top))
+            made.append(
+                Reached(client=client.name, first=first, peak=int(sizes[:, m].argmax()), size=top)
+            )
     return tuple(sorted(made, key=lambda one: (one.first, one.peak, one.client)))

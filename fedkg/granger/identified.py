@@ -38,7 +38,9 @@ def limit(transition: F64, covariance: F64, sizes: tuple[int, ...], m: int) -> F
     surprise = transition[own][:, ~own] @ covariance[~own][:, own]
     read = surprise @ np.linalg.pinv(covariance[own][:, own], hermitian=True)
     found = np.zeros((int(own.sum()), len(transition)))
-    found[:, ~own] = read @ covariance[own][:, ~own] @ np.linalg.pinv(covariance[~own][:, ~own], hermitian=True)
+    found[:, ~own] = (
+        read @ covariance[own][:, ~own] @ np.linalg.pinv(covariance[~own][:, ~own], hermitian=True)
+    )
     return found
 
 
@@ -95,9 +97,16 @@ def readings(series: Series) -> tuple[Reading, ...]:
         before[:total] = False  # further lags of the client itself: part of what surprises it
         rest = others | before
         gained = series.clients[m].transition - blocks[here][:, own]
-        surprise = blocks[here][:, rest] @ covariance[rest][:, own] - gained @ covariance[own][:, own]
+        surprise = (
+            blocks[here][:, rest] @ covariance[rest][:, own] - gained @ covariance[own][:, own]
+        )
         learnt = np.zeros((len(gained), len(others)))
-        learnt[:, others] = surprise @ inverse @ covariance[own][:, others] @ np.linalg.pinv(covariance[others][:, others], hermitian=True)
+        learnt[:, others] = (
+            surprise
+            @ inverse
+            @ covariance[own][:, others]
+            @ np.linalg.pinv(covariance[others][:, others], hermitian=True)
+        )
         for n, there in enumerate(series.places):
             if m == n or not series.allowed[m, n]:
                 continue
@@ -114,7 +123,10 @@ def readings(series: Series) -> tuple[Reading, ...]:
                     driven=names[m],
                     kept=_share(float((learnt[:, driver] * acts).sum()) / size),
                     read=_share(float(np.trace(across @ inverse @ across.T @ other)) / len(across)),
-                    taken=_share(float((gained @ covariance[own][:, driver] * blocks[here][:, driver]).sum()) / size),
+                    taken=_share(
+                        float((gained @ covariance[own][:, driver] * blocks[here][:, driver]).sum())
+                        / size
+                    ),
                 )
             )
     return tuple(found)

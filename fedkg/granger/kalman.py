@@ -43,7 +43,8 @@ class Client:
         for name in ("transition", "emission", "gain", "measurements"):
             if not np.isfinite(getattr(self, name)).all():
                 raise UsageError(
-                    f"{self.name}: `{name}` has values that are no numbers", help="fill gaps before: unknown values stop a filter"
+                    f"{self.name}: `{name}` has values that are no numbers",
+                    help="fill gaps before: unknown values stop a filter",
                 )
         radius = radius_of(self.transition - self.transition @ self.gain @ self.emission)
         if radius >= 1:
@@ -88,14 +89,30 @@ def estimated(client: Client) -> F64:
     from fedkg.granger.kernels import affine_scan
 
     step = client.transition - client.gain @ (client.emission @ client.transition)
-    return affine_scan(np.ascontiguousarray(step), np.ascontiguousarray(client.measurements @ client.gain.T))
+    return affine_scan(
+        np.ascontiguousarray(step), np.ascontiguousarray(client.measurements @ client.gain.T)
+    )
 
 
-def oracle(transition: F64, emissions: tuple[F64, ...], process: F64, noise: float, measurements: tuple[F64, ...]) -> F64:
+def oracle(
+    transition: F64,
+    emissions: tuple[F64, ...],
+    process: F64,
+    noise: float,
+    measurements: tuple[F64, ...],
+) -> F64:
     """The posterior states [T, S] of one filter that knows the whole system and sees all measurements: what a federation cannot have."""
     from scipy.linalg import block_diag
 
     emission = block_diag(*emissions)
     together = np.concatenate(measurements, axis=1)
     gain = steady_gain(transition, emission, process, noise * np.eye(len(emission)))
-    return estimated(Client(name="oracle", transition=transition, emission=emission, gain=gain, measurements=together))
+    return estimated(
+        Client(
+            name="oracle",
+            transition=transition,
+            emission=emission,
+            gain=gain,
+            measurements=together,
+        )
+    )

@@ -57,7 +57,14 @@ def epoch(
     """
     steps, seen = y.shape
     states, total = len(row), len(allowed)
-    eta1, eta2, gamma, ridge, eps, together = rates[0], rates[1], rates[2], rates[3], rates[4], rates[5] > 0.0
+    eta1, eta2, gamma, ridge, eps, together = (
+        rates[0],
+        rates[1],
+        rates[2],
+        rates[3],
+        rates[4],
+        rates[5] > 0.0,
+    )
     d, e, push, fitted = np.empty(states), np.empty(states), np.empty(states), np.empty(states)
     for t in range(lags, steps):
         before, now = y[t - 1], h[t - 1]

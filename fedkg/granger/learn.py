@@ -46,7 +46,8 @@ class Rates:
             raise UsageError("rates are at least 0, that of the clients more", received=str(self))
         if self.normalised is not None and not self.normalised > 0:
             raise UsageError(
-                "what steps are divided by is above 0 also where drivers stand still", received=f"normalised={self.normalised}"
+                "what steps are divided by is above 0 also where drivers stand still",
+                received=f"normalised={self.normalised}",
             )
 
 
@@ -75,7 +76,12 @@ class Learnt:
     def strengths(self, series: Series) -> F64:
         """The Frobenius norm of every block, [L, M, M]: the score of a cause; row m, column n: n drives m."""
         clients, lags = range(len(series.clients)), range(1, series.lags + 1)
-        return np.array([[[np.linalg.norm(self.block(series, m, n, lag)) for n in clients] for m in clients] for lag in lags])
+        return np.array(
+            [
+                [[np.linalg.norm(self.block(series, m, n, lag)) for n in clients] for m in clients]
+                for lag in lags
+            ]
+        )
 
     def strength(self, series: Series) -> F64:
         """The norm of every block over all lags together, [M, M]."""
@@ -112,8 +118,15 @@ def learn(
         return at_rest(series, chosen)
     total = series.states.shape[1]
     row = np.zeros((total, series.lags * total)) if start is None else start.causes.copy()
-    thetas = [np.zeros(client.gain.shape) if start is None else start.augmentations[m].copy() for m, client in enumerate(series.clients)]
-    passes = _Sequential(series, chosen, products or products_of(series)) if mode == "sequential" else _Batch(series, chosen)
+    thetas = [
+        np.zeros(client.gain.shape) if start is None else start.augmentations[m].copy()
+        for m, client in enumerate(series.clients)
+    ]
+    passes = (
+        _Sequential(series, chosen, products or products_of(series))
+        if mode == "sequential"
+        else _Batch(series, chosen)
+    )
     losses: list[F64] = []
     moved = 0.0
     for number in range(epochs):
@@ -124,7 +137,13 @@ def learn(
         if moved <= tolerance or (number and losses[-1][:, 1].sum() <= enough):
             break
     found = np.array(losses)
-    return Learnt(causes=row, augmentations=tuple(thetas), client_loss=found[..., 0], server_loss=found[..., 1].sum(1), moved=moved)
+    return Learnt(
+        causes=row,
+        augmentations=tuple(thetas),
+        client_loss=found[..., 0],
+        server_loss=found[..., 1].sum(1),
+        moved=moved,
+    )
 
 
 def course_of(found: Learnt, mode: Mode, tolerance: float) -> str:
@@ -160,9 +179,14 @@ def products_of(series: Series) -> Products:
     """The products of a series, once for all epochs."""
     lifts = [client.emission @ client.transition for client in series.clients]
     found = [surprises(series, m) for m in range(len(series.clients))]
-    norms = [np.repeat((series.states[:, place] ** 2).sum(1, keepdims=True), place.stop - place.start, 1) for place in series.places]
+    norms = [
+        np.repeat((series.states[:, place] ** 2).sum(1, keepdims=True), place.stop - place.start, 1)
+        for place in series.places
+    ]
     return Products(
-        aligned=tuple(np.ascontiguousarray(one @ lift) for one, lift in zip(found, lifts, strict=True)),
+        aligned=tuple(
+            np.ascontiguousarray(one @ lift) for one, lift in zip(found, lifts, strict=True)
+        ),
         surprise=tuple(np.ascontiguousarray((one**2).sum(1)) for one in found),
         square=tuple(np.ascontiguousarray(lift.T @ lift) for lift in lifts),
         regressors=np.ascontiguousarray(series.regressors),
@@ -182,8 +206,13 @@ class _Sequential:
 
         series, rates, known = self.series, self.rates, self.products
         eps = -1.0 if rates.normalised is None else rates.normalised
-        steps = np.array([rates.client, rates.server, rates.causes, rates.ridge, eps, float(rates.together)])
-        losses, broken = np.zeros((len(series.clients), 2)), np.zeros(len(series.clients), dtype=np.int64)
+        steps = np.array(
+            [rates.client, rates.server, rates.causes, rates.ridge, eps, float(rates.together)]
+        )
+        losses, broken = (
+            np.zeros((len(series.clients), 2)),
+            np.zeros(len(series.clients), dtype=np.int64),
+        )
 
         def work(start: int, stop: int) -> None:
             for m in range(start, stop):
@@ -246,7 +275,9 @@ class _Batch:
             server = known.transition.T @ (ahead @ known.measured - own @ known.joint.T)
             size, sizes = self.sizes[m]
             row[place, drivers] = own + 2 * rates.causes * (miss - rates.ridge * own) / sizes
-            theta += (2 * rates.client * (client - rates.ridge * theta) - 2 * rates.server * server) / size
+            theta += (
+                2 * rates.client * (client - rates.ridge * theta) - 2 * rates.server * server
+            ) / size
         self.losses = self._losses(row, thetas)
         return np.array(before)
 
@@ -263,7 +294,10 @@ class _Batch:
             losses.append((client, server))
             sums.append(rates.client * (client + rates.ridge * float((thetas[m] ** 2).sum())))
             sums[m] += rates.server * (server + rates.ridge * float((own**2).sum()))
-            grown = len(self.sums) > 1 and sums[m] > self.sums[0][m] + 1e-9 * abs(self.sums[0][m]) + 1e-12
+            grown = (
+                len(self.sums) > 1
+                and sums[m] > self.sums[0][m] + 1e-9 * abs(self.sums[0][m]) + 1e-12
+            )
             if grown or not np.isfinite(sums[m]):
                 raise diverged(self.series, rates, m, "on averages")
         self.sums = [*self.sums[:1], sums]
@@ -273,8 +307,14 @@ class _Batch:
 def losses_of(known: Moments, theta: F64, row: F64) -> tuple[float, float]:
     """The means of (L_m)_a and of |e_m|^2 for parameters that stay; theta: [P, D], row: [P, O]."""
     ahead = known.transition @ theta
-    client = known.loss - 2 * float((theta * known.surprise).sum()) + float((theta * (known.square @ theta @ known.measured)).sum())
-    server = float((ahead * (ahead @ known.measured)).sum()) - 2 * float((row * (ahead @ known.joint)).sum())
+    client = (
+        known.loss
+        - 2 * float((theta * known.surprise).sum())
+        + float((theta * (known.square @ theta @ known.measured)).sum())
+    )
+    server = float((ahead * (ahead @ known.measured)).sum()) - 2 * float(
+        (row * (ahead @ known.joint)).sum()
+    )
     return client, server + float((row * (row @ known.driving)).sum())
 
 
@@ -295,7 +335,12 @@ def at_rest_by(series: Series, known: Sequence[Moments], rates: Rates) -> Learnt
         thetas.append(theta)
         losses.append(losses_of(own, theta, causes))
     found = np.array(losses)[None]
-    return Learnt(causes=row, augmentations=tuple(thetas), client_loss=found[..., 0], server_loss=found[..., 1].sum(1))
+    return Learnt(
+        causes=row,
+        augmentations=tuple(thetas),
+        client_loss=found[..., 0],
+        server_loss=found[..., 1].sum(1),
+    )
 
 
 def stability(series: Series, rates: Rates, m: int) -> float:
@@ -303,22 +348,42 @@ def stability(series: Series, rates: Rates, m: int) -> float:
     client = series.clients[m]
     lift = float(np.linalg.norm(client.emission @ client.transition, 2)) ** 2
     own = float(np.linalg.norm(client.transition, 2)) ** 2
-    return (2 * rates.client * lift + 2 * rates.server * own) * float((client.measurements**2).sum(1).max())
+    return (2 * rates.client * lift + 2 * rates.server * own) * float(
+        (client.measurements**2).sum(1).max()
+    )
 
 
 def drive_stability(series: Series, rates: Rates, m: int) -> float:
     """max_t 2 gamma |h^t|^2 over the states that may drive client m, the same for the server's steps."""
-    return 2 * rates.causes * float((series.regressors[:, series.drivers(m)] ** 2).sum(1).max(initial=0.0))
+    return (
+        2
+        * rates.causes
+        * float((series.regressors[:, series.drivers(m)] ** 2).sum(1).max(initial=0.0))
+    )
 
 
 def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
     """What is said when client m's parameters grow without end: by whose rate, and what it can be."""
     client, causes = stability(series, rates, m), drive_stability(series, rates, m)
-    if rates.normalised is not None:  # divided by no less than the squared norms, of each driver by itself or of all together
+    if (
+        rates.normalised is not None
+    ):  # divided by no less than the squared norms, of each driver by itself or of all together
         client /= float((series.clients[m].measurements ** 2).sum(1).max()) or 1.0
-        causes = 2 * rates.causes * (1 if rates.together else series.order(m) * int(np.delete(series.allowed[m], m).sum()))
+        causes = (
+            2
+            * rates.causes
+            * (
+                1
+                if rates.together
+                else series.order(m) * int(np.delete(series.allowed[m], m).sum())
+            )
+        )
     if causes > client:
-        number, used, advice = causes, f"gamma {rates.causes:g}", f"a gamma of at most {rates.causes / causes:.2g}"
+        number, used, advice = (
+            causes,
+            f"gamma {rates.causes:g}",
+            f"a gamma of at most {rates.causes / causes:.2g}",
+        )
     else:
         usable = rates.client * min(1.0, 1.0 / client) if client > 0 else rates.client
         number, used = client, f"rates {rates.client:g} and {rates.server:g}"
@@ -327,5 +392,7 @@ def diverged(series: Series, rates: Rates, m: int, where: str) -> FedkgError:
         f"{series.clients[m].name}: the learning diverges {where}",
         expected="a stability number below 2 (section 5)",
         received=f"{number:.3g} with {used}",
-        help=advice if rates.normalised is not None else f"{advice}, or normalised steps, one sample at a time",
+        help=advice
+        if rates.normalised is not None
+        else f"{advice}, or normalised steps, one sample at a time",
     )

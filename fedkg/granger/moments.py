@@ -71,7 +71,9 @@ class Series:
     def within(self, m: int, clients: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """The regressors of some clients, bool [M], at the lags of client m's equation: [L S]."""
         once = np.repeat(clients, [len(client.transition) for client in self.clients])
-        return np.concatenate([once if lag < self.order(m) else np.zeros_like(once) for lag in range(self.lags)])
+        return np.concatenate(
+            [once if lag < self.order(m) else np.zeros_like(once) for lag in range(self.lags)]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -97,7 +99,9 @@ class Moments:
         return self.lift.T @ self.lift
 
 
-def series_of(clients: Sequence[Client], allowed: Allowed | None = None, *, lags: int | Sequence[int] = 1) -> Series:
+def series_of(
+    clients: Sequence[Client], allowed: Allowed | None = None, *, lags: int | Sequence[int] = 1
+) -> Series:
     """The filters' states of all clients.
 
     Args:
@@ -108,7 +112,9 @@ def series_of(clients: Sequence[Client], allowed: Allowed | None = None, *, lags
         UsageError: fewer than two clients, recordings of unlike length, a prior of another size, or lags that the recordings do not have.
     """
     if len(clients) < 2:
-        raise UsageError("causes are between clients", expected="at least two", received=str(len(clients)))
+        raise UsageError(
+            "causes are between clients", expected="at least two", received=str(len(clients))
+        )
     lengths = {len(client.measurements) for client in clients}
     if len(lengths) > 1 or min(lengths) < 3:
         raise UsageError(
@@ -125,17 +131,29 @@ def series_of(clients: Sequence[Client], allowed: Allowed | None = None, *, lags
         )
     orders = orders_of(lags, len(clients), min(lengths))
     states = np.concatenate([estimated(client) for client in clients], axis=1)
-    return Series(clients=tuple(clients), states=np.ascontiguousarray(states), allowed=prior, orders=orders)
+    return Series(
+        clients=tuple(clients), states=np.ascontiguousarray(states), allowed=prior, orders=orders
+    )
 
 
 def orders_of(lags: int | Sequence[int], clients: int, steps: int) -> tuple[int, ...]:
     """The lags of each client. Raises UsageError: not one for each client, or not 1 .. steps - 2 of them."""
-    orders = (int(lags),) * clients if isinstance(lags, int | np.integer) else tuple(int(one) for one in lags)
+    orders = (
+        (int(lags),) * clients
+        if isinstance(lags, int | np.integer)
+        else tuple(int(one) for one in lags)
+    )
     if len(orders) != clients:
-        raise UsageError("lags are given for each client", expected=f"{clients} numbers, or one for all", received=str(len(orders)))
+        raise UsageError(
+            "lags are given for each client",
+            expected=f"{clients} numbers, or one for all",
+            received=str(len(orders)),
+        )
     for order in orders:
         if not 1 <= order < steps - 1:
-            raise UsageError("so many lags cannot be learnt", expected=f"1 .. {steps - 2}", received=str(order))
+            raise UsageError(
+                "so many lags cannot be learnt", expected=f"1 .. {steps - 2}", received=str(order)
+            )
     return orders
 
 
@@ -143,7 +161,11 @@ def surprises(series: Series, m: int) -> F64:
     """r_c^t = y^t - C A h^{t-1} of client m, [T, D]; zero at the first step, which has no step before it."""
     client = series.clients[m]
     own = series.states[:, series.places[m]]
-    found = client.measurements - np.concatenate([np.zeros((1, own.shape[1])), own[:-1]]) @ (client.emission @ client.transition).T
+    found = (
+        client.measurements
+        - np.concatenate([np.zeros((1, own.shape[1])), own[:-1]])
+        @ (client.emission @ client.transition).T
+    )
     found[0] = 0.0
     return np.ascontiguousarray(found)
 

@@ -33,7 +33,14 @@ class Bent:
 
 
 def learn_bent(
-    series: Series, *, width: int = 16, epochs: int = 300, rate: float = 0.01, weight: float = 0.1, decay: float = 1e-4, seed: int = 0
+    series: Series,
+    *,
+    width: int = 16,
+    epochs: int = 300,
+    rate: float = 0.01,
+    weight: float = 0.1,
+    decay: float = 1e-4,
+    seed: int = 0,
 ) -> Bent:
     """Who drives whom, with networks in the clients.
 
@@ -44,7 +51,11 @@ def learn_bent(
         UsageError: a width or number of epochs below 1.
     """
     if min(width, epochs) < 1:
-        raise UsageError("a network has a width, and is trained", expected="at least 1", received=f"width {width}, epochs {epochs}")
+        raise UsageError(
+            "a network has a width, and is trained",
+            expected="at least 1",
+            received=f"width {width}, epochs {epochs}",
+        )
     known = slice(series.lags - 1, -1)
     total = series.states.shape[1]
     causes = np.zeros((total, series.lags * total))
@@ -55,7 +66,10 @@ def learn_bent(
             network = _network(client.gain.shape[1], client.gain.shape[0], width)
         before = torch.from_numpy(client.measurements[known])
         surprise = torch.from_numpy(surprises(series, m)[series.lags :])
-        lift, own = torch.from_numpy(client.emission @ client.transition), torch.from_numpy(client.transition)
+        lift, own = (
+            torch.from_numpy(client.emission @ client.transition),
+            torch.from_numpy(client.transition),
+        )
         drivers = series.drivers(m)
         others = torch.from_numpy(series.regressors[known][:, drivers])
         back = torch.linalg.pinv(others)
@@ -65,7 +79,9 @@ def learn_bent(
             steps.zero_grad()
             moved = network(before)
             miss = surprise - moved @ lift.T
-            gap = (moved @ own.T - others @ row.T).detach()  # the server's side: known to the client as its gradient 2 A^T e alone
+            gap = (
+                moved @ own.T - others @ row.T
+            ).detach()  # the server's side: known to the client as its gradient 2 A^T e alone
             gradient = 2 * gap @ own
             loss = (miss**2).sum(1).mean() + weight * (gradient * moved).sum(1).mean()
             own_losses[epoch, m] = float((miss.detach() ** 2).sum(1).mean())
@@ -75,7 +91,10 @@ def learn_bent(
             row = _fitted(back, network(before).detach() @ own.T)
         causes[place, drivers] = row.numpy()
         networks.append(network.requires_grad_(False))
-    return Bent(learnt=Learnt(causes=causes, augmentations=(), client_loss=own_losses, server_loss=shared), networks=tuple(networks))
+    return Bent(
+        learnt=Learnt(causes=causes, augmentations=(), client_loss=own_losses, server_loss=shared),
+        networks=tuple(networks),
+    )
 
 
 def client_losses(series: Series, bent: Bent) -> tuple[float, ...]:
@@ -83,7 +102,10 @@ def client_losses(series: Series, bent: Bent) -> tuple[float, ...]:
     found = []
     for m, (client, network) in enumerate(zip(series.clients, bent.networks, strict=True)):
         moved = network(torch.from_numpy(client.measurements[series.lags - 1 : -1]))
-        miss = torch.from_numpy(surprises(series, m)[series.lags :]) - moved @ torch.from_numpy(client.emission @ client.transition).T
+        miss = (
+            torch.from_numpy(surprises(series, m)[series.lags :])
+            - moved @ torch.from_numpy(client.emission @ client.transition).T
+        )
         found.append(float((miss**2).sum(1).mean()))
     return tuple(found)
 

@@ -96,7 +96,9 @@ class _Fit:
         """The least F with which the instruments say of a driver, [K], what the other regressors do not."""
         alone = np.zeros((len(driver), int(driver.sum())))
         alone[driver] = np.eye(alone.shape[1])
-        alone[~driver] = -np.linalg.lstsq(self.read[~driver][:, ~driver], self.read[~driver][:, driver], rcond=None)[0]
+        alone[~driver] = -np.linalg.lstsq(
+            self.read[~driver][:, ~driver], self.read[~driver][:, driver], rcond=None
+        )[0]
         told = alone.T @ self.read @ alone
         left = alone.T @ self.square @ alone - told
         ratio = np.linalg.pinv(left, hermitian=True) @ told
@@ -109,7 +111,9 @@ class _Fit:
 
         tested = np.tile(driver, len(self.weights))
         value = self.weights.ravel()[tested]
-        statistic = float(value @ np.linalg.pinv(self.covariance[np.ix_(tested, tested)], hermitian=True) @ value)
+        statistic = float(
+            value @ np.linalg.pinv(self.covariance[np.ix_(tested, tested)], hermitian=True) @ value
+        )
         return float(f.sf(statistic / len(value), len(value), self.steps - len(driver)))
 
 

@@ -20,8 +20,13 @@ F64 = NDArray[np.float64]
 
 def cut(series: Series, start: int, stop: int) -> Series:
     """The steps start .. stop - 1, with the states that the filters had there from all steps before."""
-    own = [replace(client, measurements=np.ascontiguousarray(client.measurements[start:stop])) for client in series.clients]
-    return replace(series, clients=tuple(own), states=np.ascontiguousarray(series.states[start:stop]))
+    own = [
+        replace(client, measurements=np.ascontiguousarray(client.measurements[start:stop]))
+        for client in series.clients
+    ]
+    return replace(
+        series, clients=tuple(own), states=np.ascontiguousarray(series.states[start:stop])
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,10 +41,16 @@ def windowed(series: Series, *, window: int, stride: int, rates: Rates | None = 
     """What is learnt in each window by itself, at its point of rest. Raises UsageError: no window fits."""
     starts = np.arange(0, len(series.states) - window + 1, stride)
     if not len(starts) or window < series.lags + 2:
-        raise UsageError("no window fits", expected=f"a window of {series.lags + 2} .. {len(series.states)} steps", received=str(window))
+        raise UsageError(
+            "no window fits",
+            expected=f"a window of {series.lags + 2} .. {len(series.states)} steps",
+            received=str(window),
+        )
     chosen = Rates() if rates is None else rates
     parts = [cut(series, int(start), int(start) + window) for start in starts]
-    return Windowed(starts=starts, strength=np.array([at_rest(part, chosen).strength(part) for part in parts]))
+    return Windowed(
+        starts=starts, strength=np.array([at_rest(part, chosen).strength(part) for part in parts])
+    )
 
 
 def changes(series: Series, m: int, *, least: int) -> tuple[int, ...]:
@@ -54,7 +65,11 @@ def changes(series: Series, m: int, *, least: int) -> tuple[int, ...]:
     label = labels(series, m)
     others = series.regressors[series.lags - 1 : -1][:, series.drivers(m)]
     if least < 2 * (others.shape[1] + 1):
-        raise UsageError("segments are too short to be estimated", expected=f"at least {2 * (others.shape[1] + 1)}", received=str(least))
+        raise UsageError(
+            "segments are too short to be estimated",
+            expected=f"at least {2 * (others.shape[1] + 1)}",
+            received=str(least),
+        )
     price = label.shape[1] * (others.shape[1] + 1) * np.log(len(label))
     found: list[int] = []
     waiting = [(0, len(label))]
@@ -62,7 +77,10 @@ def changes(series: Series, m: int, *, least: int) -> tuple[int, ...]:
         start, stop = waiting.pop()
         candidates = range(start + least, stop - least + 1, max(1, least // 2))
         whole = _cost(others[start:stop], label[start:stop])
-        scored = [(_cost(others[start:at], label[start:at]) + _cost(others[at:stop], label[at:stop]), at) for at in candidates]
+        scored = [
+            (_cost(others[start:at], label[start:at]) + _cost(others[at:stop], label[at:stop]), at)
+            for at in candidates
+        ]
         if scored and min(scored)[0] + price < whole:
             at = min(scored)[1]
             found.append(at + series.lags)
@@ -93,9 +111,13 @@ class Stream:
 def begun(series: Series, *, forget: float = 0.0) -> Stream:
     """The averages of a first part. Raises UsageError for a share outside of 0 .. 1."""
     if not 0 <= forget < 1:
-        raise UsageError("what is forgotten is a share", expected="0 <= forget < 1", received=str(forget))
+        raise UsageError(
+            "what is forgotten is a share", expected="0 <= forget < 1", received=str(forget)
+        )
     return Stream(
-        known=tuple(moments(series, m) for m in range(len(series.clients))), weight=float(len(series.states) - series.lags), forget=forget
+        known=tuple(moments(series, m) for m in range(len(series.clients))),
+        weight=float(len(series.states) - series.lags),
+        forget=forget,
     )
 
 
@@ -105,13 +127,20 @@ def continued(stream: Stream, series: Series) -> Stream:
     old = stream.weight * (1 - stream.forget) ** count
     share = old / (old + count)
     return replace(
-        stream, known=tuple(_mixed(known, moments(series, m), share) for m, known in enumerate(stream.known)), weight=old + count
+        stream,
+        known=tuple(
+            _mixed(known, moments(series, m), share) for m, known in enumerate(stream.known)
+        ),
+        weight=old + count,
     )
 
 
 def _mixed(known: Moments, new: Moments, share: float) -> Moments:
     names = ("measured", "driving", "joint", "surprise", "loss")
-    return replace(known, **{name: share * getattr(known, name) + (1 - share) * getattr(new, name) for name in names})
+    return replace(
+        known,
+        **{name: share * getattr(known, name) + (1 - share) * getattr(new, name) for name in names},
+    )
 
 
 def at_rest_of(stream: Stream, series: Series, rates: Rates | None = None) -> Learnt:

@@ -23,7 +23,12 @@ CASES = 20
 
 
 def precedence(
-    series: Series, blocks: F64, m: int, n: int, columns: tuple[tuple[str, ...], tuple[str, ...]], values: tuple[F64, F64]
+    series: Series,
+    blocks: F64,
+    m: int,
+    n: int,
+    columns: tuple[tuple[str, ...], tuple[str, ...]],
+    values: tuple[F64, F64],
 ) -> Precedence | None:
     """When a measurement of client n rises, which of client m follows within L steps; None where the data does not bear one out.
 
@@ -39,14 +44,21 @@ def precedence(
     driven, driver = series.clients[m], series.clients[n]
     total, span = series.states.shape[1], values[1].std(axis=0)
     back = np.linalg.pinv(driver.emission)
-    each = [blocks[series.places[m], lag * total : (lag + 1) * total][:, series.places[n]] for lag in range(series.order(m))]
-    effect = driven.emission @ np.sum(each, axis=0) @ back  # measurements are standardised: a share of a deviation for a deviation
+    each = [
+        blocks[series.places[m], lag * total : (lag + 1) * total][:, series.places[n]]
+        for lag in range(series.order(m))
+    ]
+    effect = (
+        driven.emission @ np.sum(each, axis=0) @ back
+    )  # measurements are standardised: a share of a deviation for a deviation
     j, i = np.unravel_index(int(np.abs(effect).argmax()), effect.shape)
     if effect[j, i] == 0 or span[i] == 0:
         return None
     sign = 1.0 if effect[j, i] > 0 else -1.0
     led, followed = np.diff(values[1][:, i]), sign * np.diff(values[0][:, j])
-    ahead = np.lib.stride_tricks.sliding_window_view(followed[1:], series.order(m)).max(axis=1)  # the best of the L steps after each
+    ahead = np.lib.stride_tricks.sliding_window_view(followed[1:], series.order(m)).max(
+        axis=1
+    )  # the best of the L steps after each
     rises = led[: len(ahead)]
     least = float(np.quantile(rises, STRONG))
     cases = rises >= least

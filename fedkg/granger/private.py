@@ -1,7 +1,13 @@
 """Differential privacy in both directions, with bounds that are enforced.
 
-Source: Mohanty et al. 2025, section 7; the Gaussian mechanism (Dwork and Roth 2014, theorem A.1). A guarantee is that of one time step; k
-releases cost at most k epsilon and k delta.
+Adjacency: two data sets are neighbours when the whole record of one client differs, at any number of steps. A filter remembers, so that a
+measurement moves the states of all later steps: h^t = sum_k F^k K y^{t-k} with F = (I - K C) A. Clipped records differ by at most
+2 B_y at each step, and so do states by at most 2 B_y sum_k |F^k K|, which `response` computes. theta follows the record too; it is
+projected, so that theta y of two records differ by at most 2 B_theta B_y. Each of the k messages of a client costs epsilon and delta for
+its whole record, all of them at most k epsilon and k delta.
+
+Source: Mohanty et al. 2025, section 7, where a state before a step is treated as constant, which covers a change at one step and the
+message of that step alone; the Gaussian mechanism (Dwork and Roth 2014, theorem A.1).
 """
 
 from __future__ import annotations
@@ -26,17 +32,18 @@ def multiplier(delta: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cover:
-    """What the messages of the learning are covered by.
+    """Bounds and noise of the messages of the learning, for a change of a client's whole record.
 
     Attributes:
-        measurement: B_y, to which measurements are clipped. gain: B_K, which the filter's gain must not exceed.
+        measurement: B_y, to which the measurements of each step are clipped (L2 norm).
+        response: B_R, which the response of a client's filter must not exceed, see `response`.
         augmentation: B_theta, to which theta is projected. gradient: C_g, to which the server's messages are clipped.
         filtered, augmented, returned: epsilon of each of the three messages of a step, below 1, where the formula holds.
         delta: of each of them.
     """
 
     measurement: float
-    gain: float
+    response: float
     augmentation: float
     gradient: float
     filtered: float
@@ -48,20 +55,34 @@ class Cover:
         for name in ("filtered", "augmented", "returned"):
             if not 0 < getattr(self, name) < 1:
                 raise UsageError(
-                    f"the formula of the Gaussian mechanism holds for 0 < epsilon < 1: `{name}`", received=str(getattr(self, name))
+                    f"the formula of the Gaussian mechanism holds for 0 < epsilon < 1: `{name}`",
+                    received=str(getattr(self, name)),
                 )
-        if min(self.measurement, self.gain, self.augmentation, self.gradient) <= 0:
-            raise UsageError("the bounds of measurements, gain, augmentation and gradients are above 0", received=str(self))
+        if min(self.measurement, self.response, self.augmentation, self.gradient) <= 0:
+            raise UsageError(
+                "the bounds of measurements, response, augmentation and gradients are above 0",
+                received=str(self),
+            )
+
+    @property
+    def moved_filtered(self) -> float:
+        """The sensitivity of h_c: by how much another record moves one message of it (L2 norm)."""
+        return 2 * self.measurement * self.response
+
+    @property
+    def moved_augmented(self) -> float:
+        """The sensitivity of h_a: by how much another record moves one message of it (L2 norm)."""
+        return 2 * self.measurement * (self.response + self.augmentation)
 
     @property
     def sigma_filtered(self) -> float:
         """The deviation of the noise on h_c."""
-        return 2 * self.measurement * self.gain * multiplier(self.delta) / self.filtered
+        return self.moved_filtered * multiplier(self.delta) / self.filtered
 
     @property
     def sigma_augmented(self) -> float:
         """The deviation of the noise on h_a."""
-        return 2 * self.measurement * (self.gain + self.augmentation) * multiplier(self.delta) / self.augmented
+        return self.moved_augmented * multiplier(self.delta) / self.augmented
 
     @property
     def sigma_returned(self) -> float:
@@ -69,8 +90,22 @@ class Cover:
         return 2 * self.gradient * multiplier(self.delta) / self.returned
 
     def spent(self, steps: int) -> tuple[float, float]:
-        """Epsilon and delta of so many steps for a client's measurements, by basic composition."""
+        """Epsilon and delta of so many steps for the whole record of a client, by basic composition; each epoch sends every step again."""
         return steps * (self.filtered + self.augmented), steps * 2 * self.delta
+
+
+def response(transition: F64, emission: F64, gain: F64, steps: int) -> float:
+    """How far a filter's state can move when all measurements of a record do: ``sum_k |F^k K|_2`` for k = 0 .. steps - 1.
+
+    Args:
+        transition: A, [P, P]. emission: C, [D, P]. gain: K, [P, D]; F = (I - K C) A. steps: of the record.
+    """
+    step = transition - gain @ emission @ transition
+    total, moved = 0.0, gain
+    for _ in range(steps):
+        total += float(np.linalg.norm(moved, 2))
+        moved = step @ moved
+    return total
 
 
 def clip(values: F64, bound: float) -> F64:
@@ -88,4 +123,8 @@ def clipped_rows(values: F64, bound: float) -> F64:
 def projected(theta: F64, bound: float) -> F64:
     """The nearest matrix whose spectral norm is at most `bound`: singular values are cut off there."""
     left, sizes, right = np.linalg.svd(theta, full_matrices=False)
-    return theta if sizes.size == 0 or sizes[0] <= bound else np.asarray(left * np.minimum(sizes, bound) @ right, dtype=np.float64)
+    return (
+        theta
+        if sizes.size == 0 or sizes[0] <= bound
+        else np.asarray(left * np.minimum(sizes, bound) @ right, dtype=np.float64)
+    )

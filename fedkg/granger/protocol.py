@@ -2,8 +2,9 @@
 
 A client holds its measurements and never hands out an array of their size: what leaves it are two states a step, what comes back is one
 gradient. The server keeps the last states of all, as many steps as the longest equation has lags: further lags are sent nowhere, and cost
-no privacy beyond that of each step, for they are made of what was sent. A_mm of each client goes to the server before, in clear: a cover is
-over the messages of the steps, not over what dynamics that were fitted to the measurements say of them. Letters: P states, D measurements
+no privacy beyond that of each step, for they are made of what was sent. A cover is for a change of a client's whole record, see
+`fedkg.granger.private`. A_mm of each client goes to the server before, in clear: a cover is over the messages of the steps, not over what
+dynamics (and a gain) that were fitted to the measurements say of them. Letters: P states, D measurements
 of a client, L lags.
 Source: Mohanty et al. 2025, algorithm 2, with the corrected equations.
 """
@@ -20,7 +21,7 @@ from fedkg.errors import UsageError
 from fedkg.granger.kalman import Client, estimated
 from fedkg.granger.learn import Learnt, Rates
 from fedkg.granger.moments import Series
-from fedkg.granger.private import Cover, clip, clipped_rows, projected
+from fedkg.granger.private import Cover, clip, clipped_rows, projected, response
 
 F64 = NDArray[np.float64]
 
@@ -40,15 +41,24 @@ class ClientSide:
     def __post_init__(self) -> None:
         client = self.client
         if self.cover is not None:
-            size = float(np.linalg.norm(client.gain, 2))
-            if size > self.cover.gain * (1 + 1e-12):
+            far = response(
+                client.transition, client.emission, client.gain, len(client.measurements)
+            )
+            if far > self.cover.response * (1 + 1e-9):  # rounding of sums and powers
                 raise UsageError(
-                    f"{client.name}: its gain is larger than the promised bound",
-                    expected=f"at most {self.cover.gain:g}",
-                    received=f"{size:.4g}",
+                    f"{client.name}: its filter can move its state farther than `response` promises when the whole record changes",
+                    expected=f"at most {self.cover.response:g}",
+                    received=f"{far:.4g} over {len(client.measurements)} steps",
+                    help="a larger `response`, which takes more noise, or a filter that forgets faster",
                 )
             kept = clipped_rows(client.measurements, self.cover.measurement)
-            client = Client(name=client.name, transition=client.transition, emission=client.emission, gain=client.gain, measurements=kept)
+            client = Client(
+                name=client.name,
+                transition=client.transition,
+                emission=client.emission,
+                gain=client.gain,
+                measurements=kept,
+            )
         self._y, self._states = client.measurements, estimated(client)
         self.theta = np.zeros(client.gain.shape)
 
@@ -59,7 +69,9 @@ class ClientSide:
         if self.cover is None:
             return moved, plain
         noise = self.stream.standard_normal((2, len(plain)))
-        return moved + self.cover.sigma_augmented * noise[0], plain + self.cover.sigma_filtered * noise[1]
+        return moved + self.cover.sigma_augmented * noise[
+            0
+        ], plain + self.cover.sigma_filtered * noise[1]
 
     def receive(self, t: int, gradient: F64) -> float:
         """Learn from the server's gradient, P numbers, and the client's own next measurement; its loss before that."""
@@ -67,8 +79,14 @@ class ClientSide:
         lift = client.emission @ client.transition
         miss = self._y[t] - lift @ (self._states[t - 1] + self.theta @ before)
         push = 2 * self.rates.client * lift.T @ miss - self.rates.server * gradient
-        size = 1.0 if self.rates.normalised is None else self.rates.normalised + float(before @ before)
-        self.theta = self.theta + (np.outer(push, before) - 2 * self.rates.client * self.rates.ridge * self.theta) / size
+        size = (
+            1.0 if self.rates.normalised is None else self.rates.normalised + float(before @ before)
+        )
+        self.theta = (
+            self.theta
+            + (np.outer(push, before) - 2 * self.rates.client * self.rates.ridge * self.theta)
+            / size
+        )
         if self.cover is not None:
             self.theta = projected(self.theta, self.cover.augmentation)
         return float(miss @ miss)
@@ -108,9 +126,16 @@ class ServerSide:
             loss += float(miss @ miss)
             gradient = 2 * own.T @ miss
             if self.cover is not None:
-                gradient = clip(gradient, self.cover.gradient) + self.cover.sigma_returned * self.stream.standard_normal(len(gradient))
+                gradient = clip(
+                    gradient, self.cover.gradient
+                ) + self.cover.sigma_returned * self.stream.standard_normal(len(gradient))
             gradients.append(gradient)
-            self.causes[place] += 2 * self.rates.causes * (np.outer(miss, seen) - self.rates.ridge * self.causes[place]) / self._sizes(seen)
+            self.causes[place] += (
+                2
+                * self.rates.causes
+                * (np.outer(miss, seen) - self.rates.ridge * self.causes[place])
+                / self._sizes(seen)
+            )
         return gradients, loss
 
     def _sizes(self, seen: F64) -> F64:
@@ -120,7 +145,11 @@ class ServerSide:
             return np.ones_like(seen)
         if self.rates.together:
             return np.full_like(seen, eps + seen @ seen)
-        parts = [seen[start:][place] for start in range(0, len(seen), self.places[-1].stop) for place in self.places]
+        parts = [
+            seen[start:][place]
+            for start in range(0, len(seen), self.places[-1].stop)
+            for place in self.places
+        ]
         return eps + np.concatenate([np.full(len(part), part @ part) for part in parts])
 
 
@@ -150,12 +179,24 @@ def traffic(series: Series) -> Traffic:
     )
 
 
-def exchanged(series: Series, rates: Rates, *, epochs: int = 1, cover: Cover | None = None, seed: int = 0) -> Learnt:
+def exchanged(
+    series: Series, rates: Rates, *, epochs: int = 1, cover: Cover | None = None, seed: int = 0
+) -> Learnt:
     """The learning carried out message by message; without a cover what `learn` gives in the mode `sequential`, to rounding."""
     streams = np.random.default_rng(seed).spawn(len(series.clients) + 1)
-    sides = [ClientSide(client, rates, cover, stream) for client, stream in zip(series.clients, streams, strict=False)]
+    sides = [
+        ClientSide(client, rates, cover, stream)
+        for client, stream in zip(series.clients, streams, strict=False)
+    ]
     drivers = [series.drivers(m) for m in range(len(sides))]
-    server = ServerSide([client.transition for client in series.clients], series.places, drivers, rates, cover, streams[-1])
+    server = ServerSide(
+        [client.transition for client in series.clients],
+        series.places,
+        drivers,
+        rates,
+        cover,
+        streams[-1],
+    )
     steps, lags = len(series.states), series.lags
     own, shared = np.zeros((epochs, len(sides))), np.zeros(epochs)
     for number in range(epochs):
@@ -164,7 +205,9 @@ def exchanged(series: Series, rates: Rates, *, epochs: int = 1, cover: Cover | N
         for t in range(lags, steps):
             gradients, loss = server.step([side.send(t) for side in sides])
             shared[number] += loss
-            own[number] += [side.receive(t, gradient) for side, gradient in zip(sides, gradients, strict=True)]
+            own[number] += [
+                side.receive(t, gradient) for side, gradient in zip(sides, gradients, strict=True)
+            ]
     return Learnt(
         causes=server.causes,
         augmentations=tuple(side.theta for side in sides),

@@ -94,7 +94,9 @@ def joint(series: Series) -> F64:
     before = series.regressors[series.lags - 1 : -1]
     for m, place in enumerate(series.places):
         used = own_and_others(series, m)
-        found[place, used] = np.linalg.lstsq(before[:, used], series.states[series.lags :, place], rcond=None)[0].T
+        found[place, used] = np.linalg.lstsq(
+            before[:, used], series.states[series.lags :, place], rcond=None
+        )[0].T
     return found
 
 
@@ -105,7 +107,10 @@ def strengths_of(series: Series, blocks: F64) -> F64:
     for m in clients:
         for n in clients:
             if m != n:
-                each = [blocks[series.places[m], lag * total : (lag + 1) * total][:, series.places[n]] for lag in range(series.lags)]
+                each = [
+                    blocks[series.places[m], lag * total : (lag + 1) * total][:, series.places[n]]
+                    for lag in range(series.lags)
+                ]
                 found[m, n] = np.linalg.norm(np.concatenate(each))
     return found
 
@@ -136,7 +141,10 @@ def memories(series: Series, longest: int = MEMORY) -> tuple[int, ...]:
         scores = []
         for lags in range(1, most + 1):
             left = right[lags * once :]
-            scores.append(count * float(np.linalg.slogdet(left.T @ left / count)[1]) + 2 * states * lags * once)
+            scores.append(
+                count * float(np.linalg.slogdet(left.T @ left / count)[1])
+                + 2 * states * lags * once
+            )
         found.append(max(series.order(m), 1 + int(np.argmin(scores))))
     return tuple(found)
 
@@ -156,7 +164,9 @@ def p_values(series: Series, *, shifts: int = 99, seed: int = 0, longest: int = 
         UsageError: fewer than 19 shifts, with which nothing can be significant at 5 %, or too few steps for one.
     """
     if shifts < 19:
-        raise UsageError("too few shifts for a p-value", expected="at least 19", received=str(shifts))
+        raise UsageError(
+            "too few shifts for a p-value", expected="at least 19", received=str(shifts)
+        )
     stream = np.random.default_rng(seed)
     steps, clients = len(series.states), len(series.clients)
     count = min(shifts, distinct_shifts(steps))
@@ -174,8 +184,15 @@ def p_values(series: Series, *, shifts: int = 99, seed: int = 0, longest: int = 
                 found[m, n] = 1.0  # any series at all would explain what is left
                 continue
             left = now - basis @ (basis.T @ now)
-            places = _nearest(steps) + stream.choice(distinct_shifts(steps), size=count, replace=False)
-            seen, *chance = [_explained(_late(series.states[:, there], int(by), series.order(m), past), basis, left) for by in (0, *places)]
+            places = _nearest(steps) + stream.choice(
+                distinct_shifts(steps), size=count, replace=False
+            )
+            seen, *chance = [
+                _explained(
+                    _late(series.states[:, there], int(by), series.order(m), past), basis, left
+                )
+                for by in (0, *places)
+            ]
             found[m, n] = (1 + sum(one >= seen for one in chance)) / (count + 1)
     return found
 
@@ -192,7 +209,9 @@ def _nearest(steps: int) -> int:
 def _late(states: F64, by: int, lags: int, first: int) -> F64:
     """So many lags of one client's states, shifted in a circle by so many steps, for the steps from `first` on: [T - first, L P]."""
     shifted = np.roll(states, by, axis=0)
-    return np.concatenate([shifted[first - 1 - lag : len(shifted) - 1 - lag] for lag in range(lags)], axis=1)
+    return np.concatenate(
+        [shifted[first - 1 - lag : len(shifted) - 1 - lag] for lag in range(lags)], axis=1
+    )
 
 
 def _explained(driver: F64, basis: F64, left: F64) -> float:
@@ -221,6 +240,8 @@ def adjusted(p_values: F64) -> F64:
     ranks = np.arange(len(own), 0, -1)
     risen = np.empty_like(own)
     risen[order] = np.minimum(1.0, np.minimum.accumulate(own[order] * len(own) / ranks))
-    risen = np.array([float(f"{value:.15g}") for value in risen])  # 3 of 120 times 6 / 3 is 0.05, and no more than a level of 0.05
+    risen = np.array(
+        [float(f"{value:.15g}") for value in risen]
+    )  # 3 of 120 times 6 / 3 is 0.05, and no more than a level of 0.05
     found[tested] = risen
     return found

@@ -40,24 +40,34 @@ class Recursion:
         return float(np.linalg.norm(np.eye(len(self.matrix)) - self.matrix, 2))
 
 
-def recursion(known: Moments, *, client: float, server: float, causes: float, ridge: float = 0.0) -> Recursion:
+def recursion(
+    known: Moments, *, client: float, server: float, causes: float, ridge: float = 0.0
+) -> Recursion:
     """H and J of one client for the rates eta_1, eta_2, gamma and the ridge lambda."""
     states, seen = known.surprise.shape
     others = known.joint.shape[1]
     curve = 2 * client * known.square + 2 * server * known.transition.T @ known.transition
     eye = np.eye(states)
-    top = np.eye(states * others) * (1 - 2 * causes * ridge) - 2 * causes * np.kron(known.driving, eye)
+    top = np.eye(states * others) * (1 - 2 * causes * ridge) - 2 * causes * np.kron(
+        known.driving, eye
+    )
     right = 2 * causes * np.kron(known.joint.T, known.transition)
     left = 2 * server * np.kron(known.joint, known.transition.T)
     bottom = np.eye(states * seen) * (1 - 2 * client * ridge) - np.kron(known.measured, curve)
-    push = np.concatenate([np.zeros(states * others), (2 * client * known.surprise).ravel(order="F")])
+    push = np.concatenate(
+        [np.zeros(states * others), (2 * client * known.surprise).ravel(order="F")]
+    )
     return Recursion(matrix=np.block([[top, right], [left, bottom]]), push=push)
 
 
-def curvature(known: Moments, *, client: float, server: float, ridge: float = 0.0) -> tuple[float, float]:
+def curvature(
+    known: Moments, *, client: float, server: float, ridge: float = 0.0
+) -> tuple[float, float]:
     """The least and the greatest eigenvalue of the Hessian of Phi = eta_1 <L_a> + eta_2 <L_s>: mu and L of the rates (section 5)."""
     symmetric = recursion(known, client=client, server=server, causes=server, ridge=ridge)
-    values = np.linalg.eigvalsh(np.eye(len(symmetric.matrix)) - (symmetric.matrix + symmetric.matrix.T) / 2)
+    values = np.linalg.eigvalsh(
+        np.eye(len(symmetric.matrix)) - (symmetric.matrix + symmetric.matrix.T) / 2
+    )
     return float(values[0]), float(values[-1])
 
 
@@ -68,17 +78,31 @@ def resting(known: Moments, client: float, server: float, ridge: float = 0.0) ->
     eta_1 (B^T B theta G + lambda theta) + eta_2 A^T A theta (G - Q (S + lambda)^-1 Q^T) = eta_1 <B^T r_c y^T>.
     """
     others = known.driving.shape[0]
-    back = np.linalg.pinv(known.driving + ridge * np.eye(others), hermitian=True) if others else np.zeros((0, 0))
+    back = (
+        np.linalg.pinv(known.driving + ridge * np.eye(others), hermitian=True)
+        if others
+        else np.zeros((0, 0))
+    )
     left = known.measured - known.joint @ back @ known.joint.T
     own = known.transition.T @ known.transition
 
     def curved(theta: F64) -> F64:
-        return client * (known.square @ theta @ known.measured + ridge * theta) + server * own @ theta @ left
+        return (
+            client * (known.square @ theta @ known.measured + ridge * theta)
+            + server * own @ theta @ left
+        )
 
     states, seen = known.surprise.shape
     if states * seen <= DENSE:
-        matrix = client * (np.kron(known.square, known.measured) + ridge * np.eye(states * seen)) + server * np.kron(own, left)
-        theta = np.asarray(np.linalg.lstsq(matrix, client * known.surprise.ravel(), rcond=1e-13)[0].reshape(states, seen), dtype=np.float64)
+        matrix = client * (
+            np.kron(known.square, known.measured) + ridge * np.eye(states * seen)
+        ) + server * np.kron(own, left)
+        theta = np.asarray(
+            np.linalg.lstsq(matrix, client * known.surprise.ravel(), rcond=1e-13)[0].reshape(
+                states, seen
+            ),
+            dtype=np.float64,
+        )
     else:
         theta = _conjugate(curved, client * known.surprise)
     return theta, np.asarray(known.transition @ theta @ known.joint @ back, dtype=np.float64)
@@ -89,8 +113,15 @@ def _conjugate(curved: Callable[[F64], F64], right: F64) -> F64:
     from scipy.sparse.linalg import LinearOperator, cg
 
     shape = right.shape
-    operator = LinearOperator((right.size, right.size), matvec=lambda flat: curved(flat.reshape(shape)).ravel(), dtype=np.float64)
+    operator = LinearOperator(
+        (right.size, right.size),
+        matvec=lambda flat: curved(flat.reshape(shape)).ravel(),
+        dtype=np.float64,
+    )
     found, failed = cg(operator, right.ravel(), rtol=1e-12, atol=0.0, maxiter=20 * right.size)
     if failed:
-        raise FedkgError("the equations of the point of rest did not settle", help="a ridge above 0 makes them better conditioned")
+        raise FedkgError(
+            "the equations of the point of rest did not settle",
+            help="a ridge above 0 makes them better conditioned",
+        )
     return np.asarray(found, dtype=np.float64).reshape(shape)

@@ -58,8 +58,16 @@ def correlated(clients: Sequence[Measured], least: float = 0.3) -> tuple[Measure
                 expected=f"a correlation of at least {least:g}",
                 help="leave the client out, or ask for less",
             )
-        columns = tuple(name for name, held in zip(client.columns, close.tolist(), strict=True) if held)
-        kept.append(Measured(name=client.name, columns=columns, values=np.ascontiguousarray(client.values[:, close])))
+        columns = tuple(
+            name for name, held in zip(client.columns, close.tolist(), strict=True) if held
+        )
+        kept.append(
+            Measured(
+                name=client.name,
+                columns=columns,
+                values=np.ascontiguousarray(client.values[:, close]),
+            )
+        )
     return tuple(kept)
 
 
@@ -77,26 +85,45 @@ def client_of(measured: Measured, states: int, *, process: float | None = None) 
     left, sizes, right = np.linalg.svd(values, full_matrices=False)
     rank = _rank(sizes)
     if rank == 0:
-        raise UsageError(f"{measured.name}: its measurements never change", help="leave the client out, or choose other steps")
+        raise UsageError(
+            f"{measured.name}: its measurements never change",
+            help="leave the client out, or choose other steps",
+        )
     if states > rank:
         raise UsageError(
-            f"{measured.name}: its measurements have {rank} directions", expected=f"at most {rank} states", received=str(states)
+            f"{measured.name}: its measurements have {rank} directions",
+            expected=f"at most {rank} states",
+            received=str(states),
         )
     deviation = np.sqrt(len(values))
     largest = right[np.arange(states), np.abs(right[:states]).argmax(1)]
-    signs = np.where(largest < 0, -1.0, 1.0)  # a direction has two: the one in which its largest measurement counts upwards
-    found = left[:, :states] * (signs * deviation)  # states of unit variance: y = U S V^T, h = sqrt(T) U_P, C = V_P S_P / sqrt(T)
-    emission = np.ascontiguousarray((right[:states] * (signs * sizes[:states] / deviation)[:, None]).T)
+    signs = np.where(
+        largest < 0, -1.0, 1.0
+    )  # a direction has two: the one in which its largest measurement counts upwards
+    found = left[:, :states] * (
+        signs * deviation
+    )  # states of unit variance: y = U S V^T, h = sqrt(T) U_P, C = V_P S_P / sqrt(T)
+    emission = np.ascontiguousarray(
+        (right[:states] * (signs * sizes[:states] / deviation)[:, None]).T
+    )
     before, now = found[:-1], found[1:]
     transition = np.linalg.lstsq(before, now, rcond=None)[0].T
     radius = float(np.abs(np.linalg.eigvals(transition)).max())
-    transition = np.ascontiguousarray(transition * min(1.0, STEADY / radius)) if radius else transition
+    transition = (
+        np.ascontiguousarray(transition * min(1.0, STEADY / radius)) if radius else transition
+    )
     moved = now - before @ transition.T
     spread = moved.T @ moved / len(moved) if process is None else process * np.eye(states)
     unseen = values - found @ emission.T
     noise = np.diag(np.maximum(unseen.var(axis=0), 1e-6))
     gain = steady_gain(transition, emission, spread + 1e-9 * np.eye(states), noise)
-    return Client(name=measured.name, transition=transition, emission=emission, gain=gain, measurements=np.ascontiguousarray(values))
+    return Client(
+        name=measured.name,
+        transition=transition,
+        emission=emission,
+        gain=gain,
+        measurements=np.ascontiguousarray(values),
+    )
 
 
 def directions(values: F64) -> int:
@@ -112,4 +139,6 @@ def _rank(sizes: F64) -> int:
 def _standard(values: F64) -> F64:
     """Mean 0 and deviation 1 in every column; a constant one is 0."""
     deviation = values.std(axis=0)
-    return np.asarray((values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), dtype=np.float64)
+    return np.asarray(
+        (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0), dtype=np.float64
+    )

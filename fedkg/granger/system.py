@@ -66,7 +66,9 @@ def places_of(sizes: Sequence[int]) -> list[slice]:
     return [slice(start, stop) for start, stop in pairwise(ends)]
 
 
-def recorded(system: System, steps: int, *, seed: int, burn_in: int = 50, shift: F64 | None = None) -> Recording:
+def recorded(
+    system: System, steps: int, *, seed: int, burn_in: int = 50, shift: F64 | None = None
+) -> Recording:
     """What a system does, T steps after `burn_in` others.
 
     Args:
@@ -103,12 +105,23 @@ def stationary(transition: F64, process: F64) -> F64:
 
     radius = float(np.abs(np.linalg.eigvals(transition)).max())
     if radius >= 1:
-        raise UsageError("the states have no stationary covariance", expected="a spectral radius below 1", received=f"{radius:.6g}")
+        raise UsageError(
+            "the states have no stationary covariance",
+            expected="a spectral radius below 1",
+            received=f"{radius:.6g}",
+        )
     return np.asarray(solve_discrete_lyapunov(transition, process), dtype=np.float64)
 
 
 def two_clients(
-    *, seed: int, slow: float = 0.98, fast: float = 0.5, drive: float = 0.25, back: float = 0.0, measurements: int = 8, quiet: float = 0.01
+    *,
+    seed: int,
+    slow: float = 0.98,
+    fast: float = 0.5,
+    drive: float = 0.25,
+    back: float = 0.0,
+    measurements: int = 8,
+    quiet: float = 0.01,
 ) -> System:
     """A slow, strongly excited client that drives a fast, quiet one: setting S of two clients with two states each.
 
@@ -120,5 +133,12 @@ def two_clients(
     transition = np.zeros((4, 4))
     transition[:2, :2], transition[2:, 2:] = slow * np.eye(2), fast * np.eye(2)
     transition[2:, :2], transition[:2, 2:] = drive, back
-    emissions = tuple(stream.standard_normal((measurements, 2)) / np.sqrt(measurements) for _ in range(2))
-    return System(transition=transition, emissions=emissions, process=np.diag([1.0, 1.0, quiet, quiet]), noise=0.01)
+    emissions = tuple(
+        stream.standard_normal((measurements, 2)) / np.sqrt(measurements) for _ in range(2)
+    )
+    return System(
+        transition=transition,
+        emissions=emissions,
+        process=np.diag([1.0, 1.0, quiet, quiet]),
+        noise=0.01,
+    )

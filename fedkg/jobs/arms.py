@@ -25,7 +25,15 @@ from fedkg.nearest import nearest
 VARIABLE = ("model", "augment", "training", "scoring", "evaluation", "privacy")
 BASELINE = "local_only"
 """The preset of the training that stands beside every setting: each site alone."""
-VARIABLE_DATA = ("split", "alpha", "size_alpha", "min_samples", "site_column", "classes_per_site", "shares")
+VARIABLE_DATA = (
+    "split",
+    "alpha",
+    "size_alpha",
+    "min_samples",
+    "site_column",
+    "classes_per_site",
+    "shares",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +61,11 @@ class Arm:
     @property
     def scenario(self) -> str:
         """What arms have in common whose data is the same to the last row."""
-        return self.job.data.model_dump_json() + f"|{self.seed}|" + ("" if self.corrupt is None else self.corrupt.model_dump_json())
+        return (
+            self.job.data.model_dump_json()
+            + f"|{self.seed}|"
+            + ("" if self.corrupt is None else self.corrupt.model_dump_json())
+        )
 
     @property
     def setting(self) -> tuple[tuple[str, str], ...]:
@@ -96,14 +108,22 @@ def planned(job: Job) -> tuple[Arm, ...]:
     for arm in arms:
         if arm.corrupt is None:
             scenes.setdefault((*arm.setting, ("seed", str(arm.seed))), []).append(arm)
-    firsts = [found[0] for found in scenes.values() if all(algorithm_of(arm.job).exchange != "none" for arm in found)]
+    firsts = [
+        found[0]
+        for found in scenes.values()
+        if all(algorithm_of(arm.job).exchange != "none" for arm in found)
+    ]
     return (*arms, *(_alone(job, arm) for arm in firsts))
 
 
 def title_of(arm: Arm) -> str:
     """What readers call an arm's algorithm."""
     section = algorithm_of(arm.job)
-    return section.title or ("" if arm.algorithm in arm.job.algorithms else TITLES.get(arm.algorithm, "")) or arm.algorithm
+    return (
+        section.title
+        or ("" if arm.algorithm in arm.job.algorithms else TITLES.get(arm.algorithm, ""))
+        or arm.algorithm
+    )
 
 
 def _alone(job: Job, arm: Arm) -> Arm:
@@ -124,7 +144,9 @@ def algorithm_of(job: Job) -> Algorithm:
         "algorithm: there is no such algorithm",
         expected=known,
         received=job.algorithm,
-        help=f"did you mean `{near}`?" if near else "one of these, or a section of that name under `algorithms`",
+        help=f"did you mean `{near}`?"
+        if near
+        else "one of these, or a section of that name under `algorithms`",
     )
 
 
@@ -165,7 +187,9 @@ def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
         protected=unit == "client",
         half=training.precision != "float32",
         rounded=training.wire is not None,
-        sampled=max(1, min(sites, math.floor(training.participation * sites + 0.5))) if sites else None,
+        sampled=max(1, min(sites, math.floor(training.participation * sites + 0.5)))
+        if sites
+        else None,
     )
     found = (*contradictions(composition), *unfit(job, algorithm))
     if found:
@@ -177,7 +201,11 @@ def _with_algorithm(job: Job, name: str) -> Job:
     """The job with the fields that an algorithm of its own changes."""
     variant = job.algorithms.get(name)
     sections = {} if variant is None else {"scoring": variant.scoring, "training": variant.training}
-    update = {f"{section}.{field}": value for section, changes in sections.items() for field, value in changes.items()}
+    update = {
+        f"{section}.{field}": value
+        for section, changes in sections.items()
+        for field, value in changes.items()
+    }
     return _settled(job, update, where=f"algorithms.{name}")
 
 
@@ -191,10 +219,16 @@ def _settled(job: Job, values: Mapping[str, Value], where: str = "compare") -> J
         *path, last = field.split(".")
         for key in path:
             place = place.get(key) if isinstance(place, dict) else None
-        if not isinstance(place, dict) or (last not in place and not (path and path[0] == "algorithms")):
+        if not isinstance(place, dict) or (
+            last not in place and not (path and path[0] == "algorithms")
+        ):
             raise JobError(f"{where}: `{field}` is no field of a job", help=_near_field(field))
         before = place.get(last)
-        place[last] = {**before, "by": value} if field == "augment" and isinstance(value, str) and isinstance(before, dict) else value
+        place[last] = (
+            {**before, "by": value}
+            if field == "augment" and isinstance(value, str) and isinstance(before, dict)
+            else value
+        )
     try:
         return Job.model_validate(document)
     except ValidationError as error:
@@ -208,17 +242,31 @@ def _check_variable(fields: Iterable[str], where: str) -> None:
     for field in fields:
         section, _, name = field.partition(".")
         known = name in fields_at((section,)) or field in Job.model_fields
-        if field == "algorithm" or section in VARIABLE or not known or (section == "data" and name in VARIABLE_DATA):
+        if (
+            field == "algorithm"
+            or section in VARIABLE
+            or not known
+            or (section == "data" and name in VARIABLE_DATA)
+        ):
             continue
         raise JobError(
             f"{where}: `{field}` is the same in all arms of a run",
-            expected=", ".join(["algorithm", *(f"data.{name}" for name in VARIABLE_DATA), *(f"{section}.*" for section in VARIABLE)]),
+            expected=", ".join(
+                [
+                    "algorithm",
+                    *(f"data.{name}" for name in VARIABLE_DATA),
+                    *(f"{section}.*" for section in VARIABLE),
+                ]
+            ),
             help="begin a run for each value",
         )
 
 
 def _near_field(field: str) -> str:
-    known = ["algorithm", *(f"{part}.{name}" for part in ("data", *VARIABLE) for name in fields_at((part,)))]
+    known = [
+        "algorithm",
+        *(f"{part}.{name}" for part in ("data", *VARIABLE) for name in fields_at((part,))),
+    ]
     near = nearest(field, known)
     return f"did you mean `{near}`?" if near else "for example: " + ", ".join(known[:4])
 
@@ -226,14 +274,21 @@ def _near_field(field: str) -> str:
 def _check_names(job: Job) -> None:
     if bool(job.rules) == bool(job.pack) and (job.pack or job.data.set is None):
         raise JobError(
-            "give either `rules` or `pack`", received="both" if job.pack else "neither", help="rules: [rules.fkg], or pack: rules.fkgpack"
+            "give either `rules` or `pack`",
+            received="both" if job.pack else "neither",
+            help="rules: [rules.fkg], or pack: rules.fkgpack",
         )
     if not job.sites and not job.data.own_sites:
-        raise JobError("sites: the federation has no site", expected="at least one name", help="sites: [north, south], or a number of them")
+        raise JobError(
+            "sites: the federation has no site",
+            expected="at least one name",
+            help="sites: [north, south], or a number of them",
+        )
     if job.corrupt and job.corrupt.site not in job.sites:
         raise JobError(
             "corrupt.site: there is no such site",
-            expected=", ".join(job.sites) or "one of `sites`, which are to be named in the job then",
+            expected=", ".join(job.sites)
+            or "one of `sites`, which are to be named in the job then",
             received=job.corrupt.site,
         )
     if (job.training.local_epochs is not None) and (job.training.local_steps is not None):
@@ -254,16 +309,24 @@ def _check_names(job: Job) -> None:
         _check_plain(job)
     if with_table and job.data.path:
         raise JobError(
-            "give either `data.path` or a table for every site", received="both", help="leave out `data.path`, or the `table` of each site"
+            "give either `data.path` or a table for every site",
+            received="both",
+            help="leave out `data.path`, or the `table` of each site",
         )
     if with_table and job.data.dates != Data.model_fields["dates"].default:
-        raise JobError("data.dates: sites have tables of their own, which are read as they are", help="leave out `data.dates`")
+        raise JobError(
+            "data.dates: sites have tables of their own, which are read as they are",
+            help="leave out `data.dates`",
+        )
     _check_variable(job.compare, "compare")
     _check_variable(job.corrupt.compare if job.corrupt else (), "corrupt.compare")
     algorithm_of(job)
     for name in job.algorithms:
         _with_algorithm(job, name)
-    for name, values in (*job.compare.items(), *(job.corrupt.compare.items() if job.corrupt else ())):
+    for name, values in (
+        *job.compare.items(),
+        *(job.corrupt.compare.items() if job.corrupt else ()),
+    ):
         if not values:
             raise JobError(
                 f"compare.{name}: no value to train",
@@ -274,9 +337,15 @@ def _check_names(job: Job) -> None:
 def _check_plain(job: Job) -> None:
     """Refuse sites that say more than their name where the samples are those of a data set."""
     for name, site in job.sites.items():
-        said = ", ".join(field for field in ("machines", "table", "columns") if getattr(site, field))
+        said = ", ".join(
+            field for field in ("machines", "table", "columns") if getattr(site, field)
+        )
         if said:
-            raise JobError(f"sites.{name}: its samples are those of data set {job.data.set}", received=said, help="leave out all but names")
+            raise JobError(
+                f"sites.{name}: its samples are those of data set {job.data.set}",
+                received=said,
+                help="leave out all but names",
+            )
     if job.data.clients is not None and job.sites:
         raise JobError(
             "give either `sites` by their names or `data.clients`, how many of the data set's own",

@@ -15,7 +15,16 @@ from fedkg.federated.client.optimisers import SGD, Adam, PrivateFirst
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.start import BestModel, GlobalStart, OwnModel, PrivateLayers
 from fedkg.federated.client.variates import ControlVariates, ProxSkip
-from fedkg.federated.joints import AfterRound, Aggregate, BeforeRound, Local, ServerStep, Start, Term, Weighting
+from fedkg.federated.joints import (
+    AfterRound,
+    Aggregate,
+    BeforeRound,
+    Local,
+    ServerStep,
+    Start,
+    Term,
+    Weighting,
+)
 from fedkg.federated.server.after import NothingAfter
 from fedkg.federated.server.aggregate import WeightedMean
 from fedkg.federated.server.before import NothingBefore
@@ -59,7 +68,11 @@ def assembled(
         name=name,
         before=_clustering(section.grouping.fedstl, inferred),
         start=start,
-        terms=(*_pull(section.proximal), *_taught(section.grouping.fedstl, inferred), *_kept(section.sets, sets)),
+        terms=(
+            *_pull(section.proximal),
+            *_taught(section.grouping.fedstl, inferred),
+            *_kept(section.sets, sets),
+        ),
         local=_local(section, layers),
         weighting=_weighting(section, scoring),
         aggregate=_aggregate(section.aggregate),
@@ -70,7 +83,9 @@ def assembled(
     )
 
 
-def _agents(section: said.Algorithm, agents: Agents, scoring: Scoring, sets: AgentSets | None) -> Algorithm:
+def _agents(
+    section: said.Algorithm, agents: Agents, scoring: Scoring, sets: AgentSets | None
+) -> Algorithm:
     """A model for each site within its sets."""
     made = pcfedavg(
         sets=sets,
@@ -82,15 +97,30 @@ def _agents(section: said.Algorithm, agents: Agents, scoring: Scoring, sets: Age
         by_rule=agents.by_rule,
     )
     weighting = _weighting(section, scoring)
-    weighting = Equally(options=weighting.options) if isinstance(weighting, BySamples) else weighting
+    weighting = (
+        Equally(options=weighting.options) if isinstance(weighting, BySamples) else weighting
+    )
     server = _server(section.server)
-    return replace(made, weighting=weighting, server=made.server if server == AddUpdate() else server)
+    return replace(
+        made, weighting=weighting, server=made.server if server == AddUpdate() else server
+    )
 
 
 def _own(section: said.Algorithm, personal: said.Personal, common: Start) -> Algorithm:
     """The model that each site trains beside the common one."""
-    local = _adam(section.local.adam) if section.local.adam else _descent(section.local.sgd) if section.local.sgd else SGD()
-    return Algorithm(name="own", start=OwnModel(room="own", common=common), terms=_pull(personal.strength), local=local)
+    local = (
+        _adam(section.local.adam)
+        if section.local.adam
+        else _descent(section.local.sgd)
+        if section.local.sgd
+        else SGD()
+    )
+    return Algorithm(
+        name="own",
+        start=OwnModel(room="own", common=common),
+        terms=_pull(personal.strength),
+        local=local,
+    )
 
 
 def _pull(strength: float) -> tuple[Term, ...]:
@@ -116,28 +146,40 @@ def _clustering(fedstl: Properties | None, inferred: Inferred | None) -> BeforeR
 
 def _taught(fedstl: Properties | None, inferred: Inferred | None) -> tuple[Term, ...]:
     """The teacher's term."""
-    return (TeacherLoss(properties=inferred.own, weight=fedstl.weight),) if fedstl and inferred and fedstl.weight else ()
+    return (
+        (TeacherLoss(properties=inferred.own, weight=fedstl.weight),)
+        if fedstl and inferred and fedstl.weight
+        else ()
+    )
 
 
 def _together(fedstl: Properties | None, inferred: Inferred | None) -> AfterRound:
     """What clusters train on after a round."""
     if fedstl is None or inferred is None or not fedstl.cluster_epochs:
         return NothingAfter()
-    return ClusterTraining(inferred=inferred, epochs=fedstl.cluster_epochs, weight=fedstl.weight, rate=fedstl.cluster_rate)
+    return ClusterTraining(
+        inferred=inferred,
+        epochs=fedstl.cluster_epochs,
+        weight=fedstl.weight,
+        rate=fedstl.cluster_rate,
+    )
 
 
 def _kept(kept: KeptIn | None, sets: AgentSets | None) -> tuple[Term, ...]:
     """The distance to the sites' sets."""
     if kept is None or sets is None:
         return ()
-    return (SetPenalty(sets=sets, schedule=PenaltySchedule(first=kept.penalty, growing=kept.growing)),)
+    return (
+        SetPenalty(sets=sets, schedule=PenaltySchedule(first=kept.penalty, growing=kept.growing)),
+    )
 
 
 def _layers(private: said.Private, model: Model, head: tuple[str, ...]) -> tuple[str, ...]:
     own = private.layers or head or (model.parts["head"] if isinstance(model, Parted) else ())
     if not own:
         raise JobError(
-            "private.layers: this model does not say which layers are its head", help="name the private layers, or `model.private`"
+            "private.layers: this model does not say which layers are its head",
+            help="name the private layers, or `model.private`",
         )
     return own
 
@@ -166,12 +208,16 @@ def _adam(adam: said.Adam) -> Adam:
 
 def _weighting(section: said.Algorithm, scoring: Scoring) -> Weighting:
     """What counts as broken is the same for all algorithms, so that their violation rates can be compared."""
-    options = ScoreOptions(graded=scoring.graded, hard_tolerance=scoring.hard_tolerance, soft_tolerance=scoring.soft_tolerance)
+    options = ScoreOptions(
+        hard_tolerance=scoring.hard_tolerance, soft_tolerance=scoring.soft_tolerance
+    )
     match section.weighting:
         case "samples":
             return BySamples(options=options)
         case "scfa":
-            options = replace(options, combine=scoring.combine, beta=scoring.beta)
+            options = replace(
+                options, combine=scoring.combine, beta=scoring.beta, graded=scoring.graded
+            )
             return ByValidity(on_all_invalid=scoring.on_all_invalid, options=options)
         case _:
             assert_never(section.weighting)
@@ -196,11 +242,17 @@ def _aggregate(aggregate: said.Aggregate) -> Aggregate:
 def _server(server: said.Server) -> ServerStep:
     match server:
         case said.Server(adam=said.Adaptive() as adam):
-            return AdaptiveStep(memory="adam", rate=adam.rate, beta1=adam.beta1, beta2=adam.beta2, tau=adam.tau)
+            return AdaptiveStep(
+                memory="adam", rate=adam.rate, beta1=adam.beta1, beta2=adam.beta2, tau=adam.tau
+            )
         case said.Server(yogi=said.Adaptive() as yogi):
-            return AdaptiveStep(memory="yogi", rate=yogi.rate, beta1=yogi.beta1, beta2=yogi.beta2, tau=yogi.tau)
+            return AdaptiveStep(
+                memory="yogi", rate=yogi.rate, beta1=yogi.beta1, beta2=yogi.beta2, tau=yogi.tau
+            )
         case said.Server(adagrad=said.Adagrad() as adagrad):
-            return AdaptiveStep(memory="adagrad", rate=adagrad.rate, beta1=adagrad.beta1, tau=adagrad.tau)
+            return AdaptiveStep(
+                memory="adagrad", rate=adagrad.rate, beta1=adagrad.beta1, tau=adagrad.tau
+            )
         case said.Server(add=said.Plain(rate=rate)):
             return AddUpdate(rate=rate)
         case _:

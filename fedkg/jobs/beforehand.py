@@ -20,11 +20,16 @@ def put_together(ground: Ground, arms: Sequence[Arm]) -> None:
     firsts: dict[tuple[str, ...], Arm] = {}
     for arm in arms:
         parts = arm.job.model, arm.job.privacy
-        firsts.setdefault((arm.algorithm, *("" if part is None else part.model_dump_json() for part in parts)), arm)
+        firsts.setdefault(
+            (arm.algorithm, *("" if part is None else part.model_dump_json() for part in parts)),
+            arm,
+        )
     for arm in firsts.values():
         course = ground.course(arm)
         settings, algorithm = course.settings, course.algorithm
         check(algorithm, settings, len(course.problem.clients.names))
         initial_state(course.problem, algorithm, settings)
         if algorithm.budget is not None:
-            affordable(algorithm.budget, algorithm.sampling, settings, len(course.problem.clients.names))
+            affordable(
+                algorithm.budget, algorithm.sampling, settings, len(course.problem.clients.names)
+            )

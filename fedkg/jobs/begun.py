@@ -14,35 +14,52 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedkg.errors import JobError, UsageError
+from fedkg.errors import FedkgError, JobError
 from fedkg.jobs.arms import Arm, planned, title_of
+from fedkg.jobs.damage import whole
 from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.file.difference import differences
 from fedkg.jobs.file.reading import job_of, parse_yaml
 from fedkg.jobs.file.schema import Job
-from fedkg.jobs.folder import ARMS, CLOSING, ENVIRONMENT, JOB, LOCK, PACK, SPLIT, RunFolder
+from fedkg.jobs.folder import (
+    ARMS,
+    CLOSING,
+    ENVIRONMENT,
+    JOB,
+    KEY,
+    PACK,
+    SPLIT,
+    RunFolder,
+    json_text,
+    table_text,
+)
 from fedkg.jobs.ground import Ground
 from fedkg.jobs.grounds import ground_of
+from fedkg.jobs.recovery import Recovery
+from fedkg.jobs.rules import load_rules
+from fedkg.jobs.run_log import state_of
 from fedkg.jobs.sources import sha256_of
+from fedkg.jobs.trust import require_trust
 from fedkg.pack import pack_bytes, read_pack
 
 LIBRARIES = ("torch", "numpy", "pydantic", "safetensors")
 """Those whose versions are written down."""
-KEY = "checksums.key"
-"""Of a protected run: what its files' checksums are made with. Without it nothing in `environment.json` tells of the data's bytes."""
-
 Checksum = Callable[[str], str]
 """From the SHA-256 of a file to what is written down of it."""
 
 
-def begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm], fetched: Sequence[Mapping[str, Any]] = ()) -> None:
+def begin(
+    folder: RunFolder,
+    job: Job,
+    ground: Ground,
+    arms: Sequence[Arm],
+    fetched: Sequence[Mapping[str, Any]] = (),
+) -> None:
     """The files a run begins with; `environment.json` comes last, because it makes the folder a run's.
 
     Args:
         fetched: what the endpoints held that its graphs come from, as `fedkg.graphs.Fetched` has it. `Any`: JSON.
     """
-    import yaml
-
     body = pack_bytes(ground.pack)
     folder.write_bytes(PACK, body)
     folder.write_json(SPLIT, ground.splits(arms))
@@ -52,7 +69,7 @@ def begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm], fetc
     folder.rewrite("checks.csv", ground.checks(arms[0]))
     document = job.model_dump(mode="json")
     checksum = _keyed(_new_key(folder)) if job.privacy is not None else str
-    folder.write_text(JOB, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    folder.write_text(JOB, _job_text(document))
     folder.write_json(
         ENVIRONMENT,
         {
@@ -61,58 +78,106 @@ def begin(folder: RunFolder, job: Job, ground: Ground, arms: Sequence[Arm], fetc
             "job_sha256": hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest(),
             "job": document,
             "pack_sha256": hashlib.sha256(body).hexdigest(),
-            "sources": [{"path": path, "sha256": checksum(digest)} for path, digest in ground.files],
+            "sources": [
+                {"path": path, "sha256": checksum(digest)} for path, digest in ground.files
+            ],
             "fetched": [dict(one) for one in fetched],
             "features": ground.features(),
             "window": ground.reach if job.privacy is None else None,
             "measure": ground.measure.name,
+            "event": ground.measure.event,
         },
     )
 
 
-def whole(place: RunFolder) -> None:
-    """Raises UsageError when a folder is not a run's."""
-    if not place.exists():
-        if (place.path / LOCK).exists():
-            raise UsageError(
-                f"the run in {place.path} ended before its first training", help=f"begin again: fedkg run JOB.yaml --out {place.path}"
-            )
-        raise UsageError(
-            f"{place.path} is not a run folder",
-            expected=f"a folder with {ENVIRONMENT} in it, as `fedkg run` makes them",
-            help="start one: fedkg run JOB.yaml --out DIR",
-        )
+def _job_text(document: Mapping[str, Any]) -> str:
+    """The content of `job.yaml`. `Any`: a job as JSON."""
+    import yaml
+
+    return yaml.safe_dump(_without_empty(document), sort_keys=False, allow_unicode=True)
 
 
-def reopened(place: RunFolder) -> tuple[Job, Ground, tuple[Arm, ...]]:
+def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A job without the empty fields of its sites, of which a federation may have 100,000. `Any`: JSON."""
+    sites = {
+        name: {field: value for field, value in site.items() if value not in (None, [], {})}
+        for name, site in document["sites"].items()
+    }
+    return {**document, "sites": sites}
+
+
+def reopened(
+    place: RunFolder, trust_code: bool, recovery: Recovery | None = None
+) -> tuple[Job, Ground, tuple[Arm, ...]]:
     """The job, data and trainings of a run folder, as they were when the run was begun.
 
+    Args:
+        recovery: the damaged files, which are rebuilt as far as the job, the rules and the data allow; None: there are none.
+
     Raises:
-        UsageError: when the folder is not a run's.
+        UsageError: when the folder is not a run's, or its job imports code and `trust_code` is false.
         JobError: when the job, the pack or a file is no longer what the run was begun with (the difference is shown), or is damaged.
     """
     whole(place)
+    recovery = recovery or Recovery(place)
     environment = place.environment()
     begun = job_of(environment["job"], name=f"{place.path / ENVIRONMENT}", base=place.path)
-    text = _read_bytes(place.path / JOB).decode("utf-8", errors="replace")
-    now = job_of(parse_yaml(text, str(place.path / JOB)), name=str(place.path / JOB), base=place.path)
-    refuse_changed(place, now, f"{place.path / JOB} was changed after the run was begun")
-    graphs = {entry["path"]: entry["sha256"] for entry in environment["sources"] if _is_kept_elsewhere(entry["path"])}
-    checksum = _keyed(_read_bytes(place.path / KEY)) if begun.privacy is not None else str
+    if JOB in recovery.damaged:
+        _refuse_changed_file(place)
+    require_trust((begun,), trust_code)
+    recovery.rebuild(JOB, ENVIRONMENT, lambda: _job_text(environment["job"]))
+    graphs = {
+        entry["path"]: entry["sha256"]
+        for entry in environment["sources"]
+        if _is_kept_elsewhere(entry["path"])
+    }
+    checksum = _keyed(place.read_bytes(KEY)) if begun.privacy is not None else str
     for entry in environment["sources"]:
         if entry["path"] not in graphs:
             _same_file(entry["path"], entry["sha256"], checksum)
-    body = _read_bytes(place.path / PACK)
-    if hashlib.sha256(body).hexdigest() != environment["pack_sha256"]:
-        raise JobError(
-            f"{place.path / PACK} is not the pack the run was begun with",
-            help="restore the pack of the run, or start a new run with another --out",
-        )
+    recovery.rebuild(PACK, "its rules", lambda: pack_bytes(load_rules(begun)[0]))
     arms = planned(begun)
-    ground = ground_of(begun, read_pack(body, name=str(place.path / PACK)))
-    _same_graphs(graphs, {path: checksum(digest) for path, digest in ground.files} if graphs else {})
+    recovery.rebuild(ARMS, "the tables", lambda: _records_text(place, arms))
+    ground = ground_of(begun, read_pack(place.read_bytes(PACK), name=str(place.path / PACK)))
+    _same_graphs(
+        graphs, {path: checksum(digest) for path, digest in ground.files} if graphs else {}
+    )
     ground.prepare(arms)
+    recovery.rebuild(SPLIT, "the data", lambda: json_text(ground.splits(arms)))
+    recovery.rebuild(
+        "checks.csv", "the data", lambda: table_text("checks.csv", ground.checks(arms[0]))
+    )
     return begun, ground, arms
+
+
+def _refuse_changed_file(place: RunFolder) -> None:
+    """Raises JobError, with what is different, when somebody has edited `job.yaml`; not when it is unreadable or means the same."""
+    path = place.path / JOB
+    try:
+        text = path.read_text(encoding="utf-8")
+        now = job_of(parse_yaml(text, str(path)), name=str(path), base=place.path)
+    except (OSError, ValueError, FedkgError):
+        return
+    refuse_changed(place, now, f"{path} was changed after the run was begun")
+
+
+def _records_text(place: RunFolder, arms: Sequence[Arm]) -> str:
+    """The content of `arms.json`: trainings are done in order, and the log says how many were."""
+    lengths: dict[str, int] = {}
+    for row in place.rows("rounds.csv"):
+        lengths[row["arm"]] = int(row["round"])
+    state, text = place.log.states()[ARMS], ""
+    for done in range(len(arms) + 1):
+        text = json_text(
+            [
+                _arm_entry(arm)
+                | ({"done": True, "rounds": lengths.get(arm.id, 0)} if number < done else {})
+                for number, arm in enumerate(arms)
+            ]
+        )
+        if state_of(text.encode("utf-8")) == state:
+            break
+    return text
 
 
 def machine() -> dict[str, Any]:
@@ -148,26 +213,15 @@ def refuse_changed(folder: RunFolder, job: Job, message: str) -> None:
     changed = differences(begun, job.model_dump(mode="json"))
     if changed:
         raise JobError(
-            f"{message}: a run keeps its job\n  " + "\n  ".join(changed), help="undo the change, or start a new run with another --out"
+            f"{message}: a run keeps its job\n  " + "\n  ".join(changed),
+            help="undo the change, or start a new run with another --out",
         )
-
-
-def refuse_gaps(folder: RunFolder, arms: Sequence[Arm], rounds: Sequence[Mapping[str, str]]) -> None:
-    """Raises JobError for a gap: a comparison over rounds that are not all there would be wrong without a sign of it."""
-    there = {(row["arm"], int(row["round"])) for row in rounds}
-    lengths = folder.records([arm.id for arm in arms])
-    for arm in arms:
-        gap = next((number for number in range(1, arm.job.training.rounds + 1) if (arm.id, number) not in there), None)
-        if gap is not None and gap <= lengths[arm.id]["rounds"]:
-            raise JobError(f"{folder.path / 'rounds.csv'} is damaged: round {gap} of {arm.id} is not in it", help="begin the run again")
 
 
 def _new_key(folder: RunFolder) -> bytes:
     """Chance for the checksums of a run, in a file that its owner alone may read."""
-    key, place = secrets.token_bytes(32), folder.path / KEY
-    place.unlink(missing_ok=True)
-    place.touch(0o600)
-    place.write_bytes(key)
+    key = secrets.token_bytes(32)
+    folder.write_bytes(KEY, key, mode=0o600)
     return key
 
 
@@ -178,10 +232,14 @@ def _keyed(key: bytes) -> Checksum:
 
 def _same_file(path: str, digest: str, checksum: Checksum) -> None:
     if not Path(path).is_file():
-        raise JobError(f"the data file {path} of the run is gone", help="put it back where it was, or start a new run with another --out")
+        raise JobError(
+            f"the data file {path} of the run is gone",
+            help="put it back where it was, or start a new run with another --out",
+        )
     if checksum(sha256_of(path)) != digest:
         raise JobError(
-            f"the data file {path} is not the one the run was begun with", help="put it back, or start a new run with another --out"
+            f"the data file {path} is not the one the run was begun with",
+            help="put it back, or start a new run with another --out",
         )
 
 
@@ -198,14 +256,3 @@ def _same_graphs(begun: Mapping[str, str], now: Mapping[str, str]) -> None:
             f"the graph at {changed} is not the one the run was begun with",
             help="restore what it held, or start a new run with another --out",
         )
-
-
-def _read_bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise JobError(
-            f"{path} is missing: the run cannot go on",
-            received=error.strerror or str(error),
-            help="restore it from a copy, or start a new run with another --out",
-        ) from error

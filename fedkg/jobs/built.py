@@ -16,7 +16,14 @@ from fedkg.models import MODELS, Model, Module, Parted, module_at, names_of
 from fedkg.models.graph import KnowledgeGraph
 
 
-def built(section: said.Model, *, sample: Sequence[int], outputs: int, horizon: int = 0, graph: KnowledgeGraph | None = None) -> Model:
+def built(
+    section: said.Model,
+    *,
+    sample: Sequence[int],
+    outputs: int,
+    horizon: int = 0,
+    graph: KnowledgeGraph | None = None,
+) -> Model:
     """The model of a job.
 
     Args:
@@ -44,8 +51,16 @@ def built(section: said.Model, *, sample: Sequence[int], outputs: int, horizon: 
         return MODELS[kind](inputs=inputs, outputs=flat, **_given(given))
     if kind == "softmax":
         return MODELS[kind](inputs=inputs, outputs=flat)
-    hidden = (32, 32) if section.hidden is None else (section.hidden,) if isinstance(section.hidden, int) else section.hidden
-    return MODELS[kind](inputs=inputs, hidden=hidden, outputs=flat, **_given({"dropout": section.dropout}))
+    hidden = (
+        (32, 32)
+        if section.hidden is None
+        else (section.hidden,)
+        if isinstance(section.hidden, int)
+        else section.hidden
+    )
+    return MODELS[kind](
+        inputs=inputs, hidden=hidden, outputs=flat, **_given({"dropout": section.dropout})
+    )
 
 
 def head_of(section: said.Model, model: Model) -> tuple[str, ...]:
@@ -65,12 +80,19 @@ def _windowed(section: said.Model, shape: tuple[int, ...], outputs: int, horizon
     """A model that reads windows."""
     _shaped(section.kind, shape, 2, "windows [steps, features]")
     if section.kind == "transformer":
-        given = {"width": section.width, "encoders": section.layers, "decoders": section.layers, "heads": section.heads}
+        given = {
+            "width": section.width,
+            "encoders": section.layers,
+            "decoders": section.layers,
+            "heads": section.heads,
+        }
         given |= {"feed": section.feed, "dropout": section.dropout}  # type: ignore[dict-item]  # a share among counts
     else:
         assert not isinstance(section.hidden, tuple), "the schema has refused it"
         given = {"hidden": section.hidden, "layers": section.layers, "window": section.reads}
-    return MODELS[section.kind](history=shape[0], features=shape[1], horizon=horizon, outputs=outputs, **_given(given))
+    return MODELS[section.kind](
+        history=shape[0], features=shape[1], horizon=horizon, outputs=outputs, **_given(given)
+    )
 
 
 def _given(sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +122,9 @@ def _module(path: str, sample: tuple[int, ...], options: dict[str, Any], outputs
         model = Module(build=lambda: made(**options), sample=sample)
     else:
         model = module_at(path, sample, **options)
-    answered = model.apply({key: value.unsqueeze(0) for key, value in model.init(0).items()}, torch.zeros(1, *sample)).shape[-1]
+    answered = model.apply(
+        {key: value.unsqueeze(0) for key, value in model.init(0).items()}, torch.zeros(1, *sample)
+    ).shape[-1]
     if answered != outputs:
         raise JobError(
             f"model.path: {path} answers {answered} numbers for a sample",
@@ -117,12 +141,17 @@ def _file(path: Path) -> object:
         return sys.modules[name]
     found = importlib.util.spec_from_file_location(name, path)
     if found is None or found.loader is None or not path.is_file():
-        raise JobError(f"model.path: there is no file {path}", help="a path is looked for beside the job file")
+        raise JobError(
+            f"model.path: there is no file {path}", help="a path is looked for beside the job file"
+        )
     module = importlib.util.module_from_spec(found)
     sys.modules[name] = module  # before it runs: dataclasses look their module up there
     try:
         found.loader.exec_module(module)
     except Exception as error:  # whatever a user's file raises when it is loaded
         del sys.modules[name]
-        raise JobError(f"model.path: {path} cannot be loaded: {error}", help="the file must run by itself: python FILE") from error
+        raise JobError(
+            f"model.path: {path} cannot be loaded: {error}",
+            help="the file must run by itself: python FILE",
+        ) from error
     return module

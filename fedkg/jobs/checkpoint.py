@@ -11,7 +11,7 @@ from safetensors.torch import save
 from fedkg.errors import JobError
 from fedkg.federated import ServerState, from_tensors, to_tensors
 from fedkg.federated.rows import hold
-from fedkg.jobs.folder import CHECKPOINTS, RunFolder
+from fedkg.jobs.folder import CHECKPOINTS, RESTORE, RunFolder
 
 
 def place_of(arm: str) -> str:
@@ -27,23 +27,25 @@ def rows_folder(folder: RunFolder, arm: str) -> Path:
 def save_state(folder: RunFolder, arm: str, state: ServerState) -> None:
     """Write an arm's state whole or not at all."""
     tensors, document = to_tensors(state)
-    folder.write_bytes(place_of(arm), save(tensors, {"state": json.dumps(document, sort_keys=True)}))
-    hold(state.clients)  # until the next checkpoint is whole, the files of this one stay as they are
+    folder.write_bytes(
+        place_of(arm), save(tensors, {"state": json.dumps(document, sort_keys=True)})
+    )
+    hold(
+        state.clients
+    )  # until the next checkpoint is whole, the files of this one stay as they are
 
 
 def load_state(folder: RunFolder, arm: str) -> ServerState | None:
     """An arm's last state, None when it has none yet. Raises JobError when the file is damaged."""
-    place: Path = folder.path / place_of(arm)
-    if not place.is_file():
+    if place_of(arm) not in folder.log.states():
         return None
+    place = folder.verify(place_of(arm))
     try:
         with safe_open(place, framework="pt") as file:
             document = json.loads((file.metadata() or {})["state"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  the file is no mapping
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise JobError(
-            f"checkpoint {place} is damaged",
-            received=str(error),
-            help=f"delete it: the training {arm} then begins anew, the others are kept",
+            f"checkpoint {place} is damaged", received=str(error), help=RESTORE
         ) from error
     return from_tensors(tensors, document, rows_folder(folder, arm))

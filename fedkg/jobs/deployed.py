@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import overload
 
 import torch
+from typing_extensions import override
 
 from fedkg.federated import ServerState
 from fedkg.federated.executors import Work
@@ -28,6 +29,7 @@ class SiteModels(Sequence[Params]):
         self._sites = len(work.problem.clients.names)
         self._first, self._stack = -1, Params()
 
+    @override
     def __len__(self) -> int:
         return self._sites
 
@@ -37,6 +39,7 @@ class SiteModels(Sequence[Params]):
     @overload
     def __getitem__(self, place: slice) -> list[Params]: ...
 
+    @override
     def __getitem__(self, place: int | slice) -> Params | list[Params]:
         if isinstance(place, slice):
             return [self[one] for one in range(*place.indices(self._sites))]
@@ -46,7 +49,10 @@ class SiteModels(Sequence[Params]):
         first = site - site % self._part
         if first != self._first:
             clients = torch.arange(first, min(first + self._part, self._sites))
-            self._first, self._stack = first, self._work.algorithm.deployed(self._work, self._state, clients)
+            self._first, self._stack = (
+                first,
+                self._work.algorithm.deployed(self._work, self._state, clients),
+            )
         return {name: value[site - first] for name, value in self._stack.items()}
 
 
@@ -64,4 +70,6 @@ class Deployed:
         if self.work.algorithm.one_model:
             return [state.params]
         size = sum(value[0].numel() * value.element_size() for value in state.models.values())
-        return SiteModels(self.work, state, max(1, self.work.settings.client_memory // max(1, size)))
+        return SiteModels(
+            self.work, state, max(1, self.work.settings.client_memory // max(1, size))
+        )

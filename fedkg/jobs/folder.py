@@ -1,28 +1,43 @@
 """The run folder: every file of a run, written so that a process may die at any moment.
 
-Whole files are written beside their place and renamed; the CSV files only grow. A line that was cut off, or that belongs to rounds after
-the last checkpoint, is removed when the run goes on.
+A whole file is written beside its place, then its checksum is appended to the log (`fedkg.jobs.run_log`), then the file is renamed. A
+process that dies between the last two steps leaves the logged content under the other name, where reading finds it.
+
+The CSV files only grow. Their checksums are logged before the next whole file, so that a checkpoint never has more rounds than the tables.
+Lines that are not logged yet, and lines of rounds after the last checkpoint, are removed when the run goes on.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from fedkg.errors import JobError, UsageError
+from fedkg.jobs.run_log import LOG, FileState, RunLog, state_of
+from fedkg.limits import parse_json, read_file
+from fedkg.visible import csv_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 JOB, ENVIRONMENT, PACK, ARMS = "job.yaml", "environment.json", "pack.fkgpack", "arms.json"
-RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK, THEORY = "results.json", "split.json", "report.html", "checkpoints", ".lock", "theory.json"
+RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK, THEORY = (
+    "results.json",
+    "split.json",
+    "report.html",
+    "checkpoints",
+    ".lock",
+    "theory.json",
+)
 
 LEARNED = "learned.json"
 """What a learning of causes has found, as `fedkg.learned.Learned`."""
@@ -55,25 +70,104 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         *("arm", "client", "samples", "test_rows", "positives"),
         *("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss", "violation"),
     ),
-    "rules.csv": ("arm", "rule", "title", "kind", "rate", "bound_rows", "violated", "applied", "vacuous", "example"),
-    "forecasts.csv": ("arm", "by", "mse", "mse_half", "sequences", "sequences_half", "steps", "steps_half", "sites"),
-    "privacy.csv": ("arm", "unit", "what", "noise", "rate", "each", "releases", "epsilon", "delta", "clip", "accountant", "budget"),
+    "rules.csv": (
+        "arm",
+        "rule",
+        "title",
+        "kind",
+        "rate",
+        "bound_rows",
+        "violated",
+        "applied",
+        "not_evaluated",
+        "reason",
+        "example",
+    ),
+    "forecasts.csv": (
+        "arm",
+        "by",
+        "mse",
+        "mse_half",
+        "sequences",
+        "sequences_half",
+        "steps",
+        "steps_half",
+        "sites",
+    ),
+    "privacy.csv": (
+        "arm",
+        "unit",
+        "what",
+        "noise",
+        "rate",
+        "each",
+        "releases",
+        "epsilon",
+        "delta",
+        "clip",
+        "accountant",
+        "budget",
+    ),
     "sets.csv": ("arm", "client", "distance", "sparsity"),
-    "properties.csv": ("arm", "client", "inference", "number", "value", "unit", "traces", "epsilon", "from", "to"),
+    "properties.csv": (
+        "arm",
+        "client",
+        "inference",
+        "number",
+        "value",
+        "unit",
+        "traces",
+        "epsilon",
+        "from",
+        "to",
+    ),
     "causes.csv": ("arm", "driver", "driven", "strength", "lag"),
     "theory.csv": (
-        *("arm", "round", "objective", "gradient2", "heterogeneity", "constrained", "gamma", "variance", "smoothness", "steepest", "valid"),
+        *(
+            "arm",
+            "round",
+            "objective",
+            "gradient2",
+            "heterogeneity",
+            "constrained",
+            "gamma",
+            "variance",
+            "smoothness",
+            "steepest",
+            "valid",
+        ),
     ),
     "constants.csv": (
         *("arm", "local_steps", "clients", "theta", "theta_low", "theta_high", "draws", "radius"),
         *("infeasibility", "slope", "penalty", "limit", "upper", "bound", "lower", "note"),
     ),
-    "checks.csv": ("rule", "title", "kind", "violated", "evaluations", "rate", "example"),
+    "checks.csv": (
+        *("rule", "title", "kind", "violated", "evaluations", "rate", "reason", "example"),
+    ),
 }
 """Files that grow, with their columns."""
 
 CLOSING = ("rules.csv", "sites.csv", "forecasts.csv", "sets.csv", "properties.csv")
 """Those that a training writes once it is over."""
+
+KEY = "checksums.key"
+"""Of a protected run: what its files' checksums are made with. Without it nothing in `environment.json` tells of the data's bytes."""
+
+PLAN, FAILED, TABLE = "sweep.json", "failed.json", "comparison.csv"
+"""Of a sweep: its runs, written before anything is run; why runs failed; the comparison as a table for a spreadsheet."""
+
+WRITTEN = frozenset(
+    (
+        *(JOB, ENVIRONMENT, PACK, ARMS, RESULTS, SPLIT, REPORT, THEORY, LEARNED, KEY, *CSV_FIELDS),
+        *("edges.csv", "losses.csv", PLAN, FAILED, TABLE),
+    )
+)
+"""Names of the files that runs, sweeps and causal discovery write; each must have an entry in the log."""
+
+READS = 3
+"""Attempts to read a file that another process may be replacing meanwhile."""
+
+RESTORE = "restore it from a copy, or start a new run with another --out"
 
 NOTES = " | "
 """What stands between two notes of a round."""
@@ -85,15 +179,68 @@ Row = Mapping[str, Any]
 """One line of a CSV file by column. `Any`: a text or a number."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """A file that is not as the run wrote it.
+
+    Attributes:
+        file: its path within the run folder. missing: whether it is gone. expected, received: the logged and the found content.
+    """
+
+    file: str
+    missing: bool
+    expected: str
+    received: str
+
+    def error(self, folder: Path, help: str = RESTORE) -> JobError:
+        """The error that reports it."""
+        return JobError(
+            f"{folder / self.file} is {'missing' if self.missing else 'damaged'}",
+            expected=self.expected,
+            received=self.received,
+            help=help,
+        )
+
+
+class _Growing:
+    """The content of a growing file so far, so that an appended line costs no second reading."""
+
+    def __init__(self, body: bytes) -> None:
+        self.hash, self.size, self.is_logged = hashlib.sha256(body), len(body), True
+
+    def add(self, body: bytes) -> None:
+        self.hash.update(body)
+        self.size += len(body)
+        self.is_logged = False
+
+    def state(self) -> FileState:
+        return FileState(self.hash.hexdigest(), self.size)
+
+
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """A folder with the files of one run."""
+    """A folder with the files of one run.
+
+    Attributes:
+        path: the folder. log: the checksums of its files.
+    """
 
     path: Path
+    log: RunLog = field(init=False, repr=False, compare=False)
+    _growing: dict[str, _Growing] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "log", RunLog(self.path))
 
     def exists(self) -> bool:
-        """Whether a run has begun here."""
-        return (self.path / ENVIRONMENT).is_file()
+        """Whether a run has begun here. Raises JobError when its log is damaged."""
+        return (self.path / ENVIRONMENT).is_file() or ENVIRONMENT in self.log.states()
+
+    def is_finished(self) -> bool:
+        """Whether the run, or the sweep, has come to its end. Raises JobError when its log is damaged."""
+        return RESULTS in self.log.states()
 
     def create(self) -> None:
         """Make the folder. Raises UsageError when something else is in its place."""
@@ -101,11 +248,15 @@ class RunFolder:
             (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             why = error.strerror or str(error)
-            raise UsageError(f"cannot make the run folder {self.path}", received=why, help="choose another --out") from error
+            raise UsageError(
+                f"cannot make the run folder {self.path}", received=why, help="choose another --out"
+            ) from error
         foreign = [name for name in (JOB, ARMS) if (self.path / name).exists()]
         if foreign and not self.exists() and not (self.path / LOCK).exists():
             raise UsageError(
-                f"{self.path} holds part of something that is not a run", received=", ".join(foreign), help="choose another --out"
+                f"{self.path} holds part of something that is not a run",
+                received=", ".join(foreign),
+                help="choose another --out",
             )
 
     @contextmanager
@@ -119,37 +270,180 @@ class RunFolder:
         """Write a file whole or not at all."""
         return self.write_bytes(name, text.encode("utf-8"))
 
-    def write_bytes(self, name: str, body: bytes) -> Path:
-        """Write a file whole or not at all."""
-        place = self.path / name
-        partial = place.with_name(f".{place.name}.part")
-        with partial.open("wb") as handle:
-            handle.write(body)
-            handle.flush()
-            os.fsync(handle.fileno())
-        partial.replace(place)
+    def write_bytes(self, name: str, body: bytes, *, mode: int = 0o666) -> Path:
+        """Write a file whole or not at all, and log its checksum and those of the files that have grown.
+
+        Args:
+            mode: who may read and write the file, as for `os.open`.
+        """
+        place, state = self.path / name, state_of(body)
+        grown = [(other, found) for other, found in self._growing.items() if not found.is_logged]
+        for other, _ in grown:
+            _sync(self.path / other)
+        states = [(other, found.state()) for other, found in grown if other != name]
+        if self.log.states().get(name) != state or not _holds(place, state, growing=False):
+            partial = _partial(place)
+            partial.unlink(missing_ok=True)
+            with open(
+                partial, "wb", opener=lambda path, flags: os.open(path, flags, mode)
+            ) as handle:
+                handle.write(body)
+                handle.flush()
+                os.fsync(handle.fileno())
+            self.log.add([*states, (name, state)])
+            partial.replace(place)
+        elif states:
+            self.log.add(states)
+        for _, found in grown:
+            found.is_logged = True
+        self._growing.pop(name, None)
         return place
+
+    def log_files(self, names: Iterable[str]) -> None:
+        """Log the checksums of files that others write, where they have changed."""
+        found = [(name, state_of((self.path / name).read_bytes())) for name in names]
+        changed = [(name, state) for name, state in found if self.log.states().get(name) != state]
+        if changed:
+            self.log.add(changed)
+
+    def verify(self, name: str) -> Path:
+        """The path of a file that is as it was logged. Raises JobError when it is missing or damaged."""
+        if (damage := self._no_log() or self._damage(name)) is not None:
+            raise damage.error(self.path)
+        return self.path / name
+
+    def read_bytes(self, name: str) -> bytes:
+        """The content of a file as it was logged. Raises JobError when it is missing or damaged, or the log is."""
+        for attempt in range(READS):
+            time.sleep(0.02 * attempt)
+            state = self._state(name)
+            if state is None:
+                break
+            for place in (self.path / name, _partial(self.path / name)):
+                try:
+                    body = read_file(place)
+                except OSError:
+                    continue
+                body = body[: state.size] if name in CSV_FIELDS else body
+                if state_of(body) == state:
+                    return body
+        raise (self._no_log() or self._difference(name)).error(self.path)
+
+    def damage(self) -> tuple[Damage, ...]:
+        """Every file that is not as the log has it, in the order of their names. Raises JobError when the log is damaged.
+
+        Rows of clients in files (`*.rows`) belong to a checkpoint, which has their checksum.
+        """
+        states = self.log.states()
+        if (found := self._no_log()) is not None:
+            return (found,)
+        if not states:
+            return ()
+        there = {path.name for path in self.path.iterdir() if path.is_file()} & WRITTEN
+        there |= {
+            f"{CHECKPOINTS}/{path.name}"
+            for path in self.path.glob(f"{CHECKPOINTS}/[!.]*.safetensors")
+        }
+        damages = (self._damage(name) for name in sorted(there | states.keys()))
+        return tuple(damage for damage in damages if damage is not None)
+
+    def _no_log(self) -> Damage | None:
+        """That the log of a run is gone, None where there is one or nothing to log."""
+        gone = not (self.path / LOG).is_file()
+        own = WRITTEN - {JOB}  # a job file alone is a job, not what is left of a run
+        if self.log.states() or not any((self.path / name).exists() for name in own):
+            return None
+        return Damage(
+            file=LOG,
+            missing=gone,
+            expected="a checksum of every file of the run",
+            received="no such file" if gone else "no entries",
+        )
+
+    def _state(self, name: str) -> FileState | None:
+        """What a file must contain: what was logged, and the lines that this object has appended since."""
+        own = self._growing.get(name)
+        return self.log.states().get(name) if own is None else own.state()
+
+    def _damage(self, name: str) -> Damage | None:
+        """What is wrong with a file, None for nothing."""
+        place = self.path / name
+        for attempt in range(READS):
+            time.sleep(0.02 * attempt)
+            state = self.log.states().get(name)
+            growing = name.endswith(f"/{LOG}") or (name in CSV_FIELDS and not self.is_finished())
+            if state is not None and any(
+                _holds(path, state, growing=growing) for path in (place, _partial(place))
+            ):
+                return None
+        return self._difference(name)
+
+    def _difference(self, name: str) -> Damage:
+        """The logged and the found content of a file that is damaged."""
+        place, state = self.path / name, self._state(name)
+        try:
+            with place.open("rb") as file:
+                body = hashlib.file_digest(file, "sha256").hexdigest()
+                received = str(FileState(body, file.tell()))
+        except OSError as error:
+            received = error.strerror or str(error)
+        return Damage(
+            file=name,
+            missing=not place.exists(),
+            expected=f"no such file: {LOG} has no entry for it" if state is None else str(state),
+            received=received,
+        )
+
+    def recover(self) -> list[str]:
+        """Finish what a process that died has begun: rename files that are logged, and remove the rest of what it wrote.
+
+        Returns:
+            The growing files of a finished run that had more lines than the log has.
+        """
+        cut = []
+        for name, state in self.log.states().items():
+            place = self.path / name
+            partial = _partial(place)
+            if partial.exists():
+                if not _holds(place, state, growing=False) and _holds(
+                    partial, state, growing=False
+                ):
+                    partial.replace(place)
+                partial.unlink(missing_ok=True)
+            if (
+                name in CSV_FIELDS
+                and place.is_file()
+                and place.stat().st_size > state.size
+                and _holds(place, state, growing=True)
+            ):
+                os.truncate(place, state.size)
+                cut += [name] if self.is_finished() else []
+        return cut
+
+    def restore(self, name: str, body: bytes) -> bool:
+        """Put back a file if this is the content that was logged; whether it is."""
+        place = self.path / name
+        if self.log.states().get(name) != state_of(body):
+            return False
+        partial = _partial(place)
+        partial.write_bytes(body)
+        _sync(partial)
+        partial.replace(place)
+        return True
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write JSON whole or not at all. `Any`: JSON."""
-        return self.write_text(name, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        return self.write_text(name, json_text(content))
 
     def read_json(self, name: str) -> Any:
         """The content of a JSON file. Raises JobError when it is missing or damaged. `Any`: JSON."""
-        place = self.path / name
         try:
-            return json.loads(place.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise JobError(
-                f"{place} is missing: the run cannot go on",
-                received=error.strerror or str(error),
-                help="restore it from a copy, or start a new run with another --out",
-            ) from error
+            return parse_json(self.read_bytes(name), str(self.path / name))
         except ValueError as error:
             raise JobError(
-                f"{place} is damaged: the run cannot go on",
+                f"{self.path / name} is damaged: the run cannot go on",
                 received=str(error),
-                help="restore it from a copy, or start a new run with another --out",
+                help=RESTORE,
             ) from error
 
     def environment(self) -> dict[str, Any]:
@@ -161,51 +455,103 @@ class RunFolder:
                 help=f"what it found is in {self.path / 'report.html'}; for another run choose another --out",
             )
         sources = found.get("sources") if isinstance(found, dict) else None
-        whole = isinstance(sources, list) and all(isinstance(source, dict) and {"path", "sha256"} <= source.keys() for source in sources)
+        whole = isinstance(sources, list) and all(
+            isinstance(source, dict) and {"path", "sha256"} <= source.keys() for source in sources
+        )
         if not whole or not isinstance(found.get("job"), dict) or "pack_sha256" not in found:
             raise JobError(
                 f"{self.path / ENVIRONMENT} is damaged: the run cannot go on",
                 received="not what a run is begun with",
-                help="restore it from a copy, or start a new run with another --out",
+                help=RESTORE,
             )
         return dict(found)
 
     def records(self, arms: Sequence[str]) -> dict[str, dict[str, Any]]:
         """How far each arm is. Raises JobError when the list is missing, damaged or one of other arms. `Any`: JSON."""
         found = self.read_json(ARMS)
-        if not isinstance(found, list) or [isinstance(entry, dict) and "done" in entry and entry.get("id") for entry in found] != list(
-            arms
-        ):
+        if not isinstance(found, list) or [
+            isinstance(entry, dict) and "done" in entry and entry.get("id") for entry in found
+        ] != list(arms):
             raise JobError(
                 f"{self.path / ARMS} is damaged: the run cannot go on",
                 received="not the list of its trainings",
-                help="restore it from a copy, or start a new run with another --out",
+                help=RESTORE,
             )
         return {entry["id"]: entry for entry in found}
 
     def append(self, name: str, rows: Sequence[Row]) -> None:
-        """Add lines to one of the growing files."""
-        place = self.path / name
-        fresh = not place.exists() or place.stat().st_size == 0
-        text = _csv_text(CSV_FIELDS[name], rows, header=fresh)
-        with place.open("a", encoding="utf-8", newline="") as handle:
-            handle.write(text)
+        """Add lines to one of the growing files. Raises JobError when it is damaged."""
+        growing = self._growing.get(name)
+        if growing is None:
+            begun = name in self.log.states()
+            growing = self._growing[name] = _Growing(self.read_bytes(name) if begun else b"")
+        body = _csv_text(CSV_FIELDS[name], rows, header=growing.size == 0).encode("utf-8")
+        with (self.path / name).open("ab") as handle:
+            handle.truncate(growing.size)
+            handle.write(body)
+        growing.add(body)
 
-    def rows(self, name: str) -> list[dict[str, str]]:
-        """The whole lines of a growing file; a last line that was cut off is left out."""
+    def rows(self, name: str, *, unlogged: bool = False) -> list[dict[str, str]]:
+        """The lines of a growing file, none where there is no such file.
+
+        Args:
+            unlogged: whether whole lines count too that are not logged yet, as of a run that goes on in another process.
+
+        Raises:
+            JobError: when the file is missing or damaged.
+        """
         place = self.path / name
-        if not place.exists():
+        if not place.exists() and name not in self.log.states():
             return []
-        text = place.read_bytes().decode("utf-8", errors="replace")
-        whole = text[: text.rfind("\n") + 1]
-        fields = CSV_FIELDS[name]
+        body = self.read_bytes(name)
+        if unlogged:
+            more = read_file(place)[len(body) :]
+            body += more[: more.rfind(b"\n") + 1]
+        text = io.StringIO(body.decode("utf-8", errors="replace"))
         return [
-            row for row in csv.DictReader(io.StringIO(whole)) if None not in row and all(row.get(field) is not None for field in fields)
+            row
+            for row in csv.DictReader(text)
+            if None not in row and all(row.get(field) is not None for field in CSV_FIELDS[name])
         ]
 
     def rewrite(self, name: str, rows: Sequence[Row]) -> None:
         """Replace a growing file by these lines, whole or not at all."""
-        self.write_text(name, _csv_text(CSV_FIELDS[name], rows, header=True))
+        self.write_text(name, table_text(name, rows))
+
+
+def json_text(content: Any) -> str:
+    """A document as the JSON files of a run folder have it. `Any`: JSON."""
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def table_text(name: str, rows: Sequence[Row]) -> str:
+    """The content of a growing file with these lines."""
+    return _csv_text(CSV_FIELDS[name], rows, header=True)
+
+
+def _partial(place: Path) -> Path:
+    """Where a file is written before it is renamed."""
+    return place.with_name(f".{place.name}.part")
+
+
+def _holds(place: Path, state: FileState, *, growing: bool) -> bool:
+    """Whether a file has a state; of a growing one its beginning, which may be followed by lines that are not logged yet."""
+    try:
+        with place.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < state.size or (size > state.size and not growing):
+                return False
+            if growing:
+                return state_of(file.read(state.size)) == state
+            return hashlib.file_digest(file, "sha256").hexdigest() == state.sha256
+    except OSError:
+        return False
+
+
+def _sync(place: Path) -> None:
+    """Return when all that was written to a file is on the disk."""
+    with place.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def next_folder(name: str, under: Path) -> Path:
@@ -222,7 +568,7 @@ def _csv_text(fields: Sequence[str], rows: Sequence[Row], *, header: bool) -> st
     if header:
         writer.writeheader()
     for row in rows:
-        writer.writerow({field: _cell(row.get(field)) for field in fields})
+        writer.writerow({field: csv_cell(_cell(row.get(field))) for field in fields})
     return out.getvalue()
 
 
@@ -241,4 +587,6 @@ def _lock(handle: IO[str], path: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise UsageError(f"another process is working in {path}", help="wait for it, or choose another --out") from error
+        raise UsageError(
+            f"another process is working in {path}", help="wait for it, or choose another --out"
+        ) from error

@@ -36,10 +36,18 @@ def graph_files(job: Job) -> tuple[str, ...]:
     section = job.model.graph
     if section is None:
         return ()
-    files = section.files or tuple(rule for rule in job.rules if is_address(rule) or Path(rule).is_dir() or is_graph(rule))
-    missing = next((path for path in files if not is_address(path) and not Path(path).exists()), None)
+    files = section.files or tuple(
+        rule for rule in job.rules if is_address(rule) or Path(rule).is_dir() or is_graph(rule)
+    )
+    missing = next(
+        (path for path in files if not is_address(path) and not Path(path).exists()), None
+    )
     if missing is not None:
-        raise JobError("model.graph: there is no such file", received=missing, help="paths of a job are relative to its folder")
+        raise JobError(
+            "model.graph: there is no such file",
+            received=missing,
+            help="paths of a job are relative to its folder",
+        )
     return files
 
 
@@ -54,7 +62,10 @@ class Graphs:
     def sources(self, job: Job) -> tuple[tuple[str, str], ...]:
         """Path or address and SHA-256 of every graph that the job's model reads. Raises JobError, CompileError: one cannot be read."""
         files = graph_files(job)
-        return tuple((path, sha256_of(path) if Path(path).is_file() else self._table(files).checksums[path]) for path in files)
+        return tuple(
+            (path, sha256_of(path) if Path(path).is_file() else self._table(files).checksums[path])
+            for path in files
+        )
 
     def of(self, job: Job, names: Sequence[str]) -> KnowledgeGraph | None:
         """The graph of an arm's model over features of these names; None where it reads none.
@@ -67,7 +78,9 @@ class Graphs:
         files = graph_files(job)
         key = "|".join((*files, "", *names))
         if key not in self._made:
-            self._made[key] = _of_table(self._table(files), names) if files else _of_names(self.pack, names)
+            self._made[key] = (
+                _of_table(self._table(files), names) if files else _of_names(self.pack, names)
+            )
         return self._made[key]
 
     def _table(self, files: tuple[str, ...]) -> NodeTable:
@@ -87,7 +100,9 @@ def _of_table(table: NodeTable, names: Sequence[str]) -> KnowledgeGraph:
             help="say it in a graph file, or leave out the files: a graph is made of the columns' names and the rules then",
         )
     pairs = torch.tensor(edges, dtype=torch.int64).reshape(-1, 2).T
-    return KnowledgeGraph(nodes=len(nodes), edges=pairs, column_node=torch.tensor(found, dtype=torch.int64))
+    return KnowledgeGraph(
+        nodes=len(nodes), edges=pairs, column_node=torch.tensor(found, dtype=torch.int64)
+    )
 
 
 def _node_of(name: str, columns: Mapping[str, int]) -> int:
@@ -117,7 +132,11 @@ def _of_names(pack: Pack, names: Sequence[str]) -> KnowledgeGraph:
     for rule, read in _read_by_rules(pack):
         edges += [(node("rule: " + rule), columns[header]) for header in read if header in columns]
     found = [columns[name.partition("=")[0]] for name in names]
-    return KnowledgeGraph(nodes=len(place), edges=torch.tensor(edges, dtype=torch.int64).T, column_node=torch.tensor(found))
+    return KnowledgeGraph(
+        nodes=len(place),
+        edges=torch.tensor(edges, dtype=torch.int64).T,
+        column_node=torch.tensor(found),
+    )
 
 
 def _read_by_rules(pack: Pack) -> list[tuple[str, tuple[str, ...]]]:
@@ -125,6 +144,10 @@ def _read_by_rules(pack: Pack) -> list[tuple[str, tuple[str, ...]]]:
     contract, rules = pack.manifest.contract.columns, pack.manifest.rules
     read: dict[int, set[str]] = {}
     for bank in pack.banks:
-        for rule, slots, keys in zip(bank.rule.tolist(), bank.slots.tolist(), bank.keys.tolist(), strict=True):
-            read.setdefault(rule, set()).update(contract[place].source for place in (*slots, *keys) if place >= 0)
+        for rule, slots, keys in zip(
+            bank.rule.tolist(), bank.slots.tolist(), bank.keys.tolist(), strict=True
+        ):
+            read.setdefault(rule, set()).update(
+                contract[place].source for place in (*slots, *keys) if place >= 0
+            )
     return [(rules[rule].name, tuple(sorted(headers))) for rule, headers in sorted(read.items())]

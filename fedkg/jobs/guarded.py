@@ -40,12 +40,16 @@ def seed_of(arm: Arm, pack: Pack, clients: Clients) -> int:
     fields = {"rules", "pack", "output", "sites", "data", "model", "training", "scoring", "privacy"}
     told = arm.job.model_dump_json(include=fields, exclude={"training": set(HOW)})
     corrupt = "" if arm.corrupt is None else arm.corrupt.model_dump_json()
-    return derived(arm.seed, told, section.model_dump_json(), corrupt, pack_digest(pack), digest(clients))
+    return derived(
+        arm.seed, told, section.model_dump_json(), corrupt, pack_digest(pack), digest(clients)
+    )
 
 
 def derived(seed: int, *told: str) -> int:
     """A seed of its own for what these texts tell, below 2^56."""
-    return int.from_bytes(hashlib.sha256("\0".join((str(seed), *told)).encode()).digest()[:7], "big")
+    return int.from_bytes(
+        hashlib.sha256("\0".join((str(seed), *told)).encode()).digest()[:7], "big"
+    )
 
 
 def digest(clients: Clients) -> str:
@@ -54,16 +58,24 @@ def digest(clients: Clients) -> str:
     It is written nowhere. Whoever sees it, or what follows from it and the seed, can try which of a few guessed data it is of.
     """
     found = hashlib.sha256()
-    columns = {"x": clients.x, "y": clients.y, **{f"key {name}": codes for name, codes in sorted(clients.keys.items())}}
+    columns = {
+        "x": clients.x,
+        "y": clients.y,
+        **{f"key {name}": codes for name, codes in sorted(clients.keys.items())},
+    }
     found.update(repr(clients.names).encode())
     for name, parts in columns.items():
-        found.update(repr((name, [(tuple(part.shape), str(part.dtype)) for part in parts])).encode())
+        found.update(
+            repr((name, [(tuple(part.shape), str(part.dtype)) for part in parts])).encode()
+        )
         for part in parts:
             found.update(part.detach().cpu().contiguous().view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 
-def guarded(job: Job, section: Section, algorithm: Algorithm, problem: Problem, settings: Settings) -> Algorithm:
+def guarded(
+    job: Job, section: Section, algorithm: Algorithm, problem: Problem, settings: Settings
+) -> Algorithm:
     """The algorithm under the job's privacy; as it is where nothing is sent, and so nothing can be told.
 
     Raises:
@@ -83,9 +95,13 @@ def guarded(job: Job, section: Section, algorithm: Algorithm, problem: Problem, 
     return protected(algorithm, promise, problem.clients.samples, settings)
 
 
-def privacy_rows(arm: str, budget: Budget, problem: Problem, state: ServerState) -> list[dict[str, Any]]:
+def privacy_rows(
+    arm: str, budget: Budget, problem: Problem, state: ServerState
+) -> list[dict[str, Any]]:
     """The lines of `privacy.csv` for an arm that is over: each entry of the ledgers that have spent most. `Any`: texts and numbers."""
-    every = sorted(ledgers(budget, state, problem.clients.names), key=_roughly, reverse=True)[:WORST]
+    every = sorted(ledgers(budget, state, problem.clients.names), key=_roughly, reverse=True)[
+        :WORST
+    ]
     return [
         {
             "arm": arm,
@@ -115,5 +131,7 @@ def _priced(every: list[Ledger], budget: Budget) -> list[tuple[Ledger, float]]:
 def _roughly(ledger: Ledger) -> float:
     """About how much was spent, without an accountant: the sum of rate^2 over noise^2 of all releases, and what is known."""
     return sum(
-        entry.releases * ((entry.rate / entry.noise) ** 2 if isinstance(entry, Gaussian) else entry.epsilon) for entry in ledger.entries
+        entry.releases
+        * ((entry.rate / entry.noise) ** 2 if isinstance(entry, Gaussian) else entry.epsilon)
+        for entry in ledger.entries
     )

@@ -12,17 +12,28 @@ from fedkg.jobs.file.schema import Job, Scoring, Training
 
 def _split(arm: Arm, *ways: str) -> bool:
     """Whether samples are shared out among the sites, in one of these ways (none: in any), and no site brings its own."""
-    return not any(site.table for site in arm.job.sites.values()) and (not ways or arm.job.data.split in ways)
+    return not any(site.table for site in arm.job.sites.values()) and (
+        not ways or arm.job.data.split in ways
+    )
 
 
 FIELDS: Mapping[str, tuple[str, Callable[[Arm], bool]]] = {
-    "data.rows": ("the generator of the table", lambda arm: arm.job.data.path is None and _split(arm)),
+    "data.rows": (
+        "the generator of the table",
+        lambda arm: arm.job.data.path is None and _split(arm),
+    ),
     "data.split": ("data that sites share, and here each has a table of its own", _split),
-    "data.alpha": ("`data.split: dirichlet` or `sizes`", lambda arm: _split(arm, "dirichlet", "sizes")),
+    "data.alpha": (
+        "`data.split: dirichlet` or `sizes`",
+        lambda arm: _split(arm, "dirichlet", "sizes"),
+    ),
     "data.size_alpha": ("`data.split: dirichlet`", lambda arm: _split(arm, "dirichlet")),
     "data.classes_per_site": ("`data.split: classes`", lambda arm: _split(arm, "classes")),
     "data.site_column": ("`data.split: column`", lambda arm: _split(arm, "column")),
-    "training.workers": ("`training.executor: processes` or `auto`", lambda arm: arm.job.training.executor in ("processes", "auto")),
+    "training.workers": (
+        "`training.executor: processes` or `auto`",
+        lambda arm: arm.job.training.executor in ("processes", "auto"),
+    ),
     "training.chunk": ("stacks of sites", lambda arm: arm.job.training.executor != "sequential"),
     "scoring.rows_per_rule": (
         "the covering probe of a table",
@@ -41,10 +52,16 @@ def idle(arms: Sequence[Arm]) -> tuple[str, ...]:
     for place, (what, used) in FIELDS.items():
         section, name = place.split(".")
         default = sections[section].model_fields[name].default
-        if any(getattr(getattr(arm.job, section), name) != default for arm in arms) and not any(used(arm) for arm in arms):
+        if any(getattr(getattr(arm.job, section), name) != default for arm in arms) and not any(
+            used(arm) for arm in arms
+        ):
             found.append(f"`{place}` is not looked at: it belongs to {what}")
-    if any(arm.job.privacy is not None and arm.job.privacy.mined is not None for arm in arms) and not any(_mines(arm) for arm in arms):
-        found.append("`privacy.mined` is not looked at: it belongs to `grouping: fedstl` with a `weight`, or with several clusters")
+    if any(
+        arm.job.privacy is not None and arm.job.privacy.mined is not None for arm in arms
+    ) and not any(_mines(arm) for arm in arms):
+        found.append(
+            "`privacy.mined` is not looked at: it belongs to `grouping: fedstl` with a `weight`, or with several clusters"
+        )
     return tuple(found)
 
 

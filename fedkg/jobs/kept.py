@@ -36,7 +36,11 @@ def kept_properties(arms: Sequence[Arm], rows: Sequence[Mapping[str, str]]) -> I
 
 
 def _said(by: str, found: Sequence[tuple[float, float]]) -> str:
-    words = {"client": " as they come", "cluster": " by clusters' models", "teacher": " once the teacher has corrected them"}[by]
+    words = {
+        "client": " as they come",
+        "cluster": " by clusters' models",
+        "teacher": " once the teacher has corrected them",
+    }[by]
     return f"{_share(found)}{words} (MSE {statistics.fmean(mse for _, mse in found):.3f})"
 
 

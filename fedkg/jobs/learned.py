@@ -8,9 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedkg.errors import UsageError
+from fedkg.jobs.damage import refuse_damage
 from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.folder import ENVIRONMENT, LEARNED, PACK, RESULTS, Row, RunFolder
-from fedkg.learned import FoundNumber, FoundProperty, Learned, RuleEvidence, UsedFile, Window, joined
+from fedkg.learned import (
+    FoundNumber,
+    FoundProperty,
+    Learned,
+    RuleEvidence,
+    UsedFile,
+    Window,
+    joined,
+)
 from fedkg.pack import Pack, read_pack
 
 if TYPE_CHECKING:
@@ -18,7 +27,11 @@ if TYPE_CHECKING:
 
 
 def property_rows(
-    arm: str, clients: Sequence[str], traces: Sequence[int], found: Properties | None, reaches: Sequence[Window | None]
+    arm: str,
+    clients: Sequence[str],
+    traces: Sequence[int],
+    found: Properties | None,
+    reaches: Sequence[Window | None],
 ) -> list[Row]:
     """Lines of `properties.csv`: every number that was found in the series of a site; what they leave open has none.
 
@@ -62,21 +75,25 @@ def learned_of(folder: str | Path) -> Learned:
     times of the data and the checksums of its files among it.
 
     Raises:
-        UsageError: the folder is no run, or the run has not come to its end. PackError: its pack is damaged.
+        UsageError: the folder is no run, or the run has not come to its end. JobError: one of its files is missing or damaged.
     """
     files = RunFolder(Path(folder))
-    if (files.path / LEARNED).is_file():
-        return Learned.model_validate_json((files.path / LEARNED).read_bytes())
+    if LEARNED in files.log.states():
+        return Learned.model_validate_json(files.read_bytes(LEARNED))
     if not files.exists():
         raise UsageError(
             f"{folder} is no run",
             expected="the folder of a run, as `fedkg run` makes it",
             help="train one first: fedkg run JOB.yaml --out DIR",
         )
-    if not (files.path / RESULTS).is_file():
-        raise UsageError(f"the run in {folder} has not come to its end", help=f"go on with it: fedkg run --resume {folder}")
+    if RESULTS not in files.log.states():
+        raise UsageError(
+            f"the run in {folder} has not come to its end",
+            help=f"go on with it: fedkg run --resume {folder}",
+        )
+    refuse_damage(files)
     environment: Mapping[str, Any] = files.read_json(ENVIRONMENT)
-    pack = read_pack((files.path / PACK).read_bytes(), name=PACK)
+    pack = read_pack(files.read_bytes(PACK), name=PACK)
     private = bool(environment["job"].get("privacy"))
     checks = [] if private else files.rows("checks.csv")
     return Learned(
@@ -86,7 +103,12 @@ def learned_of(folder: str | Path) -> Learned:
         began=_iso(environment["started"]),
         window=None if private else environment.get("window"),
         step=pack.manifest.contract.step,
-        files=() if private else tuple(UsedFile(name=_name(one["path"]), sha256=one["sha256"]) for one in environment["sources"]),
+        files=()
+        if private
+        else tuple(
+            UsedFile(name=_name(one["path"]), sha256=one["sha256"])
+            for one in environment["sources"]
+        ),
         properties=tuple(_properties(pack, files.rows("properties.csv"))),
         evidence=(*_about_data(checks), *_about_models(files.rows("rules.csv"))),
     )

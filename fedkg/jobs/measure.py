@@ -14,6 +14,7 @@ class Measure:
     Attributes:
         name: its column. title: what readers call it. higher: whether more is better. digits: shown behind the point.
         trivial: what the best answer that is the same for every test row comes to; NaN where that is not known.
+        event: for detection, what a row labelled 1 is, as `event_of` names it.
     """
 
     name: str
@@ -21,6 +22,7 @@ class Measure:
     higher: bool
     digits: int = 3
     trivial: float = math.nan
+    event: str = "failure"
 
     def text(self, value: float) -> str:
         """``F1 0.713``."""
@@ -42,6 +44,30 @@ MEASURES: Mapping[str, Measure] = {
 
 BY_NAME: Mapping[str, Measure] = {measure.name: measure for measure in MEASURES.values()}
 """By the column of `rounds.csv`."""
+
+
+EVENTS = ("failure", "attack", "fault", "anomaly", "defect", "accident", "alarm", "leak")
+"""Nouns that a label column names its rare bad case by."""
+
+
+def event_of(label: str) -> str:
+    """The noun for a row labelled 1 in a column of this header.
+
+    >>> event_of("Machine failure"), event_of("attack_P1"), event_of("y")
+    ('failure', 'attack', 'case of `y`')
+    """
+    return next((noun for noun in EVENTS if noun in label.lower()), f"case of `{label}`")
+
+
+def events(event: str) -> str:
+    """The plural of what `event_of` gives.
+
+    >>> events("failure"), events("anomaly"), events("case of `y`")
+    ('failures', 'anomalies', 'cases of `y`')
+    """
+    if event.startswith("case of "):
+        return event.replace("case", "cases", 1)
+    return f"{event[:-1]}ies" if event.endswith("y") else f"{event}s"
 
 
 def alarm_everywhere(positives: int, rows: int) -> float:

@@ -31,11 +31,18 @@ class Observed:
         settings = course.settings
         problem = course.problem
         self._arm, self._asked = arm, asked
-        self._work = Work(problem=problem, algorithm=course.algorithm, settings=settings, pool=pool(problem.clients))
+        self._work = Work(
+            problem=problem,
+            algorithm=course.algorithm,
+            settings=settings,
+            pool=pool(problem.clients),
+        )
         self._begun = initial_state(problem, course.algorithm, settings)
         self._before = self._begun if state is None else state
         scoring = arm.job.scoring
-        self._options = ScoreOptions(hard_tolerance=scoring.hard_tolerance, soft_tolerance=scoring.soft_tolerance)
+        self._options = ScoreOptions(
+            hard_tolerance=scoring.hard_tolerance, soft_tolerance=scoring.soft_tolerance
+        )
 
     @property
     def common(self) -> bool:
@@ -45,11 +52,19 @@ class Observed:
     def round(self, state: ServerState, record: RoundRecord) -> list[Line]:
         """The line of `theory.csv` for a round, where one is due: at the first, the last, and in between as the job says."""
         before, self._before = self._before, state
-        due = record.round in (1, self._work.settings.rounds) or record.round % self._asked.every == 0
+        due = (
+            record.round in (1, self._work.settings.rounds) or record.round % self._asked.every == 0
+        )
         if not (due and self.common):
             return []
         seen = sight(self._work, self._options, before.params, state.params, record)
-        return [{"arm": self._arm.id, **asdict(seen), "valid": "" if seen.valid is None else int(seen.valid)}]
+        return [
+            {
+                "arm": self._arm.id,
+                **asdict(seen),
+                "valid": "" if seen.valid is None else int(seen.valid),
+            }
+        ]
 
     def end(self, state: ServerState) -> list[Line]:
         """The line of `constants.csv`: theta, PC-FedAvg's certificates, and what could not be computed."""
@@ -73,12 +88,20 @@ class Observed:
                     seed=self._arm.seed,
                 )
                 low, high = found.interval
-                line |= {"theta": found.share, "theta_low": low, "theta_high": high, "draws": found.draws, "radius": found.radius}
+                line |= {
+                    "theta": found.share,
+                    "theta_low": low,
+                    "theta_high": high,
+                    "draws": found.draws,
+                    "radius": found.radius,
+                }
             except JobError as error:
                 notes.append(error.message)
         promise = promised(work, self._begun, state)
         if promise is not None:
             line |= asdict(promise)
             if math.isnan(promise.bound):
-                notes.append("certificates are known for one local step a round alone, on all samples of a site, with a penalty that stays")
+                notes.append(
+                    "certificates are known for one local step a round alone, on all samples of a site, with a penalty that stays"
+                )
         return [line | {"note": "; ".join(notes)}]

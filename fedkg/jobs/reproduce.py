@@ -40,27 +40,41 @@ class Reproduced:
     elsewhere: tuple[str, ...]
 
 
-def reproduce(folder: str | Path, *, out: str | Path | None = None, on_event: Listener = ignore) -> Reproduced:
+def reproduce(
+    folder: str | Path,
+    *,
+    out: str | Path | None = None,
+    on_event: Listener = ignore,
+    trust_code: bool = False,
+) -> Reproduced:
     """Train everything that a finished run has trained once more, and compare figures and models.
 
     The job, the pack and the executors are those of the folder, the data files those that it names, which must be unchanged.
 
     Args:
         out: the folder of the second run; by default the next free one beside the first, ``NAME-again-001``.
+        trust_code: whether code that the job imports (`model.path`) may run.
 
     Raises:
-        UsageError: the folder is a sweep's, or no run's; `out` is taken.
+        UsageError: the folder is a sweep's, or no run's; `out` is taken; the job imports code that is not trusted.
         JobError: the run is not finished, or a file is no longer what it was begun with.
         Stopped: on Ctrl-C.
     """
     first = RunFolder(Path(folder))
     if is_sweep(first.path):
-        raise UsageError(f"{folder} holds a sweep", help=f"name one of its runs: {first.path}/cells/...")
+        raise UsageError(
+            f"{folder} holds a sweep", help=f"name one of its runs: {first.path}/cells/..."
+        )
     elsewhere = tuple(_elsewhere(first.environment())) if first.exists() else ()
     if first.exists() and not all(entry.get("done") for entry in first.read_json(ARMS)):
-        raise JobError(f"the run in {folder} is not finished: there is nothing whole to compare with", help=f"fedkg run --resume {folder}")
-    place = Path(out) if out is not None else next_folder(f"{first.path.name}-again", first.path.parent)
-    second = RunFolder(again(first.path, place, on_event=on_event).folder)
+        raise JobError(
+            f"the run in {folder} is not finished: there is nothing whole to compare with",
+            help=f"fedkg run --resume {folder}",
+        )
+    place = (
+        Path(out) if out is not None else next_folder(f"{first.path.name}-again", first.path.parent)
+    )
+    second = RunFolder(again(first.path, place, on_event=on_event, trust_code=trust_code).folder)
     found, compared = [], 0
     for name in CSV_FIELDS:
         before, now = first.rows(name), second.rows(name)
@@ -70,7 +84,11 @@ def reproduce(folder: str | Path, *, out: str | Path | None = None, on_event: Li
         compared += 1
         found += list(_models(first, second, entry["id"]))
     return Reproduced(
-        folder=second.path, differences=tuple(found[:MOST]), more=max(0, len(found) - MOST), compared=compared, elsewhere=elsewhere
+        folder=second.path,
+        differences=tuple(found[:MOST]),
+        more=max(0, len(found) - MOST),
+        compared=compared,
+        elsewhere=elsewhere,
     )
 
 
@@ -93,7 +111,11 @@ def _lines(name: str, before: list[dict[str, str]], now: list[dict[str, str]]) -
     for one, other in zip(before, now, strict=True):
         for field, value in one.items():
             if field not in APART and other[field] != value:
-                where = ", ".join(f"{key} {one[key]}" for key in ("arm", "round", "client", "rule") if one.get(key))
+                where = ", ".join(
+                    f"{key} {one[key]}"
+                    for key in ("arm", "round", "client", "rule")
+                    if one.get(key)
+                )
                 yield f"{name}, {where}: {field} {value or 'nothing'} -> {other[field] or 'nothing'}"
 
 

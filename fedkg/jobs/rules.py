@@ -30,5 +30,11 @@ def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
 def nothing() -> Pack:
     """The pack that says nothing."""
     sections = {"constraints": Section(version=SECTIONS["constraints"])}
-    manifest = Manifest(sections=sections, contract=DataContract(columns=()), rules=(), skeletons=(), provenance=Provenance(compiler=""))
+    manifest = Manifest(
+        sections=sections,
+        contract=DataContract(columns=()),
+        rules=(),
+        skeletons=(),
+        provenance=Provenance(compiler=""),
+    )
     return Pack(manifest=manifest, banks=())

@@ -5,42 +5,64 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
-from fedkg.federated import Choice
+from fedkg.errors import MissingExtra, Stopped, UsageError
+from fedkg.federated import Choice, ServerState
 from fedkg.federated.executors import Crew, Ranks
+from fedkg.jobs import not_evaluated
 from fedkg.jobs.arms import Arm, algorithm_of, planned
 from fedkg.jobs.beforehand import put_together
-from fedkg.jobs.begun import begin, refuse_changed, refuse_gaps, reopened, whole
+from fedkg.jobs.begun import begin, refuse_changed, reopened
 from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
 from fedkg.jobs.compared.noised import drowned, protected_arms
 from fedkg.jobs.compared.over_sites import alone
 from fedkg.jobs.compared.spent import kept_private
 from fedkg.jobs.compared.summary import Result, comparison, sentences
+from fedkg.jobs.damage import FROM_CHECKPOINTS, FROM_TABLES, refuse_damage, whole
+from fedkg.jobs.deployed import Deployed
 from fedkg.jobs.events import Event, Listener, ignore
 from fedkg.jobs.fetched import fetched_from
 from fedkg.jobs.file.reading import absolute, job_of, read_job
 from fedkg.jobs.file.schema import Job
-from fedkg.jobs.folder import ARMS, CLOSING, NOTES, REPORT, RESULTS, THEORY, RunFolder, next_folder
-from fedkg.jobs.ground import Ground
+from fedkg.jobs.folder import (
+    ARMS,
+    CLOSING,
+    LOCK,
+    NOTES,
+    REPORT,
+    RESULTS,
+    THEORY,
+    Row,
+    RunFolder,
+    next_folder,
+    table_text,
+)
+from fedkg.jobs.ground import Course, Ground
 from fedkg.jobs.grounds import ground_of
 from fedkg.jobs.guarded import privacy_rows
 from fedkg.jobs.idle import idle, never_chosen
 from fedkg.jobs.kept import kept_properties
 from fedkg.jobs.observed import Observed
+from fedkg.jobs.recovery import Recovery, recover
 from fedkg.jobs.rules import load_rules
 from fedkg.jobs.sweep.plan import is_sweep
 from fedkg.jobs.theory import theory_of
 from fedkg.jobs.together import say_arm, say_job
 from fedkg.jobs.trained_by import for_people
 from fedkg.jobs.training import client_rows, deployed_of, devices_there, round_row, rounds_of
+from fedkg.jobs.trust import require_trust
 from fedkg.models import Params
 from fedkg.parts import library_threads
 
 RUNS = Path("runs")
 """Where run folders go when nothing else is said."""
+
+
+MANY_SITES = 5_000
+"""From so many sites on, the time until the first round is long enough to be announced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,6 +89,7 @@ def run_job(
     on_event: Listener = ignore,
     report: bool = True,
     ranks: Ranks | None = None,
+    trust_code: bool = False,
 ) -> Run:
     """Train everything a job asks for.
 
@@ -75,21 +98,29 @@ def run_job(
         overrides: ``field=value`` texts, applied to a job file.
         on_event: called as things happen. report: whether `report.html` is written. ranks: the processes that train together, of which
             this is the first; the others `follow` it (`fedkg.jobs.together`).
+        trust_code: whether code that the job imports (`model.path`) may run.
 
     Raises:
         UsageError, JobError, TableError, PackError: before anything is trained, naming the file, field or column that is wrong.
+        UsageError: also when the job imports code that the caller does not trust.
         Stopped: on Ctrl-C; says how to go on.
         TooFewClients: when a round has fewer usable sites than it needs.
     """
     settled = _job(job, overrides)
+    require_trust((settled,), trust_code)
     folder = RunFolder(Path(out) if out is not None else next_folder(settled.name, RUNS))
     if is_sweep(folder.path):
         raise UsageError(f"{folder.path} holds a sweep, not a run", help="choose another --out")
     if folder.exists():
         refuse_changed(folder, settled, f"{folder.path} holds the run of another job")
-        return resume(folder.path, on_event=on_event, report=report, ranks=ranks)
+        return resume(
+            folder.path, on_event=on_event, report=report, ranks=ranks, trust_code=trust_code
+        )
+    if (folder.path / LOCK).exists():
+        refuse_damage(folder)  # what is left of a run, which must not be overwritten
     arms = planned(settled)
     devices_there(arms)
+    announce_preparation(settled, on_event)
     section = settled.model.graph
     with fetched_from((*settled.rules, *(section.files if section is not None else ()))) as fetched:
         pack, warned = load_rules(settled)
@@ -102,39 +133,78 @@ def run_job(
             begin(folder, settled, ground, arms, [asdict(one) for one in fetched])
         except KeyboardInterrupt as error:
             again = f"begin again: fedkg run JOB.yaml --out {folder.path}"
-            raise Stopped(f"stopped while {folder.path} was being made: no training is in it", help=again) from error
-        return _Runner(folder, arms, ground, on_event, (*warned, *ground.notes, *idle(arms), *never_chosen(settled, arms)), ranks).run(
-            report
+            raise Stopped(
+                f"stopped while {folder.path} was being made: no training is in it", help=again
+            ) from error
+        return _Runner(
+            folder,
+            arms,
+            ground,
+            on_event,
+            (*warned, *ground.notes, *idle(arms), *never_chosen(settled, arms)),
+            ranks,
+        ).run(report)
+
+
+def announce_preparation(job: Job | Mapping[str, Any], on_event: Listener) -> None:
+    """Say that a large federation is being prepared, which takes a second or more for every 2,000 sites. `Any`: a job as JSON."""
+    sites = len(job.sites if isinstance(job, Job) else job["sites"])
+    if sites >= MANY_SITES:
+        message = (
+            f"preparing {sites:,} sites: reading the data, splitting it and writing the run folder"
         )
+        on_event(Event(kind="note", message=message))
 
 
-def resume(folder: str | Path, *, on_event: Listener = ignore, report: bool = True, ranks: Ranks | None = None) -> Run:
+def resume(
+    folder: str | Path,
+    *,
+    on_event: Listener = ignore,
+    report: bool = True,
+    ranks: Ranks | None = None,
+    trust_code: bool = False,
+) -> Run:
     """Go on with a run that was stopped or killed, to the bit: the result is that of a run which was never stopped.
 
     Raises:
-        UsageError: when the folder is not a run's, or another process works in it.
+        UsageError: when the folder is not a run's, another process works in it, or its job imports code that the caller does
+            not trust.
         JobError: when the job, the pack or a data file is no longer what the run was begun with (the difference is shown), or a file of
             the run is damaged.
     """
     place = RunFolder(Path(folder))
     whole(place)
     with place.locked():
-        _, ground, arms = reopened(place)
-        return _Runner(place, arms, ground, on_event, (*ground.notes, *idle(arms)), ranks).run(report)
+        recovery = recover(place)
+        announce_preparation(place.environment()["job"], on_event)
+        _, ground, arms = reopened(place, trust_code, recovery)
+        for arm in arms:  # also of trainings that are done: rows in files have no entry in the log
+            load_state(place, arm.id)
+        notes = (*ground.notes, *idle(arms))
+        return _Runner(place, arms, ground, on_event, notes, ranks, recovery=recovery).run(report)
 
 
-def again(folder: str | Path, out: Path, *, on_event: Listener = ignore) -> Run:
+def again(
+    folder: str | Path, out: Path, *, on_event: Listener = ignore, trust_code: bool = False
+) -> Run:
     """Everything that a run has trained once more, in a folder of its own: from its job, its pack and its files, by the same executors.
 
     Raises:
-        UsageError: when the one folder is not a run's, or the other is taken.
-        JobError: when a file is no longer what the run was begun with.
+        UsageError: when the one folder is not a run's, the other is taken, or the job imports code that the caller does not
+            trust.
+        JobError: when a file is no longer what the run was begun with, or is damaged.
     """
     first, place = RunFolder(Path(folder)), RunFolder(out)
-    job, ground, arms = reopened(first)
+    whole(first)
+    refuse_damage(first)
+    job, ground, arms = reopened(first, trust_code)
     if place.exists():
         raise UsageError(f"{out} holds a run already", help="choose another --out")
-    choices = {arm.id: state.choice for arm in arms if (state := load_state(first, arm.id)) is not None and state.choice is not None}
+    choices = {
+        arm.id: state.choice
+        for arm in arms
+        if (state := load_state(first, arm.id)) is not None and state.choice is not None
+    }
     place.create()
     with place.locked():
         begin(place, job, ground, arms, first.environment().get("fetched", ()))
@@ -153,9 +223,17 @@ class _Runner:
         notes: Sequence[str],
         ranks: Ranks | None,
         choices: Mapping[str, Choice] | None = None,
+        recovery: Recovery | None = None,
     ) -> None:
-        self.folder, self.arms, self.ground, self.ranks, self.choices = folder, arms, ground, ranks, choices or {}
+        self.folder, self.arms, self.ground, self.ranks, self.choices = (
+            folder,
+            arms,
+            ground,
+            ranks,
+            choices or {},
+        )
         self.tell, self.notes = on_event, tuple(notes)
+        self.recovery = recovery or Recovery(folder)
         self._told: set[str] = set()
         self._crew = Crew(arms[0].job.training.workers)
 
@@ -164,6 +242,8 @@ class _Runner:
         try:
             records = self.folder.records([arm.id for arm in self.arms])
             self._announce(sum(bool(record["done"]) for record in records.values()))
+            report = report or REPORT in self.recovery.damaged
+            self._rebuild_tables([arm for arm in self.arms if records[arm.id]["done"]])
             say_job(self.ranks, self.ground.job, self.ground)
             with self._crew:
                 for number, arm in enumerate(self.arms, start=1):
@@ -174,18 +254,29 @@ class _Runner:
                         self.folder.write_json(ARMS, list(records.values()))
             return self._finish(report)
         except KeyboardInterrupt as error:
-            raise Stopped(f"stopped; what is done is in {self.folder.path}", help=f"fedkg run --resume {self.folder.path}") from error
+            raise Stopped(
+                f"stopped; what is done is in {self.folder.path}",
+                help=f"fedkg run --resume {self.folder.path}",
+            ) from error
 
     def _announce(self, before: int) -> None:
         sites, pack = self.ground.sites(self.arms[0]), self.ground.pack
-        counts = (len(self.arms), "training"), (sites, "site"), (pack.rows, "bound row"), (len(pack.manifest.rules), "rule")
-        trainings, over, rows, rules = (f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in counts)
+        counts = (
+            (len(self.arms), "training"),
+            (sites, "site"),
+            (pack.rows, "bound row"),
+            (len(pack.manifest.rules), "rule"),
+        )
+        trainings, over, rows, rules = (
+            f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in counts
+        )
         message = f"{trainings} over {over}, {rows} of {rules}"
         self.tell(Event(kind="prepared", message=message, arms=len(self.arms)))
         if before == len(self.arms):
             self.tell(
                 Event(
-                    kind="note", message=f"{self.folder.path} is a run that is done: nothing is trained, its table and report are made anew"
+                    kind="note",
+                    message=f"{self.folder.path} is a run that is done: nothing is trained, its table and report are made anew",
                 )
             )
         elif before:
@@ -199,7 +290,16 @@ class _Runner:
         saved = load_state(self.folder, arm.id)
         done = 0 if saved is None else saved.round
         self._cut_back(arm, done)
-        self.tell(Event(kind="arm", arm=arm.id, arm_number=number, arms=len(self.arms), round=done, rounds=rounds))
+        self.tell(
+            Event(
+                kind="arm",
+                arm=arm.id,
+                arm_number=number,
+                arms=len(self.arms),
+                round=done,
+                rounds=rounds,
+            )
+        )
         course = self.ground.course(arm)
         deployed, state = deployed_of(course), saved
         seen = None if arm.job.theory is None else Observed(arm, course, arm.job.theory, saved)
@@ -207,7 +307,9 @@ class _Runner:
         kept = rows_folder(self.folder, arm.id)
         choice, crew = self._choice(arm), self._crew_of(arm)
         say_arm(self.ranks, arm)
-        for state, record in rounds_of(arm, course, saved, choice, crew=crew, folder=kept, ranks=self.ranks):
+        for state, record in rounds_of(
+            arm, course, saved, choice, crew=crew, folder=kept, ranks=self.ranks
+        ):
             last = record.round == rounds or record.ends
             due = last or record.round % arm.job.evaluation.every == 0
             figures = course.figures(deployed.models(state)) if due else {}
@@ -218,26 +320,67 @@ class _Runner:
                 self.folder.append("theory.csv", seen.round(state, record))
             if last or record.round % arm.job.training.checkpoint_every == 0:
                 save_state(self.folder, arm.id, state)
-            values = {key: value for key, value in line.items() if isinstance(value, int | float) or key == "zone"}
-            said = [for_people(note, state.choice, arm.job.training.executor) for note in line["notes"].split(NOTES)]
-            self._tell_notes([*said, *(f"{site} is left out: {why}" for site, why in record.excluded.items())])
+            values = {
+                key: value
+                for key, value in line.items()
+                if isinstance(value, int | float) or key == "zone"
+            }
+            said = [
+                for_people(note, state.choice, arm.job.training.executor)
+                for note in line["notes"].split(NOTES)
+            ]
+            self._tell_notes(
+                [*said, *(f"{site} is left out: {why}" for site, why in record.excluded.items())]
+            )
             self.tell(
-                Event(kind="round", arm=arm.id, arm_number=number, arms=len(self.arms), round=record.round, rounds=rounds, values=values)
+                Event(
+                    kind="round",
+                    arm=arm.id,
+                    arm_number=number,
+                    arms=len(self.arms),
+                    round=record.round,
+                    rounds=rounds,
+                    values=values,
+                )
             )
         assert state is not None
-        for name, rows in course.end(deployed.models(state), state).items():
+        for name, rows in _last_rows(arm, course, deployed, seen, state).items():
             self.folder.append(name, rows)
-        if seen is not None:
-            self.folder.append("constants.csv", seen.end(state))
-        if course.algorithm.budget is not None:
-            self.folder.append("privacy.csv", privacy_rows(arm.id, course.algorithm.budget, course.problem, state))
         measure = self.ground.measure
-        message = f"{arm.id}: {measure.text(figures[measure.name])}" if figures else f"{arm.id}: done"
+        message = (
+            f"{arm.id}: {measure.text(figures[measure.name])}" if figures else f"{arm.id}: done"
+        )
         ended = Event(
-            kind="arm_done", message=message, arm=arm.id, arm_number=number, arms=len(self.arms), round=state.round, rounds=rounds
+            kind="arm_done",
+            message=message,
+            arm=arm.id,
+            arm_number=number,
+            arms=len(self.arms),
+            round=state.round,
+            rounds=rounds,
         )
         self.tell(ended)
         return state.round
+
+    def _rebuild_tables(self, done: Sequence[Arm]) -> None:
+        """Rebuild the damaged tables that follow from the last checkpoints of the trainings that are done; tell what was rebuilt."""
+        damaged = [name for name in FROM_CHECKPOINTS if name in self.recovery.damaged]
+        tables: dict[str, list[Row]] = {name: [] for name in damaged}
+        for arm in done if damaged else ():
+            state, course = load_state(self.folder, arm.id), self.ground.course(arm)
+            assert state is not None
+            seen = None if arm.job.theory is None else Observed(arm, course, arm.job.theory, state)
+            with library_threads(arm.job.training.threads or 1):
+                found = _last_rows(arm, course, deployed_of(course), seen, state)
+            for name in damaged:
+                tables[name] += found.get(name, ())
+        for name, rows in tables.items():
+            self.recovery.rebuild(name, "the checkpoints", partial(table_text, name, rows))
+        for name in FROM_TABLES:
+            if name in self.recovery.damaged:
+                self.recovery.done(name, "the tables")
+        for note in self.recovery.notes:
+            self.tell(Event(kind="note", message=note))
 
     def _tell_notes(self, notes: Sequence[str]) -> None:
         """Tell people what rounds have to say, each sentence once in a run."""
@@ -268,21 +411,31 @@ class _Runner:
             self.folder.rewrite(name, kept)
         ended = tuple(name for name in ("privacy.csv", "causes.csv") if self.folder.rows(name))
         for name in (*CLOSING, *ended, *(("constants.csv",) if observed else ())):
-            self.folder.rewrite(name, [row for row in self.folder.rows(name) if row["arm"] != arm.id])
+            self.folder.rewrite(
+                name, [row for row in self.folder.rows(name) if row["arm"] != arm.id]
+            )
 
     def _finish(self, drawn: bool) -> Run:
         target = self.ground.job.evaluation.target_of(self.ground.measure.name)
         rounds = self.folder.rows("rounds.csv")
-        refuse_gaps(self.folder, self.arms, rounds)
         sites = self.folder.rows("sites.csv")
-        for arm in self.arms:
-            if len({row["client"] for row in sites if row["arm"] == arm.id}) != self.ground.sites(arm):
-                place = self.folder.path / "sites.csv"
-                raise JobError(f"{place} is damaged: not all sites of {arm.id} are in it", help="begin the run again")
-        results = comparison(self.arms, rounds, self.folder.rows("clients.csv"), target, sites, self.ground.measure)
-        said = [*sentences(results, target), *alone(results), *kept_properties(self.arms, self.folder.rows("forecasts.csv"))]
+        results = comparison(
+            self.arms, rounds, self.folder.rows("clients.csv"), target, sites, self.ground.measure
+        )
+        unknown = not_evaluated.rules_not_evaluated(
+            *(self.folder.rows(name) for name in ("rules.csv", "checks.csv"))
+        )
+        said = [
+            *sentences(results, target),
+            *alone(results),
+            *kept_properties(self.arms, self.folder.rows("forecasts.csv")),
+            *not_evaluated.sentences(unknown),
+        ]
         measure, private = self.ground.measure, self.folder.rows("privacy.csv")
-        said += [*kept_private(private), *drowned(protected_arms(self.arms, rounds, private, measure.name, measure.trivial))]
+        said += [
+            *kept_private(private),
+            *drowned(protected_arms(self.arms, rounds, private, measure.name, measure.trivial)),
+        ]
         rules = {record.name: record.text for record in self.ground.pack.manifest.rules}
         content = {
             "title": self.ground.job.title,
@@ -291,14 +444,25 @@ class _Runner:
             "sentences": said,
             "rows": results,
             "rules": rules,
+            "not_evaluated": unknown,
         }
         if self.ground.job.theory is not None:
             found = (self.folder.rows(name) for name in ("theory.csv", "constants.csv"))
-            self.folder.write_json(THEORY, theory_of(self.ground.pack, measure, self.arms, rounds, *found))
+            self.folder.write_json(
+                THEORY, theory_of(self.ground.pack, measure, self.arms, rounds, *found)
+            )
         self.folder.write_json(RESULTS, content)
         report, notes = self._report() if drawn else (None, ())
-        self.tell(Event(kind="finished", message=str(report or self.folder.path), arms=len(self.arms)))
-        return Run(folder=self.folder.path, results=results, sentences=tuple(said), report=report, notes=(*self.notes, *notes))
+        self.tell(
+            Event(kind="finished", message=str(report or self.folder.path), arms=len(self.arms))
+        )
+        return Run(
+            folder=self.folder.path,
+            results=results,
+            sentences=tuple(said),
+            report=report,
+            notes=(*self.notes, *notes),
+        )
 
     def _report(self) -> tuple[Path | None, tuple[str, ...]]:
         try:
@@ -310,16 +474,37 @@ class _Runner:
             return None, (str(error),)
 
 
+def _last_rows(
+    arm: Arm, course: Course, deployed: Deployed, seen: Observed | None, state: ServerState
+) -> dict[str, Sequence[Row]]:
+    """What a training adds to the tables once it is over, by file."""
+    rows: dict[str, Sequence[Row]] = dict(course.end(deployed.models(state), state))
+    if seen is not None:
+        rows["constants.csv"] = seen.end(state)
+    if course.algorithm.budget is not None:
+        rows["privacy.csv"] = privacy_rows(arm.id, course.algorithm.budget, course.problem, state)
+    return rows
+
+
 def _by(arm: Arm) -> tuple[object, ...]:
     """What arms have in common that are trained by one executor: all gathered rows are one client, whose stacks suit no others."""
     training = arm.job.training
-    return training.executor, training.workers, training.chunk, training.threads, algorithm_of(arm.job).exchange == "data"
+    return (
+        training.executor,
+        training.workers,
+        training.chunk,
+        training.threads,
+        algorithm_of(arm.job).exchange == "data",
+    )
 
 
 def _job(job: Job | Mapping[str, Any] | str | Path, overrides: Sequence[str]) -> Job:
     if isinstance(job, Job):
         if overrides:
-            raise UsageError("overrides apply to a job file or its fields, not to a Job", help="job.model_copy(update={...})")
+            raise UsageError(
+                "overrides apply to a job file or its fields, not to a Job",
+                help="job.model_copy(update={...})",
+            )
         return absolute(job, Path.cwd())
     if isinstance(job, Mapping):
         return job_of(dict(job), name="the job", base=Path.cwd(), overrides=overrides)

@@ -20,7 +20,9 @@ def sets_of_arm(section: Algorithm, pack: Pack, sites: Sequence[str]) -> AgentSe
     return None if given is None else kept_sets(pack, sites, given)
 
 
-def set_rows(arm: str, names: Sequence[str], models: Sequence[Params], sets: AgentSets | None) -> list[Row]:
+def set_rows(
+    arm: str, names: Sequence[str], models: Sequence[Params], sets: AgentSets | None
+) -> list[Row]:
     """Lines of `sets.csv` for the models of K sites, one that all use or one of each: distance, and the share of numbers that are 0."""
     if sets is None:
         return []
@@ -30,5 +32,12 @@ def set_rows(arm: str, names: Sequence[str], models: Sequence[Params], sets: Age
         stack = {key: value.double().unsqueeze(0) for key, value in params.items()}
         flat = torch.cat([value.flatten() for value in stack.values()])
         distance = float(sets.distance2(stack, torch.tensor([site])).sqrt())
-        rows.append({"arm": arm, "client": name, "distance": distance, "sparsity": float((flat.abs() < ZERO).double().mean())})
+        rows.append(
+            {
+                "arm": arm,
+                "client": name,
+                "distance": distance,
+                "sparsity": float((flat.abs() < ZERO).double().mean()),
+            }
+        )
     return rows

@@ -56,13 +56,21 @@ def read_tables(job: Job, contract: DataContract) -> Tables:
         return Tables(by_site=frames, files=tuple(files), reach=joined(reaches))
     for name, site in job.sites.items():
         if site.columns:
-            raise JobError(f"sites.{name}.columns: only a site with a `table` of its own can name columns", help=f"add sites.{name}.table")
+            raise JobError(
+                f"sites.{name}.columns: only a site with a `table` of its own can name columns",
+                help=f"add sites.{name}.table",
+            )
     if job.data.path is None:
         return Tables(whole=generate(job.data.rows, job.data.seed))
     table = read_table(_there(job.data.path, "data.path"), dates=job.data.dates)
-    texts = (*_text_headers(job, contract), *((job.data.site_column,) if job.data.split == "column" else ()))
+    texts = (
+        *_text_headers(job, contract),
+        *((job.data.site_column,) if job.data.split == "column" else ()),
+    )
     frame = from_table(
-        table, numeric=_numeric_headers(job, contract), text=[h for h in texts if h in table.headers or h != job.data.machine]
+        table,
+        numeric=_numeric_headers(job, contract),
+        text=[h for h in texts if h in table.headers or h != job.data.machine],
     )
     return Tables(
         whole=_plain_times(frame, table, contract),
@@ -73,11 +81,23 @@ def read_tables(job: Job, contract: DataContract) -> Tables:
 
 def _plain_times(frame: Frame, table: Table, contract: DataContract) -> Frame:
     """The frame with its times as ISO 8601, read while all rows are there to tell day from month. Raises TableError where none does."""
-    if contract.time is None or contract.time not in table or not any("/" in text for text in table.texts(contract.time)):
+    if (
+        contract.time is None
+        or contract.time not in table
+        or not any("/" in text for text in table.texts(contract.time))
+    ):
         return frame
     texts = table.texts(contract.time)
-    moments, _ = in_utc(table.times(contract.time)[0], texts, f"{table.name}: column `{contract.time}`")
-    return frame.with_texts(contract.time, [text if at is None else at.isoformat(" ") for text, at in zip(texts, moments, strict=True)])
+    moments, _ = in_utc(
+        table.times(contract.time)[0], texts, f"{table.name}: column `{contract.time}`"
+    )
+    return frame.with_texts(
+        contract.time,
+        [
+            text if at is None else at.isoformat(" ")
+            for text, at in zip(texts, moments, strict=True)
+        ],
+    )
 
 
 def feature_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
@@ -111,7 +131,10 @@ def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: 
         header, unit = _target(key, where, job, contract)
         if entry.column not in table:
             raise table.missing(entry.column, needed=f"{where} names")
-        given[header] = (entry.column, None if entry.unit is None else conversion(entry.unit, unit, where=f"{where}.unit"))
+        given[header] = (
+            entry.column,
+            None if entry.unit is None else conversion(entry.unit, unit, where=f"{where}.unit"),
+        )
     numeric, texts = _numeric_headers(job, contract), _text_headers(job, contract)
     frame = Frame(name=table.name, columns={})
     for header in (*numeric, *texts):
@@ -119,7 +142,10 @@ def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: 
         if own not in table:
             if header == job.data.machine:
                 continue
-            raise table.missing(own, needed=f"site {name} needs (name the site's own column under sites.{name}.columns)")
+            raise table.missing(
+                own,
+                needed=f"site {name} needs (name the site's own column under sites.{name}.columns)",
+            )
         if header in texts:
             frame = frame.with_texts(header, table.texts(own))
         else:
@@ -153,5 +179,9 @@ def signal_name(column: Column) -> str:
 def _there(path: str, field: str) -> str:
     """A path of the job that leads to something. Raises JobError."""
     if not Path(path).exists():
-        raise JobError(f"{field}: there is no such file", received=path, help="paths of a job are relative to its folder")
+        raise JobError(
+            f"{field}: there is no such file",
+            received=path,
+            help="paths of a job are relative to its folder",
+        )
     return path

@@ -26,7 +26,12 @@ Json = dict[str, Any]
 
 
 def theory_of(
-    pack: Pack, measure: Measure, arms: Sequence[Arm], rounds: Sequence[Line], sights: Sequence[Line], constants: Sequence[Line]
+    pack: Pack,
+    measure: Measure,
+    arms: Sequence[Arm],
+    rounds: Sequence[Line],
+    sights: Sequence[Line],
+    constants: Sequence[Line],
 ) -> Json:
     """Per training the bound, the constants behind it, fits and zones; and of every property that is mined whether it is convex."""
     found = []
@@ -43,7 +48,11 @@ def theory_of(
                 "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
                 "zones": _zones(own),
                 "violation_fit": _violation_fit(own, measure),
-                "constants": {key: _number(value) for key, value in at_end.items() if key not in ("arm", "note")},
+                "constants": {
+                    key: _number(value)
+                    for key, value in at_end.items()
+                    if key not in ("arm", "note")
+                },
                 "note": at_end.get("note", ""),
                 **(_of_sights(arm, own, seen, at_end) if seen else {}),
             }
@@ -53,7 +62,10 @@ def theory_of(
 
 def properties(pack: Pack) -> list[Json]:
     """Every property of `infer ... find`, and whether the traces that satisfy it are a convex set, so that the distance to it is convex."""
-    return [{"name": one.name, "convex": is_convex(pack.conditions[one.condition].skeleton)} for one in pack.manifest.inferences]
+    return [
+        {"name": one.name, "convex": is_convex(pack.conditions[one.condition].skeleton)}
+        for one in pack.manifest.inferences
+    ]
 
 
 def _of_sights(arm: Arm, rounds: Sequence[Line], seen: Sequence[Line], at_end: Line) -> Json:
@@ -96,9 +108,15 @@ def _of_sights(arm: Arm, rounds: Sequence[Line], seen: Sequence[Line], at_end: L
         "gradient2_least": min(gradient2),
         "heterogeneity": {"mean": statistics.fmean(d2), "max": max(d2)},
         "gamma": gamma,
-        "variance": {"mean": statistics.fmean(_column(seen, "variance")), "max": max(_column(seen, "variance"))},
+        "variance": {
+            "mean": statistics.fmean(_column(seen, "variance")),
+            "max": max(_column(seen, "variance")),
+        },
         "smoothness": smooth,
-        "gradient_bound": {"value": l_c, "valid_iterates": len(steepest) if any(line["valid"] for line in seen) else None},
+        "gradient_bound": {
+            "value": l_c,
+            "valid_iterates": len(steepest) if any(line["valid"] for line in seen) else None,
+        },
         "rho": {"max": max(worst, default=None), "mean": _fold(statistics.fmean, mean)},
         "rate_fit": _rate_fit(arm, seen, worst),
     }
@@ -110,8 +128,16 @@ def _noise_loss(rounds: Sequence[Line], smooth: float, theta: float | None) -> J
         return None
     dimensions = int(float(rounds[-1]["bytes_paper"])) // 4
     if not theta:
-        return {"unconstrained": smooth * dimensions, "claimed_constrained": None, "printed_constrained": None}
-    return asdict(privacy_loss(smoothness=smooth, sigma=1.0, dimensions=dimensions, hypotheses=1.0, theta=theta))
+        return {
+            "unconstrained": smooth * dimensions,
+            "claimed_constrained": None,
+            "printed_constrained": None,
+        }
+    return asdict(
+        privacy_loss(
+            smoothness=smooth, sigma=1.0, dimensions=dimensions, hypotheses=1.0, theta=theta
+        )
+    )
 
 
 def _rate_fit(arm: Arm, seen: Sequence[Line], worst: Sequence[float]) -> Json | None:
@@ -119,7 +145,9 @@ def _rate_fit(arm: Arm, seen: Sequence[Line], worst: Sequence[float]) -> Json | 
     rho = statistics.fmean(worst) if worst and algorithm_of(arm.job).weighting == "scfa" else 0.0
     places = [int(line["round"]) for line in seen]
     try:
-        return asdict(rate_fit(_column(seen, "gradient2"), rounds=places, rho=rho, bootstrap=BOOTSTRAP))
+        return asdict(
+            rate_fit(_column(seen, "gradient2"), rounds=places, rho=rho, bootstrap=BOOTSTRAP)
+        )
     except JobError:
         return None
 
@@ -131,7 +159,9 @@ def _violation_fit(rounds: Sequence[Line], measure: Measure) -> Json | None:
         return None
     try:
         fit = violation_fit(
-            [float(line[measure.name]) for line in known], [float(line["rho_worst"]) for line in known], bootstrap=BOOTSTRAP
+            [float(line[measure.name]) for line in known],
+            [float(line["rho_worst"]) for line in known],
+            bootstrap=BOOTSTRAP,
         )
     except JobError:
         return None
@@ -160,4 +190,7 @@ def _number(text: str) -> float | None:
 
 
 def _finite(document: Json) -> Json:
-    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in document.items()}
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value
+        for key, value in document.items()
+    }

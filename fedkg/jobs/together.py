@@ -12,6 +12,7 @@ from fedkg.jobs.file.schema import Job
 from fedkg.jobs.ground import Ground
 from fedkg.jobs.grounds import ground_of
 from fedkg.jobs.training import rounds_of
+from fedkg.jobs.trust import require_trust
 from fedkg.pack import pack_bytes, read_pack
 from fedkg.parts import library_threads
 
@@ -37,10 +38,14 @@ def say_end(ranks: Ranks | None) -> None:
         ranks.first((END,))
 
 
-def follow(ranks: Ranks) -> None:
+def follow(ranks: Ranks, trust_code: bool = False) -> None:
     """Train what rank 0 says until it says that all is over; what a rank but the first one does.
 
+    Args:
+        trust_code: whether code that the job imports (`model.path`) may run; every rank decides for itself.
+
     Raises:
+        UsageError: the job imports code that is not trusted.
         JobError: when rank 0 or another one is gone or met an error; as for rank 0, when something is wrong here.
     """
     arms: dict[str, Arm] = {}
@@ -50,6 +55,7 @@ def follow(ranks: Ranks) -> None:
         match told:
             case ("job", document, body):
                 job = job_of(document, name="the job of rank 0", base=Path())
+                require_trust((job,), trust_code)
                 ground = ground_of(job, read_pack(body, name="the pack of rank 0"))
                 arms = {arm.id: arm for arm in planned(job)}
                 ground.prepare(list(arms.values()))

@@ -41,6 +41,7 @@ from fedkg.federated.model.answers import Projected
 from fedkg.federated.on_device import device_named, on_device
 from fedkg.federated.problem import pool
 from fedkg.federated.settings import MIB, Own
+from fedkg.federated.temporal.hard_forecasts import HardForecasts
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.assemble import assembled
 from fedkg.jobs.built import built, head_of
@@ -68,7 +69,9 @@ class Held:
     server_y: Tensor
 
 
-def model_of(job: Job, prepared: Prepared, module: ConstraintModule, graph: KnowledgeGraph | None = None) -> Model:
+def model_of(
+    job: Job, prepared: Prepared, module: ConstraintModule, graph: KnowledgeGraph | None = None
+) -> Model:
     """The network that the sites train; where the job says so, with its answers projected onto what the rules demand."""
     inputs, codes = len(prepared.features.names), prepared.features.codes
     model = built(job.model, sample=(inputs - len(codes),), outputs=1, graph=graph)
@@ -91,7 +94,11 @@ def held_of(prepared: Prepared) -> Held:
 def settings_of(arm: Arm, pack: Pack, clients: Clients) -> Settings:
     """The federation's settings of an arm on its sites' samples; one local epoch where the job says neither epochs nor steps."""
     training = arm.job.training
-    epochs = 1 if training.local_epochs is None and training.local_steps is None else training.local_epochs
+    epochs = (
+        1
+        if training.local_epochs is None and training.local_steps is None
+        else training.local_epochs
+    )
     return Settings(
         rounds=training.rounds,
         participation=training.participation,
@@ -102,7 +109,9 @@ def settings_of(arm: Arm, pack: Pack, clients: Clients) -> Settings:
         schedule=training.schedule,
         seed=seed_of(arm, pack, clients),
         own={
-            name: Own(learning_rate=site.learning_rate, local_epochs=site.local_epochs, batch=site.batch)
+            name: Own(
+                learning_rate=site.learning_rate, local_epochs=site.local_epochs, batch=site.batch
+            )
             for name, site in arm.job.sites.items()
             if site.paced
         },
@@ -116,16 +125,34 @@ def settings_of(arm: Arm, pack: Pack, clients: Clients) -> Settings:
     )
 
 
-def algorithm_of_arm(arm: Arm, module: ConstraintModule, problem: Problem, settings: Settings) -> Algorithm:
+def algorithm_of_arm(
+    arm: Arm, module: ConstraintModule, problem: Problem, settings: Settings
+) -> Algorithm:
     """The algorithm of an arm, and the rules' penalty in the local loss where asked for."""
     penalty, section = arm.job.training.penalty, algorithm_of(arm.job)
-    sets, head = sets_of_arm(section, module.pack, problem.clients.names), head_of(arm.job.model, problem.model)
-    algorithm = assembled(arm.preset or arm.algorithm, section, arm.job.scoring, problem.model, sets, head=head)
-    algorithm = algorithm.with_terms(ConstraintPenalty(rules=module, weight=penalty)) if penalty > 0.0 else algorithm
+    sets, head = (
+        sets_of_arm(section, module.pack, problem.clients.names),
+        head_of(arm.job.model, problem.model),
+    )
+    algorithm = assembled(
+        arm.preset or arm.algorithm, section, arm.job.scoring, problem.model, sets, head=head
+    )
+    algorithm = (
+        algorithm.with_terms(ConstraintPenalty(rules=module, weight=penalty))
+        if penalty > 0.0
+        else algorithm
+    )
     return guarded(arm.job, section, algorithm, problem, settings)
 
 
-def problem_of(arm: Arm, prepared: Prepared, rows: Scenario, module: ConstraintModule, model: Model, scorer: Scorer) -> Problem:
+def problem_of(
+    arm: Arm,
+    prepared: Prepared,
+    rows: Scenario,
+    module: ConstraintModule,
+    model: Model,
+    scorer: Scorer,
+) -> Problem:
     """The sites' rows as tensors, with the loss and the server's judge.
 
     Raises:
@@ -140,7 +167,11 @@ def problem_of(arm: Arm, prepared: Prepared, rows: Scenario, module: ConstraintM
             )
         weight = prepared.negatives / prepared.positives
     frames = [*rows.frames.values(), prepared.server]
-    keys = _keys([codes_of(prepared, module, frame) for frame in frames], frames) if arm.job.training.penalty > 0.0 else {}
+    keys = (
+        _keys([codes_of(prepared, module, frame) for frame in frames], frames)
+        if arm.job.training.penalty > 0.0
+        else {}
+    )
     clients = Clients(
         names=tuple(rows.frames),
         x=tuple(prepared.inputs(frame) for frame in rows.frames.values()),
@@ -153,20 +184,36 @@ def problem_of(arm: Arm, prepared: Prepared, rows: Scenario, module: ConstraintM
         y=(prepared.targets(prepared.server),),
         keys={name: codes[-1:] for name, codes in keys.items()},
     )
-    return Problem(model=model, loss=BinaryCrossEntropy(pos_weight=float(weight)), clients=clients, scorer=scorer, root=root)
+    return Problem(
+        model=model,
+        loss=BinaryCrossEntropy(pos_weight=float(weight)),
+        clients=clients,
+        scorer=scorer,
+        root=root,
+    )
 
 
-def _keys(codes: Sequence[Mapping[str, Tensor]], frames: Sequence[Frame]) -> dict[str, tuple[Tensor, ...]]:
+def _keys(
+    codes: Sequence[Mapping[str, Tensor]], frames: Sequence[Frame]
+) -> dict[str, tuple[Tensor, ...]]:
     """Codes by column, one tensor per frame; -1, which no rule names, where a frame lacks the column (a site that names no machine)."""
     names = dict.fromkeys(name for own in codes for name in own)
-    return {name: tuple(own.get(name, torch.full((frame.rows,), -1)) for own, frame in zip(codes, frames, strict=True)) for name in names}
+    return {
+        name: tuple(
+            own.get(name, torch.full((frame.rows,), -1))
+            for own, frame in zip(codes, frames, strict=True)
+        )
+        for name in names
+    }
 
 
 def devices_there(arms: Sequence[Arm]) -> None:
     """Look for the device of every arm, before anything is read. Raises JobError where one is not there."""
     for name in dict.fromkeys(arm.job.training.device for arm in arms):
         device_named(name)
-    for name in dict.fromkeys(arm.job.augment.learning.device for arm in arms if arm.job.augment.by == "granger"):
+    for name in dict.fromkeys(
+        arm.job.augment.learning.device for arm in arms if arm.job.augment.by == "granger"
+    ):
         if name != "cpu":
             device_named(name, "augment.learning.device")
 
@@ -194,37 +241,57 @@ def rounds_of(
         problem, algorithm, state = on_device((problem, algorithm, state), device)
     if state is None and choice is not None:
         state = replace(initial_state(problem, algorithm, settings), choice=choice)
-    said, rounds = course.said, train(problem, algorithm, settings, state, crew=crew, folder=folder, ranks=ranks)
+    said, rounds = (
+        course.said,
+        train(problem, algorithm, settings, state, crew=crew, folder=folder, ranks=ranks),
+    )
     while True:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", StepWarning)
             found = next(rounds, None)
         for warning in caught:
             if not issubclass(warning.category, StepWarning):
-                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+                warnings.warn_explicit(
+                    warning.message, warning.category, warning.filename, warning.lineno
+                )
         if found is None:
             return
         state, record = found
-        steps = dict.fromkeys(str(warning.message) for warning in caught if issubclass(warning.category, StepWarning))
+        steps = dict.fromkeys(
+            str(warning.message) for warning in caught if issubclass(warning.category, StepWarning)
+        )
         if device != here:
             state, record = on_device((state, record), here)  # where they are judged and saved
-        yield state, replace(record, notes=(*record.notes, *(said if record.round == 1 else ()), *steps))
+        yield (
+            state,
+            replace(record, notes=(*record.notes, *(said if record.round == 1 else ()), *steps)),
+        )
 
 
 def unbound(arm: Arm, pack: Pack) -> tuple[str, ...]:
     """What is to be told of sites that are to keep to sets where the rules have none."""
     section = algorithm_of(arm.job)
-    if (section.agents is None and section.sets is None) or any(kept.on == "parameters" for kept in pack.manifest.sets):
+    if (section.agents is None and section.sets is None) or any(
+        kept.on == "parameters" for kept in pack.manifest.sets
+    ):
         return ()
-    return (f"{arm.algorithm} keeps sites to nothing: the rules have no `set ... keep parameters in ...`",)
+    return (
+        f"{arm.algorithm} keeps sites to nothing: the rules have no `set ... keep parameters in ...`",
+    )
 
 
 def unprojected(model: Model) -> tuple[str, ...]:
     """Which rules a model's answers are projected onto, and which of those about answers they are not, or not in every part."""
+    if isinstance(model, HardForecasts):
+        return (f"every forecast satisfies every hard rule: {', '.join(model.names)}",)
     if not isinstance(model, Projected):
         return ()
     free = model.rules.not_projected
-    kept = [rule.name for rule in model.rules.pack.manifest.rules if rule.output and rule.name not in free]
+    kept = [
+        rule.name
+        for rule in model.rules.pack.manifest.rules
+        if rule.output and rule.name not in free
+    ]
     but = f", not (or not in every part) onto {', '.join(free)}" if free else ""
     return (f"answers are projected onto {', '.join(kept) or 'no rule'}{but}",)
 
@@ -232,7 +299,14 @@ def unprojected(model: Model) -> tuple[str, ...]:
 def deployed_of(course: Course) -> Deployed:
     """The models that the sites of an arm use."""
     problem = course.problem
-    return Deployed(work=Work(problem=problem, algorithm=course.algorithm, settings=course.settings, pool=pool(problem.clients)))
+    return Deployed(
+        work=Work(
+            problem=problem,
+            algorithm=course.algorithm,
+            settings=course.settings,
+            pool=pool(problem.clients),
+        )
+    )
 
 
 def judged(job: Job, model: Model, models: Sequence[Params], held: Held) -> dict[str, float]:
@@ -242,16 +316,37 @@ def judged(job: Job, model: Model, models: Sequence[Params], held: Held) -> dict
 
 
 def _judged(job: Job, model: Model, params: Params, held: Held) -> dict[str, float]:
+    logits, threshold = answered(job, model, params, held)
+    return figures_of_answers(logits, held.test_y, threshold)
+
+
+def answered(job: Job, model: Model, params: Params, held: Held) -> tuple[Tensor, float]:
+    """A model's logits for the test rows, [S], and the probability from which it predicts a failure."""
     logits = predict(model, params, held.test_x).squeeze(-1)
     threshold = job.evaluation.threshold
     if threshold == "server":
-        threshold = best_threshold(torch.sigmoid(predict(model, params, held.server_x).squeeze(-1)), held.server_y)
-    found = detection(torch.sigmoid(logits), held.test_y, float(threshold))
-    loss = float(F.binary_cross_entropy_with_logits(logits.double(), held.test_y.double()))
-    return {"f1": found.f1, "precision": right_of(found), "recall": found.recall, "loss": loss, "threshold": float(threshold)}
+        threshold = best_threshold(
+            torch.sigmoid(predict(model, params, held.server_x).squeeze(-1)), held.server_y
+        )
+    return logits, float(threshold)
 
 
-def round_row(arm: Arm, record: RoundRecord, figures: dict[str, float], parameters: int) -> dict[str, Any]:
+def figures_of_answers(logits: Tensor, targets: Tensor, threshold: float) -> dict[str, float]:
+    """F1, precision, recall, cross entropy and threshold of logits [S] for targets [S]."""
+    found = detection(torch.sigmoid(logits), targets, threshold)
+    loss = float(F.binary_cross_entropy_with_logits(logits.double(), targets.double()))
+    return {
+        "f1": found.f1,
+        "precision": right_of(found),
+        "recall": found.recall,
+        "loss": loss,
+        "threshold": threshold,
+    }
+
+
+def round_row(
+    arm: Arm, record: RoundRecord, figures: dict[str, float], parameters: int
+) -> dict[str, Any]:
     """The line of `rounds.csv` for a round. `Any`: texts and numbers."""
     return {
         "arm": arm.id,
@@ -266,16 +361,23 @@ def round_row(arm: Arm, record: RoundRecord, figures: dict[str, float], paramete
         "bytes_down": record.bytes_down,
         "bytes_paper": 4 * parameters,
         "seconds": round(record.seconds, 4),
-        "notes": NOTES.join((*record.notes, *_vacuous(record))),
+        "notes": NOTES.join((*record.notes, *_not_evaluated(record))),
     }
 
 
-def _vacuous(record: RoundRecord) -> Iterator[str]:
-    """Which rules the probe cannot judge, said in the first round; bound rows that meet no case count as kept."""
-    if record.round == 1 and record.vacuous and record.violated is not None:
-        rules = Counter(name.partition("[")[0] for name in record.vacuous)
+def _not_evaluated(record: RoundRecord) -> Iterator[str]:
+    """Which rules the first round could not evaluate on the probe, and why: one sentence for each reason."""
+    if record.round > 1 or record.violated is None:
+        return
+    by_reason: dict[str, Counter[str]] = {}
+    for name, reason in record.not_evaluated.items():
+        by_reason.setdefault(reason, Counter())[name.partition("[")[0]] += 1
+    for reason, rules in by_reason.items():
         named = ", ".join(f"{rule} ({count})" for rule, count in rules.items())
-        yield f"{len(record.vacuous)} of {record.violated.shape[1]} bound rows apply to no row of the probe and count as kept: {named}"
+        yield (
+            f"{rules.total()} of {record.violated.shape[1]} bound rows are not evaluated"
+            f" on the probe: {named}; {reason}"
+        )
 
 
 def client_rows(arm: Arm, record: RoundRecord) -> list[dict[str, Any]]:
@@ -283,7 +385,9 @@ def client_rows(arm: Arm, record: RoundRecord) -> list[dict[str, Any]]:
     total = sum(record.samples)
     validity = record.validity or (math.nan,) * len(record.clients)
     rows = []
-    for name, samples, s, alpha in zip(record.clients, record.samples, validity, record.alpha, strict=True):
+    for name, samples, s, alpha in zip(
+        record.clients, record.samples, validity, record.alpha, strict=True
+    ):
         status = "corrupted" if arm.corrupt is not None and arm.corrupt.site == name else ""
         if name in record.excluded:
             status = f"excluded: {record.excluded[name]}"

@@ -49,26 +49,44 @@ class Agreement:
     right: int
 
 
-def agreement(pack: Pack, values: Float, truth: dict[str, Float], timing: Timing | None = None) -> tuple[Agreement, ...]:
+def agreement(
+    pack: Pack, values: Float, truth: dict[str, Float], timing: Timing | None = None
+) -> tuple[Agreement, ...]:
     """Every knowledge model of a pack on samples [V, B, C].
 
     Args:
         truth: for each output the true class position or number, float64 [B], NaN where unknown; outputs may be left out.
         timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
     """
-    allowed = {model.name: _inside(pack, model, values, timing) for model in pack.manifest.knowledge if model.kind == "range"}
+    allowed = {
+        model.name: _inside(pack, model, values, timing)
+        for model in pack.manifest.knowledge
+        if model.kind == "range"
+    }
     return tuple(
-        _one(pack, model, _of_output(pack, model, allowed), values, truth.get(model.output), timing) for model in pack.manifest.knowledge
+        _one(pack, model, _of_output(pack, model, allowed), values, truth.get(model.output), timing)
+        for model in pack.manifest.knowledge
     )
 
 
-def _of_output(pack: Pack, model: KnowledgeModel, allowed: Mapping[str, _Inside]) -> dict[str, _Inside]:
+def _of_output(
+    pack: Pack, model: KnowledgeModel, allowed: Mapping[str, _Inside]
+) -> dict[str, _Inside]:
     """What each range model of the same output allows."""
-    return {other.name: allowed[other.name] for other in pack.manifest.knowledge if other.name in allowed and other.output == model.output}
+    return {
+        other.name: allowed[other.name]
+        for other in pack.manifest.knowledge
+        if other.name in allowed and other.output == model.output
+    }
 
 
 def _one(
-    pack: Pack, model: KnowledgeModel, ranges: Mapping[str, _Inside], values: Float, truth: Float | None, timing: Timing | None
+    pack: Pack,
+    model: KnowledgeModel,
+    ranges: Mapping[str, _Inside],
+    values: Float,
+    truth: Float | None,
+    timing: Timing | None,
 ) -> Agreement:
     none = np.zeros(values.shape[1], dtype=np.bool_)
     if model.kind == "range":
@@ -81,7 +99,15 @@ def _one(
     outside = none.copy()
     for allowed in ranges.values():
         outside |= speaks & ~allowed.contains(said) & ~allowed.empty
-    return _counted(model, speaks, none, none, outside, truth, None if truth is None else _is_right(model, said, truth))
+    return _counted(
+        model,
+        speaks,
+        none,
+        none,
+        outside,
+        truth,
+        None if truth is None else _is_right(model, said, truth),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,7 +120,11 @@ class _Inside:
 
     @property
     def empty(self) -> NDArray[np.bool_]:
-        return np.asarray(~self.mask.any(axis=1) if self.mask is not None else self.interval[:, 0] > self.interval[:, 1])
+        return np.asarray(
+            ~self.mask.any(axis=1)
+            if self.mask is not None
+            else self.interval[:, 0] > self.interval[:, 1]
+        )
 
     @property
     def restricted(self) -> NDArray[np.bool_]:
@@ -112,7 +142,9 @@ class _Inside:
         """Whether answers [B] lie inside; an unknown one does not."""
         known = ~np.isnan(answer)
         if self.mask is None:
-            return np.asarray(known & (answer >= self.interval[:, 0]) & (answer <= self.interval[:, 1]))
+            return np.asarray(
+                known & (answer >= self.interval[:, 0]) & (answer <= self.interval[:, 1])
+            )
         place = np.where(known, answer, 0).astype(np.int64)
         return np.asarray(known & self.mask[np.arange(len(answer)), place])
 
@@ -127,8 +159,13 @@ def _joint(ranges: Sequence[_Inside]) -> _Inside:
     """What all range models of one output allow."""
     first = ranges[0]
     if first.mask is not None:
-        return replace(first, mask=np.logical_and.reduce([one.mask for one in ranges if one.mask is not None]))
-    low, high = np.max([one.interval[:, 0] for one in ranges], axis=0), np.min([one.interval[:, 1] for one in ranges], axis=0)
+        return replace(
+            first, mask=np.logical_and.reduce([one.mask for one in ranges if one.mask is not None])
+        )
+    low, high = (
+        np.max([one.interval[:, 0] for one in ranges], axis=0),
+        np.min([one.interval[:, 1] for one in ranges], axis=0),
+    )
     return replace(first, ends=np.stack([low, high], axis=1))
 
 

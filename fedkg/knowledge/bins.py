@@ -26,7 +26,9 @@ def centres(ends: Float) -> Float:
 
 def bin_of(number: Float, ends: Float) -> Float:
     """The bin of each number, as float64 [B]; NaN for what is unknown, the outermost bin for what lies outside of the span."""
-    place = np.clip(np.searchsorted(ends, number + _slack(ends), side="right") - 1, 0, len(ends) - 2).astype(np.float64)
+    place = np.clip(
+        np.searchsorted(ends, number + _slack(ends), side="right") - 1, 0, len(ends) - 2
+    ).astype(np.float64)
     return np.where(np.isnan(number), np.nan, place)
 
 

@@ -65,7 +65,9 @@ class OnValues:
 
     def __init__(self, pack: Pack, values: Float, timing: Timing | None = None) -> None:
         self._pack, self._values = pack, values
-        self._timing = Timing.rows(values.shape[1], pack.manifest.contract.end) if timing is None else timing
+        self._timing = (
+            Timing.rows(values.shape[1], pack.manifest.contract.end) if timing is None else timing
+        )
 
     @property
     def samples(self) -> int:
@@ -84,7 +86,9 @@ class OnValues:
 
     def numbers(self, clause: Clause, term: Term) -> Float:
         """See `Conditions.numbers`."""
-        return evaluate_bank(margin(self._pack.conditions[clause.bank], term), self._values, self._timing).robustness
+        return evaluate_bank(
+            margin(self._pack.conditions[clause.bank], term), self._values, self._timing
+        ).robustness
 
     def inputs(self, network: Network) -> Float:
         """See `Conditions.inputs`."""
@@ -98,5 +102,7 @@ def margin(bank: Bank, term: Term) -> Bank:
     return replace(
         bank,
         skeleton=Compare(op="le", left=Param(index=zero), right=term, scale=one),
-        params=np.concatenate([bank.params, np.zeros((bank.rows, 1)), np.ones((bank.rows, 1))], axis=1),
+        params=np.concatenate(
+            [bank.params, np.zeros((bank.rows, 1)), np.ones((bank.rows, 1))], axis=1
+        ),
     )

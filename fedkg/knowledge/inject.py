@@ -11,12 +11,22 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.knowledge.bins import centres
 from fedkg.knowledge.conditions import Float
 from fedkg.knowledge.injection import NOTHING, decided, injected, injected_log_probability
-from fedkg.knowledge.known import Known, Policy, check_labels, check_policy, check_ruled_out, reconcile, ruled_out, with_class
+from fedkg.knowledge.known import (
+    Known,
+    Policy,
+    check_labels,
+    check_policy,
+    check_ruled_out,
+    reconcile,
+    ruled_out,
+    with_class,
+)
 from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
 from fedkg.said import said
 
@@ -31,10 +41,15 @@ class Injected(nn.Module):
     upload of weights tells nothing of them. Made by `inject`.
     """
 
-    def __init__(self, model: nn.Module, *, prediction: Prediction | None, range: Range | None, trust: float) -> None:
+    def __init__(
+        self, model: nn.Module, *, prediction: Prediction | None, range: Range | None, trust: float
+    ) -> None:
         super().__init__()
         self.model = model
-        self._range, self._prediction = (range,), (prediction,)  # in tuples, so that no knowledge enters the state
+        self._range, self._prediction = (
+            (range,),
+            (prediction,),
+        )  # in tuples, so that no knowledge enters the state
         self.trust = trust
 
     def known(self, x: Tensor, *, policy: Policy = "error", **places: Any) -> Known:
@@ -52,20 +67,37 @@ class Injected(nn.Module):
         check_features(x)
         shape = tuple(x.shape[:-1])
         allowed = None if ranging is None else ranging(x, **places)
-        predicted = torch.full(shape, NOTHING, device=x.device) if predicting is None else predicting(x, **places)
+        predicted = (
+            torch.full(shape, NOTHING, device=x.device)
+            if predicting is None
+            else predicting(x, **places)
+        )
         if allowed is None:
-            count = predicting.count if isinstance(predicting, PredictionKnowledge) else int(self.model(x[:1]).shape[-1])
+            count = (
+                predicting.count
+                if isinstance(predicting, PredictionKnowledge)
+                else int(self.model(x[:1]).shape[-1])
+            )
             allowed = torch.ones((*shape, count), dtype=torch.bool, device=x.device)
         _check_fit(allowed, predicted, shape)
         if bool(((predicted < NOTHING) | (predicted >= allowed.shape[-1])).any()):
             expected = f"0 .. {allowed.shape[-1] - 1}, or {NOTHING} for nothing"
-            raise LayoutError("a prediction is none of the classes", expected=expected, received=str(int(predicted.max())))
+            raise LayoutError(
+                "a prediction is none of the classes",
+                expected=expected,
+                received=str(int(predicted.max())),
+            )
         ranges = _names(ranging)
         names = tuple(dict.fromkeys((*ranges, *_names(predicting))))
-        return reconcile(Known(allowed=allowed, predicted=predicted, names=names, ranges=ranges), policy=policy).known
+        return reconcile(
+            Known(allowed=allowed, predicted=predicted, names=names, ranges=ranges), policy=policy
+        ).known
 
+    @override
     def forward(self, x: Tensor, *, known: Known | None = None) -> Tensor:
         """The probabilities of the classes, [B, K]: 0 outside of the range, never below the trust for the predicted class.
+
+        In the dtype of the model's logits; under ``torch.autocast`` in float32.
 
         Raises:
             LayoutError: the model's logits are not those of K classes.
@@ -73,8 +105,12 @@ class Injected(nn.Module):
         known = self.known(x) if known is None else known
         return injected(self._logits(x, known), known.allowed, known.predicted, self.trust)
 
-    def loss(self, x: Tensor, label: Tensor, *, known: Known | None = None, policy: Policy = "error") -> Tensor:
+    def loss(
+        self, x: Tensor, label: Tensor, *, known: Known | None = None, policy: Policy = "error"
+    ) -> Tensor:
         """The cross entropy of each sample, [B], from int64 labels [B].
+
+        In the dtype of the model's logits; under ``torch.autocast`` in float32, as PyTorch's losses.
 
         A label that knowledge rules out has probability 0, so that its loss would be infinite, without gradient (specification K3).
 
@@ -108,7 +144,9 @@ class Injected(nn.Module):
         if policy == "repair":
             allowed = with_class(allowed, label, wrong)
             predicted = torch.where(wrong, NOTHING, predicted) if self.trust == 1 else predicted
-        found = -injected_log_probability(self._logits(x, known), allowed, predicted, self.trust, label)
+        found = -injected_log_probability(
+            self._logits(x, known), allowed, predicted, self.trust, label
+        )
         return torch.where(wrong, 0, found) if policy == "drop" else found
 
     def decide(self, x: Tensor, *, known: Known | None = None) -> Tensor:
@@ -124,7 +162,9 @@ class Injected(nn.Module):
         """
         ends = self._ends()
         if ends is None:
-            raise KnowledgeError("the answer is a class and stands for no number", help="model.decide(x)")
+            raise KnowledgeError(
+                "the answer is a class and stands for no number", help="model.decide(x)"
+            )
         known = self.known(x) if known is None else known
         middle = torch.as_tensor(centres(ends), dtype=x.dtype, device=x.device)
         return self(x, known=known) @ middle if mean else middle[self.decide(x, known=known)]
@@ -132,7 +172,14 @@ class Injected(nn.Module):
     def _ends(self) -> Float | None:
         """The ends of the bins that the classes are; None where they are no bins."""
         parts = (*self._range, *self._prediction)
-        return next((part.ends for part in parts if isinstance(part, (RangeKnowledge, PredictionKnowledge))), None)
+        return next(
+            (
+                part.ends
+                for part in parts
+                if isinstance(part, (RangeKnowledge, PredictionKnowledge))
+            ),
+            None,
+        )
 
     def _check_numbers(self, label: Tensor) -> None:
         """Raise LayoutError for numbers where the bins are asked for in which they lie."""
@@ -157,12 +204,19 @@ class Injected(nn.Module):
         logits: Tensor = self.model(x)
         if logits.shape != known.allowed.shape:
             raise LayoutError(
-                "the model's answers are not one logit for each class", expected=str(list(known.allowed.shape)), received=said(logits)
+                "the model's answers are not one logit for each class",
+                expected=str(list(known.allowed.shape)),
+                received=said(logits),
             )
         return logits
 
 
-def inject(model: nn.Module, prediction: Prediction | None = None, range: Range | None = None, trust: float | None = None) -> Injected:
+def inject(
+    model: nn.Module,
+    prediction: Prediction | None = None,
+    range: Range | None = None,
+    trust: float | None = None,
+) -> Injected:
     """Build knowledge into a model.
 
     Args:
@@ -176,7 +230,11 @@ def inject(model: nn.Module, prediction: Prediction | None = None, range: Range 
         KnowledgeError: a trust outside of 0 .. 1, neither kind of knowledge, one in place of the other, or the two about different classes.
     """
     if not callable(model):
-        raise KnowledgeError("knowledge is built into a model", expected="a torch.nn.Module", received=type(model).__name__)
+        raise KnowledgeError(
+            "knowledge is built into a model",
+            expected="a torch.nn.Module",
+            received=type(model).__name__,
+        )
     given, trust = trust, 0.3 if trust is None else trust
     if not 0 <= trust <= 1:
         raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(trust))
@@ -186,11 +244,18 @@ def inject(model: nn.Module, prediction: Prediction | None = None, range: Range 
         raise KnowledgeError(
             "prediction and range are exchanged, or one stands in place of the other",
             expected="prediction=PredictionKnowledge(...), range=RangeKnowledge(...)",
-            received=", ".join(f"{name}={type(part).__name__}" for name, part in (("prediction", prediction), ("range", range)) if part),
+            received=", ".join(
+                f"{name}={type(part).__name__}"
+                for name, part in (("prediction", prediction), ("range", range))
+                if part
+            ),
             help="fedkg.inject(model, prediction=..., range=..., trust=...)",
         )
     if given and prediction is None:
-        warnings.warn(f"a trust of {trust:g} counts for nothing: there is no prediction= to trust", stacklevel=2)
+        warnings.warn(
+            f"a trust of {trust:g} counts for nothing: there is no prediction= to trust",
+            stacklevel=2,
+        )
     if trust == 1 and prediction is not None:
         warnings.warn(
             "with a trust of 1 the model learns nothing where something is predicted, and any other label costs infinitely much",
@@ -199,7 +264,10 @@ def inject(model: nn.Module, prediction: Prediction | None = None, range: Range 
     if isinstance(prediction, PredictionKnowledge) and isinstance(range, RangeKnowledge):
         predicts, allows = (part.classes or part.count for part in (prediction, range))
         if predicts != allows:
-            raise KnowledgeError("prediction and range are about different classes", received=f"{predicts} and {allows}")
+            raise KnowledgeError(
+                "prediction and range are about different classes",
+                received=f"{predicts} and {allows}",
+            )
     return Injected(model, prediction=prediction, range=range, trust=trust)
 
 
@@ -213,19 +281,37 @@ def _names(part: Range | Prediction | None) -> tuple[str, ...]:
 def check_features(x: object) -> None:
     """Raise LayoutError where features are no tensor."""
     if not isinstance(x, Tensor):
-        raise LayoutError("x is no tensor", expected="features [B, F]", received=said(x), help="model(torch.as_tensor(x))")
+        raise LayoutError(
+            "x is no tensor",
+            expected="features [B, F]",
+            received=said(x),
+            help="model(torch.as_tensor(x))",
+        )
 
 
 def _check_fit(allowed: Tensor, predicted: Tensor, shape: tuple[int, ...]) -> None:
     """Raise LayoutError unless a range is bool [..., K] and predictions are int64 [...], of a batch of this shape."""
     exchanged = "prediction= predicts classes, range= allows them: are they exchanged?"
-    if not isinstance(allowed, Tensor) or allowed.dtype != torch.bool or allowed.shape[:-1] != shape:
-        expected = f"bool [{', '.join(map(str, shape))}, K], whether each of the K classes is allowed"
+    if (
+        not isinstance(allowed, Tensor)
+        or allowed.dtype != torch.bool
+        or allowed.shape[:-1] != shape
+    ):
+        expected = (
+            f"bool [{', '.join(map(str, shape))}, K], whether each of the K classes is allowed"
+        )
         swapped = isinstance(allowed, Tensor) and allowed.shape == shape
         raise LayoutError(
-            "the range does not fit the batch", expected=expected, received=said(allowed), help=exchanged if swapped else "a bool tensor"
+            "the range does not fit the batch",
+            expected=expected,
+            received=said(allowed),
+            help=exchanged if swapped else "a bool tensor",
         )
-    if not isinstance(predicted, Tensor) or predicted.dtype != torch.int64 or predicted.shape != shape:
+    if (
+        not isinstance(predicted, Tensor)
+        or predicted.dtype != torch.int64
+        or predicted.shape != shape
+    ):
         swapped = isinstance(predicted, Tensor) and predicted.dtype == torch.bool
         raise LayoutError(
             "the predictions do not fit the batch",

@@ -2,7 +2,7 @@
 
 With logits z, an allowed set of classes, a predicted class g and a trust l in 0 .. 1 the answer is ``f = (1 - l) s + l e_g``, where s is
 the softmax over the allowed classes. Everything here is a pure function of tensors and works under ``torch.func`` transforms and in half
-precision. The allowed set must not be empty: `fedkg.knowledge.known.reconcile` sees to that.
+precision. Under ``torch.autocast`` the results are float32. The allowed set must not be empty: `fedkg.knowledge.known.reconcile` sees to that.
 
 Letters: K classes; [...] any leading shape, alike for all arguments or broadcast.
 """
@@ -45,13 +45,16 @@ def injected(logits: Tensor, allowed: Tensor, predicted: Tensor, trust: Tensor |
         logits: floating [..., K]. allowed: bool [..., K], some true in each row.
         predicted: int64 [...], `NOTHING` where nothing is. trust: in 0 .. 1, [...] or one number.
     """
+    logits = _full_precision(logits)
     weight = _trust(logits, predicted, trust)
     own = range_softmax(logits, allowed) * (1 - weight).unsqueeze(-1)
     said = predicted.unsqueeze(-1) == torch.arange(logits.shape[-1], device=logits.device)
     return torch.where(said, own + weight.unsqueeze(-1), own)
 
 
-def injected_log_probability(logits: Tensor, allowed: Tensor, predicted: Tensor, trust: Tensor | float, label: Tensor) -> Tensor:
+def injected_log_probability(
+    logits: Tensor, allowed: Tensor, predicted: Tensor, trust: Tensor | float, label: Tensor
+) -> Tensor:
     """The logarithm of the answer's probability of one class for each row, [...]: minus the cross entropy.
 
     Computed from logarithms, so that nothing is lost where the probability underflows. A class that the knowledge rules out has minus
@@ -60,11 +63,16 @@ def injected_log_probability(logits: Tensor, allowed: Tensor, predicted: Tensor,
     Args:
         logits, allowed, predicted, trust: as of `injected`. label: int64 [...].
     """
+    logits = _full_precision(logits)
     weight = _trust(logits, predicted, trust)
     place = label.unsqueeze(-1)
     log_own = range_log_softmax(logits, allowed).gather(-1, place).squeeze(-1)
     reachable = allowed.gather(-1, place).squeeze(-1) & (weight < 1)
-    own = torch.where(reachable, torch.log1p(-torch.where(weight < 1, weight, 0)) + torch.where(reachable, log_own, 0), -math.inf)
+    own = torch.where(
+        reachable,
+        torch.log1p(-torch.where(weight < 1, weight, 0)) + torch.where(reachable, log_own, 0),
+        -math.inf,
+    )
     agreed = (predicted == label) & (weight > 0)
     both = torch.logaddexp(torch.where(agreed, own, 0), torch.log(torch.where(agreed, weight, 1)))
     return torch.where(agreed, both, own)
@@ -75,6 +83,12 @@ def decided(probabilities: Tensor, predicted: Tensor) -> Tensor:
     best = probabilities.amax(-1)
     said = probabilities.gather(-1, predicted.clamp(min=0).unsqueeze(-1)).squeeze(-1)
     return torch.where((predicted >= 0) & (said >= best), predicted, probabilities.argmax(-1))
+
+
+def _full_precision(logits: Tensor) -> Tensor:
+    """Half-precision logits as float32 under `torch.autocast`, as PyTorch's own losses widen them."""
+    half = logits.dtype in (torch.bfloat16, torch.float16)
+    return logits.float() if half and torch.is_autocast_enabled(logits.device.type) else logits
 
 
 def _trust(logits: Tensor, predicted: Tensor, trust: Tensor | float) -> Tensor:

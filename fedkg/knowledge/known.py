@@ -63,7 +63,14 @@ class Reconciled:
     wrong: int
 
 
-def reconcile(known: Known, labels: Tensor | None = None, *, policy: Policy = "error", trust: float = 0.0, client: str = "") -> Reconciled:
+def reconcile(
+    known: Known,
+    labels: Tensor | None = None,
+    *,
+    policy: Policy = "error",
+    trust: float = 0.0,
+    client: str = "",
+) -> Reconciled:
     """Knowledge that contradicts itself or the labels, found and settled before training.
 
     Three things can be wrong (specification K3, K11): a range is empty, a prediction lies outside of its range, or a label lies outside
@@ -143,7 +150,9 @@ def check_labels(labels: Tensor, known: Known, *, shown: bool = True) -> None:
     if _any(outside):
         row = int(outside.flatten().int().argmax())
         raise LayoutError(
-            f"the label of row {row} is none of the {count} classes", expected=f"0 .. {count - 1}", received=str(int(labels.flatten()[row]))
+            f"the label of row {row} is none of the {count} classes",
+            expected=f"0 .. {count - 1}",
+            received=str(int(labels.flatten()[row])),
         )
 
 
@@ -155,7 +164,11 @@ def _mended(labels: object, shape: torch.Size) -> str:
         return "labels.squeeze(-1)" if labels.dtype == torch.int64 else "labels.squeeze(-1).long()"
     if labels.dim() == len(shape) + 1 and labels.shape[:-1] == shape:
         return "of one column for each class, the largest: labels.argmax(-1)"
-    return "labels.long()" if labels.shape == shape else "one label for each sample that the model is asked about"
+    return (
+        "labels.long()"
+        if labels.shape == shape
+        else "one label for each sample that the model is asked about"
+    )
 
 
 def check_ruled_out(ruled: Tensor, labels: Tensor, known: Known) -> None:
@@ -200,12 +213,19 @@ def with_class(allowed: Tensor, classes: Tensor, where: Tensor) -> Tensor:
     return allowed | (added & where.unsqueeze(-1))
 
 
-def _refuse(known: Known, empty: Tensor, outside: Tensor, wrong: Tensor, labels: Tensor | None, client: str) -> None:
+def _refuse(
+    known: Known, empty: Tensor, outside: Tensor, wrong: Tensor, labels: Tensor | None, client: str
+) -> None:
     """Raise for what is wrong."""
     found = []
-    for rows, text in ((empty, "allow no class"), (outside, "have a prediction outside of their range")):
+    for rows, text in (
+        (empty, "allow no class"),
+        (outside, "have a prediction outside of their range"),
+    ):
         if bool(rows.any()):
-            found.append(f"{int(rows.sum())} samples {text} (the first is row {int(rows.int().argmax())})")
+            found.append(
+                f"{int(rows.sum())} samples {text} (the first is row {int(rows.int().argmax())})"
+            )
     if bool(wrong.any()):
         first = int(wrong.int().argmax())
         label = "" if labels is None else f" with class {int(labels[first])}"

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from typing_extensions import override
 
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.binding.plausible import check_units
@@ -48,7 +49,10 @@ class _KnowledgeOnTensors(nn.Module):
         self.models = tuple(model for model in known if output in (model.output, model.name))
         if not self.models:
             there = ", ".join(f"`{model.name}` of `{model.output}`" for model in known)
-            raise KnowledgeError(f"the pack says nothing of {self.says} of `{output}`", expected=there or f"{self.kind} knowledge")
+            raise KnowledgeError(
+                f"the pack says nothing of {self.says} of `{output}`",
+                expected=there or f"{self.kind} knowledge",
+            )
         self.classes = self.models[0].classes
         self.ends = _ends(self.models[0], bins)
         self._conditions = _Conditions(pack, self.models, x)
@@ -58,7 +62,9 @@ class _KnowledgeOnTensors(nn.Module):
         """K, the number of classes or bins."""
         return len(self.classes) if self.ends is None else len(self.ends) - 1
 
-    def _on(self, x: Tensor, keys: Keys | None, previous: Previous) -> tuple[_OnTensors, tuple[int, ...]]:
+    def _on(
+        self, x: Tensor, keys: Keys | None, previous: Previous
+    ) -> tuple[_OnTensors, tuple[int, ...]]:
         return self._conditions(x, keys, previous), tuple(x.shape[:-1])
 
 
@@ -78,6 +84,7 @@ class RangeKnowledge(_KnowledgeOnTensors):
 
     kind, says = "range", "the range"
 
+    @override
     def forward(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
         """The classes or bins that are allowed, bool [B, K], or for windows [B, T, K]; all False where the models contradict each other.
 
@@ -105,6 +112,7 @@ class PredictionKnowledge(_KnowledgeOnTensors):
 
     kind, says = "predict", "a prediction"
 
+    @override
     def forward(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
         """The class or bin that is predicted, int64 [B], or for windows [B, T]; -1 where none is."""
         on, shape = self._on(x, keys, previous)
@@ -112,7 +120,11 @@ class PredictionKnowledge(_KnowledgeOnTensors):
         for model in self.models:
             said = np.where(np.isnan(said), predicted_by(model, on), said)
         place = said if self.ends is None else bin_of(said, self.ends)
-        return torch.from_numpy(np.where(np.isnan(place), NOTHING, place).astype(np.int64)).reshape(shape).to(x.device)
+        return (
+            torch.from_numpy(np.where(np.isnan(place), NOTHING, place).astype(np.int64))
+            .reshape(shape)
+            .to(x.device)
+        )
 
 
 def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
@@ -126,13 +138,20 @@ def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
             )
         return None
     if bins is None:
-        raise KnowledgeError(f"`{model.output}` is a number", expected="the number of bins its span is cut into", help="bins=20")
+        raise KnowledgeError(
+            f"`{model.output}` is a number",
+            expected="the number of bins its span is cut into",
+            help="bins=20",
+        )
     if model.span is None:
         raise KnowledgeError(
-            f"`{model.output}` has no span to cut into bins", help=f"write `output {model.output} in ... span LOW .. HIGH`"
+            f"`{model.output}` has no span to cut into bins",
+            help=f"write `output {model.output} in ... span LOW .. HIGH`",
         )
     if bins < 1:
-        raise KnowledgeError(f"`{model.output}` is cut into one bin or more", received=f"bins={bins}", help="bins=20")
+        raise KnowledgeError(
+            f"`{model.output}` is cut into one bin or more", received=f"bins={bins}", help="bins=20"
+        )
     return edges(model.span, bins)
 
 
@@ -147,22 +166,36 @@ class _Conditions(nn.Module):
         rules: list[RuleRecord] = []
         start = 0
         for model in models:
-            parts = ((place, bank) for place, bank in _read(pack, model).items() if place not in self.places)
+            parts = (
+                (place, bank)
+                for place, bank in _read(pack, model).items()
+                if place not in self.places
+            )
             for part, (place, bank) in enumerate(parts):
                 rules.append(RuleRecord(name=f"{model.name}, part {part}"))
                 banks.append(replace(bank, rule=np.full(bank.rows, len(banks), dtype=np.int32)))
                 self.places[place] = slice(start, start := start + bank.rows)
         skeletons = tuple(bank.skeleton for bank in banks)
-        manifest = pack.manifest.model_copy(update={"rules": tuple(rules), "skeletons": skeletons, "knowledge": ()})
+        manifest = pack.manifest.model_copy(
+            update={"rules": tuple(rules), "skeletons": skeletons, "knowledge": ()}
+        )
         self.rules = ConstraintModule(Pack(manifest=manifest, banks=tuple(banks)), x=x)
 
+    @override
     def forward(self, x: Tensor, keys: Keys | None, previous: Previous) -> _OnTensors:
         report = self.rules(x.double(), keys=keys, previous=previous).at_steps
         check_units(self.rules.plan, x.flatten(0, -2))  # of every batch: one is a whole data set
         holds, unknown, robustness = (
-            part.flatten(0, -2).cpu().numpy() for part in (report.satisfied, report.unknown, report.robustness.detach())
+            part.flatten(0, -2).cpu().numpy()
+            for part in (report.satisfied, report.unknown, report.robustness.detach())
         )
-        return _OnTensors(places=self.places, arrays=self.arrays, holds=holds, unknown=unknown, robustness=robustness)
+        return _OnTensors(
+            places=self.places,
+            arrays=self.arrays,
+            holds=holds,
+            unknown=unknown,
+            robustness=robustness,
+        )
 
 
 _Place = tuple[int, Term | int | None]
@@ -207,4 +240,10 @@ class _OnTensors:
         return self.robustness[:, self.places[clause.bank, term]]
 
     def inputs(self, network: Network) -> Float:
-        return np.concatenate([self.robustness[:, self.places[network.bank, slot]] for slot in range(len(network.mean))], axis=1)
+        return np.concatenate(
+            [
+                self.robustness[:, self.places[network.bank, slot]]
+                for slot in range(len(network.mean))
+            ],
+            axis=1,
+        )

@@ -34,7 +34,9 @@ def max_pool(x: Tensor, block: int) -> Tensor:
     rows, columns = x.shape[-2:]
     if rows != columns or block < 1 or rows % block:
         raise LayoutError(
-            "the images cannot be cut into blocks", expected=f"squares of a side divisible by {block}", received=f"{rows} x {columns}"
+            "the images cannot be cut into blocks",
+            expected=f"squares of a side divisible by {block}",
+            received=f"{rows} x {columns}",
         )
     pooled = functional.max_pool2d(x.reshape(-1, 1, rows, columns), block)
     return pooled.reshape(*x.shape[:-2], rows // block, columns // block)

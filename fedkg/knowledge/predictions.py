@@ -15,7 +15,9 @@ from fedkg.pack import Pack
 from fedkg.pack.knowledge import Clause, KnowledgeModel
 
 
-def predictions(pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None) -> Float:
+def predictions(
+    pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None
+) -> Float:
     """The position of the predicted class, or the predicted number in the model's unit: float64 [B]; NaN where nothing is predicted.
 
     Args:

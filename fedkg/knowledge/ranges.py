@@ -15,7 +15,9 @@ from fedkg.pack import Pack
 from fedkg.pack.knowledge import Clause, KnowledgeModel
 
 
-def allowed_classes(pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None) -> Bool:
+def allowed_classes(
+    pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None
+) -> Bool:
     """Whether each class is allowed, [B, K].
 
     A row without any true value means that clauses contradict each other for that sample: `agreement` counts them, and whoever injects
@@ -50,12 +52,18 @@ def classes_in(model: KnowledgeModel, on: Conditions) -> Bool:
 
 
 def _mask(clause: Clause, count: int) -> Bool:
-    mask = np.ones(count, dtype=np.bool_) if clause.classes is None else np.zeros(count, dtype=np.bool_)
+    mask = (
+        np.ones(count, dtype=np.bool_)
+        if clause.classes is None
+        else np.zeros(count, dtype=np.bool_)
+    )
     mask[list(clause.classes or ())] = True
     return mask
 
 
-def allowed_interval(pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None) -> Float:
+def allowed_interval(
+    pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None
+) -> Float:
     """The smallest and largest allowed number, [B, 2], in the model's unit and within its span; the first exceeds the second where
     clauses contradict each other. Arguments as of `allowed_classes`."""
     return interval_in(model, OnValues(pack, values, timing))
@@ -90,4 +98,8 @@ def _narrow(clause: Clause, where: Bool, result: Float, on: Conditions) -> None:
         number = on.numbers(clause, term)
         limit = np.where(where & ~np.isnan(number), number, -np.inf if end == 0 else np.inf)
         if limit.shape[1]:
-            result[:, end] = np.maximum(result[:, 0], limit.max(axis=1)) if end == 0 else np.minimum(result[:, 1], limit.min(axis=1))
+            result[:, end] = (
+                np.maximum(result[:, 0], limit.max(axis=1))
+                if end == 0
+                else np.minimum(result[:, 1], limit.min(axis=1))
+            )

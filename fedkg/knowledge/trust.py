@@ -29,7 +29,9 @@ class ChosenTrust:
         """``trust 0.3 (loss 0.212; 0: 0.245, 0.1: 0.220, 0.6: 0.301)``."""
         place = self.candidates.index(self.trust)
         others = ", ".join(
-            f"{one:g}: {loss:.4g}" for i, (one, loss) in enumerate(zip(self.candidates, self.losses, strict=True)) if i != place
+            f"{one:g}: {loss:.4g}"
+            for i, (one, loss) in enumerate(zip(self.candidates, self.losses, strict=True))
+            if i != place
         )
         return f"trust {self.trust:g} (loss {self.losses[place]:.4g}; {others})"
 
@@ -39,7 +41,9 @@ def folds(samples: int, count: int, stream: np.random.Generator) -> NDArray[np.i
     return stream.permutation(np.arange(samples) % count)
 
 
-def chosen_trust(candidates: Sequence[float], count: int, loss: Callable[[float, int], float]) -> ChosenTrust:
+def chosen_trust(
+    candidates: Sequence[float], count: int, loss: Callable[[float, int], float]
+) -> ChosenTrust:
     """The candidate with the least mean loss over the folds; of equal ones the smallest, which leaves more to the model.
 
     Args:
@@ -53,12 +57,21 @@ def chosen_trust(candidates: Sequence[float], count: int, loss: Callable[[float,
     0.3
     """
     if not candidates or not all(0 <= one <= 1 for one in candidates):
-        raise KnowledgeError("the trust in predictions is chosen from numbers in 0 .. 1", received=str(list(candidates)))
+        raise KnowledgeError(
+            "the trust in predictions is chosen from numbers in 0 .. 1",
+            received=str(list(candidates)),
+        )
     if count < 2:
-        raise KnowledgeError("cross-validation holds out one part after another", expected="at least 2 folds", received=str(count))
+        raise KnowledgeError(
+            "cross-validation holds out one part after another",
+            expected="at least 2 folds",
+            received=str(count),
+        )
     means = []
     for trust in candidates:
         found = [loss(trust, fold) for fold in range(count)]
-        means.append(statistics.fmean(found) if all(math.isfinite(one) for one in found) else math.inf)
+        means.append(
+            statistics.fmean(found) if all(math.isfinite(one) for one in found) else math.inf
+        )
     best = min(range(len(candidates)), key=lambda place: (means[place], candidates[place]))
     return ChosenTrust(trust=candidates[best], candidates=tuple(candidates), losses=tuple(means))

@@ -5,4 +5,15 @@ from fedkg.mining.pick import Pick, least, private, quantile
 from fedkg.mining.template_free import Property, enumerated, mine_properties
 from fedkg.mining.tight import mine, satisfied
 
-__all__ = ["Mined", "Pick", "Property", "enumerated", "least", "mine", "mine_properties", "private", "quantile", "satisfied"]
+__all__ = [
+    "Mined",
+    "Pick",
+    "Property",
+    "enumerated",
+    "least",
+    "mine",
+    "mine_properties",
+    "private",
+    "quantile",
+    "satisfied",
+]

@@ -31,7 +31,9 @@ class Channels:
     usable: Tensor
 
 
-def channels(pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Tensor | None) -> Channels:
+def channels(
+    pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Tensor | None
+) -> Channels:
     """The channels of a condition's one row.
 
     Args:
@@ -44,10 +46,18 @@ def channels(pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Ten
     """
     values = x.unsqueeze(0) if x.ndim == 3 else x
     if values.ndim != 4 or values.shape[-1] != len(layout.names):
-        raise LayoutError("the traces do not fit their layout", expected=f"[C, S, T, {len(layout.names)}]", received=str(list(x.shape)))
+        raise LayoutError(
+            "the traces do not fit their layout",
+            expected=f"[C, S, T, {len(layout.names)}]",
+            received=str(list(x.shape)),
+        )
     shape = (int(values.shape[0]), int(values.shape[1]), int(values.shape[2]))
     if not all(shape):
-        raise LayoutError("there are no traces", expected="a client, a trace and a step at least", received=str(list(x.shape)))
+        raise LayoutError(
+            "there are no traces",
+            expected="a client, a trace and a step at least",
+            received=str(list(x.shape)),
+        )
     slots: dict[int, Tensor] = {}
     for slot, place in enumerate(places(pack, bank, layout)):
         channel = values[..., place].double()
@@ -55,11 +65,23 @@ def channels(pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Ten
             channel = channel * layout.std[place] + layout.mean[place]
         slots[slot] = channel.reshape(1, -1)
     if inside is not None and inside.numel() != shape[0] * shape[1]:
-        raise LayoutError("`inside` does not fit the traces", expected=f"bool {list(shape[:2])}", received=str(list(inside.shape)))
-    usable = torch.ones(shape[:2], dtype=torch.bool, device=values.device) if inside is None else inside.reshape(shape[:2])
+        raise LayoutError(
+            "`inside` does not fit the traces",
+            expected=f"bool {list(shape[:2])}",
+            received=str(list(inside.shape)),
+        )
+    usable = (
+        torch.ones(shape[:2], dtype=torch.bool, device=values.device)
+        if inside is None
+        else inside.reshape(shape[:2])
+    )
     for channel in slots.values():
         usable = usable & torch.isfinite(channel.reshape(shape)).all(-1)
-    return Channels(slots={slot: channel.nan_to_num() for slot, channel in slots.items()}, shape=shape, usable=usable)
+    return Channels(
+        slots={slot: channel.nan_to_num() for slot, channel in slots.items()},
+        shape=shape,
+        usable=usable,
+    )
 
 
 def places(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
@@ -71,11 +93,18 @@ def places(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
     found = []
     for column, view in zip(bank.slots[0].tolist(), bank.views[0].tolist(), strict=True):
         known = pack.manifest.contract.columns[column]
-        place = next((i for i, name in enumerate(layout.names) if name in (known.name, known.source)), None)
+        place = next(
+            (i for i, name in enumerate(layout.names) if name in (known.name, known.source)), None
+        )
         if place is None:
-            raise LayoutError(f"`{known.name}` is mined in, and has no place in the layout", expected=", ".join(layout.names))
+            raise LayoutError(
+                f"`{known.name}` is mined in, and has no place in the layout",
+                expected=", ".join(layout.names),
+            )
         if view != 0:
-            raise LayoutError(f"`{known.name}` is read at another row; only plain signals can be mined in")
+            raise LayoutError(
+                f"`{known.name}` is read at another row; only plain signals can be mined in"
+            )
         found.append(place)
     return found
 
@@ -85,7 +114,9 @@ def check_horizon(reach: Reach, steps: int, name: str) -> None:
     if reach.back > 0 or reach.ahead >= steps:
         raise HorizonError(
             f"`{name}` looks {reach.back:g} steps back and {reach.ahead:g} ahead, beyond the traces",
-            expected=f"traces of at least {reach.ahead + 1:g} steps" if not reach.back else "windows that lie ahead",
+            expected=f"traces of at least {reach.ahead + 1:g} steps"
+            if not reach.back
+            else "windows that lie ahead",
             received=f"{steps} steps",
             help="mine in longer traces, or write `timeline ... ends clip`",
         )

@@ -16,7 +16,20 @@ from torch.nn import functional
 from fedkg.constraints.engine.sliding import extreme
 from fedkg.constraints.meaning.stl import window_at
 from fedkg.errors import KnowledgeError
-from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.formulas import (
+    And,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
 
 Atom = Compare | ClassIn | CategoryIs | Known
 Leaf = Callable[[Atom, bool, int, int], Tensor]
@@ -54,7 +67,9 @@ def at_first(formula: Formula, leaf: Leaf, steps: Steps) -> Tensor:
     return _value(formula, True, 0, 0, leaf, steps)[..., 0]
 
 
-def _value(formula: Formula, positive: bool, first: int, last: int, leaf: Leaf, steps: Steps) -> Tensor:
+def _value(
+    formula: Formula, positive: bool, first: int, last: int, leaf: Leaf, steps: Steps
+) -> Tensor:
     """The number of a formula, or of its negation, at steps first..last: [N, k]."""
 
     def inner(part: Formula, sign: bool = positive) -> Tensor:
@@ -63,7 +78,9 @@ def _value(formula: Formula, positive: bool, first: int, last: int, leaf: Leaf, 
     match formula:
         case Temporal() | Until() if steps.param in (formula.low, formula.high):
             given = steps.number if positive else -steps.number
-            return torch.full((1, last - first + 1), given, dtype=torch.float64, device=steps.device)
+            return torch.full(
+                (1, last - first + 1), given, dtype=torch.float64, device=steps.device
+            )
         case Compare() | ClassIn() | CategoryIs() | Known():
             return leaf(formula, positive, first, last)
         case Not():
@@ -73,7 +90,10 @@ def _value(formula: Formula, positive: bool, first: int, last: int, leaf: Leaf, 
         case Or():
             return _extreme((inner(arg) for arg in formula.args), lowest=not positive)
         case Implies():
-            return _extreme((inner(formula.antecedent, not positive), inner(formula.consequent)), lowest=not positive)
+            return _extreme(
+                (inner(formula.antecedent, not positive), inner(formula.consequent)),
+                lowest=not positive,
+            )
         case Initially():
             return _value(formula.arg, positive, 0, 0, leaf, steps).expand(-1, last - first + 1)
         case Temporal():
@@ -84,18 +104,33 @@ def _value(formula: Formula, positive: bool, first: int, last: int, leaf: Leaf, 
             traces = max(one.shape[0] for one in each)
             return torch.cat([one.expand(traces, -1) for one in each], dim=-1)
         case _:
-            raise KnowledgeError("parameters are mined in comparisons of signals", received=formula.kind)
+            raise KnowledgeError(
+                "parameters are mined in comparisons of signals", received=formula.kind
+            )
 
 
 def _extreme(parts: Iterable[Tensor], *, lowest: bool) -> Tensor:
     result: Tensor | None = None
     for part in parts:
-        result = part if result is None else (torch.minimum(result, part) if lowest else torch.maximum(result, part))
+        result = (
+            part
+            if result is None
+            else (torch.minimum(result, part) if lowest else torch.maximum(result, part))
+        )
     assert result is not None, "a conjunction has parts"
     return result
 
 
-def _over_window(formula: Temporal, positive: bool, first: int, last: int, leaf: Leaf, steps: Steps, *, lowest: bool) -> Tensor:
+def _over_window(
+    formula: Temporal,
+    positive: bool,
+    first: int,
+    last: int,
+    leaf: Leaf,
+    steps: Steps,
+    *,
+    lowest: bool,
+) -> Tensor:
     """Minimum or maximum over the window of each step."""
     windows = [steps.window(formula, step) for step in range(first, last + 1)]
     begin, end = max(0, min(window[0] for window in windows)), max(window[1] for window in windows)
@@ -106,11 +141,16 @@ def _over_window(formula: Temporal, positive: bool, first: int, last: int, leaf:
     if len(windows) == 1:
         return values.amin(-1, keepdim=True) if lowest else values.amax(-1, keepdim=True)
     width = max(window[1] - window[0] for window in windows) + 1
-    if formula.op in ("always", "eventually"):  # windows move on by one step each; late ones end with the trace, the last lie beyond it
+    if formula.op in (
+        "always",
+        "eventually",
+    ):  # windows move on by one step each; late ones end with the trace, the last lie beyond it
         found = extreme(values[None], 0, width - 1, neutral, lowest=lowest)[0][..., : len(windows)]
         return functional.pad(found, (0, len(windows) - found.shape[-1]), value=neutral)
     back = extreme(values.flip(-1)[None], 0, width - 1, neutral, lowest=lowest)[0].flip(-1)
-    before = windows[0][1] - begin  # the place of the first window's last step; below 0 where the first windows lie before the trace
+    before = (
+        windows[0][1] - begin
+    )  # the place of the first window's last step; below 0 where the first windows lie before the trace
     found = back[..., max(before, 0) : before + len(windows)]
     return functional.pad(found, (len(windows) - found.shape[-1], 0), value=neutral)
 
@@ -129,9 +169,15 @@ def _until(formula: Until, positive: bool, step: int, leaf: Leaf, steps: Steps) 
     result = torch.full((1,), nothing, dtype=torch.float64, device=left.device)
     for other in order:
         here = left[..., other - low]
-        there = right[..., other - begin] if begin <= other <= end else torch.full_like(result, nothing)
+        there = (
+            right[..., other - begin] if begin <= other <= end else torch.full_like(result, nothing)
+        )
         if formula.closed:
-            result = _extreme((here, _extreme((there, result), lowest=not positive)), lowest=positive)
+            result = _extreme(
+                (here, _extreme((there, result), lowest=not positive)), lowest=positive
+            )
         else:
-            result = _extreme((there, _extreme((here, result), lowest=positive)), lowest=not positive)
+            result = _extreme(
+                (there, _extreme((here, result), lowest=positive)), lowest=not positive
+            )
     return result[..., None]

@@ -19,7 +19,12 @@ from fedkg.said import said
 def check_pack(pack: Any) -> None:
     """Raise KnowledgeError unless it is a pack."""
     if not isinstance(pack, Pack):
-        raise KnowledgeError("what is mined for stands in a pack", expected="a pack", received=said(pack), help="fedkg.compile(FILE)")
+        raise KnowledgeError(
+            "what is mined for stands in a pack",
+            expected="a pack",
+            received=said(pack),
+            help="fedkg.compile(FILE)",
+        )
 
 
 def check_asked(pack: Any, inference: Any) -> None:
@@ -38,24 +43,53 @@ def check_asked(pack: Any, inference: Any) -> None:
 def check_traces(x: Any, layout: Any, inside: Any) -> None:
     """Raise LayoutError unless traces are a tensor with a layout, and those that are there are told as truth values."""
     if not isinstance(x, Tensor):
-        raise LayoutError("traces are a tensor", expected="[C, S, T, F]", received=said(x), help="torch.tensor(x, dtype=torch.float64)")
+        raise LayoutError(
+            "traces are a tensor",
+            expected="[C, S, T, F]",
+            received=said(x),
+            help="torch.tensor(x, dtype=torch.float64)",
+        )
     if not isinstance(layout, InputLayout):
-        raise LayoutError("the layout says what the features are", received=said(layout), help='layout=fedkg.columns(["volume"])')
+        raise LayoutError(
+            "the layout says what the features are",
+            received=said(layout),
+            help='layout=fedkg.columns(["volume"])',
+        )
     if inside is not None and not (isinstance(inside, Tensor) and inside.dtype == torch.bool):
-        right = "inside.bool()" if isinstance(inside, Tensor) else "torch.tensor(inside, dtype=torch.bool)"
-        raise LayoutError("`inside` says which traces are there", expected="a bool tensor [C, S]", received=said(inside), help=right)
+        right = (
+            "inside.bool()"
+            if isinstance(inside, Tensor)
+            else "torch.tensor(inside, dtype=torch.bool)"
+        )
+        raise LayoutError(
+            "`inside` says which traces are there",
+            expected="a bool tensor [C, S]",
+            received=said(inside),
+            help=right,
+        )
 
 
 def check_pick(pick: Any) -> None:
     """Raise KnowledgeError unless it chooses one level of many."""
     if not isinstance(pick, Pick):
-        right = f"pick=quantile({float(pick):g})" if isinstance(pick, float | int) and 0 < pick <= 1 else "pick=quantile(0.95)"
+        right = (
+            f"pick=quantile({float(pick):g})"
+            if isinstance(pick, float | int) and 0 < pick <= 1
+            else "pick=quantile(0.95)"
+        )
         raise KnowledgeError(
-            "`pick` says how many of the traces count", expected="least, quantile(...) or private(...)", received=said(pick), help=right
+            "`pick` says how many of the traces count",
+            expected="least, quantile(...) or private(...)",
+            received=said(pick),
+            help=right,
         )
 
 
 def check_method(method: Any) -> None:
     """Raise KnowledgeError unless there is such a method."""
     if method not in ("exact", "bisection"):
-        raise KnowledgeError("there is no such way to mine", expected='method="exact" or method="bisection"', received=repr(method))
+        raise KnowledgeError(
+            "there is no such way to mine",
+            expected='method="exact" or method="bisection"',
+            received=repr(method),
+        )

@@ -10,7 +10,7 @@ Letters: N traces, T steps, k steps of a range.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -19,8 +19,10 @@ from torch import Tensor
 from fedkg.constraints.engine.evaluation import compare_margin, evaluate
 from fedkg.constraints.engine.reading import Reading
 from fedkg.mining.first import Atom, Leaf
-from fedkg.pack.formulas import Compare, Formula
+from fedkg.pack.formulas import And, Compare, Formula
+from fedkg.pack.inference import Inference
 from fedkg.pack.linear import linear_in_param, reads_param
+from fedkg.pack.terms import Param
 from fedkg.pack.walk import everywhere, sides, used_params, used_slots
 
 ALWAYS = 1e300
@@ -58,7 +60,9 @@ def levels_of(formula: Formula, reading: Reading, target: int, steps: int) -> Le
         if isinstance(atom, Compare) and id(atom) in holding:
             level = _laid(_level(atom, target, part), last - first + 1)
             return level if positive else -level
-        return (2 * _laid(evaluate(atom, part, positive=positive) >= 0, last - first + 1).double() - 1) * ALWAYS
+        return (
+            2 * _laid(evaluate(atom, part, positive=positive) >= 0, last - first + 1).double() - 1
+        ) * ALWAYS
 
     return leaf
 
@@ -71,15 +75,53 @@ def holding_of(formula: Formula, target: int) -> frozenset[int]:
     return holding
 
 
+def intervals(
+    formula: Formula, inference: Inference, places: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """The parameters that are the two ends of one interval, ``low <= x and x <= high`` in one conjunction: lower and upper end, by place."""
+    of_param = {inference.parameters[place].param: place for place in places}
+    used: set[int] = set()
+    for _, part in everywhere(formula):
+        if not isinstance(part, And):
+            continue
+        bounds = [
+            (arg.left, arg.right)
+            for arg in part.args
+            if isinstance(arg, Compare) and not arg.tolerance
+        ]
+        lower = [(a.index, b) for a, b in bounds if isinstance(a, Param) and a.index in of_param]
+        upper = [(b.index, a) for a, b in bounds if isinstance(b, Param) and b.index in of_param]
+        for low, term in lower:
+            for high, other in upper:
+                pair = (of_param[low], of_param[high])
+                if term == other and used.isdisjoint(pair) and _opposite(inference, *pair):
+                    used.update(pair)
+                    yield pair
+
+
+def _opposite(inference: Inference, low: int, high: int) -> bool:
+    """Whether the formula gets easier as the interval widens."""
+    ends = inference.parameters[low].direction, inference.parameters[high].direction
+    return ends == ("down", "up")
+
+
 def _cut(reading: Reading, steps: int, first: int, last: int) -> Reading:
     """The same reading at some steps alone. Parameters of each place are those of its trace."""
 
     def cut(values: Tensor) -> Tensor:
-        return values if values.shape[-1] == 1 else values.reshape(1, -1, steps)[..., first : last + 1].reshape(1, -1)
+        return (
+            values
+            if values.shape[-1] == 1
+            else values.reshape(1, -1, steps)[..., first : last + 1].reshape(1, -1)
+        )
 
     if first == 0 and last == steps - 1:
         return reading
-    return replace(reading, slots={slot: cut(values) for slot, values in reading.slots.items()}, params=[cut(p) for p in reading.params])
+    return replace(
+        reading,
+        slots={slot: cut(values) for slot, values in reading.slots.items()},
+        params=[cut(p) for p in reading.params],
+    )
 
 
 def _laid(values: Tensor, count: int) -> Tensor:
@@ -137,7 +179,9 @@ def _slope(atom: Compare, param: int, reading: Reading, slots: Iterable[int]) ->
     containing = [side for side in sides(atom) if reads_param(side, param)]
     if atom.op in ("eq", "ne") or len(containing) != 1 or not linear_in_param(containing[0], param):
         raise NoLevel
-    anywhere = replace(reading, slots={slot: torch.zeros_like(reading.params[0][:1, :1]) for slot in slots})
+    anywhere = replace(
+        reading, slots={slot: torch.zeros_like(reading.params[0][:1, :1]) for slot in slots}
+    )
     slope = _margin_at(atom, param, 1.0, anywhere) - _margin_at(atom, param, 0.0, anywhere)
     slope = slope.flatten()[:1].reshape(1, 1)
     if not bool(slope != 0):

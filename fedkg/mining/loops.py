@@ -17,7 +17,25 @@ from fedkg.parts import in_parts
 Numbers = NDArray[np.float64]
 Operations = NDArray[np.int64]
 
-SLOT, PARAM, FILL, FIRST, ADD, MULTIPLY, LESS, NEGATE, ABSOLUTE, SHARE, STRICT, KNOWN, DECIDED, LEAST, LARGEST, WINDOW, UNTIL = range(17)
+(
+    SLOT,
+    PARAM,
+    FILL,
+    FIRST,
+    ADD,
+    MULTIPLY,
+    LESS,
+    NEGATE,
+    ABSOLUTE,
+    SHARE,
+    STRICT,
+    KNOWN,
+    DECIDED,
+    LEAST,
+    LARGEST,
+    WINDOW,
+    UNTIL,
+) = range(17)
 """Operations. Loading: SLOT, PARAM, FILL by the constant, FIRST by what stands at step 0. Numbers: ADD, MULTIPLY, LESS (the upper register
 less the lower one), NEGATE, ABSOLUTE, SHARE (divided by the constant). Verdicts: STRICT (0 becomes the constant), KNOWN (NaN where there is
 no finite number), DECIDED (the constant or its negative). LEAST, LARGEST of two; WINDOW and UNTIL along the steps."""
@@ -31,7 +49,14 @@ LEAST_TRACES = 64
 """Traces that a thread of its own is worth."""
 
 
-def first_numbers(program: Operations, constants: Numbers, slots: Numbers, params: Numbers, result: Numbers, traces: Operations) -> None:
+def first_numbers(
+    program: Operations,
+    constants: Numbers,
+    slots: Numbers,
+    params: Numbers,
+    result: Numbers,
+    traces: Operations,
+) -> None:
     """Fill ``result[traces]`` with the number of the formula at step 0.
 
     Args:
@@ -41,7 +66,15 @@ def first_numbers(program: Operations, constants: Numbers, slots: Numbers, param
     depth = int(program[:, TO].max()) + 3
 
     def work(start: int, stop: int) -> None:
-        _first(program, constants, slots, params, result, traces[start:stop], np.empty((depth, 2 * slots.shape[2] + 2)))
+        _first(
+            program,
+            constants,
+            slots,
+            params,
+            result,
+            traces[start:stop],
+            np.empty((depth, 2 * slots.shape[2] + 2)),
+        )
 
     in_parts(len(traces), LEAST_TRACES, work)
 
@@ -61,7 +94,13 @@ def _upper(a: float, b: float) -> float:
 @inner
 def _over_window(values: Numbers, work: Numbers, operation: Operations, steps: int) -> None:
     """The least or largest number of a window at each of some steps, in place, by blocks of 1, 2, 4, ... steps."""
-    first, last, low, high, least = operation[BEGIN], operation[END], operation[LOW], operation[HIGH], operation[FLAG]
+    first, last, low, high, least = (
+        operation[BEGIN],
+        operation[END],
+        operation[LOW],
+        operation[HIGH],
+        operation[FLAG],
+    )
     nothing = np.inf if least else -np.inf
     if first == last:
         found = nothing
@@ -112,7 +151,9 @@ def _until(left: Numbers, right: Numbers, work: Numbers, operation: Operations, 
 
 
 @inner
-def _at_each_step(kind: int, flag: int, constant: float, values: Numbers, above: Numbers, begin: int, end: int) -> None:
+def _at_each_step(
+    kind: int, flag: int, constant: float, values: Numbers, above: Numbers, begin: int, end: int
+) -> None:
     """An operation on one or two registers, step by step, in place."""
     if kind == ADD:
         for t in range(begin, end):
@@ -151,7 +192,13 @@ def _at_each_step(kind: int, flag: int, constant: float, values: Numbers, above:
 
 @kernel
 def _first(
-    program: Operations, constants: Numbers, slots: Numbers, params: Numbers, result: Numbers, traces: Operations, registers: Numbers
+    program: Operations,
+    constants: Numbers,
+    slots: Numbers,
+    params: Numbers,
+    result: Numbers,
+    traces: Operations,
+    registers: Numbers,
 ) -> None:
     """As `first_numbers`; `registers` is room, [depth, 2 T + 2], its last row for windows."""
     steps = slots.shape[2]

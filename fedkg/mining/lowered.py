@@ -35,7 +35,13 @@ class Lowering:
         always: the level of what holds whatever the parameter is.
     """
 
-    def __init__(self, steps: Steps, slope: Slope | None = None, target: int | None = None, always: float = math.inf) -> None:
+    def __init__(
+        self,
+        steps: Steps,
+        slope: Slope | None = None,
+        target: int | None = None,
+        always: float = math.inf,
+    ) -> None:
         self._steps, self._slope, self._target, self._always = steps, slope, target, always
         self._operations: list[tuple[int, ...]] = []
         self._constants: list[float] = []
@@ -50,7 +56,17 @@ class Lowering:
         return np.array(self._operations, np.int64).reshape(-1, 8), np.array(self._constants)
 
     def _do(
-        self, kind: int, to: int, first: int, last: int, *, place: int = 0, low: int = 0, high: int = 0, flag: int = 0, number: float = 0.0
+        self,
+        kind: int,
+        to: int,
+        first: int,
+        last: int,
+        *,
+        place: int = 0,
+        low: int = 0,
+        high: int = 0,
+        flag: int = 0,
+        number: float = 0.0,
     ) -> None:
         self._operations.append((kind, to, place, first, last, low, high, flag))
         self._constants.append(number)
@@ -104,7 +120,15 @@ class Lowering:
         self._formula(formula.left, positive, begin if past else first, last if past else end, to)
         self._formula(formula.right, positive, begin, end, to + 1)
         low, high = self._ends(formula)
-        self._do(loops.UNTIL, to, first, last, low=low, high=high, flag=positive + 2 * formula.closed + 4 * past)
+        self._do(
+            loops.UNTIL,
+            to,
+            first,
+            last,
+            low=low,
+            high=high,
+            flag=positive + 2 * formula.closed + 4 * past,
+        )
 
     def _ends(self, formula: Temporal | Until) -> tuple[int, int]:
         """The ends of a window counted from each step, no further away than a trace is long."""
@@ -128,10 +152,14 @@ class Lowering:
         if self._slope is not None:
             self._do(loops.DECIDED, to, first, last, number=self._always)
 
-    def _margin(self, atom: Compare, positive: bool, first: int, last: int, to: int, *, guarded: bool) -> None:
+    def _margin(
+        self, atom: Compare, positive: bool, first: int, last: int, to: int, *, guarded: bool
+    ) -> None:
         """The margin of a comparison or of its negation."""
         straight = atom.op in ("le", "lt") and positive
-        for place, side in enumerate((atom.left, atom.right) if straight else (atom.right, atom.left)):
+        for place, side in enumerate(
+            (atom.left, atom.right) if straight else (atom.right, atom.left)
+        ):
             self._term(side, first, last, to + place, guarded)
         self._do(loops.LESS, to, first, last)
         wider = straight
@@ -164,7 +192,9 @@ class Lowering:
             case _:
                 raise NoProgram
 
-    def _joined(self, args: Sequence[Term], kind: int, first: int, last: int, to: int, guarded: bool) -> None:
+    def _joined(
+        self, args: Sequence[Term], kind: int, first: int, last: int, to: int, guarded: bool
+    ) -> None:
         for place, arg in enumerate(args):
             self._term(arg, first, last, to + (place > 0), guarded)
             if place:

@@ -54,7 +54,9 @@ def quantile(share: float) -> Pick:
         count = usable.sum(-1)
         ordered = torch.sort(torch.where(usable, levels, math.inf), dim=-1, descending=False).values
         given_up = count - torch.ceil(share * count - 1e-9).to(torch.int64)
-        found = ordered.gather(-1, given_up.clamp(0, levels.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
+        found = ordered.gather(-1, given_up.clamp(0, levels.shape[-1] - 1).unsqueeze(-1)).squeeze(
+            -1
+        )
         return torch.where(count > 0, found, math.nan)
 
     return Pick(pick)
@@ -64,7 +66,9 @@ def _without_span(levels: Tensor, usable: Tensor) -> Tensor:
     raise KnowledgeError("a private quantile needs a span to look in")
 
 
-def private(share: float, epsilon: float, span: tuple[float, float] | None, generator: torch.Generator) -> Pick:
+def private(
+    share: float, epsilon: float, span: tuple[float, float] | None, generator: torch.Generator
+) -> Pick:
     """A quantile under differential privacy: the exponential mechanism over the gaps between levels (Smith 2011, algorithm 2).
 
     One trace more or less changes how probable any published value is by a factor of at most ``exp(epsilon)`` for each parameter. What is
@@ -88,23 +92,45 @@ def private(share: float, epsilon: float, span: tuple[float, float] | None, gene
         raise KnowledgeError("the share of traces is in 0 .. 1", received=str(share))
     low, high = (0.0, 1.0) if span is None else span
     if not epsilon > 0 or not low < high:
-        raise KnowledgeError("a private quantile needs epsilon above 0 and a span", received=f"epsilon {epsilon}, span {low} .. {high}")
+        raise KnowledgeError(
+            "a private quantile needs epsilon above 0 and a span",
+            received=f"epsilon {epsilon}, span {low} .. {high}",
+        )
     if span is None:
-        return Pick(_without_span, noisy=True, epsilon=epsilon, within=lambda own: private(share, epsilon, own, generator))
+        return Pick(
+            _without_span,
+            noisy=True,
+            epsilon=epsilon,
+            within=lambda own: private(share, epsilon, own, generator),
+        )
 
     def pick(levels: Tensor, usable: Tensor) -> Tensor:
         count = usable.sum(-1, keepdim=True)
         held = torch.sort(torch.where(usable, levels.clamp(low, high), high), dim=-1).values
-        ends = torch.cat([torch.full_like(held[:, :1], low), held, torch.full_like(held[:, :1], high)], -1)
+        ends = torch.cat(
+            [torch.full_like(held[:, :1], low), held, torch.full_like(held[:, :1], high)], -1
+        )
         gaps = (ends[:, 1:] - ends[:, :-1]).clamp(min=0)
-        below = torch.arange(gaps.shape[-1], device=levels.device).expand(gaps.shape)  # traces whose level lies below the gap
+        below = torch.arange(gaps.shape[-1], device=levels.device).expand(
+            gaps.shape
+        )  # traces whose level lies below the gap
         utility = -((1 - share) * count - below).abs()
         there = (below <= count) & (gaps > 0)
-        score = torch.where(there, torch.log(torch.where(there, gaps, 1)) + epsilon / 2 * utility, -math.inf)
-        gumbel = -torch.log(-torch.log(torch.rand(score.shape, generator=generator, dtype=score.dtype).clamp(1e-300, 1 - 1e-16)))
+        score = torch.where(
+            there, torch.log(torch.where(there, gaps, 1)) + epsilon / 2 * utility, -math.inf
+        )
+        gumbel = -torch.log(
+            -torch.log(
+                torch.rand(score.shape, generator=generator, dtype=score.dtype).clamp(
+                    1e-300, 1 - 1e-16
+                )
+            )
+        )
         gap = (score + gumbel.to(score.device)).argmax(-1, keepdim=True)
         inside = torch.rand(gap.shape, generator=generator, dtype=score.dtype).to(score.device)
         found = ends.gather(-1, gap) + inside * gaps.gather(-1, gap)
-        return found.squeeze(-1)  # also where there is no trace: that there is none would tell of the first one
+        return found.squeeze(
+            -1
+        )  # also where there is no trace: that there is none would tell of the first one
 
     return Pick(pick, noisy=True, epsilon=epsilon)

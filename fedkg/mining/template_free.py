@@ -34,7 +34,10 @@ Window = tuple[int, int]
 """The first and last step, counted from 0."""
 
 ONE = {
-    "operational_range": ("operational_range({x}, ?low, ?high, ?begin, ?end)", "?low, ?high, ?begin, ?end"),
+    "operational_range": (
+        "operational_range({x}, ?low, ?high, ?begin, ?end)",
+        "?low, ?high, ?begin, ?end",
+    ),
     "existence": ("existence({x}, ?low, ?high, ?begin, ?end)", "?low, ?high, ?begin, ?end"),
     "extremes": ("extremes({x}, ?high, ?low, ?begin, ?end)", "?high, ?low, ?begin, ?end"),
     "until": ("until({x}, ?first, ?goal, ?begin, ?end)", "?goal, ?first, ?begin, ?end"),
@@ -46,10 +49,22 @@ ONE = {
         "multiple_eventualities({x}, ?a_1, ?begin_1, ?end_1, ?a_2, ?begin_2, ?end_2)",
         "?a_1, ?a_2, ?begin_1, ?end_1, ?begin_2, ?end_2",
     ),
-    "always_soon_above": ("always_soon_above({x}, ?least, ?begin, ?end, ?latest)", "?least, ?begin, ?end, ?latest"),
-    "always_soon_below": ("always_soon_below({x}, ?most, ?begin, ?end, ?latest)", "?most, ?begin, ?end, ?latest"),
-    "soon_long_above": ("soon_long_above({x}, ?least, ?begin, ?end, ?length)", "?least, ?begin, ?end, ?length"),
-    "soon_long_below": ("soon_long_below({x}, ?most, ?begin, ?end, ?length)", "?most, ?begin, ?end, ?length"),
+    "always_soon_above": (
+        "always_soon_above({x}, ?least, ?begin, ?end, ?latest)",
+        "?least, ?begin, ?end, ?latest",
+    ),
+    "always_soon_below": (
+        "always_soon_below({x}, ?most, ?begin, ?end, ?latest)",
+        "?most, ?begin, ?end, ?latest",
+    ),
+    "soon_long_above": (
+        "soon_long_above({x}, ?least, ?begin, ?end, ?length)",
+        "?least, ?begin, ?end, ?length",
+    ),
+    "soon_long_below": (
+        "soon_long_below({x}, ?most, ?begin, ?end, ?length)",
+        "?most, ?begin, ?end, ?length",
+    ),
 }
 """The templates of one signal: how they are called, and what is found."""
 
@@ -98,16 +113,25 @@ def enumerated(signals: Sequence[str], *, templates: Sequence[str] = (*ONE, *TWO
     """
     unknown = next((name for name in templates if name not in ONE and name not in TWO), None)
     if unknown is not None:
-        raise KnowledgeError(f"there is no template `{unknown}` to enumerate", expected=", ".join((*ONE, *TWO)))
-    files = sorted({f"templates.{'template_free' if name in NESTED else name}" for name in templates})
+        raise KnowledgeError(
+            f"there is no template `{unknown}` to enumerate", expected=", ".join((*ONE, *TWO))
+        )
+    files = sorted(
+        {f"templates.{'template_free' if name in NESTED else name}" for name in templates}
+    )
     lines = [f"use rules {', '.join(files)}"]
     for name in templates:
         if name in ONE:
             call, found = ONE[name]
-            lines += [f"infer {name}_{x} per client find {found} in {call.format(x=x)}" for x in signals]
+            lines += [
+                f"infer {name}_{x} per client find {found} in {call.format(x=x)}" for x in signals
+            ]
         else:
             call, found = TWO[name]
-            lines += [f"infer {name}_{x}_{y} per client find {found} in {call.format(x=x, y=y)}" for x, y in permutations(signals, 2)]
+            lines += [
+                f"infer {name}_{x}_{y} per client find {found} in {call.format(x=x, y=y)}"
+                for x, y in permutations(signals, 2)
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -132,7 +156,10 @@ def mine_properties(
 
     Args:
         pack: compiled rules with inferences whose windows are open, such as those of `enumerated`; others are tried as they stand.
-        x, layout, inside, pick: as of `fedkg.mining.mine`; no private pick, because the properties are compared on the data.
+        x: as in `fedkg.mining.mine`.
+        layout: as in `fedkg.mining.mine`.
+        inside: as in `fedkg.mining.mine`.
+        pick: as in `fedkg.mining.mine`, but not private: the properties are compared on the data.
         windows: the grid, [first, last] in steps. A window of which one end is fixed takes those that have it.
         generator: of the orders; seed it for results that can be repeated.
         best: how many properties of each client. bits: how much each must say. Values are the tightest of S traces, so that about 1 in S of
@@ -148,7 +175,9 @@ def mine_properties(
     check_traces(x, layout, inside)
     check_pick(pick)
     if pick.noisy:
-        raise KnowledgeError("properties of different templates are compared on the data itself, which is not private")
+        raise KnowledgeError(
+            "properties of different templates are compared on the data itself, which is not private"
+        )
     if not pack.manifest.inferences or not windows or reordered < 1 or best < 1:
         raise KnowledgeError(
             "there is nothing to enumerate",
@@ -163,7 +192,11 @@ def mine_properties(
             help=f"write ({wrong[1]}, {wrong[0]})" if 0 <= wrong[1] < wrong[0] else "",
         )
     given = x.unsqueeze(0) if x.ndim == 3 else x
-    present = torch.ones(given.shape[:2], dtype=torch.bool) if inside is None else inside.reshape(given.shape[:2]).cpu()
+    present = (
+        torch.ones(given.shape[:2], dtype=torch.bool)
+        if inside is None
+        else inside.reshape(given.shape[:2]).cpu()
+    )
     other, there = _reordered(given, present, reordered, generator)
     found: list[list[Property]] = [[] for _ in range(given.shape[0])]
     tried = 0
@@ -171,19 +204,29 @@ def mine_properties(
         of_inference: list[dict[str, Property]] = [{} for _ in found]
         for held in _choices(pack, inference, windows):
             try:
-                mined = mine(pack, inference, given, layout=layout, inside=inside, pick=pick, held=held)
+                mined = mine(
+                    pack, inference, given, layout=layout, inside=inside, pick=pick, held=held
+                )
             except HorizonError:
                 continue
             tried += 1
             holds = satisfied(pack, inference, mined.values, other, layout=layout, inside=there)
-            usable = channels(pack, pack.conditions[inference.condition], other, layout, there).usable
-            for client, one in enumerate(_properties(pack, inference, mined, holds.sum(-1), usable.sum(-1))):
+            usable = channels(
+                pack, pack.conditions[inference.condition], other, layout, there
+            ).usable
+            for client, one in enumerate(
+                _properties(pack, inference, mined, holds.sum(-1), usable.sum(-1))
+            ):
                 if one is not None and one.tightness >= bits:
                     of_inference[client][one.text] = one
         for kept, properties in zip(found, of_inference, strict=True):
             kept += sorted(properties.values(), key=_rank)[:1]
     if not tried:
-        raise KnowledgeError("no window of the grid fits the traces", received=f"{given.shape[2]} steps", help="mine in longer traces")
+        raise KnowledgeError(
+            "no window of the grid fits the traces",
+            received=f"{given.shape[2]} steps",
+            help="mine in longer traces",
+        )
     return [sorted(properties, key=_rank)[:best] for properties in found]
 
 
@@ -191,7 +234,9 @@ def _rank(one: Property) -> tuple[float, int, str]:
     return -one.score, one.size, one.text
 
 
-def _properties(pack: Pack, inference: Inference, mined: Mined, kept: Tensor, of: Tensor) -> Iterator[Property | None]:
+def _properties(
+    pack: Pack, inference: Inference, mined: Mined, kept: Tensor, of: Tensor
+) -> Iterator[Property | None]:
     """The property of each client, from how many of its reordered traces satisfy it; None where the data does not determine it."""
     bank = pack.conditions[inference.condition]
     size = sum(1 for _ in subformulas(bank.skeleton))
@@ -216,11 +261,19 @@ def _properties(pack: Pack, inference: Inference, mined: Mined, kept: Tensor, of
         )
 
 
-def _choices(pack: Pack, inference: Inference, windows: Sequence[Window]) -> Iterator[dict[str, float]]:
+def _choices(
+    pack: Pack, inference: Inference, windows: Sequence[Window]
+) -> Iterator[dict[str, float]]:
     """Values of the open ends of an inference's windows, by parameter: each window one of the grid."""
     bank = pack.conditions[inference.condition]
-    open_ends = {parameter.param: parameter.name for parameter in inference.parameters if parameter.integer}
-    pairs = {(part.low, part.high) for part in subformulas(bank.skeleton) if isinstance(part, Temporal | Until)}
+    open_ends = {
+        parameter.param: parameter.name for parameter in inference.parameters if parameter.integer
+    }
+    pairs = {
+        (part.low, part.high)
+        for part in subformulas(bank.skeleton)
+        if isinstance(part, Temporal | Until)
+    }
     spots = sorted(pair for pair in pairs if open_ends.keys() & set(pair))
     seen: set[tuple[tuple[str, float], ...]] = set()
     for choice in product(windows, repeat=len(spots)):
@@ -237,10 +290,14 @@ def _choices(pack: Pack, inference: Inference, windows: Sequence[Window]) -> Ite
             yield held
 
 
-def _reordered(x: Tensor, present: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+def _reordered(
+    x: Tensor, present: Tensor, count: int, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """N traces of each client with their steps in another order, each feature in its own: [C, N, T, F]; which are there: bool [C, N]."""
     clients, _, steps, features = x.shape
-    order = torch.rand((clients, count, steps, features), generator=generator).argsort(2).to(x.device)
+    order = (
+        torch.rand((clients, count, steps, features), generator=generator).argsort(2).to(x.device)
+    )
     number = present.sum(-1)
     places = torch.argsort(~present, dim=-1, stable=True)  # the traces that are there come first
     turn = torch.arange(count) % number.clamp(min=1).unsqueeze(-1)

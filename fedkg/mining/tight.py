@@ -27,7 +27,16 @@ from fedkg.mining import loops
 from fedkg.mining.data import Channels, channels, check_horizon
 from fedkg.mining.first import Steps, at_first
 from fedkg.mining.given import check_asked, check_method, check_pick, check_traces
-from fedkg.mining.levels import ALWAYS, NoLevel, compared_with, holding_of, levels_of, robustness_of, slope_of
+from fedkg.mining.levels import (
+    ALWAYS,
+    NoLevel,
+    compared_with,
+    holding_of,
+    intervals,
+    levels_of,
+    robustness_of,
+    slope_of,
+)
 from fedkg.mining.lowered import Lowering, NoProgram
 from fedkg.mining.mined import Mined
 from fedkg.mining.pick import Pick, least
@@ -88,13 +97,27 @@ def mine(
         bank = pack.conditions[inference.condition]
         given = channels(pack, bank, x.detach(), layout, inside)
         fixed = _places(inference, held or {})
-        search = _Search(bank, inference, given, pick, fixed, clip=pack.manifest.contract.end == "clip", halving=method == "bisection")
+        search = _Search(
+            bank,
+            inference,
+            given,
+            pick,
+            fixed,
+            clip=pack.manifest.contract.end == "clip",
+            halving=method == "bisection",
+        )
         check_horizon(search.reach(0.0), given.shape[2], inference.name)
         waiting = [place for place in range(len(inference.parameters)) if place not in fixed]
+        if not pick.noisy and method == "exact":
+            for low, high in intervals(bank.skeleton, inference, waiting):
+                if search.settle_interval(low, high, margin):
+                    waiting = [place for place in waiting if place not in (low, high)]
         while waiting:
             found = next((place for place in waiting if search.settle(place, margin)), None)
             if found is None and len(waiting) > 1:
-                found = next((place for place in waiting if search.set_trigger(place, trigger)), None)
+                found = next(
+                    (place for place in waiting if search.set_trigger(place, trigger)), None
+                )
             if found is None:
                 break
             waiting.remove(found)
@@ -103,7 +126,15 @@ def mine(
         return search.result()
 
 
-def satisfied(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, layout: InputLayout, inside: Tensor | None = None) -> Tensor:
+def satisfied(
+    pack: Pack,
+    inference: Inference,
+    values: Tensor,
+    x: Tensor,
+    *,
+    layout: InputLayout,
+    inside: Tensor | None = None,
+) -> Tensor:
     """Which traces satisfy the formula with given values, bool [C, S]; False where one is unknown, or a value not determined.
 
     Args:
@@ -118,15 +149,21 @@ def satisfied(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, la
     values = torch.as_tensor(values, dtype=torch.float64)
     bank = pack.conditions[inference.condition]
     given = channels(pack, bank, x.detach(), layout, inside)
-    search = _Search(bank, inference, given, least, {}, clip=pack.manifest.contract.end == "clip", halving=False)
+    search = _Search(
+        bank, inference, given, least, {}, clip=pack.manifest.contract.end == "clip", halving=False
+    )
     if values.shape != search.values.shape:
         raise KnowledgeError(
-            f"the values are not those of `{inference.name}`", expected=str(list(search.values.shape)), received=str(list(values.shape))
+            f"the values are not those of `{inference.name}`",
+            expected=str(list(search.values.shape)),
+            received=str(list(values.shape)),
         )
     search.values = values
     for row in search.windows()[0].T:
         far = reach(bank.skeleton, row.tolist())
-        check_horizon(Reach(back=0.0, ahead=0.0) if search.clip else far, given.shape[2], inference.name)
+        check_horizon(
+            Reach(back=0.0, ahead=0.0) if search.clip else far, given.shape[2], inference.name
+        )
     return search.verdicts() & given.usable & ~torch.isnan(values).any(-1, keepdim=True)
 
 
@@ -135,37 +172,67 @@ def _places(inference: Inference, held: Mapping[str, float]) -> dict[int, float]
     names = [parameter.name for parameter in inference.parameters]
     unknown = next((name for name in held if name not in names), None)
     if unknown is not None:
-        raise KnowledgeError(f"`{inference.name}` has no parameter `{unknown}`", expected=", ".join(names))
+        raise KnowledgeError(
+            f"`{inference.name}` has no parameter `{unknown}`", expected=", ".join(names)
+        )
     steps = {parameter.name for parameter in inference.parameters if parameter.integer}
     for name, value in held.items():
         if not math.isfinite(value) or (name in steps and (value < 0 or value != int(value))):
             what = "a number of steps, counted from 0" if name in steps else "a finite number"
-            raise KnowledgeError(f"`{name}` of `{inference.name}` cannot be held", expected=what, received=f"{value:g}")
+            raise KnowledgeError(
+                f"`{name}` of `{inference.name}` cannot be held",
+                expected=what,
+                received=f"{value:g}",
+            )
     return {names.index(name): float(value) for name, value in held.items()}
 
 
 def _stacked(given: Channels) -> loops.Numbers:
     """The channels for the loops, [s, C * S, T]."""
-    return np.stack([given.slots[slot].numpy().reshape(-1, given.shape[2]) for slot in sorted(given.slots)])
+    return np.stack(
+        [given.slots[slot].numpy().reshape(-1, given.shape[2]) for slot in sorted(given.slots)]
+    )
 
 
 class _Search:
     """The values so far, and the verdicts with them. A parameter without a value is at its loosest."""
 
     def __init__(
-        self, bank: Bank, inference: Inference, given: Channels, pick: Pick, held: Mapping[int, float], *, clip: bool, halving: bool
+        self,
+        bank: Bank,
+        inference: Inference,
+        given: Channels,
+        pick: Pick,
+        held: Mapping[int, float],
+        *,
+        clip: bool,
+        halving: bool,
     ) -> None:
-        self.bank, self.parameters, self.given, self.pick, self.clip = bank, inference.parameters, given, pick, clip
+        self.bank, self.parameters, self.given, self.pick, self.clip = (
+            bank,
+            inference.parameters,
+            given,
+            pick,
+            clip,
+        )
         self.name, self.halving = inference.name, halving
         device = given.usable.device
         self.slots = _stacked(given) if device.type == "cpu" and given.slots else None
-        self.values = torch.full((given.shape[0], len(self.parameters)), math.nan, dtype=torch.float64, device=device)
+        self.values = torch.full(
+            (given.shape[0], len(self.parameters)), math.nan, dtype=torch.float64, device=device
+        )
         self.chosen = torch.zeros(self.values.shape, dtype=torch.bool, device=device)
         self.held = held
-        self.told: tuple[Tensor, Tensor] | None = None  # the values asked with last, and the robustness of each trace
+        self.told: tuple[Tensor, Tensor] | None = (
+            None  # the values asked with last, and the robustness of each trace
+        )
         for place, value in held.items():
             self.values[:, place], self.chosen[:, place] = value, True
-        self.fits = torch.ones(given.shape[0], dtype=torch.bool, device=device) if pick.noisy else self._kept()
+        self.fits = (
+            torch.ones(given.shape[0], dtype=torch.bool, device=device)
+            if pick.noisy
+            else self._kept()
+        )
 
     def settle(self, place: int, margin: float) -> bool:
         """Find the value of a parameter for the clients whose traces bind it; whether there are any."""
@@ -173,26 +240,88 @@ class _Search:
         if parameter.direction == "none":
             raise self._refused(parameter, "a parameter in which the formula is monotone")
         if self.pick.noisy and parameter.integer:
-            raise self._refused(parameter, "a parameter that signals are compared with: bounds of windows are not found privately")
+            raise self._refused(
+                parameter,
+                "a parameter that signals are compared with: bounds of windows are not found privately",
+            )
         value = self._steps(place) if parameter.integer else self._tightest(place, margin)
         if bool(torch.isnan(value).all()):
             return False
+        self._set(place, value, margin)
+        return True
+
+    def settle_interval(self, low: int, high: int, margin: float) -> bool:
+        """Find the shortest interval that the traces of each client satisfy; whether there is one for some client.
+
+        Each round takes the lowest upper end that is possible above the lower ends tried so far, then the highest lower end for it.
+        These pairs are all intervals of which neither end can be tightened alone, from left to right, so that the shortest is among them
+        (of equal ones the first). For ``eventually`` over S traces of W steps there are at most S W pairs.
+        """
+        least, best = (
+            torch.full_like(self.values[:, low], number) for number in (-math.inf, math.nan)
+        )
+        length = torch.full_like(least, math.inf)
+        try:
+            while True:
+                self.values[:, high] = math.nan
+                most = self._level(high)
+                self.values[:, low], self.values[:, high] = math.nan, most
+                found = self._level(low)
+                progress = found > least  # False for NaN: no interval is left for this client
+                shorter = progress & (most - found < length)
+                length, best = (
+                    torch.where(shorter, new, old)
+                    for new, old in ((most - found, length), (most, best))
+                )
+                if not bool(progress.any()):
+                    break
+                least = torch.where(progress, found, math.inf)
+                above = torch.nextafter(least, torch.full_like(least, math.inf))
+                self.values[:, low] = torch.where(progress, above, math.nan)
+        except NoLevel:
+            best = torch.full_like(best, math.nan)
+        self.values[:, low] = self.values[:, high] = math.nan
+        open_ = torch.isnan(best)
+        if bool(open_.all()):
+            return False
+        self._set(high, best, margin)
+        self.settle(low, margin)
+        if bool(open_.any()):  # traces that do not bind both ends of some client may bind one
+            held = self.values[:, high].clone()
+            self.values[:, high] = math.nan
+            self._set(high, torch.where(open_, self._level(high), held), margin)
+        return True
+
+    def _set(self, place: int, value: Tensor, margin: float) -> None:
+        """Give a parameter its value; beside it where a strict comparison excludes the value itself."""
+        parameter = self.parameters[place]
         self.values[:, place] = value
         if not parameter.integer:
             span = parameter.span or (0.0, 1.0)
-            loosen = margin * max(span[1] - span[0], 1e-12) * (1.0 if parameter.direction == "up" else -1.0)
-            self.values[:, place] = value + loosen if self.pick.noisy else torch.where(self._kept(), value, value + loosen)
-        return True
+            loosen = (
+                margin
+                * max(span[1] - span[0], 1e-12)
+                * (1.0 if parameter.direction == "up" else -1.0)
+            )
+            self.values[:, place] = (
+                value + loosen
+                if self.pick.noisy
+                else torch.where(self._kept(), value, value + loosen)
+            )
 
     def _tightest(self, place: int, margin: float) -> Tensor:
         """The value at which the formula turns, [C]; NaN where it does not."""
-        parameter = self.parameters[place]
         if self.halving:
             return self._halved(place, margin)
         try:
-            each = self._first(target=parameter.param)
+            return self._level(place)
         except NoLevel:
             return self._halved(place, margin)
+
+    def _level(self, place: int) -> Tensor:
+        """The value at which the formula turns, read off the levels of its comparisons, [C]; NaN where it does not. Raises NoLevel."""
+        parameter = self.parameters[place]
+        each = self._first(target=parameter.param)
         level = self._pick_for(parameter).choose(each, self.given.usable)
         bound = level.abs() < LOOSEST / 2
         return torch.where(bound, -level if parameter.direction == "up" else level, math.nan)
@@ -202,7 +331,10 @@ class _Search:
         if self.pick.within is None:
             return self.pick
         if parameter.span is None:
-            raise self._refused(parameter, "a declared span, in which a private quantile is looked for: `signal ... span LOW .. HIGH`")
+            raise self._refused(
+                parameter,
+                "a declared span, in which a private quantile is looked for: `signal ... span LOW .. HIGH`",
+            )
         low, high = parameter.span
         return self.pick.within((-high, -low) if parameter.direction == "up" else (low, high))
 
@@ -212,7 +344,10 @@ class _Search:
         if parameter.span is None:
             raise self._refused(parameter, "a parameter that a signal with a span is compared with")
         if self.pick.noisy:
-            raise self._refused(parameter, "a parameter that is read off the traces at once: halving asks them many times")
+            raise self._refused(
+                parameter,
+                "a parameter that is read off the traces at once: halving asks them many times",
+            )
         ends = parameter.span if parameter.direction == "down" else parameter.span[::-1]
         good, bad = (torch.full_like(self.values[:, place], end) for end in ends)
         kept: list[Tensor] = []
@@ -230,7 +365,9 @@ class _Search:
     def _steps(self, place: int) -> Tensor:
         """The tightest number of steps, [C], by trying all; NaN where every number of them does, or none."""
         steps = self.given.shape[2]
-        counts = range(next((count for count in range(steps) if self.reach(count).ahead >= steps), steps))
+        counts = range(
+            next((count for count in range(steps) if self.reach(count).ahead >= steps), steps)
+        )
         found = torch.full_like(self.values[:, place], math.nan)
         kept: list[Tensor] = []
         for count in counts:
@@ -238,7 +375,9 @@ class _Search:
             kept.append(self._kept())
         self.values[:, place] = math.nan
         holds = torch.stack(kept)
-        order = counts if self.parameters[place].direction == "down" else reversed(counts)  # the tightest last
+        order = (
+            counts if self.parameters[place].direction == "down" else reversed(counts)
+        )  # the tightest last
         for count in order:
             found = torch.where(holds[count], float(count), found)
         return torch.where(holds.all(0), math.nan, found)
@@ -255,20 +394,29 @@ class _Search:
         kept = self.values[:, place].clone()
         self.values[:, place] = torch.where(left, 0.0, kept)
         asked = ~self._kept(parameter.param, -math.inf) | ~self._kept(parameter.param, math.inf)
-        self.values[:, place] = torch.where(left & ~(self._kept() & asked), math.nan, self.values[:, place])
+        self.values[:, place] = torch.where(
+            left & ~(self._kept() & asked), math.nan, self.values[:, place]
+        )
 
     def set_trigger(self, place: int, share: float) -> bool:
         """Set a parameter to a quantile of what it is compared with; whether it is compared with something."""
         numbers = (
-            None if self.parameters[place].integer else compared_with(self.bank.skeleton, self._reading(), self.parameters[place].param)
+            None
+            if self.parameters[place].integer
+            else compared_with(self.bank.skeleton, self._reading(), self.parameters[place].param)
         )
         if numbers is None:
             return False
         if self.pick.noisy:
-            raise self._refused(self.parameters[place], "a trigger with a number: a quantile of the data is not private")
+            raise self._refused(
+                self.parameters[place],
+                "a trigger with a number: a quantile of the data is not private",
+            )
         usable = self.given.usable.unsqueeze(-1)
         each = numbers.expand(1, math.prod(self.given.shape)).reshape(self.given.shape)
-        self.values[:, place] = torch.nanquantile(torch.where(usable, each, math.nan).flatten(1), share, dim=1)
+        self.values[:, place] = torch.nanquantile(
+            torch.where(usable, each, math.nan).flatten(1), share, dim=1
+        )
         self.chosen[:, place] = True
         return True
 
@@ -277,7 +425,9 @@ class _Search:
         determined = ~torch.isnan(self.values)
         whole, count = determined.all(-1), self.given.usable.sum(-1)
         values = self._first()
-        worst = torch.where(self.given.usable, reported(self.bank.skeleton, values), math.inf).amin(-1)
+        worst = torch.where(self.given.usable, reported(self.bank.skeleton, values), math.inf).amin(
+            -1
+        )
         share = ((values >= 0) & self.given.usable).sum(-1).double() / count
         told = whole & (count > 0) & (not self.pick.noisy)
         return Mined(
@@ -302,7 +452,9 @@ class _Search:
         return self.pick.choose(torch.where(holds, 1.0, -1.0).double(), self.given.usable) > 0
 
     def _refused(self, parameter: MinedParameter, expected: str) -> KnowledgeError:
-        return KnowledgeError(f"`{parameter.name}` of `{self.name}` cannot be mined", expected=expected)
+        return KnowledgeError(
+            f"`{parameter.name}` of `{self.name}` cannot be mined", expected=expected
+        )
 
     def windows(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """The parameters as numbers for each distinct choice of window bounds, [p, R], and which choice is each client's, [C]."""
@@ -328,12 +480,17 @@ class _Search:
     def _reading(self) -> Reading:
         each = self._filled()
         spread = self.given.shape[1] * self.given.shape[2]
-        params = [torch.full((1, 1), value, dtype=torch.float64, device=each.device) for value in self.bank.params[0].tolist()]
+        params = [
+            torch.full((1, 1), value, dtype=torch.float64, device=each.device)
+            for value in self.bank.params[0].tolist()
+        ]
         for place, parameter in enumerate(self.parameters):
             params[parameter.param] = each[:, place].repeat_interleave(spread)[None]
         return Reading(slots=self.given.slots, params=params)
 
-    def _first(self, *, target: int | None = None, param: int | None = None, number: float = math.nan) -> Tensor:
+    def _first(
+        self, *, target: int | None = None, param: int | None = None, number: float = math.nan
+    ) -> Tensor:
         """The formula at the first step of each trace, each client's with its own windows: [C, S].
 
         Its robustness, or the level of the parameter `target`; param and number as in `verdicts`. Raises NoLevel.
@@ -349,18 +506,37 @@ class _Search:
         clients, samples, steps = self.given.shape
         numbers, which = self.windows()
         device = self.values.device
-        told = [Steps(count=steps, numbers=row.tolist(), param=param, number=number, device=device) for row in numbers.T]
+        told = [
+            Steps(count=steps, numbers=row.tolist(), param=param, number=number, device=device)
+            for row in numbers.T
+        ]
         if self.slots is not None:
             try:
-                return torch.from_numpy(self._looped(self.slots, told, which, target)).reshape(clients, samples)
+                return torch.from_numpy(self._looped(self.slots, told, which, target)).reshape(
+                    clients, samples
+                )
             except NoProgram:
                 self.slots = None
-        leaf = robustness_of(self._reading(), steps) if target is None else levels_of(self.bank.skeleton, self._reading(), target, steps)
+        leaf = (
+            robustness_of(self._reading(), steps)
+            if target is None
+            else levels_of(self.bank.skeleton, self._reading(), target, steps)
+        )
         rows = [at_first(self.bank.skeleton, leaf, one) for one in told]
-        laid = torch.stack([row.expand(clients * samples) for row in rows]).reshape(-1, clients, samples)
-        return laid[torch.from_numpy(which).to(laid.device), torch.arange(clients, device=laid.device)]
+        laid = torch.stack([row.expand(clients * samples) for row in rows]).reshape(
+            -1, clients, samples
+        )
+        return laid[
+            torch.from_numpy(which).to(laid.device), torch.arange(clients, device=laid.device)
+        ]
 
-    def _looped(self, slots: loops.Numbers, told: Sequence[Steps], which: NDArray[np.int64], target: int | None) -> loops.Numbers:
+    def _looped(
+        self,
+        slots: loops.Numbers,
+        told: Sequence[Steps],
+        which: NDArray[np.int64],
+        target: int | None,
+    ) -> loops.Numbers:
         """The same by compiled loops, [N]. Raises NoProgram, NoLevel."""
         skeleton, samples = self.bank.skeleton, self.given.shape[1]
         filled = self._filled().numpy()
@@ -370,10 +546,16 @@ class _Search:
         holding = frozenset[int]() if target is None else holding_of(skeleton, target)
 
         def slope(atom: Compare) -> float | None:
-            return slope_of(atom, target, params[0].tolist()) if target is not None and id(atom) in holding else None
+            return (
+                slope_of(atom, target, params[0].tolist())
+                if target is not None and id(atom) in holding
+                else None
+            )
 
         for row, steps in enumerate(told):
-            lowering = Lowering(steps, None if target is None else slope, target=target, always=ALWAYS)
+            lowering = Lowering(
+                steps, None if target is None else slope, target=target, always=ALWAYS
+            )
             program, constants = lowering.program(skeleton)
             traces = np.flatnonzero(np.repeat(which == row, samples))
             loops.first_numbers(program, constants, slots, params, result, traces)

@@ -35,7 +35,15 @@ def theta(residual: Tensor) -> Tensor:
     return 1 / (residual + falling) - falling
 
 
-def tightness(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, layout: InputLayout, inside: Tensor | None = None) -> Tensor:
+def tightness(
+    pack: Pack,
+    inference: Inference,
+    values: Tensor,
+    x: Tensor,
+    *,
+    layout: InputLayout,
+    inside: Tensor | None = None,
+) -> Tensor:
     """The sum over each client's traces of the metric at their first steps, [C]; differentiable in the values.
 
     Args:
@@ -58,13 +66,22 @@ def tightness(pack: Pack, inference: Inference, values: Tensor, x: Tensor, *, la
         if parameter.integer:
             bounds = torch.unique(values[:, place].detach().round())
             if len(bounds) > 1:
-                raise KnowledgeError(f"`{parameter.name}` is a bound of a window: score clients with the same bound together")
+                raise KnowledgeError(
+                    f"`{parameter.name}` is a bound of a window: score clients with the same bound together"
+                )
             numbers[parameter.param] = float(bounds[0])
         params[parameter.param] = values[:, place].repeat_interleave(samples * steps)[None]
-    lined = Steps(places=clients * samples * steps, count=steps, length=None, clip=pack.manifest.contract.end == "clip")
+    lined = Steps(
+        places=clients * samples * steps,
+        count=steps,
+        length=None,
+        clip=pack.manifest.contract.end == "clip",
+    )
     reading = Reading(slots=given.slots, params=params, careful=False, numbers=numbers, steps=lined)
     counted = given.usable.unsqueeze(-1).expand(given.shape).reshape(clients, -1)
-    each = _score(bank.skeleton, reading, counted).expand(1, lined.places).reshape(given.shape)[..., 0]
+    each = (
+        _score(bank.skeleton, reading, counted).expand(1, lined.places).reshape(given.shape)[..., 0]
+    )
     return torch.where(given.usable, each, 0).sum(-1)
 
 
@@ -93,7 +110,9 @@ def _score(formula: Formula, reading: Reading, counted: Tensor) -> Tensor:
             every = formula.op in ("always", "historically")
             windows = windows_of(formula, reading)
             past = formula.op in ("historically", "once")
-            found = over_window(inner(formula.arg), windows, steps_of(reading), ROBUSTNESS, past=past, lowest=every)
+            found = over_window(
+                inner(formula.arg), windows, steps_of(reading), ROBUSTNESS, past=past, lowest=every
+            )
             return found * _preference(windows[0, 1] - windows[0, 0], reading, wide=every)
         case Until():
             windows = windows_of(formula, reading)
@@ -110,7 +129,9 @@ def _score(formula: Formula, reading: Reading, counted: Tensor) -> Tensor:
             )
             return found * _preference(windows[0, 1] - windows[0, 0], reading, wide=True)
         case _:
-            raise KnowledgeError("the tightness metric is defined for comparisons of signals", received=formula.kind)
+            raise KnowledgeError(
+                "the tightness metric is defined for comparisons of signals", received=formula.kind
+            )
 
 
 def _spread(values: Tensor, counted: Tensor) -> Tensor:

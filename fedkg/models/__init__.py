@@ -6,7 +6,16 @@ from functools import partial
 from fedkg.models.convnet import ConvNet, Convolution, lenet5, small_cnn
 from fedkg.models.graph import KnowledgeGraph
 from fedkg.models.mlp import MLP, softmax_regression
-from fedkg.models.model import Differentiated, Gradient, Model, Outer, Params, Parted, names_of, predict
+from fedkg.models.model import (
+    Differentiated,
+    Gradient,
+    Model,
+    Outer,
+    Params,
+    Parted,
+    names_of,
+    predict,
+)
 from fedkg.models.module import Module, module_at
 from fedkg.models.noise import Noise
 from fedkg.models.recurrent import Recurrent

@@ -31,7 +31,11 @@ class Affine:
 
     def squares(self) -> Tensor:
         """See `Apart.squares`."""
-        read: Tensor = torch.linalg.vector_norm(self.right, dim=2).square_().add_(FLOOR if self.bias is None else 1.0)
+        read: Tensor = (
+            torch.linalg.vector_norm(self.right, dim=2)
+            .square_()
+            .add_(FLOOR if self.bias is None else 1.0)
+        )
         return read.mul_(torch.linalg.vector_norm(self.left, dim=2).square_().add_(FLOOR))
 
     def weighted(self, factor: Tensor) -> dict[str, Gradient]:
@@ -67,10 +71,15 @@ class Steps:
             from fedkg.models.loops.runs import step_squares
 
             return step_squares(self.left, self.right, bias=self.bias is not None)
-        left, right = self.left.transpose(1, 2).flatten(0, 1), self.right.transpose(1, 2).flatten(0, 1)
+        left, right = (
+            self.left.transpose(1, 2).flatten(0, 1),
+            self.right.transpose(1, 2).flatten(0, 1),
+        )
         steps, outputs, inputs = left.shape[1], left.shape[2], right.shape[2]
         if steps * steps <= outputs * inputs:
-            reads = torch.bmm(right, right.transpose(1, 2)).add_(FLOOR if self.bias is None else 1.0)
+            reads = torch.bmm(right, right.transpose(1, 2)).add_(
+                FLOOR if self.bias is None else 1.0
+            )
             products = torch.bmm(left, left.transpose(1, 2)).add_(FLOOR).mul_(reads)
             longest = products.diagonal(dim1=1, dim2=2).sqrt().sum(1).square_()
             rounded = (steps + outputs + inputs) * torch.finfo(left.dtype).eps
@@ -78,12 +87,22 @@ class Steps:
         else:
             total = torch.bmm(left.transpose(1, 2), right).square().sum((1, 2))
             total += 0.0 if self.bias is None else left.sum(1).square().sum(1)
-            far = left.square().sum((1, 2)).mul_(right.square().sum((1, 2)).add_(steps * (self.bias is not None)))
-            total = total.sqrt().add_(far.sqrt_(), alpha=(steps + 1) * torch.finfo(left.dtype).eps).square_()
+            far = (
+                left.square()
+                .sum((1, 2))
+                .mul_(right.square().sum((1, 2)).add_(steps * (self.bias is not None)))
+            )
+            total = (
+                total.sqrt()
+                .add_(far.sqrt_(), alpha=(steps + 1) * torch.finfo(left.dtype).eps)
+                .square_()
+            )
         return total.view(self.left.shape[0], -1)
 
     def weighted(self, factor: Tensor) -> dict[str, Gradient]:
         """See `Apart.weighted`."""
         left = self.left * factor.view(factor.shape[0], 1, -1, 1)
         weight, bias = outer_sums(left.flatten(1, 2), self.right.flatten(1, 2))
-        return {self.weight: weight} if self.bias is None else {self.weight: weight, self.bias: bias}
+        return (
+            {self.weight: weight} if self.bias is None else {self.weight: weight, self.bias: bias}
+        )

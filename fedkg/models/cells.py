@@ -90,7 +90,9 @@ class Plain:
         turned, states = weight.transpose(1, 2), _buffer(drive, weight)
         drive += bias[:, None, None]
         for step in range(drive.shape[1]):
-            torch.tanh(torch.baddbmm(drive[:, step], states[:, step], turned), out=states[:, step + 1])
+            torch.tanh(
+                torch.baddbmm(drive[:, step], states[:, step], turned), out=states[:, step + 1]
+            )
         return Trail(states, states[:, 1:])
 
     def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -196,7 +198,9 @@ class LongShort:
             take, keep, new, show = gates.chunk(4, -1)
             torch.tanh(own[..., 2 * width : 3 * width], out=new)
             torch.mul(take, new, out=memories[:, step + 1]).addcmul_(keep, memories[:, step])
-            torch.mul(show, torch.tanh(memories[:, step + 1], out=shown[:, step]), out=states[:, step + 1])
+            torch.mul(
+                show, torch.tanh(memories[:, step + 1], out=shown[:, step]), out=states[:, step + 1]
+            )
         return Trail(states, drive, (memories, shown))
 
     def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

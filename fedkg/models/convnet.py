@@ -63,13 +63,22 @@ class ConvNet:
 
     def __post_init__(self) -> None:
         if min(*self.image, *self.hidden, self.outputs) < 1:
-            raise JobError("a layer of the model has no width", expected="widths of at least 1", received=str(self))
+            raise JobError(
+                "a layer of the model has no width",
+                expected="widths of at least 1",
+                received=str(self),
+            )
         if not all(0.0 <= share < 1.0 for share in self.dropout):
-            raise JobError("the model's dropout is not a share", expected="0 <= dropout < 1", received=str(self.dropout))
+            raise JobError(
+                "the model's dropout is not a share",
+                expected="0 <= dropout < 1",
+                received=str(self.dropout),
+            )
         for number, (_, high, wide) in enumerate(self.shapes[1:], 1):
             if min(high, wide) < 1:
                 raise JobError(
-                    f"nothing is left of a {self.image[1]} x {self.image[2]} image after convolution {number}", help="pad or pool less"
+                    f"nothing is left of a {self.image[1]} x {self.image[2]} image after convolution {number}",
+                    help="pad or pool less",
                 )
 
     @property
@@ -98,11 +107,20 @@ class ConvNet:
         """See `Model.init`."""
         key = root(seed, INIT)
         params: Params = {}
-        for place, (layer, (inputs, _, _)) in enumerate(zip(self.convolutions, self.shapes[:-1], strict=True)):
+        for place, (layer, (inputs, _, _)) in enumerate(
+            zip(self.convolutions, self.shapes[:-1], strict=True)
+        ):
             shape = (layer.channels, inputs, layer.kernel, layer.kernel)
             params |= start_affine(fold(key, place), f"convolutions.{place}", shape, dtype)
-        for place, (fan_in, fan_out) in enumerate(zip(self.widths[:-1], self.widths[1:], strict=True)):
-            params |= start_affine(fold(key, len(self.convolutions) + place), f"dense.{place}", (fan_out, fan_in), dtype)
+        for place, (fan_in, fan_out) in enumerate(
+            zip(self.widths[:-1], self.widths[1:], strict=True)
+        ):
+            params |= start_affine(
+                fold(key, len(self.convolutions) + place),
+                f"dense.{place}",
+                (fan_out, fan_in),
+                dtype,
+            )
         return params
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
@@ -110,7 +128,12 @@ class ConvNet:
         act = torch.relu if self.activation == "relu" else torch.tanh
         x = for_each(x, params["dense.0.bias"].shape[0], 3)
         for place, layer in enumerate(self.convolutions):
-            x = convolve(params[f"convolutions.{place}.weight"], params[f"convolutions.{place}.bias"], x, layer.padding)
+            x = convolve(
+                params[f"convolutions.{place}.weight"],
+                params[f"convolutions.{place}.bias"],
+                x,
+                layer.padding,
+            )
             x = self._pooled(act(x), layer.pool)
         x = dropped(x.flatten(2), noise, 0, self.dropout[0])
         for place in range(len(self.hidden) + 1):
@@ -138,14 +161,26 @@ def lenet5(image: tuple[int, int, int] = (1, 28, 28), outputs: int = 10) -> Conv
     61706
     """
     first = Convolution(channels=6, kernel=5, padding=max(0, (32 - image[1]) // 2), pool=2)
-    return ConvNet(image=image, convolutions=(first, Convolution(channels=16, kernel=5, pool=2)), hidden=(120, 84), outputs=outputs)
+    return ConvNet(
+        image=image,
+        convolutions=(first, Convolution(channels=16, kernel=5, pool=2)),
+        hidden=(120, 84),
+        outputs=outputs,
+    )
 
 
-def small_cnn(image: tuple[int, int, int] = (3, 32, 32), outputs: int = 10, *, dropout: tuple[float, float] = (0.25, 0.5)) -> ConvNet:
+def small_cnn(
+    image: tuple[int, int, int] = (3, 32, 32),
+    outputs: int = 10,
+    *,
+    dropout: tuple[float, float] = (0.25, 0.5),
+) -> ConvNet:
     """Two 3 x 3 convolutions with 32 and 64 channels, one pooling, a dense layer of 128: a usual network of federated benchmarks.
 
     >>> sum(p.numel() for p in small_cnn().init(seed=0).values())
     1626442
     """
     layers = (Convolution(channels=32, kernel=3), Convolution(channels=64, kernel=3, pool=2))
-    return ConvNet(image=image, convolutions=layers, hidden=(128,), outputs=outputs, dropout=dropout)
+    return ConvNet(
+        image=image, convolutions=layers, hidden=(128,), outputs=outputs, dropout=dropout
+    )

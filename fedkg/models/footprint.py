@@ -33,7 +33,9 @@ def footprint(model: Model, params: Mapping[str, Tensor], x: Tensor) -> Footprin
         params: of one stacked model or more, each [C, ...]; the first is tried. x: some samples [B, ...]; the first is tried.
     """
     first = {name: value[:1].detach().clone().requires_grad_() for name, value in params.items()}
-    one, two = (_saved(model, first, x[:1].expand(1, count, *x.shape[1:]).contiguous()) for count in (1, 2))
+    one, two = (
+        _saved(model, first, x[:1].expand(1, count, *x.shape[1:]).contiguous()) for count in (1, 2)
+    )
     return Footprint(client=max(0, 2 * one - two), sample=max(0, two - one))
 
 
@@ -49,5 +51,8 @@ def _saved(model: Model, params: Mapping[str, Tensor], x: Tensor) -> int:
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
         held.append(model.apply(params, x))
     dense = [value for value in held if value.layout is torch.strided]
-    sizes = {value.untyped_storage()._cdata: value.untyped_storage().nbytes() // value.element_size() for value in dense}
+    sizes = {
+        value.untyped_storage()._cdata: value.untyped_storage().nbytes() // value.element_size()
+        for value in dense
+    }
     return sum(size for place, size in sizes.items() if place not in known)

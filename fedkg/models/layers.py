@@ -23,7 +23,9 @@ def spread(key: Tensor, shape: tuple[int, ...], bound: float, dtype: torch.dtype
     return (uniform(key, shape) * (2 * bound) - bound).to(dtype)
 
 
-def start_affine(key: Tensor, name: str, shape: tuple[int, ...], dtype: torch.dtype, *, bias: bool = True) -> Params:
+def start_affine(
+    key: Tensor, name: str, shape: tuple[int, ...], dtype: torch.dtype, *, bias: bool = True
+) -> Params:
     """``name.weight`` of a shape [O, I, ...] and ``name.bias`` [O], uniform in plus/minus 1/sqrt(I ...), as PyTorch's layers start."""
     bound = prod(shape[1:]) ** -0.5
     params = {f"{name}.weight": spread(fold(key, 0), shape, bound, dtype)}
@@ -34,7 +36,10 @@ def start_affine(key: Tensor, name: str, shape: tuple[int, ...], dtype: torch.dt
 
 def start_norm(name: str, width: int, dtype: torch.dtype) -> Params:
     """``name.weight`` and ``name.bias`` of a normalisation, 1 and 0."""
-    return {f"{name}.weight": torch.ones(width, dtype=dtype), f"{name}.bias": torch.zeros(width, dtype=dtype)}
+    return {
+        f"{name}.weight": torch.ones(width, dtype=dtype),
+        f"{name}.bias": torch.zeros(width, dtype=dtype),
+    }
 
 
 def for_each(x: Tensor, clients: int, dims: int) -> Tensor:
@@ -47,10 +52,14 @@ def dense(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
     clients, outputs, inputs = weight.shape
     if x.dim() == 2:
         # All models read the same rows: one wide product instead of C narrow ones.
-        flat = F.linear(x, weight.reshape(clients * outputs, inputs), None if bias is None else bias.reshape(-1))
+        flat = F.linear(
+            x, weight.reshape(clients * outputs, inputs), None if bias is None else bias.reshape(-1)
+        )
         return flat.view(x.shape[0], clients, outputs).transpose(0, 1)
     if clients == 1:
-        return F.linear(x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)).unsqueeze(0)
+        return F.linear(
+            x.squeeze(0), weight.squeeze(0), None if bias is None else bias.squeeze(0)
+        ).unsqueeze(0)
     if bias is None:
         return torch.bmm(x, weight.transpose(1, 2))
     return torch.baddbmm(bias.unsqueeze(1), x, weight.transpose(1, 2))

@@ -60,16 +60,32 @@ class MLP:
 
     def __post_init__(self) -> None:
         if min(self.widths) < 1:
-            raise JobError("a layer of the model has no width", expected="widths of at least 1", received=str(self.widths))
+            raise JobError(
+                "a layer of the model has no width",
+                expected="widths of at least 1",
+                received=str(self.widths),
+            )
         if not 0.0 <= self.dropout < 1.0:
-            raise JobError("the model's dropout is not a share", expected="0 <= dropout < 1", received=str(self.dropout))
+            raise JobError(
+                "the model's dropout is not a share",
+                expected="0 <= dropout < 1",
+                received=str(self.dropout),
+            )
         if self.activation not in ("relu", "tanh"):
-            raise JobError("unknown activation of the model", expected="relu or tanh", received=str(self.activation))
+            raise JobError(
+                "unknown activation of the model",
+                expected="relu or tanh",
+                received=str(self.activation),
+            )
 
     @property
     def widths(self) -> tuple[int, ...]:
         """Inputs, hidden layers, outputs."""
-        return (self.inputs if isinstance(self.inputs, int) else prod(self.inputs), *self.hidden, self.outputs)
+        return (
+            self.inputs if isinstance(self.inputs, int) else prod(self.inputs),
+            *self.hidden,
+            self.outputs,
+        )
 
     @property
     def layers(self) -> int:
@@ -79,21 +95,30 @@ class MLP:
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
         """See `Parted`: the last layer is the head."""
-        return {"body": tuple(f"layers.{layer}." for layer in range(self.layers - 1)), "head": (f"layers.{self.layers - 1}.",)}
+        return {
+            "body": tuple(f"layers.{layer}." for layer in range(self.layers - 1)),
+            "head": (f"layers.{self.layers - 1}.",),
+        }
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """See `Model.init`."""
         key = root(seed, INIT)
         params: Params = {}
-        for layer, (fan_in, fan_out) in enumerate(zip(self.widths[:-1], self.widths[1:], strict=True)):
-            params |= start_affine(fold(key, layer), f"layers.{layer}", (fan_out, fan_in), dtype, bias=self.bias)
+        for layer, (fan_in, fan_out) in enumerate(
+            zip(self.widths[:-1], self.widths[1:], strict=True)
+        ):
+            params |= start_affine(
+                fold(key, layer), f"layers.{layer}", (fan_out, fan_in), dtype, bias=self.bias
+            )
         return params
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`; differentiable by autograd."""
         return self.forward(params, x, noise)[0]
 
-    def forward(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None) -> tuple[Tensor, _Saved]:
+    def forward(
+        self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None
+    ) -> tuple[Tensor, _Saved]:
         """See `Differentiated.forward`."""
         if not isinstance(self.inputs, int):
             x = x.flatten(-len(self.inputs))
@@ -109,7 +134,9 @@ class MLP:
                 x = x if factor is None else x * factor
         return x, _Saved(inputs, factors)
 
-    def backward(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> dict[str, Gradient]:
+    def backward(
+        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+    ) -> dict[str, Gradient]:
         """See `Differentiated.backward`; needs inputs of three dimensions."""
         gradients: dict[str, Gradient] = {}
         for layer, own in self._slopes(params, saved, slope):
@@ -121,11 +148,18 @@ class MLP:
     def each(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> list[Apart]:
         """See `SampleDifferentiated.each`."""
         return [
-            Affine(f"layers.{layer}.weight", f"layers.{layer}.bias" if self.bias else None, own, saved.inputs[layer])
+            Affine(
+                f"layers.{layer}.weight",
+                f"layers.{layer}.bias" if self.bias else None,
+                own,
+                saved.inputs[layer],
+            )
             for layer, own in self._slopes(params, saved, slope)
         ]
 
-    def _slopes(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> Iterator[tuple[int, Tensor]]:
+    def _slopes(
+        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+    ) -> Iterator[tuple[int, Tensor]]:
         """Each layer from the last to the first, and the derivative by its result, [C, B, O]."""
         for layer in reversed(range(self.layers)):
             yield layer, slope

@@ -66,11 +66,15 @@ class Model(Protocol):
 class Differentiated(Protocol):
     """A model that also knows its derivative in closed form, which spares a stack the cost of automatic differentiation."""
 
-    def forward(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None) -> tuple[Tensor, Any]:
+    def forward(
+        self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None
+    ) -> tuple[Tensor, Any]:
         """Outputs as `Model.apply` gives them, and whatever `backward` needs to remember."""
         ...
 
-    def backward(self, params: Mapping[str, Tensor], saved: Any, slope: Tensor) -> dict[str, Gradient]:
+    def backward(
+        self, params: Mapping[str, Tensor], saved: Any, slope: Tensor
+    ) -> dict[str, Gradient]:
         """Gradients of the parameters from the derivative by the outputs, `slope` [C, B, H].
 
         An `Outer` has one entry for each sample; a weight that serves a sample several times (at each step of time) has a whole gradient.
@@ -124,7 +128,9 @@ def names_of(prefixes: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
     names = tuple(names)
     for prefix in prefixes:
         if not any(_begins(name, prefix) for name in names):
-            raise JobError("no parameter of the model begins so", expected=", ".join(names), received=prefix)
+            raise JobError(
+                "no parameter of the model begins so", expected=", ".join(names), received=prefix
+            )
     return tuple(name for name in names if any(_begins(name, prefix) for prefix in prefixes))
 
 

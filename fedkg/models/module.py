@@ -16,6 +16,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from typing_extensions import override
 
 from fedkg.errors import JobError
 from fedkg.models.layers import for_each
@@ -61,10 +62,14 @@ class Module:
     def __post_init__(self) -> None:
         module = self._built(0)
         if not dict(module.named_parameters()):
-            raise JobError(f"the module {type(module).__name__} has no parameters: there is nothing to train")
+            raise JobError(
+                f"the module {type(module).__name__} has no parameters: there is nothing to train"
+            )
         for name, layer in module.named_modules():
             if getattr(layer, "track_running_stats", False):
-                raise _moving(f"layer {name or 'itself'} ({type(layer).__name__}) of the module keeps running statistics")
+                raise _moving(
+                    f"layer {name or 'itself'} ({type(layer).__name__}) of the module keeps running statistics"
+                )
         names_of(self.head, dict(module.named_parameters()))
         object.__setattr__(self, "_used", copy.deepcopy(module).eval())
         object.__setattr__(self, "_trained", _counted(module.train()))
@@ -80,7 +85,9 @@ class Module:
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """See `Model.init`; the same on every machine as far as PyTorch's generator is."""
-        return {name: value.detach().to(dtype) for name, value in self._built(seed).named_parameters()}
+        return {
+            name: value.detach().to(dtype) for name, value in self._built(seed).named_parameters()
+        }
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`; x [C, B, ...], or [B, ...] shared."""
@@ -95,18 +102,29 @@ class Module:
         call = partial(_called, module)
         if self.mapped:
             return vmap(call)(dict(params), keys, x)
-        return torch.stack([call({name: value[i] for name, value in params.items()}, keys[i], x[i]) for i in range(clients)])
+        return torch.stack(
+            [
+                call({name: value[i] for name, value in params.items()}, keys[i], x[i])
+                for i in range(clients)
+            ]
+        )
 
     def _built(self, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             module = self.build()
         if not isinstance(module, nn.Module):
-            raise JobError("what the model builds is no module", expected="a torch.nn.Module", received=type(module).__name__)
+            raise JobError(
+                "what the model builds is no module",
+                expected="a torch.nn.Module",
+                received=type(module).__name__,
+            )
         return module
 
 
-def module_at(path: str, sample: tuple[int, ...], head: tuple[str, ...] = (), **options: object) -> Module:
+def module_at(
+    path: str, sample: tuple[int, ...], head: tuple[str, ...] = (), **options: object
+) -> Module:
     """The module that ``package.file:Name`` names, called with `options`, as a model.
 
     Raises:
@@ -116,7 +134,9 @@ def module_at(path: str, sample: tuple[int, ...], head: tuple[str, ...] = (), **
     try:
         made = getattr(importlib.import_module(place), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise JobError(f"the model cannot be imported: {error}", expected="package.file:Name", received=path) from error
+        raise JobError(
+            f"the model cannot be imported: {error}", expected="package.file:Name", received=path
+        ) from error
     return Module(build=partial(made, **options), sample=sample, head=head)
 
 
@@ -127,6 +147,7 @@ class _CountedDropout(nn.Module):
         super().__init__()
         self._rate, self._site = rate, site
 
+    @override
     def forward(self, x: Tensor) -> Tensor:
         kept = keep(fold(_KEY.get(), self._site), x.numel(), self._rate).view(x.shape)
         return x * (kept.to(x.dtype) * (1.0 / (1.0 - self._rate)))
@@ -134,7 +155,11 @@ class _CountedDropout(nn.Module):
 
 def _counted(module: nn.Module) -> nn.Module:
     """The module with its dropout layers replaced, in the order of `named_modules`."""
-    found = [(name, layer.p) for name, layer in module.named_modules() if isinstance(layer, nn.Dropout) and layer.p < 1]
+    found = [
+        (name, layer.p)
+        for name, layer in module.named_modules()
+        if isinstance(layer, nn.Dropout) and layer.p < 1
+    ]
     for site, (name, rate) in enumerate(found):
         if not name:
             return _CountedDropout(rate, site)
@@ -170,21 +195,33 @@ def _tried(module: nn.Module, sample: tuple[int, ...]) -> None:
         try:
             answer = _called(module, params, torch.zeros((), dtype=torch.int64), x)
         except (RuntimeError, TypeError, ValueError, IndexError) as error:
-            raise JobError(f"the module cannot read a batch: {error}", received=f"inputs {list(x.shape)}") from error
+            raise JobError(
+                f"the module cannot read a batch: {error}", received=f"inputs {list(x.shape)}"
+            ) from error
         drawn = not torch.equal(state, torch.get_rng_state())
     if not isinstance(answer, Tensor) or answer.dim() != 2 or answer.shape[0] != 2:
         shape = str(list(answer.shape)) if isinstance(answer, Tensor) else type(answer).__name__
-        raise JobError("the module does not answer one row of outputs for each sample", expected="[2, outputs]", received=shape)
+        raise JobError(
+            "the module does not answer one row of outputs for each sample",
+            expected="[2, outputs]",
+            received=shape,
+        )
     for name, value in module.named_buffers():
         if not torch.equal(before[name], value):
             raise _moving(f"buffer {name} of the module changes in training")
     if drawn:
-        raise JobError("the module draws noise of its own in training: no two executors would agree", help="use nn.Dropout layers")
+        raise JobError(
+            "the module draws noise of its own in training: no two executors would agree",
+            help="use nn.Dropout layers",
+        )
 
 
 def _mappable(module: nn.Module, sample: tuple[int, ...]) -> bool:
     """Whether torch can run the module for several clients in one go, forth and back."""
-    params = {name: torch.stack([value.detach()] * 2).requires_grad_() for name, value in module.named_parameters()}
+    params = {
+        name: torch.stack([value.detach()] * 2).requires_grad_()
+        for name, value in module.named_parameters()
+    }
     first = next(iter(params.values()))
     x = torch.zeros(2, 2, *sample, dtype=first.dtype)
     try:

@@ -68,7 +68,11 @@ def uniform(key: Tensor, shape: Sequence[int], dtype: torch.dtype = torch.float6
     for size in shape:
         count *= size
     bits = fold(key, torch.arange(count, device=key.device))
-    return (((bits >> 11) & ((1 << 53) - 1)).to(torch.float64) * 2.0**-53).to(dtype).reshape(tuple(shape))
+    return (
+        (((bits >> 11) & ((1 << 53) - 1)).to(torch.float64) * 2.0**-53)
+        .to(dtype)
+        .reshape(tuple(shape))
+    )
 
 
 def above_zero(keys: Tensor, count: int) -> Tensor:
@@ -103,7 +107,9 @@ def keep(key: Tensor, count: int, rate: float) -> Tensor:
 
     Every number of the stream decides four neighbours, by 16 of its bits each, the lowest first.
     """
-    return _kept(mix(key + torch.arange(1, (count + 3) // 4 + 1, device=key.device) * GOLDEN), count, rate)
+    return _kept(
+        mix(key + torch.arange(1, (count + 3) // 4 + 1, device=key.device) * GOLDEN), count, rate
+    )
 
 
 def _kept(words: Tensor, count: int, rate: float) -> Tensor:

@@ -15,7 +15,11 @@ from fedkg.parts import in_parts
 
 U64 = NDArray[np.uint64]
 
-GOLDEN, FIRST, SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+GOLDEN, FIRST, SECOND = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 LEAST = 1 << 15
 """Numbers that are worth a thread."""
 
@@ -25,7 +29,11 @@ def streams(keys: Tensor, count: int) -> Tensor:
     out = torch.empty(keys.shape[0], count, dtype=torch.int64)
     begins, into = keys.numpy().view(np.uint64), out.numpy().view(np.uint64)
 
-    in_parts(keys.shape[0], max(1, LEAST // max(1, count)), lambda start, stop: _streams(begins[start:stop], into[start:stop]))
+    in_parts(
+        keys.shape[0],
+        max(1, LEAST // max(1, count)),
+        lambda start, stop: _streams(begins[start:stop], into[start:stop]),
+    )
     return out
 
 
@@ -33,7 +41,11 @@ def fractions(keys: Tensor, count: int) -> Tensor:
     """The same numbers as fractions in (0, 1] of 53 bits, float64 [C, M]."""
     out = torch.empty(keys.shape[0], count, dtype=torch.float64)
     begins, into = keys.contiguous().numpy().view(np.uint64), out.numpy()
-    in_parts(keys.shape[0], max(1, LEAST // max(1, count)), lambda start, stop: _fractions(begins[start:stop], into[start:stop]))
+    in_parts(
+        keys.shape[0],
+        max(1, LEAST // max(1, count)),
+        lambda start, stop: _fractions(begins[start:stop], into[start:stop]),
+    )
     return out
 
 
@@ -61,4 +73,6 @@ def _fractions(keys: U64, out: NDArray[np.float64]) -> None:
             z = key + np.uint64(i + 1) * GOLDEN
             z = (z ^ (z >> np.uint64(30))) * FIRST
             z = (z ^ (z >> np.uint64(27))) * SECOND
-            out[place, i] = (np.float64(np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(11))) + 1.0) * 1.1102230246251565e-16
+            out[place, i] = (
+                np.float64(np.int64((z ^ (z >> np.uint64(31))) >> np.uint64(11))) + 1.0
+            ) * 1.1102230246251565e-16

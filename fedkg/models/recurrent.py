@@ -68,9 +68,26 @@ class Recurrent:
 
     def __post_init__(self) -> None:
         if self.cell not in CELLS:
-            raise JobError("unknown recurrent cell", expected=" or ".join(CELLS), received=str(self.cell))
-        if min(self.features, self.history, self.horizon, self.outputs, self.hidden, self.layers, self.window or 1) < 1:
-            raise JobError("a layer of the model has no width", expected="widths and lengths of at least 1", received=str(self))
+            raise JobError(
+                "unknown recurrent cell", expected=" or ".join(CELLS), received=str(self.cell)
+            )
+        if (
+            min(
+                self.features,
+                self.history,
+                self.horizon,
+                self.outputs,
+                self.hidden,
+                self.layers,
+                self.window or 1,
+            )
+            < 1
+        ):
+            raise JobError(
+                "a layer of the model has no width",
+                expected="widths and lengths of at least 1",
+                received=str(self),
+            )
         if self.window is not None and self.window + self.horizon - 1 > self.history:
             raise JobError(
                 "the history is too short for the model's windows",
@@ -90,9 +107,16 @@ class Recurrent:
         for layer in range(self.layers):
             inputs = self.features * (self.window or 1) if layer == 0 else self.hidden
             own = fold(key, layer)
-            shapes = {"weight_ih": (inputs,), "weight_hh": (self.hidden,), "bias_ih": (), "bias_hh": ()}
+            shapes = {
+                "weight_ih": (inputs,),
+                "weight_hh": (self.hidden,),
+                "bias_ih": (),
+                "bias_hh": (),
+            }
             for part, (name, rest) in enumerate(shapes.items()):
-                params[f"cells.{layer}.{name}"] = spread(fold(own, part), (gates * self.hidden, *rest), bound, dtype)
+                params[f"cells.{layer}.{name}"] = spread(
+                    fold(own, part), (gates * self.hidden, *rest), bound, dtype
+                )
         wide = self.outputs * (1 if self.window else self.horizon)
         return params | start_affine(fold(key, self.layers), "head", (wide, self.hidden), dtype)
 
@@ -100,53 +124,89 @@ class Recurrent:
         """See `Model.apply`; x [C, B, T, F] or [B, T, F]. Differentiable by autograd."""
         value = self._steps(for_each(x, params["head.bias"].shape[0], 2))
         for layer in range(self.layers):
-            drive, weight, bias = self._driven(dense, params, layer, value.flatten(1, 2), value.shape[1])
+            drive, weight, bias = self._driven(
+                dense, params, layer, value.flatten(1, 2), value.shape[1]
+            )
             value = CELLS[self.cell].run(drive, weight, bias)
         return self._answer(params, value.flatten(1, 2) if self.window else value[:, -1])
 
-    def forward(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None) -> tuple[Tensor, _Saved]:
+    def forward(
+        self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None
+    ) -> tuple[Tensor, _Saved]:
         """See `Differentiated.forward`."""
         value = self._steps(for_each(x, params["head.bias"].shape[0], 2))
         inputs, trails = [], []
         for layer in range(self.layers):
             inputs.append(value.flatten(1, 2))
-            trails.append(CELLS[self.cell].trace(*self._driven(affine, params, layer, inputs[-1], value.shape[1])))
+            trails.append(
+                CELLS[self.cell].trace(
+                    *self._driven(affine, params, layer, inputs[-1], value.shape[1])
+                )
+            )
             value = trails[-1].states[:, 1:]
         read = value.flatten(1, 2) if self.window else value[:, -1]
         return self._answer(params, read), _Saved(inputs, trails, read)
 
-    def backward(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> dict[str, Gradient]:
+    def backward(
+        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+    ) -> dict[str, Gradient]:
         """See `Differentiated.backward`."""
         gradients: dict[str, Gradient] = {}
         for name, left, right in self._factors(params, saved, slope):
-            gradients[name], gradients[_bias_of(name)] = outer_sums(left.flatten(1, 2), right.flatten(1, 2))
+            gradients[name], gradients[_bias_of(name)] = outer_sums(
+                left.flatten(1, 2), right.flatten(1, 2)
+            )
         return {name: gradients[name] for name in params}
 
     def each(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> list[Apart]:
         """See `SampleDifferentiated.each`."""
-        return [Steps(name, _bias_of(name), left, right) for name, left, right in self._factors(params, saved, slope)]
+        return [
+            Steps(name, _bias_of(name), left, right)
+            for name, left, right in self._factors(params, saved, slope)
+        ]
 
-    def _factors(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> Iterator[tuple[str, Tensor, Tensor]]:
+    def _factors(
+        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+    ) -> Iterator[tuple[str, Tensor, Tensor]]:
         """Of each weight the derivative by what it adds to, [C, N, B, O], and what it is multiplied with, [C, N, B, I]; all have a bias."""
         clients, batch = slope.shape[:2]
-        slope = slope.view(clients, batch, self.horizon, self.outputs).transpose(1, 2) if self.window else slope.unsqueeze(1)
+        slope = (
+            slope.view(clients, batch, self.horizon, self.outputs).transpose(1, 2)
+            if self.window
+            else slope.unsqueeze(1)
+        )
         read = saved.read.view(clients, -1, batch, self.hidden)
         yield "head.weight", slope, read
         flat = slope.flatten(1, 2)
         states = torch.bmm(flat, params["head.weight"]).view(clients, -1, batch, self.hidden)
         for layer in reversed(range(self.layers)):
             trail = saved.trails[layer]
-            by_input, by_state = CELLS[self.cell].back(trail, states, params[f"cells.{layer}.weight_hh"])
-            yield f"cells.{layer}.weight_ih", by_input, saved.inputs[layer].view(*by_input.shape[:3], -1)
+            by_input, by_state = CELLS[self.cell].back(
+                trail, states, params[f"cells.{layer}.weight_hh"]
+            )
+            yield (
+                f"cells.{layer}.weight_ih",
+                by_input,
+                saved.inputs[layer].view(*by_input.shape[:3], -1),
+            )
             yield f"cells.{layer}.weight_hh", by_state, trail.before
             if layer:
-                states = torch.bmm(by_input.flatten(1, 2), params[f"cells.{layer}.weight_ih"]).view(clients, -1, batch, self.hidden)
+                states = torch.bmm(by_input.flatten(1, 2), params[f"cells.{layer}.weight_ih"]).view(
+                    clients, -1, batch, self.hidden
+                )
 
     def _driven(
-        self, product: Callable[[Tensor, Tensor, Tensor], Tensor], params: Mapping[str, Tensor], layer: int, flat: Tensor, steps: int
+        self,
+        product: Callable[[Tensor, Tensor, Tensor], Tensor],
+        params: Mapping[str, Tensor],
+        layer: int,
+        flat: Tensor,
+        steps: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """What the inputs [C, N * B, I] add to a layer's gates, [C, N, B, G W], and the weight and bias of what the state adds."""
-        weight_ih, weight_hh, bias_ih, bias_hh = (params[f"cells.{layer}.{name}"] for name in _NAMES)
+        weight_ih, weight_hh, bias_ih, bias_hh = (
+            params[f"cells.{layer}.{name}"] for name in _NAMES
+        )
         drive = product(weight_ih, bias_ih, flat)
         return drive.view(drive.shape[0], steps, -1, drive.shape[2]), weight_hh, bias_hh
 

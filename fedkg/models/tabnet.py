@@ -63,9 +63,15 @@ class TabNet:
 
     def __post_init__(self) -> None:
         if min(self.inputs, self.outputs, self.steps, self.width, self.convolutions) < 1:
-            raise JobError("a layer of the model has no width", expected="widths and numbers of at least 1", received=str(self.inputs))
+            raise JobError(
+                "a layer of the model has no width",
+                expected="widths and numbers of at least 1",
+                received=str(self.inputs),
+            )
         if self.relaxation < 1.0:
-            raise JobError("the relaxation of TabNet must be at least 1", received=str(self.relaxation))
+            raise JobError(
+                "the relaxation of TabNet must be at least 1", received=str(self.relaxation)
+            )
         if self.graph is not None and len(self.graph.column_node) != self.inputs:
             raise JobError(
                 "the knowledge graph is over other columns than the model",
@@ -76,24 +82,41 @@ class TabNet:
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
         """See `Parted`."""
-        return {"body": ("shared.", "steps.") if self.graph is None else ("shared.", "steps.", "graph.", "fusion."), "head": ("head.",)}
+        return {
+            "body": ("shared.", "steps.")
+            if self.graph is None
+            else ("shared.", "steps.", "graph.", "fusion."),
+            "head": ("head.",),
+        }
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """See `Model.init`."""
         key, twice = root(seed, INIT), 2 * self.width
         params: Params = {}
         for block in range(_BLOCKS):
-            params |= _start_block(fold(key, block), f"shared.{block}", self.inputs if block == 0 else twice, twice, dtype)
+            params |= _start_block(
+                fold(key, block),
+                f"shared.{block}",
+                self.inputs if block == 0 else twice,
+                twice,
+                dtype,
+            )
         for step in range(self.steps + 1):
             own = fold(key, _BLOCKS + step)
             for block in range(_BLOCKS):
-                params |= _start_block(fold(own, block), f"steps.{step}.{block}", twice, twice, dtype)
+                params |= _start_block(
+                    fold(own, block), f"steps.{step}.{block}", twice, twice, dtype
+                )
             if step:
-                params |= start_affine(fold(own, _BLOCKS), f"steps.{step}.attention", (self.inputs, self.width), dtype)
+                params |= start_affine(
+                    fold(own, _BLOCKS), f"steps.{step}.attention", (self.inputs, self.width), dtype
+                )
                 params |= start_norm(f"steps.{step}.norm", self.inputs, dtype)
         last = fold(key, _BLOCKS + self.steps + 1)
         if self.graph is not None:
-            params |= start_convolutions(fold(last, 0), "graph", self.graph, self.width, self.convolutions, dtype)
+            params |= start_convolutions(
+                fold(last, 0), "graph", self.graph, self.width, self.convolutions, dtype
+            )
             params["fusion.logit"] = torch.zeros(1, dtype=dtype)
         return params | start_affine(fold(last, 1), "head", (self.outputs, self.width), dtype)
 
@@ -113,14 +136,20 @@ class TabNet:
         x = for_each(x, params["head.bias"].shape[0], 1)
         return torch.stack([mask for _, mask in self._decisions(params, x)], 1)
 
-    def _decisions(self, params: Mapping[str, Tensor], x: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    def _decisions(
+        self, params: Mapping[str, Tensor], x: Tensor
+    ) -> Iterator[tuple[Tensor, Tensor]]:
         """Each step's decision [C, B, W] and mask [C, B, F]."""
         attention = self._transformed(params, 0, x)[..., self.width :]
         left = torch.ones_like(x)
         for step in range(1, self.steps + 1):
             name = f"steps.{step}"
-            score = dense(params[f"{name}.attention.weight"], params[f"{name}.attention.bias"], attention)
-            mask = sparsemax(left * normalise(params[f"{name}.norm.weight"], params[f"{name}.norm.bias"], score))
+            score = dense(
+                params[f"{name}.attention.weight"], params[f"{name}.attention.bias"], attention
+            )
+            mask = sparsemax(
+                left * normalise(params[f"{name}.norm.weight"], params[f"{name}.norm.bias"], score)
+            )
             left = left * (self.relaxation - mask)
             value = self._transformed(params, step, mask * x)
             attention = value[..., self.width :]
@@ -129,7 +158,10 @@ class TabNet:
     def _transformed(self, params: Mapping[str, Tensor], step: int, x: Tensor) -> Tensor:
         """The feature transformer of a step, [C, B, 2 W]: the shared gated blocks, then its own, each added to what it reads."""
         value = _block(params, "shared.0", x)
-        for name in (*(f"shared.{block}" for block in range(1, _BLOCKS)), *(f"steps.{step}.{block}" for block in range(_BLOCKS))):
+        for name in (
+            *(f"shared.{block}" for block in range(1, _BLOCKS)),
+            *(f"steps.{step}.{block}" for block in range(_BLOCKS)),
+        ):
             value = (value + _block(params, name, value)) * _ROOT_HALF
         return value
 
@@ -156,7 +188,9 @@ def sparsemax(score: Tensor) -> Tensor:
 
 
 def _start_block(key: Tensor, name: str, inputs: int, width: int, dtype: torch.dtype) -> Params:
-    return start_affine(key, name, (2 * width, inputs), dtype) | start_norm(f"{name}.norm", 2 * width, dtype)
+    return start_affine(key, name, (2 * width, inputs), dtype) | start_norm(
+        f"{name}.norm", 2 * width, dtype
+    )
 
 
 def _block(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:

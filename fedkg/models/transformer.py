@@ -14,7 +14,16 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.models.layers import INIT, dense_along, dropped, for_each, normalise, spread, start_affine, start_norm
+from fedkg.models.layers import (
+    INIT,
+    dense_along,
+    dropped,
+    for_each,
+    normalise,
+    spread,
+    start_affine,
+    start_norm,
+)
 from fedkg.models.model import Params
 from fedkg.models.noise import Noise, fold, root
 
@@ -53,39 +62,75 @@ class Transformer:
     position_dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        numbers = (self.features, self.history, self.horizon, self.outputs, self.width, self.encoders, self.decoders, self.heads, self.feed)
+        numbers = (
+            self.features,
+            self.history,
+            self.horizon,
+            self.outputs,
+            self.width,
+            self.encoders,
+            self.decoders,
+            self.heads,
+            self.feed,
+        )
         if min(numbers) < 1:
-            raise JobError("a layer of the model has no width", expected="widths and lengths of at least 1", received=str(self))
+            raise JobError(
+                "a layer of the model has no width",
+                expected="widths and lengths of at least 1",
+                received=str(self),
+            )
         if self.width % 2 or self.width % self.heads:
-            raise JobError("the Transformer's width must be even and a multiple of its heads", received=f"{self.width}, {self.heads} heads")
+            raise JobError(
+                "the Transformer's width must be even and a multiple of its heads",
+                received=f"{self.width}, {self.heads} heads",
+            )
         if self.horizon > self.history:
-            raise JobError("the horizon is beyond the history", expected=f"at most {self.history}", received=str(self.horizon))
+            raise JobError(
+                "the horizon is beyond the history",
+                expected=f"at most {self.history}",
+                received=str(self.horizon),
+            )
         if not (0.0 <= self.dropout < 1.0 and 0.0 <= self.position_dropout < 1.0):
             raise JobError(
-                "the model's dropout is not a share", expected="0 <= dropout < 1", received=f"{self.dropout}, {self.position_dropout}"
+                "the model's dropout is not a share",
+                expected="0 <= dropout < 1",
+                received=f"{self.dropout}, {self.position_dropout}",
             )
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
         """See `Parted`."""
-        return {"body": ("encoder_input_layer.", "decoder_input_layer.", "linear_mapping."), "head": ("encoder.", "decoder.")}
+        return {
+            "body": ("encoder_input_layer.", "decoder_input_layer.", "linear_mapping."),
+            "head": ("encoder.", "decoder."),
+        }
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """See `Model.init`: dense layers as PyTorch starts them, attention's joint projection after Glorot, its biases 0."""
         keys = _keys(root(seed, INIT))
         params = start_affine(next(keys), "encoder_input_layer", (self.width, self.features), dtype)
-        params |= start_affine(next(keys), "decoder_input_layer", (self.width, self.features), dtype)
+        params |= start_affine(
+            next(keys), "decoder_input_layer", (self.width, self.features), dtype
+        )
         for side, count in (("encoder", self.encoders), ("decoder", self.decoders)):
             for layer in range(count):
                 name = f"{side}.layers.{layer}"
-                attentions = ("self_attn",) if side == "encoder" else ("self_attn", "multihead_attn")
+                attentions = (
+                    ("self_attn",) if side == "encoder" else ("self_attn", "multihead_attn")
+                )
                 for attention in attentions:
                     params |= _start_attention(next(keys), f"{name}.{attention}", self.width, dtype)
-                params |= start_affine(next(keys), f"{name}.linear1", (self.feed, self.width), dtype)
-                params |= start_affine(next(keys), f"{name}.linear2", (self.width, self.feed), dtype)
+                params |= start_affine(
+                    next(keys), f"{name}.linear1", (self.feed, self.width), dtype
+                )
+                params |= start_affine(
+                    next(keys), f"{name}.linear2", (self.width, self.feed), dtype
+                )
                 for norm in range(1, len(attentions) + 2):
                     params |= start_norm(f"{name}.norm{norm}", self.width, dtype)
-        return params | start_affine(next(keys), "linear_mapping", (self.outputs, self.width), dtype)
+        return params | start_affine(
+            next(keys), "linear_mapping", (self.outputs, self.width), dtype
+        )
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`; x [C, B, T, F] or [B, T, F]."""
@@ -97,15 +142,29 @@ class Transformer:
         value = self._entered(params, "decoder", x[:, :, -self.horizon :], noise, next(sites))
         for layer in range(self.decoders):
             value = self._layer(params, f"decoder.layers.{layer}", value, seen, noise, sites)
-        return dense_along(params["linear_mapping.weight"], params["linear_mapping.bias"], value).flatten(2)
+        return dense_along(
+            params["linear_mapping.weight"], params["linear_mapping.bias"], value
+        ).flatten(2)
 
-    def _entered(self, params: Mapping[str, Tensor], side: str, x: Tensor, noise: Noise | None, site: int) -> Tensor:
+    def _entered(
+        self, params: Mapping[str, Tensor], side: str, x: Tensor, noise: Noise | None, site: int
+    ) -> Tensor:
         """Steps [C, B, J, F] as the layers read them, [C, B, J, D]."""
-        value = dense_along(params[f"{side}_input_layer.weight"], params[f"{side}_input_layer.bias"], x)
-        return dropped(value + positions(x.shape[2], self.width).to(x), noise, site, self.position_dropout)
+        value = dense_along(
+            params[f"{side}_input_layer.weight"], params[f"{side}_input_layer.bias"], x
+        )
+        return dropped(
+            value + positions(x.shape[2], self.width).to(x), noise, site, self.position_dropout
+        )
 
     def _layer(
-        self, params: Mapping[str, Tensor], name: str, x: Tensor, seen: Tensor | None, noise: Noise | None, sites: Iterator[int]
+        self,
+        params: Mapping[str, Tensor],
+        name: str,
+        x: Tensor,
+        seen: Tensor | None,
+        noise: Noise | None,
+        sites: Iterator[int],
     ) -> Tensor:
         """One layer on [C, B, J, D]: it attends to itself, then to `seen` where there is any, then comes the dense block."""
 
@@ -115,13 +174,25 @@ class Transformer:
 
         x = summed(self._attend(params, f"{name}.self_attn", x, x, noise, next(sites)), 1)
         if seen is not None:
-            x = summed(self._attend(params, f"{name}.multihead_attn", x, seen, noise, next(sites)), 2)
-        inner = torch.relu(dense_along(params[f"{name}.linear1.weight"], params[f"{name}.linear1.bias"], x))
+            x = summed(
+                self._attend(params, f"{name}.multihead_attn", x, seen, noise, next(sites)), 2
+            )
+        inner = torch.relu(
+            dense_along(params[f"{name}.linear1.weight"], params[f"{name}.linear1.bias"], x)
+        )
         inner = dropped(inner, noise, next(sites), self.dropout)
         outer = dense_along(params[f"{name}.linear2.weight"], params[f"{name}.linear2.bias"], inner)
         return summed(outer, 2 if seen is None else 3)
 
-    def _attend(self, params: Mapping[str, Tensor], name: str, x: Tensor, seen: Tensor, noise: Noise | None, site: int) -> Tensor:
+    def _attend(
+        self,
+        params: Mapping[str, Tensor],
+        name: str,
+        x: Tensor,
+        seen: Tensor,
+        noise: Noise | None,
+        site: int,
+    ) -> Tensor:
         """Attention of A heads from x [C, B, J, D] to `seen` [C, B, J', D]."""
         weight, bias = params[f"{name}.in_proj_weight"], params[f"{name}.in_proj_bias"]
         width = self.width
@@ -130,10 +201,15 @@ class Transformer:
         else:
             query = dense_along(weight[:, :width], bias[:, :width], x)
             key, value = dense_along(weight[:, width:], bias[:, width:], seen).chunk(2, -1)
-        query, key, value = (part.view(*part.shape[:-1], self.heads, -1).transpose(2, 3) for part in (query, key, value))
+        query, key, value = (
+            part.view(*part.shape[:-1], self.heads, -1).transpose(2, 3)
+            for part in (query, key, value)
+        )
         share = torch.softmax(query @ key.transpose(-1, -2) * (width // self.heads) ** -0.5, -1)
         joined = (dropped(share, noise, site, self.dropout) @ value).transpose(2, 3).flatten(3)
-        return dense_along(params[f"{name}.out_proj.weight"], params[f"{name}.out_proj.bias"], joined)
+        return dense_along(
+            params[f"{name}.out_proj.weight"], params[f"{name}.out_proj.bias"], joined
+        )
 
 
 def positions(steps: int, width: int) -> Tensor:

@@ -73,7 +73,12 @@ class Word:
 to_float = Word("Float")
 """A number in the precision of the library."""
 
-floats_at, doubles_at, ints_at, bools_at = Word("Floats"), Word("Doubles"), Word("Ints"), Word("Bools")
+floats_at, doubles_at, ints_at, bools_at = (
+    Word("Floats"),
+    Word("Doubles"),
+    Word("Ints"),
+    Word("Bools"),
+)
 """What stands at an address."""
 
 address_of = Word("address")

@@ -56,7 +56,9 @@ class Library:
 
     def _called(self, entry: Callable[..., Any]) -> Callable[..., None]:
         given, _ = kinds(entry)
-        prototype = ctypes.CFUNCTYPE(None, *(ARGUMENTS.get(kind, ctypes.c_void_p) for kind in given))
+        prototype = ctypes.CFUNCTYPE(
+            None, *(ARGUMENTS.get(kind, ctypes.c_void_p) for kind in given)
+        )
         address = self._engine.get_function_address(entry.__name__)
         assert address, entry.__name__
         function: Any = prototype(address)
@@ -79,7 +81,9 @@ def _triple() -> str:
 def _machine() -> Any:
     target = llvm.Target.from_triple(_triple())
     features = llvm.get_host_cpu_features().flatten()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, codemodel="jitdefault", jit=True)
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=3, codemodel="jitdefault", jit=True
+    )
 
 
 def _kept(entries: Sequence[Callable[..., Any]], single: bool, name: str, machine: Any) -> bytes:
@@ -104,7 +108,10 @@ def _compiled(text: str, machine: Any) -> bytes:
     module.triple, module.data_layout = _triple(), str(machine.target_data)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization, options.loop_unrolling = True, False  # vectors are interleaved already: twice the code gains nothing
+    options.loop_vectorization, options.loop_unrolling = (
+        True,
+        False,
+    )  # vectors are interleaved already: twice the code gains nothing
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
     code: bytes = machine.emit_object(module)
@@ -114,9 +121,17 @@ def _compiled(text: str, machine: Any) -> bytes:
 def _place(entries: Sequence[Callable[..., Any]], single: bool) -> Path | None:
     """Where the machine code is kept: in `$XDG_CACHE_HOME/fedkg/native` (by default `~/.cache`), named by all that decides it."""
     names = [entry.__qualname__ for entry in entries]
-    state = hashlib.sha256(repr((llvmlite.__version__, sys.version, _triple(), llvm.get_host_cpu_name(), single, names)).encode())
-    state.update(llvm.get_host_cpu_features().flatten().encode() + repr(_constants(entries)).encode())
-    folders = {Path(entry.__code__.co_filename).resolve().parent for entry in entries} | {Path(__file__).parent}
+    state = hashlib.sha256(
+        repr(
+            (llvmlite.__version__, sys.version, _triple(), llvm.get_host_cpu_name(), single, names)
+        ).encode()
+    )
+    state.update(
+        llvm.get_host_cpu_features().flatten().encode() + repr(_constants(entries)).encode()
+    )
+    folders = {Path(entry.__code__.co_filename).resolve().parent for entry in entries} | {
+        Path(__file__).parent
+    }
     try:
         for source in sorted(path for folder in folders for path in folder.glob("*.py")):
             text = source.read_bytes()

@@ -55,16 +55,29 @@ def _parsed(function: Function) -> ast.FunctionDef:
     except (OSError, SyntaxError, ValueError):
         tree = ast.Pass()
     if not isinstance(tree, ast.FunctionDef) or not _is_of(tree, function.__code__):
-        raise NotCompiled(f"the source of {function.__module__}.{function.__name__} is not what was imported: start the program anew")
+        raise NotCompiled(
+            f"the source of {function.__module__}.{function.__name__} is not what was imported: start the program anew"
+        )
     return tree
 
 
 def _is_of(tree: ast.FunctionDef, code: CodeType) -> bool:
     """Whether a source is that of some code, by its names and constants: it may have been edited, or moved, since it was imported."""
-    bare = ast.FunctionDef(**{name: getattr(tree, name) for name in tree._fields} | {"decorator_list": []})
-    found = compile(ast.fix_missing_locations(ast.Module([bare], [])), code.co_filename, "exec", ANNOTATIONS, True).co_consts
+    bare = ast.FunctionDef(
+        **{name: getattr(tree, name) for name in tree._fields} | {"decorator_list": []}
+    )
+    found = compile(
+        ast.fix_missing_locations(ast.Module([bare], [])),
+        code.co_filename,
+        "exec",
+        ANNOTATIONS,
+        True,
+    ).co_consts
     own = next(each for each in found if isinstance(each, CodeType))
-    return all(getattr(own, part) == getattr(code, part) for part in ("co_name", "co_consts", "co_names", "co_varnames"))
+    return all(
+        getattr(own, part) == getattr(code, part)
+        for part in ("co_name", "co_consts", "co_names", "co_varnames")
+    )
 
 
 def _function(written: Written, function: Function, outside: bool) -> str:
@@ -75,7 +88,9 @@ def _function(written: Written, function: Function, outside: bool) -> str:
     for name, kind in zip(names, parameters, strict=True):
         if kind in ("bool", "Float") and outside:
             other = "an int" if kind == "bool" else "a Double"
-            raise NotCompiled(f"`{function.__name__}` takes a {kind} from outside: {other} does the same")
+            raise NotCompiled(
+                f"`{function.__name__}` takes a {kind} from outside: {other} does the same"
+            )
         written.store(name, Value(kind, f"%{name}"))
         given.append(f"{written.type_of(kind)} %{name}")
     _Statements(written, result).all(tree.body, function)
@@ -105,7 +120,9 @@ class _Statements:
             try:
                 self._one(statement)
             except NotCompiled as error:
-                raise NotCompiled(f"{function.__module__}.{function.__name__}: {error}: `{ast.unparse(statement)}`") from None
+                raise NotCompiled(
+                    f"{function.__module__}.{function.__name__}: {error}: `{ast.unparse(statement)}`"
+                ) from None
 
     def _one(self, node: ast.stmt) -> None:
         match node:
@@ -113,7 +130,10 @@ class _Statements:
                 self._assigned(target, node.value)
             case ast.AugAssign():
                 old = self._to.value(_read(node.target))
-                self._give(node.target, self._to.binary(type(node.op).__name__, old, self._to.value(node.value)))
+                self._give(
+                    node.target,
+                    self._to.binary(type(node.op).__name__, old, self._to.value(node.value)),
+                )
             case ast.Expr(value=ast.Constant(value=str())):
                 pass
             case ast.Expr(value=ast.Call()):
@@ -131,7 +151,9 @@ class _Statements:
             case ast.Return(value=None):
                 self._to.leave("ret void")
             case ast.Return(value=value) if value is not None:
-                self._to.leave(f"ret {self._to.typed(self._to.to(self._to.value(value), self._result))}")
+                self._to.leave(
+                    f"ret {self._to.typed(self._to.to(self._to.value(value), self._result))}"
+                )
             case _:
                 raise NotCompiled(f"`{type(node).__name__}`")
 
@@ -181,7 +203,9 @@ class _Statements:
 
     def _for(self, node: ast.For) -> None:
         match node:
-            case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=args)):
+            case ast.For(
+                target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=args)
+            ):
                 ends = [self._to.to(self._to.value(arg), "int") for arg in args[:2]]
             case _:
                 raise NotCompiled(f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}")
@@ -189,19 +213,31 @@ class _Statements:
         step = self._to.value(args[2]) if len(args) == 3 else Value("int", "1", 1)
         falls = step.known is not None and step.known < 0
         inner = (part for statement in node.body for part in ast.walk(statement))
-        if any(isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store) for part in inner):
+        if any(
+            isinstance(part, ast.Name) and part.id == name and isinstance(part.ctx, ast.Store)
+            for part in inner
+        ):
             raise NotCompiled(f"`{name}` counts and is assigned")
         self._to.store(name, first)
         self._repeated((name, last, step, falls), None, node.body)
         self._to.given.discard(name)
 
-    def _repeated(self, counted: tuple[str, Value, Value, bool] | None, test: ast.expr | None, body: Sequence[ast.stmt]) -> None:
+    def _repeated(
+        self,
+        counted: tuple[str, Value, Value, bool] | None,
+        test: ast.expr | None,
+        body: Sequence[ast.stmt],
+    ) -> None:
         again, inside, on, done = (self._to.new(stem) for stem in ("again", "inside", "on", "done"))
         before = set(self._to.given)
         self._to.begin(again)
         if counted is not None:
             name, last, step, falls = counted
-            self._to.branch(self._to.ordered("Gt" if falls else "Lt", self._to.value(ast.Name(id=name)), last), inside, done)
+            self._to.branch(
+                self._to.ordered("Gt" if falls else "Lt", self._to.value(ast.Name(id=name)), last),
+                inside,
+                done,
+            )
         elif test is not None:
             self._to.branch(self._to.value(test), inside, done)
         self._to.begin(inside)
@@ -211,7 +247,10 @@ class _Statements:
         self._to.given = before
         self._to.begin(on)
         if counted is not None:
-            self._to.store(name, self._to.binary("Add", self._to.value(ast.Name(id=name)), self._to.to(step, "int")))
+            self._to.store(
+                name,
+                self._to.binary("Add", self._to.value(ast.Name(id=name)), self._to.to(step, "int")),
+            )
         self._to.leave(f"br label %{again}")
         self._to.begin(done)
 

@@ -13,7 +13,12 @@ NUMBERS = ("bool", "int", "Float", "Double")
 ELEMENTS = {"Floats": "Float", "Doubles": "Double", "Ints": "int", "Bools": "bool"}
 """What stands where a kind of address points to."""
 
-ARITHMETIC = {"Add": ("add nsw", "fadd"), "Sub": ("sub nsw", "fsub"), "Mult": ("mul nsw", "fmul"), "Div": (None, "fdiv")}
+ARITHMETIC = {
+    "Add": ("add nsw", "fadd"),
+    "Sub": ("sub nsw", "fsub"),
+    "Mult": ("mul nsw", "fmul"),
+    "Div": (None, "fdiv"),
+}
 OF_INTS = {"FloorDiv": "sdiv", "Mod": "srem", "BitAnd": "and", "BitOr": "or"}
 ORDER = {
     "Lt": ("slt", "olt"),
@@ -48,7 +53,11 @@ def known(number: float) -> Value:
 def literal(number: float, kind: str, single: bool) -> str:
     """LLVM's word for a known number."""
     if kind in ("Float", "Double"):
-        exact = struct.unpack("f", struct.pack("f", number))[0] if single and kind == "Float" else float(number)
+        exact = (
+            struct.unpack("f", struct.pack("f", number))[0]
+            if single and kind == "Float"
+            else float(number)
+        )
         return f"0x{struct.unpack('<Q', struct.pack('<d', exact))[0]:016X}"
     return str(int(number))
 

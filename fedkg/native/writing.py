@@ -11,9 +11,26 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fedkg.native.language import Given, Word
-from fedkg.native.values import ARITHMETIC, ELEMENTS, NUMBERS, OF_INTS, ORDER, NotCompiled, Value, known, literal, wider
+from fedkg.native.values import (
+    ARITHMETIC,
+    ELEMENTS,
+    NUMBERS,
+    OF_INTS,
+    ORDER,
+    NotCompiled,
+    Value,
+    known,
+    literal,
+    wider,
+)
 
-FUNCTIONS = {math.sqrt: "sqrt", math.floor: "floor", math.ceil: "ceil", math.log: "log", round: "rint"}
+FUNCTIONS = {
+    math.sqrt: "sqrt",
+    math.floor: "floor",
+    math.ceil: "ceil",
+    math.log: "log",
+    round: "rint",
+}
 """LLVM's names of functions of a number."""
 
 IMPURE = (ast.Subscript, ast.Call, ast.FloorDiv, ast.Mod)
@@ -30,7 +47,10 @@ class Written:
     """
 
     def __init__(
-        self, single: bool, names: Mapping[str, Any], signature: Callable[[Callable[..., Any]], tuple[str, list[str], str]]
+        self,
+        single: bool,
+        names: Mapping[str, Any],
+        signature: Callable[[Callable[..., Any]], tuple[str, list[str], str]],
     ) -> None:
         self.single = single
         self.names = names
@@ -47,7 +67,13 @@ class Written:
         """LLVM's type of a kind."""
         if kind in ELEMENTS:
             return "ptr"
-        return {"int": "i64", "bool": "i1", "Float": "float" if self.single else "double", "Double": "double", "None": "void"}[kind]
+        return {
+            "int": "i64",
+            "bool": "i1",
+            "Float": "float" if self.single else "double",
+            "Double": "double",
+            "None": "void",
+        }[kind]
 
     def new(self, stem: str) -> str:
         """A name that there is not yet."""
@@ -78,7 +104,11 @@ class Written:
 
     def truth(self, value: Value) -> Value:
         """Whether a bool is true, an int not 0."""
-        return self.ordered("NotEq", value, known(0)) if value.kind == "int" else self.to(value, "bool")
+        return (
+            self.ordered("NotEq", value, known(0))
+            if value.kind == "int"
+            else self.to(value, "bool")
+        )
 
     def leave(self, text: str) -> None:
         """The last instruction of a block."""
@@ -91,15 +121,26 @@ class Written:
 
     def to(self, value: Value, kind: str, narrow: bool = False) -> Value:
         """A value in another kind. Raises NotCompiled where that would narrow it, unless `narrow`."""
-        if value.known is not None and kind in NUMBERS and (isinstance(value.known, int) or kind in ("Float", "Double")):
+        if (
+            value.known is not None
+            and kind in NUMBERS
+            and (isinstance(value.known, int) or kind in ("Float", "Double"))
+        ):
             return Value(kind, literal(value.known, kind, self.single))
         if value.kind == kind:
             return value
-        if value.kind not in NUMBERS or kind not in NUMBERS or (NUMBERS.index(kind) < NUMBERS.index(value.kind) and not narrow):
+        if (
+            value.kind not in NUMBERS
+            or kind not in NUMBERS
+            or (NUMBERS.index(kind) < NUMBERS.index(value.kind) and not narrow)
+        ):
             raise NotCompiled(f"{value.kind} where {kind} should be")
         if kind in ("Float", "Double") and value.kind in ("Float", "Double"):
             if self.single:
-                return self.put(kind, f"{'fptrunc' if kind == 'Float' else 'fpext'} {self.typed(value)} to {self.type_of(kind)}")
+                return self.put(
+                    kind,
+                    f"{'fptrunc' if kind == 'Float' else 'fpext'} {self.typed(value)} to {self.type_of(kind)}",
+                )
             return Value(kind, value.text)
         how = "zext" if kind == "int" else "uitofp" if value.kind == "bool" else "sitofp"
         return self.put(kind, f"{how} {self.typed(value)} to {self.type_of(kind)}")
@@ -124,7 +165,9 @@ class Written:
             case ast.Attribute():
                 return self._outside(self._object(node))
             case ast.BinOp():
-                return self.binary(type(node.op).__name__, self.value(node.left), self.value(node.right))
+                return self.binary(
+                    type(node.op).__name__, self.value(node.left), self.value(node.right)
+                )
             case ast.UnaryOp():
                 return self._unary(node.op, self.value(node.operand))
             case ast.Compare():
@@ -146,7 +189,9 @@ class Written:
             if name not in self.given:
                 raise NotCompiled(f"`{name}` has no value on some way to here")
             variable = self.variables[name]
-            return self.put(variable.kind, f"load {self.type_of(variable.kind)}, ptr {variable.text}")
+            return self.put(
+                variable.kind, f"load {self.type_of(variable.kind)}, ptr {variable.text}"
+            )
         return self._outside(self._object(ast.Name(id=name)))
 
     def _object(self, node: ast.expr) -> Any:
@@ -172,14 +217,19 @@ class Written:
             if kind not in ("int", "bool"):
                 raise NotCompiled(f"{op} of {kind}")
             kind = "int" if op in ("FloorDiv", "Mod") else kind
-            return self.put(kind, f"{OF_INTS[op]} {self.typed(self.to(left, kind))}, {self.to(right, kind).text}")
+            return self.put(
+                kind,
+                f"{OF_INTS[op]} {self.typed(self.to(left, kind))}, {self.to(right, kind).text}",
+            )
         if op not in ARITHMETIC:
             raise NotCompiled(op)
         kind = "int" if kind == "bool" else kind
         word = ARITHMETIC[op][kind != "int"]
         if word is None:
             raise NotCompiled("a division of int")
-        return self.put(kind, f"{word} {self.typed(self.to(left, kind))}, {self.to(right, kind).text}")
+        return self.put(
+            kind, f"{word} {self.typed(self.to(left, kind))}, {self.to(right, kind).text}"
+        )
 
     def _unary(self, op: ast.unaryop, value: Value) -> Value:
         if isinstance(op, ast.Not):
@@ -198,7 +248,9 @@ class Written:
         kind = "int" if kind == "bool" else kind
         floating = kind in ("Float", "Double")
         words = f"{'fcmp' if floating else 'icmp'} {ORDER[op][floating]}"
-        return self.put("bool", f"{words} {self.typed(self.to(left, kind))}, {self.to(right, kind).text}")
+        return self.put(
+            "bool", f"{words} {self.typed(self.to(left, kind))}, {self.to(right, kind).text}"
+        )
 
     def _compared(self, node: ast.Compare) -> Value:
         left, found = self.value(node.left), None
@@ -231,7 +283,10 @@ class Written:
             self.begin(more)
             value, last = self._flag(part), self.block
             self.begin(done)
-            found = self.put("bool", f"phi i1 [ {str(word == 'or').lower()}, %{before} ], [ {value.text}, %{last} ]")
+            found = self.put(
+                "bool",
+                f"phi i1 [ {str(word == 'or').lower()}, %{before} ], [ {value.text}, %{last} ]",
+            )
         return found
 
     def _flag(self, node: ast.expr) -> Value:
@@ -245,7 +300,10 @@ class Written:
         if not _impure(node.body) and not _impure(node.orelse):
             left, right = self.value(node.body), self.value(node.orelse)
             kind = left.kind if left.kind == right.kind else wider(left, right)
-            return self.put(kind, f"select i1 {test.text}, {self.typed(self.to(left, kind))}, {self.typed(self.to(right, kind))}")
+            return self.put(
+                kind,
+                f"select i1 {test.text}, {self.typed(self.to(left, kind))}, {self.typed(self.to(right, kind))}",
+            )
         yes, no, done = self.new("yes"), self.new("no"), self.new("done")
         self.branch(test, yes, no)
         self.begin(yes)
@@ -260,20 +318,28 @@ class Written:
         left = self.to(left, kind)
         self.lines += [f"  br label %{done}", *tail]
         self.begin(done)
-        return self.put(kind, f"phi {self.type_of(kind)} [ {left.text}, %{at_left} ], [ {right.text}, %{at_right} ]")
+        return self.put(
+            kind,
+            f"phi {self.type_of(kind)} [ {left.text}, %{at_left} ], [ {right.text}, %{at_right} ]",
+        )
 
     def place(self, where: Value, at: Value) -> str:
         """The address of an element."""
         if where.kind not in ELEMENTS:
             raise NotCompiled(f"{where.kind} has no elements")
         element = "i8" if where.kind == "Bools" else self.type_of(ELEMENTS[where.kind])
-        return self.put("int", f"getelementptr inbounds {element}, ptr {where.text}, i64 {self.to(at, 'int').text}").text
+        return self.put(
+            "int",
+            f"getelementptr inbounds {element}, ptr {where.text}, i64 {self.to(at, 'int').text}",
+        ).text
 
     def load(self, where: Value, at: Value) -> Value:
         """An element."""
         place, kind = self.place(where, at), ELEMENTS[where.kind]
         if kind == "bool":
-            return self.put("bool", f"icmp ne i8 {self.put('int', f'load i8, ptr {place}').text}, 0")
+            return self.put(
+                "bool", f"icmp ne i8 {self.put('int', f'load i8, ptr {place}').text}, 0"
+            )
         return self.put(kind, f"load {self.type_of(kind)}, ptr {place}")
 
     def later(self, where: Value, part: ast.Slice) -> Value:
@@ -296,10 +362,18 @@ class Written:
             kind = wider(*values)
             first, second = (self.to(value, kind) for value in values)
             if kind in ("Float", "Double"):
-                return self._intrinsic("nnan nsz", "minnum" if function is min else "maxnum", first, second)
+                return self._intrinsic(
+                    "nnan nsz", "minnum" if function is min else "maxnum", first, second
+                )
             test = self.ordered("Lt" if function is min else "Gt", second, first)
-            return self.put(kind, f"select i1 {test.text}, {self.typed(second)}, {self.typed(first)}")
-        if (function is abs or function in FUNCTIONS) and len(values) == 1 and values[0].kind in ("Float", "Double"):
+            return self.put(
+                kind, f"select i1 {test.text}, {self.typed(second)}, {self.typed(first)}"
+            )
+        if (
+            (function is abs or function in FUNCTIONS)
+            and len(values) == 1
+            and values[0].kind in ("Float", "Double")
+        ):
             return self._intrinsic("", "fabs" if function is abs else FUNCTIONS[function], *values)
         if isinstance(function, Given):
             self.intrinsics |= {function.text(self.single), *function.needs(self.single)}
@@ -308,7 +382,9 @@ class Written:
             name, kinds, result = self.signature(function)
         else:
             raise NotCompiled(f"`{ast.unparse(node)}`")
-        given = ", ".join(self.typed(self.to(value, kind)) for value, kind in zip(values, kinds, strict=True))
+        given = ", ".join(
+            self.typed(self.to(value, kind)) for value, kind in zip(values, kinds, strict=True)
+        )
         text = f"call {self.type_of(result)} @{name}({given})"
         if result != "None":
             return self.put(result, text)
@@ -317,10 +393,16 @@ class Written:
 
     def _intrinsic(self, free: str, name: str, *values: Value) -> Value:
         """A function that LLVM knows, `free` of what it may disregard."""
-        kind, types = self.type_of(values[0].kind), ", ".join(self.type_of(value.kind) for value in values)
+        kind, types = (
+            self.type_of(values[0].kind),
+            ", ".join(self.type_of(value.kind) for value in values),
+        )
         name = f"llvm.{name}.{'f32' if kind == 'float' else 'f64'}"
         self.intrinsics.add(f"declare {kind} @{name}({types})")
-        return self.put(values[0].kind, f"call {free} {kind} @{name}({', '.join(self.typed(value) for value in values)})")
+        return self.put(
+            values[0].kind,
+            f"call {free} {kind} @{name}({', '.join(self.typed(value) for value in values)})",
+        )
 
 
 def _impure(node: ast.expr) -> bool:

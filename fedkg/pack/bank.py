@@ -49,7 +49,13 @@ class MemberTable:
         sizes = (self.offsets[1:] - self.offsets[:-1])[owners]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         kept = np.repeat(self.offsets[owners] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        part = replace(self, offsets=offsets, slots=self.slots[kept], views=self.views[kept], params=self.params[kept])
+        part = replace(
+            self,
+            offsets=offsets,
+            slots=self.slots[kept],
+            views=self.views[kept],
+            params=self.params[kept],
+        )
         return part, kept.astype(np.int64)
 
 
@@ -100,10 +106,16 @@ class Bank:
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
         """The columns with one entry for each row, by name, as they stand in a pack file."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("skeleton", "members")}
+        return {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in ("skeleton", "members")
+        }
 
 
-def _take_members(members: Sequence[MemberTable], rows: NDArray[np.int64]) -> tuple[MemberTable, ...]:
+def _take_members(
+    members: Sequence[MemberTable], rows: NDArray[np.int64]
+) -> tuple[MemberTable, ...]:
     taken: list[MemberTable] = []
     kept: list[NDArray[np.int64]] = []
     for table in members:

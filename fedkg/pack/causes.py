@@ -86,16 +86,24 @@ def lags(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.in
     return steps
 
 
-def _known(causes: Sequence[CauseRecord], clients: Sequence[str]) -> list[tuple[int, int, CauseRecord]]:
+def _known(
+    causes: Sequence[CauseRecord], clients: Sequence[str]
+) -> list[tuple[int, int, CauseRecord]]:
     """The pairs of clients that take part: positions of the driven one and of its driver."""
     position = {client: i for i, client in enumerate(clients)}
     pairs = [(drive.driven, drive.driver, cause) for cause in causes for drive in cause.drives]
-    known = [(position[m], position[n], cause) for m, n, cause in pairs if m in position and n in position]
+    known = [
+        (position[m], position[n], cause)
+        for m, n, cause in pairs
+        if m in position and n in position
+    ]
     if pairs and not known:
         name = pairs[0][1]
         raise UsageError(
             f"the causes speak of none of the clients: `{name}` is not among them",
             expected=", ".join(clients) or "clients",
-            help=did_you_mean(name, clients, "name the clients of the job as `fkg:client` names them in the graph"),
+            help=did_you_mean(
+                name, clients, "name the clients of the job as `fkg:client` names them in the graph"
+            ),
         )
     return known

@@ -20,6 +20,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from fedkg.errors import PackError
+from fedkg.limits import open_zip, parse_json, read_file, unzip
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.formulas import Formula
 from fedkg.pack.manifest import FORMAT, SECTIONS, Manifest
@@ -61,7 +62,13 @@ COLUMNS = {
 }
 ARRAY = "array."
 """How the tensors begin that are no bank's."""
-MEMBERS = {"parent": (np.int32, 1), "offsets": (np.int64, 1), "slots": (np.int32, 2), "views": (np.int32, 2), "params": (np.float64, 2)}
+MEMBERS = {
+    "parent": (np.int32, 1),
+    "offsets": (np.int64, 1),
+    "slots": (np.int32, 2),
+    "views": (np.int32, 2),
+    "params": (np.float64, 2),
+}
 """The tensors of a member table; `parent` holds one number."""
 
 
@@ -80,8 +87,15 @@ def _contents(pack: Pack) -> tuple[tuple[str, bytes], ...]:
         for kind, banks in (("bank", pack.banks), ("condition", pack.conditions))
         for i, bank in enumerate(banks)
         for name, array in _named(bank)
-    } | {f"{ARRAY}{name}": np.ascontiguousarray(array) for name, array in sorted(pack.arrays.items())}
-    text = json.dumps(pack.manifest.model_dump(mode="json"), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    } | {
+        f"{ARRAY}{name}": np.ascontiguousarray(array) for name, array in sorted(pack.arrays.items())
+    }
+    text = json.dumps(
+        pack.manifest.model_dump(mode="json"),
+        sort_keys=True,
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
     return (MANIFEST, text.encode()), (TENSORS, save_tensors(tensors))
 
 
@@ -103,10 +117,15 @@ def save(pack: Pack, path: str | Path) -> Path:
 
 
 def load(path: str | Path) -> Pack:
-    """The pack in a file. Raises PackError when it is missing, damaged, newer than this version, or needs an unknown section."""
+    """The pack in a file.
+
+    Raises:
+        PackError: it is missing, damaged, newer than this version, or needs an unknown section.
+        LimitError: it is larger than a limit of `fedkg.limits`, or expands to more.
+    """
     path = Path(path)
     try:
-        body = path.read_bytes()
+        body = read_file(path)
     except OSError as error:
         raise PackError(
             f"cannot read pack {path}",
@@ -124,44 +143,69 @@ def _advice(name: str) -> str:
 
 
 def read_pack(body: bytes, *, name: str = "pack") -> Pack:
-    """The pack in a pack file's bytes; `name` stands in errors. Raises PackError."""
+    """The pack in a pack file's bytes; `name` stands in errors. Raises PackError, and LimitError as `load` does."""
     try:
-        text, raw = _members(body)
-        document = json.loads(text)
+        text, raw = _members(body, name)
+        document = parse_json(text, f"{name}/{MANIFEST}")
         tensors = load_tensors(raw)
     except DAMAGE as error:
-        raise PackError(f"{name} is not a whole constraint pack", received=str(error), help=_advice(name)) from error
+        raise PackError(
+            f"{name} is not a whole constraint pack", received=str(error), help=_advice(name)
+        ) from error
     _refuse_newer(document, name)
     try:
         manifest = Manifest.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise PackError(f"{name}: manifest field `{where}` is wrong", received=first["msg"], help="compile it again") from error
+        raise PackError(
+            f"{name}: manifest field `{where}` is wrong",
+            received=first["msg"],
+            help="compile it again",
+        ) from error
     read: set[str] = set()
-    banks = tuple(_bank(skeleton, tensors, f"bank.{i}", name, read) for i, skeleton in enumerate(manifest.skeletons))
-    conditions = tuple(_bank(skeleton, tensors, f"condition.{i}", name, read) for i, skeleton in enumerate(manifest.conditions))
+    banks = tuple(
+        _bank(skeleton, tensors, f"bank.{i}", name, read)
+        for i, skeleton in enumerate(manifest.skeletons)
+    )
+    conditions = tuple(
+        _bank(skeleton, tensors, f"condition.{i}", name, read)
+        for i, skeleton in enumerate(manifest.conditions)
+    )
     if any(key.startswith(("bank.", "condition.")) and key not in read for key in tensors):
         raise PackError(f"{name} has tensors that belong to no skeleton", help="compile it again")
     check_banks(manifest, banks, name)
     check_conditions(manifest, conditions, name)
-    arrays = {key.removeprefix(ARRAY): array for key, array in tensors.items() if key.startswith(ARRAY)}
+    arrays = {
+        key.removeprefix(ARRAY): array for key, array in tensors.items() if key.startswith(ARRAY)
+    }
     check_knowledge(manifest, conditions, arrays, name)
     return Pack(manifest=manifest, banks=banks, conditions=conditions, arrays=arrays)
 
 
-def _members(body: bytes) -> tuple[bytes, bytes]:
-    with zipfile.ZipFile(io.BytesIO(body)) as archive:
+def _members(body: bytes, name: str) -> tuple[bytes, bytes]:
+    with open_zip(body, name) as archive:
         for entry in archive.infolist():
-            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.flag_bits & ENCRYPTED:
+            if (
+                entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+                or entry.flag_bits & ENCRYPTED
+            ):
                 raise zipfile.BadZipFile(f"{entry.filename} is packed in a way that no pack is")
-        return archive.read(MANIFEST), archive.read(TENSORS)
+        found = unzip(archive, [MANIFEST, TENSORS], name)
+        return found[MANIFEST], found[TENSORS]
 
 
 def _refuse_newer(document: Any, name: str) -> None:
     version = document.get("format") if isinstance(document, dict) else None
-    if not isinstance(document, dict) or not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise PackError(f"{name} is not a constraint pack", expected="a manifest with a format version")
+    if (
+        not isinstance(document, dict)
+        or not isinstance(version, int)
+        or isinstance(version, bool)
+        or version < 1
+    ):
+        raise PackError(
+            f"{name} is not a constraint pack", expected="a manifest with a format version"
+        )
     if version > FORMAT:
         raise PackError(
             f"{name} was written by a newer fedkg",
@@ -171,12 +215,18 @@ def _refuse_newer(document: Any, name: str) -> None:
         )
     sections = document.get("sections")
     for section, entry in sections.items() if isinstance(sections, dict) else ():
-        version, required = (entry.get("version"), entry.get("required", True)) if isinstance(entry, dict) else (None, True)
+        version, required = (
+            (entry.get("version"), entry.get("required", True))
+            if isinstance(entry, dict)
+            else (None, True)
+        )
         known = SECTIONS.get(section)
         if required and (known is None or not isinstance(version, int) or version > known):
             raise PackError(
                 f"{name} needs section `{section}` version {version}, which this fedkg does not know",
-                expected=", ".join(f"{key} up to version {value}" for key, value in SECTIONS.items()),
+                expected=", ".join(
+                    f"{key} up to version {value}" for key, value in SECTIONS.items()
+                ),
                 help="upgrade fedkg",
             )
 
@@ -191,14 +241,19 @@ def _named(bank: Bank) -> Iterator[tuple[str, NDArray[Any]]]:
                 yield f"member.{j}.{column}", getattr(table, column)
 
 
-def _bank(skeleton: Formula, tensors: Mapping[str, NDArray[Any]], prefix: str, name: str, read: set[str]) -> Bank:
+def _bank(
+    skeleton: Formula, tensors: Mapping[str, NDArray[Any]], prefix: str, name: str, read: set[str]
+) -> Bank:
     """The bank whose tensors begin with `prefix`; their names are added to `read`. Raises PackError. `Any`: arrays of several types."""
     columns = _tensors(tensors, prefix, COLUMNS, name, read)
     members: list[MemberTable] = []
     while f"{prefix}.member.{len(members)}.offsets" in tensors:
         table = _tensors(tensors, f"{prefix}.member.{len(members)}", MEMBERS, name, read)
         if table["parent"].shape != (1,) or not table["offsets"].shape[0]:
-            raise PackError(f"{name}: tensor {prefix}.member.{len(members)}.parent has the wrong shape", help="compile it again")
+            raise PackError(
+                f"{name}: tensor {prefix}.member.{len(members)}.parent has the wrong shape",
+                help="compile it again",
+            )
         members.append(MemberTable(parent=int(table.pop("parent")[0]), **table))
     return Bank(
         skeleton=skeleton,
@@ -216,13 +271,20 @@ def _bank(skeleton: Formula, tensors: Mapping[str, NDArray[Any]], prefix: str, n
 
 
 def _tensors(
-    tensors: Mapping[str, NDArray[Any]], prefix: str, wanted: Mapping[str, tuple[type, int]], name: str, read: set[str]
+    tensors: Mapping[str, NDArray[Any]],
+    prefix: str,
+    wanted: Mapping[str, tuple[type, int]],
+    name: str,
+    read: set[str],
 ) -> dict[str, NDArray[Any]]:
     columns: dict[str, NDArray[Any]] = {}
     for column, (dtype, dimensions) in wanted.items():
         array = tensors.get(f"{prefix}.{column}")
         if array is None or array.dtype != dtype or array.ndim != dimensions:
-            raise PackError(f"{name}: tensor {prefix}.{column} is missing or has the wrong type", help="compile it again")
+            raise PackError(
+                f"{name}: tensor {prefix}.{column} is missing or has the wrong type",
+                help="compile it again",
+            )
         columns[column] = array
         read.add(f"{prefix}.{column}")
     return columns

@@ -161,7 +161,19 @@ class Initially(Node):
 
 
 Formula = Annotated[
-    Compare | ClassIn | CategoryIs | Not | And | Or | Implies | Known | AtLeast | Temporal | Until | Initially, Field(discriminator="kind")
+    Compare
+    | ClassIn
+    | CategoryIs
+    | Not
+    | And
+    | Or
+    | Implies
+    | Known
+    | AtLeast
+    | Temporal
+    | Until
+    | Initially,
+    Field(discriminator="kind"),
 ]
 
 vars(terms)["Formula"] = Formula

@@ -41,8 +41,16 @@ def _linear(term: Term, param: int | None) -> bool:
             return all(_linear(part, param) for part in term_children(term))
         case Product():
             varying = [part for part in term.args if inside(part)]
-            return len(varying) == 1 and _linear(varying[0], param) and not any(reads_slots(part) for part in term.args if not inside(part))
+            return (
+                len(varying) == 1
+                and _linear(varying[0], param)
+                and not any(reads_slots(part) for part in term.args if not inside(part))
+            )
         case Quotient():
-            return _linear(term.numerator, param) and not inside(term.denominator) and not reads_slots(term.denominator)
+            return (
+                _linear(term.numerator, param)
+                and not inside(term.denominator)
+                and not reads_slots(term.denominator)
+            )
         case _:
             return False

@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Node(BaseModel):
-    """A frozen pydantic model that refuses unknown fields."""
+    """A frozen pydantic model that rejects unknown fields, and numbers that are NaN or infinite."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, allow_inf_nan=False)

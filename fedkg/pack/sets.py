@@ -6,7 +6,17 @@ from typing import Literal
 
 from fedkg.pack.node import Node
 
-Shape = Literal["box", "halfspace", "affine", "l1_ball", "l2_ball", "linf_ball", "simplex", "monotone", "nonnegative"]
+Shape = Literal[
+    "box",
+    "halfspace",
+    "affine",
+    "l1_ball",
+    "l2_ball",
+    "linf_ball",
+    "simplex",
+    "monotone",
+    "nonnegative",
+]
 
 ARGUMENTS: dict[Shape, tuple[str, ...]] = {
     "box": ("low", "high"),
@@ -71,5 +81,12 @@ class KeptSet(Node):
 
     def numbers_of(self, client: str) -> dict[str, float | None] | None:
         """The numbers of a client, by its name or its node, under the names of the arguments; None where the set says nothing of it."""
-        entry = next((one for one in self.clients if client in (one.client, one.iri) or not (one.client or one.iri)), None)
+        entry = next(
+            (
+                one
+                for one in self.clients
+                if client in (one.client, one.iri) or not (one.client or one.iri)
+            ),
+            None,
+        )
         return None if entry is None else dict(zip(self.arguments, entry.numbers, strict=True))

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from fedkg.pack.formulas import Formula
 
 Role = Literal["input", "output"]
-Function = Literal["min", "max", "abs", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil", "round"]
+Function = Literal[
+    "min", "max", "abs", "sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil", "round"
+]
 
 
 class Slot(Node):
@@ -111,5 +113,8 @@ class Coalesce(Node):
     args: tuple[Term, ...]
 
 
-Term = Annotated[Slot | Param | Sum | Product | Negate | Quotient | Power | Call | Reduce | Choose | Coalesce, Field(discriminator="kind")]
+Term = Annotated[
+    Slot | Param | Sum | Product | Negate | Quotient | Power | Call | Reduce | Choose | Coalesce,
+    Field(discriminator="kind"),
+]
 """Complete once `fedkg.pack.formulas` is imported: a `Choose` holds a formula."""

@@ -15,9 +15,36 @@ import numpy as np
 
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.contract import TRUTHS, DataContract
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
 from fedkg.pack.pack import Pack
-from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.terms import (
+    Call,
+    Choose,
+    Coalesce,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+)
 from fedkg.units import Unit, parse_unit
 
 SYMBOLS = {"le": "<=", "lt": "<", "eq": "==", "ne": "!="}
@@ -76,17 +103,32 @@ class Names:
         first, last = self.param(low), self.param(high)
         if last == "-1":
             return "" if first == "0" else f"[{self._time(first)}, end]"
-        return f"within {self._time(last)}" if first == "0" else f"[{self._time(first)}, {self._time(last)}]"
+        return (
+            f"within {self._time(last)}"
+            if first == "0"
+            else f"[{self._time(first)}, {self._time(last)}]"
+        )
 
     def _time(self, steps: str) -> str:
         if not steps.isdigit():
             return steps
-        return f"{steps} step{'s' * (steps != '1')}" if self.step is None else duration_text(int(steps) * self.step)
+        return (
+            f"{steps} step{'s' * (steps != '1')}"
+            if self.step is None
+            else duration_text(int(steps) * self.step)
+        )
 
 
 def duration_text(seconds: float) -> str:
     """A time in the largest unit in which it is a whole number: ``2 h``, ``90 min``, ``0.5 s``."""
-    unit, size = next(((unit, size) for unit, size in TIMES if seconds % size == 0 and (unit != "d" or seconds >= SHORT)), ("s", 1))
+    unit, size = next(
+        (
+            (unit, size)
+            for unit, size in TIMES
+            if seconds % size == 0 and (unit != "d" or seconds >= SHORT)
+        ),
+        ("s", 1),
+    )
     return f"{number_text(seconds / size)} {unit}"
 
 
@@ -118,7 +160,10 @@ def row_names(contract: DataContract, bank: Bank, row: int) -> Names:
     slots, views = bank.slots[row], bank.views[row]
     members = bank.take(np.array([row])).members
     return Names(
-        slots=[_read(contract, int(column), int(view)) for column, view in zip(slots, views, strict=True)],
+        slots=[
+            _read(contract, int(column), int(view))
+            for column, view in zip(slots, views, strict=True)
+        ],
         params=[number_text(float(value)) for value in bank.params[row]],
         categories=[contract.columns[int(column)].vocabulary for column in slots],
         members=[_member_names(contract, table) for table in members],
@@ -130,17 +175,27 @@ def row_names(contract: DataContract, bank: Bank, row: int) -> Names:
 def _member_names(contract: DataContract, table: MemberTable) -> Names:
     """What the members of one row have in common: ``flow`` for flow[pipe_1] and flow[pipe_2], ``0.5 .. 2`` for numbers."""
     reads = [
-        [_read(contract, int(column), int(view)) for column, view in zip(columns, views, strict=True)]
+        [
+            _read(contract, int(column), int(view))
+            for column, view in zip(columns, views, strict=True)
+        ]
         for columns, views in zip(table.slots.T, table.views.T, strict=True)
     ]
     spans = [sorted({float(value) for value in numbers}) for numbers in table.params.T]
     return Names(
         slots=[_common(read) or f"x{i}" for i, read in enumerate(reads)],
         params=[
-            f"p{i}" if not span else number_text(span[0]) if len(span) == 1 else f"({number_text(span[0])} .. {number_text(span[-1])})"
+            f"p{i}"
+            if not span
+            else number_text(span[0])
+            if len(span) == 1
+            else f"({number_text(span[0])} .. {number_text(span[-1])})"
             for i, span in enumerate(spans)
         ],
-        categories=[contract.columns[int(columns[0])].vocabulary if columns.size else () for columns in table.slots.T],
+        categories=[
+            contract.columns[int(columns[0])].vocabulary if columns.size else ()
+            for columns in table.slots.T
+        ],
         step=contract.step,
     )
 
@@ -148,7 +203,11 @@ def _member_names(contract: DataContract, table: MemberTable) -> Names:
 def _common(names: Iterable[str]) -> str:
     """The one name, or the signals without their entities; "" for none."""
     distinct = list(dict.fromkeys(names))
-    return distinct[0] if len(distinct) == 1 else " or ".join(dict.fromkeys(name.partition("[")[0] for name in distinct))
+    return (
+        distinct[0]
+        if len(distinct) == 1
+        else " or ".join(dict.fromkeys(name.partition("[")[0] for name in distinct))
+    )
 
 
 def _steps_to(unit: str, step: str) -> bool:
@@ -160,7 +219,11 @@ def _steps_to(unit: str, step: str) -> bool:
 def keys_text(pack: Pack, bank: Bank, row: int) -> str:
     """Which table rows the bound constraint is about: ``machine = M07``; empty when it is about all."""
     columns = pack.manifest.contract.columns
-    pairs = [(columns[int(key)], int(code)) for key, code in zip(bank.keys[row], bank.codes[row], strict=True) if key >= 0]
+    pairs = [
+        (columns[int(key)], int(code))
+        for key, code in zip(bank.keys[row], bank.codes[row], strict=True)
+        if key >= 0
+    ]
     return ", ".join(f"{column.source} = {column.vocabulary[code]}" for column, code in pairs)
 
 
@@ -197,7 +260,9 @@ def _formula(formula: Formula, names: Names, *, outer: bool = False) -> str:
                 else f"not ({_formula(formula.arg, names, outer=True)})"
             )
         case And() | Or():
-            text = (" and " if isinstance(formula, And) else " or ").join(_formula(arg, names) for arg in formula.args)
+            text = (" and " if isinstance(formula, And) else " or ").join(
+                _formula(arg, names) for arg in formula.args
+            )
             return text if outer else f"({text})"
         case Implies():
             text = f"if {_formula(formula.antecedent, names, outer=True)} then {_formula(formula.consequent, names, outer=True)}"
@@ -209,12 +274,27 @@ def _formula(formula: Formula, names: Names, *, outer: bool = False) -> str:
             inner = _formula(formula.arg, names.inside(formula.members), outer=True)
             return f"{'any' if count == 'at least 1' else count} of ({inner}) {names.over(formula.members)}"
         case Temporal():
-            window, inner = names.window(formula.low, formula.high), _formula(formula.arg, names, outer=True)
-            if (names.param(formula.low), names.param(formula.high)) == ("1", "1") and formula.op in NEIGHBOUR:
+            window, inner = (
+                names.window(formula.low, formula.high),
+                _formula(formula.arg, names, outer=True),
+            )
+            if (names.param(formula.low), names.param(formula.high)) == (
+                "1",
+                "1",
+            ) and formula.op in NEIGHBOUR:
                 return f"{NEIGHBOUR[formula.op]} ({inner})"
             return f"{formula.op} {window + ' ' if window else ''}({inner})"
         case Until():
-            words = " ".join(filter(None, (formula.op, "closed" if formula.closed else "", names.window(formula.low, formula.high))))
+            words = " ".join(
+                filter(
+                    None,
+                    (
+                        formula.op,
+                        "closed" if formula.closed else "",
+                        names.window(formula.low, formula.high),
+                    ),
+                )
+            )
             text = f"{_formula(formula.left, names)} {words} {_formula(formula.right, names)}"
             return text if outer else f"({text})"
         case Initially():
@@ -225,7 +305,9 @@ def _formula(formula: Formula, names: Names, *, outer: bool = False) -> str:
 
 def _compare(formula: Compare, names: Names) -> str:
     text = f"{_term(formula.left, names, OPEN)} {SYMBOLS[formula.op]} {_term(formula.right, names, OPEN)}"
-    return text if formula.tolerance is None else f"{text} +/- {_term(formula.tolerance, names, SUM)}"
+    return (
+        text if formula.tolerance is None else f"{text} +/- {_term(formula.tolerance, names, SUM)}"
+    )
 
 
 def _term(term: Term, names: Names, around: int) -> str:
@@ -237,26 +319,41 @@ def _term(term: Term, names: Names, around: int) -> str:
             return names.param(term.index)
         case Sum():
             first, *rest = term.args
-            text, level = " ".join([_term(first, names, SUM), *(_added(arg, names) for arg in rest)]), SUM
+            text, level = (
+                " ".join([_term(first, names, SUM), *(_added(arg, names) for arg in rest)]),
+                SUM,
+            )
         case Product():
             text, level = " * ".join(_term(arg, names, PRODUCT) for arg in term.args), PRODUCT
         case Quotient() if _is_unknown(term, names):
             text, level = "unknown", ATOM
         case Quotient():
-            text, level = f"{_term(term.numerator, names, PRODUCT)} / {_term(term.denominator, names, SIGN)}", PRODUCT
+            text, level = (
+                f"{_term(term.numerator, names, PRODUCT)} / {_term(term.denominator, names, SIGN)}",
+                PRODUCT,
+            )
         case Negate():
             text, level = f"-{_term(term.arg, names, POWER)}", SIGN
         case Power():
             text, level = f"{_term(term.base, names, ATOM)}^{number_text(term.exponent)}", POWER
         case Call():
-            text, level = f"{term.function}({', '.join(_term(arg, names, OPEN) for arg in term.args)})", ATOM
+            text, level = (
+                f"{term.function}({', '.join(_term(arg, names, OPEN) for arg in term.args)})",
+                ATOM,
+            )
         case Reduce():
             text, level = _reduce(term, names), OPEN
         case Choose():
             condition = _formula(term.condition, names, outer=True)
-            text, level = f"if {condition} then {_term(term.then, names, OPEN)} else {_term(term.otherwise, names, OPEN)}", OPEN
+            text, level = (
+                f"if {condition} then {_term(term.then, names, OPEN)} else {_term(term.otherwise, names, OPEN)}",
+                OPEN,
+            )
         case Coalesce():
-            text, level = f"coalesce({', '.join(_term(arg, names, OPEN) for arg in term.args)})", ATOM
+            text, level = (
+                f"coalesce({', '.join(_term(arg, names, OPEN) for arg in term.args)})",
+                ATOM,
+            )
         case _:
             assert_never(term)
     return text if level >= around else f"({text})"
@@ -283,4 +380,8 @@ def _is_unknown(term: Term, names: Names) -> bool:
 
 def _added(term: Term, names: Names) -> str:
     """A further summand with its sign."""
-    return f"- {_term(term.arg, names, PRODUCT)}" if isinstance(term, Negate) else f"+ {_term(term, names, SUM)}"
+    return (
+        f"- {_term(term.arg, names, PRODUCT)}"
+        if isinstance(term, Negate)
+        else f"+ {_term(term, names, SUM)}"
+    )

@@ -11,12 +11,39 @@ from numpy.typing import NDArray
 from fedkg.errors import PackError
 from fedkg.pack.bank import Bank
 from fedkg.pack.contract import TRUTHS, Column
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Or, Temporal, Until
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Or,
+    Temporal,
+    Until,
+)
 from fedkg.pack.manifest import Manifest
 from fedkg.pack.terms import Call, Coalesce, Power, Product, Reduce, Role, Slot, Sum
-from fedkg.pack.walk import ROWS, atoms, everywhere, indices, subterms, term_children, used_params, used_slots
+from fedkg.pack.walk import (
+    ROWS,
+    atoms,
+    everywhere,
+    indices,
+    subterms,
+    term_children,
+    used_params,
+    used_slots,
+)
 
-__all__ = ["atoms", "check_banks", "check_conditions", "subterms", "term_children", "used_params", "used_slots"]
+__all__ = [
+    "atoms",
+    "check_banks",
+    "check_conditions",
+    "subterms",
+    "term_children",
+    "used_params",
+    "used_slots",
+]
 
 
 class _Readers(Protocol):
@@ -33,9 +60,33 @@ class _Readers(Protocol):
 def check_banks(manifest: Manifest, banks: Iterable[Bank], name: str) -> None:
     """Raise PackError, naming the tensor, where a bank's index points at nothing or at a column of another kind, or its columns differ."""
     _check_views(manifest, name)
+    _check_manifest_numbers(manifest, name)
     for i, bank in enumerate(banks):
         _check_skeleton(bank.skeleton, f"{name}: skeleton {i}")
         _check_rows(manifest, bank, f"bank.{i}", name, rules=len(manifest.rules))
+
+
+def _check_manifest_numbers(manifest: Manifest, name: str) -> None:
+    """Weights are not negative, spans have their smaller end first. (That numbers are finite is part of their type.)"""
+    for rule in manifest.rules:
+        if rule.weight < 0:
+            raise PackError(
+                f"{name}: rule `{rule.name}` has a negative weight",
+                received=f"{rule.weight:g}",
+                help="compile it again",
+            )
+    spans = [(f"column `{column.name}`", column.span) for column in manifest.contract.columns] + [
+        (f"inference `{one.name}`", parameter.span)
+        for one in manifest.inferences
+        for parameter in one.parameters
+    ]
+    for what, span in spans:
+        if span is not None and span[0] > span[1]:
+            raise PackError(
+                f"{name}: {what} has a span that ends before it begins",
+                received=f"{span[0]:g} .. {span[1]:g}",
+                help="compile it again",
+            )
 
 
 def check_conditions(manifest: Manifest, conditions: Sequence[Bank], name: str) -> None:
@@ -49,18 +100,29 @@ def check_conditions(manifest: Manifest, conditions: Sequence[Bank], name: str) 
 def _check_inferences(manifest: Manifest, conditions: Sequence[Bank], name: str) -> None:
     for inference in manifest.inferences:
         if not 0 <= inference.condition < len(conditions):
-            raise PackError(f"{name}: inference `{inference.name}` has a condition that the pack has not", help="compile it again")
+            raise PackError(
+                f"{name}: inference `{inference.name}` has a condition that the pack has not",
+                help="compile it again",
+            )
         bank = conditions[inference.condition]
         used = used_params(bank.skeleton)
         if bank.rows != 1 or any(parameter.param not in used for parameter in inference.parameters):
-            raise PackError(f"{name}: inference `{inference.name}` has a parameter that its condition has not", help="compile it again")
+            raise PackError(
+                f"{name}: inference `{inference.name}` has a parameter that its condition has not",
+                help="compile it again",
+            )
 
 
-def _check_rows(manifest: Manifest, bank: Bank, prefix: str, name: str, *, rules: int | None) -> None:
+def _check_rows(
+    manifest: Manifest, bank: Bank, prefix: str, name: str, *, rules: int | None
+) -> None:
     """Raise PackError where the tensors called `prefix`.* are wrong; `rules` bounds the rule numbers, None: they mean nothing."""
     what = f"{name}: {prefix.replace('.', ' ')}"
     if any(array.shape[0] != bank.rows for array in bank.tensors().values()):
-        raise PackError(f"{name}: the columns of {prefix.replace('.', ' ')} differ in length", help="compile it again")
+        raise PackError(
+            f"{name}: the columns of {prefix.replace('.', ' ')} differ in length",
+            help="compile it again",
+        )
     if bank.views.shape != bank.slots.shape or bank.codes.shape != bank.keys.shape:
         raise PackError(f"{what} has columns of unequal width", help="compile it again")
     checks = [
@@ -68,35 +130,65 @@ def _check_rows(manifest: Manifest, bank: Bank, prefix: str, name: str, *, rules
         ("entity", bank.entity, 0, len(manifest.entities)),
         ("unit", bank.unit, 0, len(manifest.units)),
     ]
-    for column, array, low, high in checks if rules is None else [*checks, ("rule", bank.rule, 0, rules)]:
+    for column, array, low, high in (
+        checks if rules is None else [*checks, ("rule", bank.rule, 0, rules)]
+    ):
         if not _within(array, low, high):
-            raise PackError(f"{name}: tensor {prefix}.{column} points outside the pack", help="compile it again")
+            raise PackError(
+                f"{name}: tensor {prefix}.{column} points outside the pack", help="compile it again"
+            )
     if not (bank.weight >= 0).all() or not np.isfinite(bank.weight).all():
-        raise PackError(f"{what} has a scale that is not positive or a weight that is negative", help="compile it again")
+        raise PackError(
+            f"{what} has a scale that is not positive or a weight that is negative",
+            help="compile it again",
+        )
     _check_keys(manifest, bank, prefix, name)
     _check_members(bank, prefix, name)
     slots, params = indices(bank.skeleton)
     if any(table >= len(bank.members) for table in slots):
-        raise PackError(f"{name}: {prefix} ranges over members that it has not", help="compile it again")
+        raise PackError(
+            f"{name}: {prefix} ranges over members that it has not", help="compile it again"
+        )
     for table in sorted(slots):
-        readers, at = (bank, prefix) if table == ROWS else (bank.members[table], f"{prefix}.member.{table}")
+        readers, at = (
+            (bank, prefix) if table == ROWS else (bank.members[table], f"{prefix}.member.{table}")
+        )
         _check_readers(manifest, readers, (slots[table], params[table]), at, name)
         _check_numbers(bank.skeleton, table, readers, at, name)
     for table, slot, fits, wanted in _slot_kinds(bank.skeleton):
-        readers, at = (bank, prefix) if table == ROWS else (bank.members[table], f"{prefix}.member.{table}")
-        if not all(fits(manifest.contract.columns[column]) for column in np.unique(readers.slots[:, slot]).tolist()):
-            raise PackError(f"{name}: tensor {at}.slots has a column that is no {wanted} in slot {slot}", help="compile it again")
+        readers, at = (
+            (bank, prefix) if table == ROWS else (bank.members[table], f"{prefix}.member.{table}")
+        )
+        if not all(
+            fits(manifest.contract.columns[column])
+            for column in np.unique(readers.slots[:, slot]).tolist()
+        ):
+            raise PackError(
+                f"{name}: tensor {at}.slots has a column that is no {wanted} in slot {slot}",
+                help="compile it again",
+            )
 
 
 def _check_keys(manifest: Manifest, bank: Bank, prefix: str, name: str) -> None:
     """Keys are columns of texts, and their codes stand for texts of them."""
     for key in np.unique(bank.keys[bank.keys >= 0]).tolist():
         column = manifest.contract.columns[key]
-        if column.type != "category" or not _within(bank.codes[bank.keys == key], 0, len(column.vocabulary)):
-            raise PackError(f"{name}: tensor {prefix}.codes has a code that its key column has not", help="compile it again")
+        if column.type != "category" or not _within(
+            bank.codes[bank.keys == key], 0, len(column.vocabulary)
+        ):
+            raise PackError(
+                f"{name}: tensor {prefix}.codes has a code that its key column has not",
+                help="compile it again",
+            )
 
 
-def _check_readers(manifest: Manifest, readers: _Readers, used: tuple[frozenset[int], frozenset[int]], at: str, name: str) -> None:
+def _check_readers(
+    manifest: Manifest,
+    readers: _Readers,
+    used: tuple[frozenset[int], frozenset[int]],
+    at: str,
+    name: str,
+) -> None:
     checks = (
         ("slots", readers.slots, len(manifest.contract.columns)),
         ("views", readers.views, len(manifest.contract.views)),
@@ -105,7 +197,9 @@ def _check_readers(manifest: Manifest, readers: _Readers, used: tuple[frozenset[
     )
     for column, array, high in checks:
         if not _within(array, 0, high):
-            raise PackError(f"{name}: tensor {at}.{column} points outside the pack", help="compile it again")
+            raise PackError(
+                f"{name}: tensor {at}.{column} points outside the pack", help="compile it again"
+            )
 
 
 def _check_numbers(skeleton: Formula, table: int, readers: _Readers, at: str, name: str) -> None:
@@ -116,16 +210,31 @@ def _check_numbers(skeleton: Formula, table: int, readers: _Readers, at: str, na
             continue
         if isinstance(part, Compare) and not (params[:, part.scale] > 0).all():
             raise PackError(
-                f"{name}: {at.replace('.', ' ')} has a scale that is not positive or a weight that is negative", help="compile it again"
+                f"{name}: {at.replace('.', ' ')} has a scale that is not positive or a weight that is negative",
+                help="compile it again",
             )
         if isinstance(part, Temporal | Until):
             low, high = params[:, part.low], params[:, part.high]
-            if not (_whole(low) and _whole(high) and (low >= 0).all() and ((high >= low) | (high == -1)).all()):
-                raise PackError(f"{name}: tensor {at}.params has a window that is none", help="compile it again")
+            if not (
+                _whole(low)
+                and _whole(high)
+                and (low >= 0).all()
+                and ((high >= low) | (high == -1)).all()
+            ):
+                raise PackError(
+                    f"{name}: tensor {at}.params has a window that is none", help="compile it again"
+                )
         if isinstance(part, AtLeast) and part.count is not None:
             count = params[:, part.count]
             if not (_whole(count) and (count >= 0).all() and (count < 2**53).all()):
-                raise PackError(f"{name}: tensor {at}.params has a count that is no whole number", help="compile it again")
+                raise PackError(
+                    f"{name}: tensor {at}.params has a count that is no whole number",
+                    help="compile it again",
+                )
+    if np.isinf(params).any():
+        raise PackError(
+            f"{name}: tensor {at}.params has an infinite number", help="compile it again"
+        )
 
 
 def _check_members(bank: Bank, prefix: str, name: str) -> None:
@@ -133,32 +242,57 @@ def _check_members(bank: Bank, prefix: str, name: str) -> None:
     for j, table in enumerate(bank.members):
         at = f"{prefix}.member.{j}"
         if not -1 <= table.parent < j:
-            raise PackError(f"{name}: tensor {at}.parent points outside the pack", help="compile it again")
+            raise PackError(
+                f"{name}: tensor {at}.parent points outside the pack", help="compile it again"
+            )
         owners = bank.rows if table.parent < 0 else bank.members[table.parent].count
         offsets = table.offsets
-        if offsets.shape[0] != owners + 1 or offsets[0] != 0 or offsets[-1] != table.count or bool((np.diff(offsets) < 0).any()):
-            raise PackError(f"{name}: tensor {at}.offsets does not fit the members", help="compile it again")
+        if (
+            offsets.shape[0] != owners + 1
+            or offsets[0] != 0
+            or offsets[-1] != table.count
+            or bool((np.diff(offsets) < 0).any())
+        ):
+            raise PackError(
+                f"{name}: tensor {at}.offsets does not fit the members", help="compile it again"
+            )
         if table.views.shape != table.slots.shape or table.params.shape[0] != table.count:
-            raise PackError(f"{name}: the columns of {at.replace('.', ' ')} differ in length", help="compile it again")
+            raise PackError(
+                f"{name}: the columns of {at.replace('.', ' ')} differ in length",
+                help="compile it again",
+            )
     for where, part in everywhere(bank.skeleton):
         if isinstance(part, AtLeast | Reduce):
             if not 0 <= part.members < len(bank.members):
-                raise PackError(f"{name}: {prefix} ranges over members that it has not", help="compile it again")
+                raise PackError(
+                    f"{name}: {prefix} ranges over members that it has not", help="compile it again"
+                )
             if bank.members[part.members].parent != where:
                 at = f"{prefix}.member.{part.members}"
-                raise PackError(f"{name}: {at} belongs to others than its terms stand under", help="compile it again")
+                raise PackError(
+                    f"{name}: {at} belongs to others than its terms stand under",
+                    help="compile it again",
+                )
 
 
 def _check_views(manifest: Manifest, name: str) -> None:
     views, columns = manifest.contract.views, manifest.contract.columns
     for i, view in enumerate(views):
         raised = view.kind == "raised"
-        fits = view.column is not None and 0 <= view.column < len(columns) and columns[view.column].role == "input"
+        fits = (
+            view.column is not None
+            and 0 <= view.column < len(columns)
+            and columns[view.column].role == "input"
+        )
         if (raised and not fits) or (i == 0 and view.kind != "base"):
             raise PackError(f"{name}: view {i} of the contract is wrong", help="compile it again")
     step = manifest.contract.step
     if step is not None and not (np.isfinite(step) and step > 0):
-        raise PackError(f"{name}: the contract's step is no length of time", received=f"{step:g} s", help="compile it again")
+        raise PackError(
+            f"{name}: the contract's step is no length of time",
+            received=f"{step:g} s",
+            help="compile it again",
+        )
     if not views:
         raise PackError(f"{name}: the contract has no view", help="compile it again")
 
@@ -171,7 +305,9 @@ def _check_skeleton(formula: Formula, what: str) -> None:
         if isinstance(part, Sum | Product | Coalesce | Call):
             variadic = not isinstance(part, Call) or part.function in ("min", "max")
             if not part.args or (not variadic and len(part.args) != 1):
-                raise PackError(f"{what} has a {part.kind} with {len(part.args)} parts", help="compile it again")
+                raise PackError(
+                    f"{what} has a {part.kind} with {len(part.args)} parts", help="compile it again"
+                )
         if isinstance(part, Power) and not np.isfinite(part.exponent):
             raise PackError(f"{what} has a power that is not finite", help="compile it again")
 
@@ -182,7 +318,12 @@ def _slot_kinds(skeleton: Formula) -> Iterator[tuple[int, int, Callable[[Column]
         match part:
             case ClassIn():
                 for slot in (*part.inside, *part.outside):
-                    yield table, slot, lambda column: column.type == "score" and column.role == "output", "class score"
+                    yield (
+                        table,
+                        slot,
+                        lambda column: column.type == "score" and column.role == "output",
+                        "class score",
+                    )
             case CategoryIs():
                 yield table, part.slot, _has_codes, "category"
             case Slot():

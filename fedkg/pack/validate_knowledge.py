@@ -17,14 +17,18 @@ from fedkg.pack.walk import ROWS, everywhere, reads_output
 Arrays = Mapping[str, NDArray[np.generic]]
 
 
-def check_knowledge(manifest: Manifest, conditions: Sequence[Bank], arrays: Arrays, name: str) -> None:
+def check_knowledge(
+    manifest: Manifest, conditions: Sequence[Bank], arrays: Arrays, name: str
+) -> None:
     """Raise PackError, naming the model, where something about a knowledge model is wrong."""
     names: set[str] = set()
     for model in manifest.knowledge:
         twice = ["stands there twice"] if model.name in names else []
         names.add(model.name)
         for problem in (*twice, *_problems(model, conditions, arrays)):
-            raise PackError(f"{name}: knowledge model `{model.name}` {problem}", help="compile it again")
+            raise PackError(
+                f"{name}: knowledge model `{model.name}` {problem}", help="compile it again"
+            )
 
 
 def _problems(model: KnowledgeModel, conditions: Sequence[Bank], arrays: Arrays) -> Iterator[str]:
@@ -32,7 +36,9 @@ def _problems(model: KnowledgeModel, conditions: Sequence[Bank], arrays: Arrays)
         yield "does not say what it is called and what it is about"
     if len(set(model.classes)) != len(model.classes):
         yield "has a class twice"
-    if model.span is not None and (model.classes or not np.isfinite(model.span).all() or model.span[0] > model.span[1]):
+    if model.span is not None and (
+        model.classes or not np.isfinite(model.span).all() or model.span[0] > model.span[1]
+    ):
         yield "has a span that is none"
     if not set(model.proven) <= {"nonempty" if model.kind == "range" else "within"}:
         yield "says that something is proven which is no question about it"
@@ -45,7 +51,9 @@ def _problems(model: KnowledgeModel, conditions: Sequence[Bank], arrays: Arrays)
         yield from _wrong_network(model.network, conditions, len(model.classes), arrays)
 
 
-def _wrong_clause(model: KnowledgeModel, clause: Clause, conditions: Sequence[Bank]) -> Iterator[str]:
+def _wrong_clause(
+    model: KnowledgeModel, clause: Clause, conditions: Sequence[Bank]
+) -> Iterator[str]:
     said = {
         "classes": clause.classes is not None,
         "interval": clause.low is not None or clause.high is not None,
@@ -62,7 +70,9 @@ def _wrong_clause(model: KnowledgeModel, clause: Clause, conditions: Sequence[Ba
     given = [what for what, there in said.items() if there]
     if len(given) != 1 or given[0] not in fitting:
         yield f"has a clause that gives {' and '.join(given) or 'no answer'}, not {' or '.join(fitting)}"
-    if clause.classes is not None and (not clause.classes or len(set(clause.classes)) != len(clause.classes)):
+    if clause.classes is not None and (
+        not clause.classes or len(set(clause.classes)) != len(clause.classes)
+    ):
         yield "has a clause with no classes, or with one twice"
     named = (*(clause.classes or ()), *(() if clause.predicted is None else (clause.predicted,)))
     if not all(0 <= place < len(model.classes) for place in named):
@@ -78,8 +88,16 @@ def _wrong_terms(clause: Clause, bank: Bank) -> Iterator[str]:
     if reads_output(bank.skeleton) or any(reads_output(term) for term in terms):
         yield "reads what the model says"
     for table, part in (found for term in terms for found in everywhere(term)):
-        readers = bank if table == ROWS else bank.members[table] if 0 <= table < len(bank.members) else None
-        if readers is None or (isinstance(part, Reduce) and not 0 <= part.members < len(bank.members)):
+        readers = (
+            bank
+            if table == ROWS
+            else bank.members[table]
+            if 0 <= table < len(bank.members)
+            else None
+        )
+        if readers is None or (
+            isinstance(part, Reduce) and not 0 <= part.members < len(bank.members)
+        ):
             yield "has a clause that ranges over members that its condition does not have"
             return
         width = readers.slots.shape[1] if isinstance(part, Slot) else readers.params.shape[1]
@@ -88,8 +106,15 @@ def _wrong_terms(clause: Clause, bank: Bank) -> Iterator[str]:
             return
 
 
-def _wrong_network(network: Network, conditions: Sequence[Bank], classes: int, arrays: Arrays) -> Iterator[str]:
-    fits = {"largest": classes > 1, "probability": classes == 2, "logit": classes == 2, "number": classes == 0}
+def _wrong_network(
+    network: Network, conditions: Sequence[Bank], classes: int, arrays: Arrays
+) -> Iterator[str]:
+    fits = {
+        "largest": classes > 1,
+        "probability": classes == 2,
+        "logit": classes == 2,
+        "number": classes == 0,
+    }
     if not fits[network.decision]:
         yield f"decides by `{network.decision}` among {classes} classes"
     if not np.isfinite([network.scale, network.offset]).all():
@@ -100,14 +125,26 @@ def _wrong_network(network: Network, conditions: Sequence[Bank], classes: int, a
     width = conditions[network.bank].slots.shape[1]
     if not width == len(network.mean) == len(network.std):
         yield "reads columns that are not there"
-    if not all(np.isfinite(network.mean)) or not all(np.isfinite(network.std)) or 0.0 in network.std:
+    if (
+        not all(np.isfinite(network.mean))
+        or not all(np.isfinite(network.std))
+        or 0.0 in network.std
+    ):
         yield "has a mean or standard deviation that is no number"
     for layer in network.layers:
         weight, bias = arrays.get(layer.weight), arrays.get(layer.bias)
-        if weight is None or bias is None or weight.ndim != 2 or weight.shape[1] != width or bias.shape != (weight.shape[0],):
+        if (
+            weight is None
+            or bias is None
+            or weight.ndim != 2
+            or weight.shape[1] != width
+            or bias.shape != (weight.shape[0],)
+        ):
             yield f"has a layer `{layer.weight}` that does not fit"
             return
-        if not all(array.dtype.kind == "f" and bool(np.isfinite(array).all()) for array in (weight, bias)):
+        if not all(
+            array.dtype.kind == "f" and bool(np.isfinite(array).all()) for array in (weight, bias)
+        ):
             yield f"has a layer `{layer.weight}` that is not of numbers"
         width = weight.shape[0]
     if width != (classes if network.decision == "largest" else 1):

@@ -11,8 +11,35 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
-from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
+from fedkg.pack.terms import (
+    Call,
+    Choose,
+    Coalesce,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+)
 
 Atom = Compare | ClassIn | CategoryIs | Known
 ROWS = -1
@@ -98,7 +125,18 @@ def everywhere(part: Formula | Term, table: int = ROWS) -> Iterator[tuple[int, F
         case AtLeast() | Reduce():
             yield from everywhere(part.arg, part.members)
             return
-        case ClassIn() | CategoryIs() | Known() | Not() | And() | Or() | Implies() | Temporal() | Until() | Initially():
+        case (
+            ClassIn()
+            | CategoryIs()
+            | Known()
+            | Not()
+            | And()
+            | Or()
+            | Implies()
+            | Temporal()
+            | Until()
+            | Initially()
+        ):
             inner = formula_children(part)
         case _:
             inner = term_children(part)
@@ -108,7 +146,10 @@ def everywhere(part: Formula | Term, table: int = ROWS) -> Iterator[tuple[int, F
 
 def reads_output(part: Formula | Term) -> bool:
     """Whether a prediction is read anywhere inside, by members too."""
-    return any((isinstance(one, Slot) and one.role == "output") or isinstance(one, ClassIn) for _, one in everywhere(part))
+    return any(
+        (isinstance(one, Slot) and one.role == "output") or isinstance(one, ClassIn)
+        for _, one in everywhere(part)
+    )
 
 
 def is_temporal(formula: Formula) -> bool:
@@ -152,7 +193,9 @@ def indices(formula: Formula) -> tuple[dict[int, frozenset[int]], dict[int, froz
                 numbers.add(part.count)
             case _:
                 pass
-    return {table: frozenset(found) for table, found in slots.items()}, {table: frozenset(found) for table, found in params.items()}
+    return {table: frozenset(found) for table, found in slots.items()}, {
+        table: frozenset(found) for table, found in params.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,31 +211,66 @@ def renumbered(formula: Formula, new: Renumbering, table: int = ROWS) -> Formula
     """The formula with other indices, asked for in the order in which it is read: of a comparison left, right, tolerance, scale."""
     match formula:
         case Compare():
-            terms = {side: _term_renumbered(getattr(formula, side), new, table) for side in ("left", "right")}
-            tolerance = None if formula.tolerance is None else _term_renumbered(formula.tolerance, new, table)
-            return formula.model_copy(update={**terms, "tolerance": tolerance, "scale": new.param(table, formula.scale)})
+            terms = {
+                side: _term_renumbered(getattr(formula, side), new, table)
+                for side in ("left", "right")
+            }
+            tolerance = (
+                None
+                if formula.tolerance is None
+                else _term_renumbered(formula.tolerance, new, table)
+            )
+            return formula.model_copy(
+                update={**terms, "tolerance": tolerance, "scale": new.param(table, formula.scale)}
+            )
         case ClassIn():
             inside = tuple(new.slot(table, index) for index in formula.inside)
-            return formula.model_copy(update={"inside": inside, "outside": tuple(new.slot(table, index) for index in formula.outside)})
+            return formula.model_copy(
+                update={
+                    "inside": inside,
+                    "outside": tuple(new.slot(table, index) for index in formula.outside),
+                }
+            )
         case CategoryIs():
-            return formula.model_copy(update={"slot": new.slot(table, formula.slot), "param": new.param(table, formula.param)})
+            return formula.model_copy(
+                update={
+                    "slot": new.slot(table, formula.slot),
+                    "param": new.param(table, formula.param),
+                }
+            )
         case Known():
             return formula.model_copy(update={"slot": new.slot(table, formula.slot)})
         case Not() | Initially():
             return formula.model_copy(update={"arg": renumbered(formula.arg, new, table)})
         case And() | Or():
-            return formula.model_copy(update={"args": tuple(renumbered(arg, new, table) for arg in formula.args)})
+            return formula.model_copy(
+                update={"args": tuple(renumbered(arg, new, table) for arg in formula.args)}
+            )
         case Implies():
-            sides = {side: renumbered(getattr(formula, side), new, table) for side in ("antecedent", "consequent")}
+            sides = {
+                side: renumbered(getattr(formula, side), new, table)
+                for side in ("antecedent", "consequent")
+            }
             return formula.model_copy(update=sides)
         case AtLeast():
             count = None if formula.count is None else new.param(table, formula.count)
             members = new.members(formula.members)
-            return formula.model_copy(update={"count": count, "members": members, "arg": renumbered(formula.arg, new, formula.members)})
+            return formula.model_copy(
+                update={
+                    "count": count,
+                    "members": members,
+                    "arg": renumbered(formula.arg, new, formula.members),
+                }
+            )
         case Temporal() | Until():
             window = {"low": new.param(table, formula.low), "high": new.param(table, formula.high)}
             names = ("arg",) if isinstance(formula, Temporal) else ("left", "right")
-            return formula.model_copy(update={**window, **{name: renumbered(getattr(formula, name), new, table) for name in names}})
+            return formula.model_copy(
+                update={
+                    **window,
+                    **{name: renumbered(getattr(formula, name), new, table) for name in names},
+                }
+            )
     assert_never(formula)
 
 
@@ -203,19 +281,29 @@ def _term_renumbered(term: Term, new: Renumbering, table: int) -> Term:
         case Param():
             return term.model_copy(update={"index": new.param(table, term.index)})
         case Sum() | Product() | Call() | Coalesce():
-            return term.model_copy(update={"args": tuple(_term_renumbered(arg, new, table) for arg in term.args)})
+            return term.model_copy(
+                update={"args": tuple(_term_renumbered(arg, new, table) for arg in term.args)}
+            )
         case Negate():
             return term.model_copy(update={"arg": _term_renumbered(term.arg, new, table)})
         case Quotient():
-            sides = {side: _term_renumbered(getattr(term, side), new, table) for side in ("numerator", "denominator")}
+            sides = {
+                side: _term_renumbered(getattr(term, side), new, table)
+                for side in ("numerator", "denominator")
+            }
             return term.model_copy(update=sides)
         case Power():
             return term.model_copy(update={"base": _term_renumbered(term.base, new, table)})
         case Reduce():
             members = new.members(term.members)
-            return term.model_copy(update={"members": members, "arg": _term_renumbered(term.arg, new, term.members)})
+            return term.model_copy(
+                update={"members": members, "arg": _term_renumbered(term.arg, new, term.members)}
+            )
         case Choose():
             condition = renumbered(term.condition, new, table)
-            sides = {side: _term_renumbered(getattr(term, side), new, table) for side in ("then", "otherwise")}
+            sides = {
+                side: _term_renumbered(getattr(term, side), new, table)
+                for side in ("then", "otherwise")
+            }
             return term.model_copy(update={"condition": condition, **sides})
     assert_never(term)

@@ -28,7 +28,15 @@ if TYPE_CHECKING:
 AccountantName = Literal["rdp", "prv", "paper"]
 ACCOUNTANTS: tuple[str, ...] = get_args(AccountantName)
 
-ORDERS: tuple[float, ...] = (*(1 + place / 10 for place in range(1, 100)), *map(float, range(11, 64)), 80.0, 128.0, 256.0, 512.0, 1024.0)
+ORDERS: tuple[float, ...] = (
+    *(1 + place / 10 for place in range(1, 100)),
+    *map(float, range(11, 64)),
+    80.0,
+    128.0,
+    256.0,
+    512.0,
+    1024.0,
+)
 """Rényi orders that are tried; Opacus's own and a few larger ones for small epsilon."""
 
 PRECISION = 1e-4
@@ -46,7 +54,9 @@ def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") 
         JobError: an unknown accountant, a delta outside of 0 .. 1. MissingExtra: Opacus is not installed.
     """
     if accountant not in ACCOUNTANTS:
-        raise JobError("unknown accountant", expected=", ".join(ACCOUNTANTS), received=repr(accountant))
+        raise JobError(
+            "unknown accountant", expected=", ".join(ACCOUNTANTS), received=repr(accountant)
+        )
     if not 0 < delta < 1:
         raise JobError("delta is a probability", expected="0 < delta < 1", received=str(delta))
     known = [entry for entry in entries if isinstance(entry, Spent)]
@@ -59,10 +69,16 @@ def epsilon_of(entries: Sequence[Entry], delta: float, accountant: str = "rdp") 
     apart = added + (_COMPOSED[accountant](noised, left) if noised else 0.0)
     if accountant == "paper" or not pure:
         return apart
-    return min(apart, math.fsum(entry.releases * entry.epsilon for entry in known if entry.delta) + _rdp(noised, left, pure))
+    return min(
+        apart,
+        math.fsum(entry.releases * entry.epsilon for entry in known if entry.delta)
+        + _rdp(noised, left, pure),
+    )
 
 
-def noise_for(epsilon: float, delta: float, cost: Callable[[float], Sequence[Entry]], accountant: str = "rdp") -> float:
+def noise_for(
+    epsilon: float, delta: float, cost: Callable[[float], Sequence[Entry]], accountant: str = "rdp"
+) -> float:
     """The least noise (to one in ten thousand, rounded up) at which what is planned costs at most epsilon.
 
     Args:
@@ -72,12 +88,20 @@ def noise_for(epsilon: float, delta: float, cost: Callable[[float], Sequence[Ent
         JobError: when no noise below a million is enough: other entries cost as much, or the accountant can show no less.
     """
     if not epsilon > 0:
-        raise JobError("epsilon must be above 0", received=str(epsilon), help="1 promises much, 10 little")
+        raise JobError(
+            "epsilon must be above 0", received=str(epsilon), help="1 promises much, 10 little"
+        )
     low, high = 0.0, 1.0
     while epsilon_of(cost(high), delta, accountant) > epsilon:
         low, high = high, 2 * high
         if high > 1e6:
-            raise _never_so_little(epsilon, delta, [entry for entry in cost(low) if isinstance(entry, Spent)], accountant, cost(low))
+            raise _never_so_little(
+                epsilon,
+                delta,
+                [entry for entry in cost(low) if isinstance(entry, Spent)],
+                accountant,
+                cost(low),
+            )
     while high - low > PRECISION * high:
         middle = (low + high) / 2
         if epsilon_of(cost(middle), delta, accountant) > epsilon:
@@ -87,9 +111,14 @@ def noise_for(epsilon: float, delta: float, cost: Callable[[float], Sequence[Ent
     return high
 
 
-def _never_so_little(epsilon: float, delta: float, others: Sequence[Entry], accountant: str, planned: Sequence[Entry]) -> JobError:
+def _never_so_little(
+    epsilon: float, delta: float, others: Sequence[Entry], accountant: str, planned: Sequence[Entry]
+) -> JobError:
     """What to tell where no noise is enough: what is spent already, or how little the accountant can show at all."""
-    least, before = epsilon_of(planned, delta, accountant), epsilon_of(others, delta, accountant) if others else 0.0
+    least, before = (
+        epsilon_of(planned, delta, accountant),
+        epsilon_of(others, delta, accountant) if others else 0.0,
+    )
     if before >= epsilon:
         return JobError(
             f"no noise keeps what is planned within epsilon {epsilon:g}: other releases of the same unit have spent as much",
@@ -111,7 +140,9 @@ def _renyi(noise: float, rate: float) -> NDArray[np.float64]:
     except ModuleNotFoundError as error:
         raise MissingExtra("accounting of privacy", "run") from error
     with np.errstate(all="ignore"):
-        found = np.asarray(compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=list(ORDERS)), np.float64)
+        found = np.asarray(
+            compute_rdp(q=rate, noise_multiplier=noise, steps=1, orders=list(ORDERS)), np.float64
+        )
     found.setflags(write=False)
     return found
 
@@ -128,7 +159,9 @@ def _pure(epsilon: float) -> NDArray[np.float64]:
     def log_cosh(x: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(x + np.log1p(np.exp(-2 * x)) - math.log(2.0))
 
-    found = (log_cosh((orders - 0.5) * epsilon) - log_cosh(np.full_like(orders, epsilon / 2))) / (orders - 1)
+    found = (log_cosh((orders - 0.5) * epsilon) - log_cosh(np.full_like(orders, epsilon / 2))) / (
+        orders - 1
+    )
     found.setflags(write=False)
     return np.asarray(found)
 
@@ -145,7 +178,12 @@ def epsilon_at_most(trainings: Sequence[Sequence[Sequence[Entry]]], delta: float
     every = [entry for units in trainings for entries in units for entry in entries]
     if any(isinstance(entry, Gaussian) and entry.noise == 0 and entry.releases for entry in every):
         return math.inf
-    return _shown(np.sum([np.max([_curve(entries) for entries in units], axis=0) for units in trainings], axis=0), delta)
+    return _shown(
+        np.sum(
+            [np.max([_curve(entries) for entries in units], axis=0) for units in trainings], axis=0
+        ),
+        delta,
+    )
 
 
 def _curve(entries: Sequence[Entry]) -> NDArray[np.float64]:
@@ -170,7 +208,9 @@ def _shown(total: NDArray[np.float64], delta: float) -> float:
     except ModuleNotFoundError as error:
         raise MissingExtra("accounting of privacy", "run") from error
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that the best order is the first or last says the bound is loose, not wrong
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # that the best order is the first or last says the bound is loose, not wrong
         found, _ = get_privacy_spent(orders=list(ORDERS), rdp=list(total), delta=delta)
     return max(0.0, float(found))
 
@@ -182,7 +222,9 @@ def _prv(entries: tuple[Gaussian, ...], delta: float) -> float:
     except ModuleNotFoundError as error:
         raise MissingExtra("accounting of privacy", "run") from error
     bound = _rdp(entries, delta)
-    if not math.isfinite(bound) or bound > 50:  # its mesh would be finer than memory allows; the other bound holds as well
+    if (
+        not math.isfinite(bound) or bound > 50
+    ):  # its mesh would be finer than memory allows; the other bound holds as well
         return bound
     accountant = PRVAccountant()
     accountant.history = [(entry.noise, entry.rate, entry.releases) for entry in entries]
@@ -203,4 +245,8 @@ def _paper(entries: tuple[Gaussian, ...], delta: float) -> float:
     return total
 
 
-_COMPOSED: dict[str, Callable[[tuple[Gaussian, ...], float], float]] = {"rdp": _rdp, "prv": _prv, "paper": _paper}
+_COMPOSED: dict[str, Callable[[tuple[Gaussian, ...], float], float]] = {
+    "rdp": _rdp,
+    "prv": _prv,
+    "paper": _paper,
+}

@@ -30,7 +30,11 @@ class Gaussian:
 
     def __post_init__(self) -> None:
         if not (self.noise >= 0 and 0 < self.rate <= 1 and self.releases >= 0):
-            raise JobError("no Gaussian mechanism", expected="noise >= 0, 0 < rate <= 1, releases >= 0", received=str(self))
+            raise JobError(
+                "no Gaussian mechanism",
+                expected="noise >= 0, 0 < rate <= 1, releases >= 0",
+                received=str(self),
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +51,17 @@ class Spent:
     releases: int = 1
 
     def __post_init__(self) -> None:
-        if not (self.epsilon >= 0 and math.isfinite(self.epsilon) and 0 <= self.delta < 1 and self.releases >= 0):
-            raise JobError("no guarantee", expected="epsilon >= 0, 0 <= delta < 1 and releases >= 0", received=str(self))
+        if not (
+            self.epsilon >= 0
+            and math.isfinite(self.epsilon)
+            and 0 <= self.delta < 1
+            and self.releases >= 0
+        ):
+            raise JobError(
+                "no guarantee",
+                expected="epsilon >= 0, 0 <= delta < 1 and releases >= 0",
+                received=str(self),
+            )
 
 
 Entry = Gaussian | Spent
@@ -71,7 +84,10 @@ class Ledger:
         for place, own in enumerate(self.entries):
             if isinstance(own, Gaussian) and isinstance(entry, Gaussian) and _alike(own, entry):
                 more = replace(own, releases=own.releases + entry.releases)
-                return Ledger(unit=self.unit, entries=(*self.entries[:place], more, *self.entries[place + 1 :]))
+                return Ledger(
+                    unit=self.unit,
+                    entries=(*self.entries[:place], more, *self.entries[place + 1 :]),
+                )
         return Ledger(unit=self.unit, entries=(*self.entries, entry))
 
     def epsilon(self, delta: float, accountant: str = "rdp") -> float:
@@ -91,7 +107,10 @@ class Ledger:
             entries = tuple(_entry(dict(one)) for one in document["entries"])
             return cls(unit=str(document["unit"]), entries=entries)
         except (KeyError, TypeError, ValueError) as error:
-            raise JobError("the saved ledger of privacy is not whole", received=f"{type(error).__name__}: {error}") from error
+            raise JobError(
+                "the saved ledger of privacy is not whole",
+                received=f"{type(error).__name__}: {error}",
+            ) from error
 
 
 def _alike(one: Gaussian, other: Gaussian) -> bool:
@@ -101,9 +120,21 @@ def _alike(one: Gaussian, other: Gaussian) -> bool:
 def _told(entry: Entry) -> dict[str, Any]:
     match entry:
         case Gaussian():
-            return {"kind": "gaussian", "what": entry.what, "noise": entry.noise, "rate": entry.rate, "releases": entry.releases}
+            return {
+                "kind": "gaussian",
+                "what": entry.what,
+                "noise": entry.noise,
+                "rate": entry.rate,
+                "releases": entry.releases,
+            }
         case Spent():
-            return {"kind": "spent", "what": entry.what, "epsilon": entry.epsilon, "delta": entry.delta, "releases": entry.releases}
+            return {
+                "kind": "spent",
+                "what": entry.what,
+                "epsilon": entry.epsilon,
+                "delta": entry.delta,
+                "releases": entry.releases,
+            }
 
 
 def _entry(told: dict[str, Any]) -> Entry:

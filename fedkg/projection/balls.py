@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import SetError
 from fedkg.projection.interface import ProjectionSet, numbers
@@ -30,23 +31,31 @@ class _Ball(ProjectionSet):
     radius: Tensor | float = field(metadata=of_numbers(finite=False))
     center: Tensor | float = field(default=0.0, metadata=of_numbers("n|1"))
 
+    @override
     def __post_init__(self) -> None:
         if not bool((torch.as_tensor(self.radius) >= 0).all()):
-            raise SetError("the radius of a ball is at least 0", received=f"{float(torch.as_tensor(self.radius).min()):g}")
+            raise SetError(
+                "the radius of a ball is at least 0",
+                received=f"{float(torch.as_tensor(self.radius).min()):g}",
+            )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class L1Ball(_Ball):
     """``sum |v - center| <= radius``; projected as in Duchi et al. 2008, with Michelot's iteration in place of a sort."""
 
+    @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`."""
         center, radius = numbers(self.center, point), numbers(self.radius, point)
         offset = point - center
         size = offset.abs()
         inside = size.sum(-1, keepdim=True) <= radius.unsqueeze(-1)
-        return torch.where(inside, point, center + torch.sign(offset) * above_threshold(size, radius))
+        return torch.where(
+            inside, point, center + torch.sign(offset) * above_threshold(size, radius)
+        )
 
+    @override
     def excess(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.excess`."""
         return (point - numbers(self.center, point)).abs().sum(-1) - numbers(self.radius, point)
@@ -56,6 +65,7 @@ class L1Ball(_Ball):
 class L2Ball(_Ball):
     """``|v - center| <= radius``, the Euclidean norm."""
 
+    @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`."""
         center, radius = numbers(self.center, point), numbers(self.radius, point)
@@ -65,6 +75,7 @@ class L2Ball(_Ball):
         factor = torch.where(outside, radius / torch.sqrt(torch.where(outside, square, 1)), 1)
         return torch.where(outside.unsqueeze(-1), center + factor.unsqueeze(-1) * offset, point)
 
+    @override
     def excess(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.excess`."""
         size: Tensor = torch.linalg.vector_norm(point - numbers(self.center, point), dim=-1)
@@ -75,11 +86,13 @@ class L2Ball(_Ball):
 class LInfBall(_Ball):
     """``|v_i - center_i| <= radius`` for every entry."""
 
+    @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`."""
         center, radius = numbers(self.center, point), numbers(self.radius, point).unsqueeze(-1)
         return torch.clamp(point, center - radius, center + radius)
 
+    @override
     def excess(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.excess`."""
         return (point - numbers(self.center, point)).abs().amax(-1) - numbers(self.radius, point)

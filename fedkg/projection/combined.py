@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import SetError
 from fedkg.projection.interface import ProjectionSet
@@ -28,6 +29,7 @@ class Product(ProjectionSet):
 
     parts: Sequence[tuple[ProjectionSet, int]]
 
+    @override
     def __post_init__(self) -> None:
         for part in _each(self.parts, "Product"):
             if (
@@ -43,14 +45,17 @@ class Product(ProjectionSet):
                     help="Product([(Box(0.0, 1.0), 2), (L2Ball(1.0), 3)])",
                 )
 
+    @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`."""
         return torch.cat([part.project(piece) for part, piece in self._pieces(point)], -1)
 
+    @override
     def distance2(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.distance2`."""
         return torch.stack([part.distance2(piece) for part, piece in self._pieces(point)]).sum(0)
 
+    @override
     def excess(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.excess`."""
         return torch.stack([part.excess(piece) for part, piece in self._pieces(point)]).amax(0)
@@ -58,8 +63,14 @@ class Product(ProjectionSet):
     def _pieces(self, point: Tensor) -> list[tuple[ProjectionSet, Tensor]]:
         sizes = [size for _, size in self.parts]
         if sum(sizes) != point.shape[-1]:
-            raise SetError("the product's parts do not fit the points", expected=f"{sum(sizes)} entries", received=str(point.shape[-1]))
-        return list(zip((part for part, _ in self.parts), torch.split(point, sizes, -1), strict=True))
+            raise SetError(
+                "the product's parts do not fit the points",
+                expected=f"{sum(sizes)} entries",
+                received=str(point.shape[-1]),
+            )
+        return list(
+            zip((part for part, _ in self.parts), torch.split(point, sizes, -1), strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +92,7 @@ class Intersection(ProjectionSet):
     tolerance: float = 1e-9
     rounds: int = 10_000
 
+    @override
     def __post_init__(self) -> None:
         for part in _each(self.parts, "Intersection"):
             if not isinstance(part, ProjectionSet):
@@ -92,6 +104,7 @@ class Intersection(ProjectionSet):
                 )
 
     @uncompiled
+    @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`. Under `torch.func` transforms all `rounds` are gone through."""
         polytope = common_polytope(self.parts, point)
@@ -99,7 +112,11 @@ class Intersection(ProjectionSet):
             try:
                 return polytope.project(point)
             except SetError as error:
-                raise SetError("the sets do not come together", expected="a common point", received=error.received) from error
+                raise SetError(
+                    "the sets do not come together",
+                    expected="a common point",
+                    received=error.received,
+                ) from error
         nearest, corrections = point, [torch.zeros_like(point) for _ in self.parts]
         eps = max(self.tolerance, 8 * torch.finfo(point.dtype).eps)
         for _ in range(self.rounds):
@@ -115,10 +132,13 @@ class Intersection(ProjectionSet):
         missed = self.excess(nearest.detach())
         if not _all_below(missed, 10 * eps**0.5 * torch.ones_like(missed)):
             raise SetError(
-                "the sets do not come together", expected="a common point", received=f"they miss each other by {float(missed.max()):.3g}"
+                "the sets do not come together",
+                expected="a common point",
+                received=f"they miss each other by {float(missed.max()):.3g}",
             )
         return nearest
 
+    @override
     def excess(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.excess`."""
         return torch.stack([part.excess(point) for part in self.parts]).amax(0)
@@ -129,7 +149,9 @@ def _each(parts: object, name: str) -> Sequence[object]:
     if isinstance(parts, list | tuple):
         return parts
     raise SetError(
-        f"`{name}.parts` is a list", expected="a list of sets" if name == "Intersection" else "a list of pairs", received=said(parts)
+        f"`{name}.parts` is a list",
+        expected="a list of sets" if name == "Intersection" else "a list of pairs",
+        received=said(parts),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import SetError
 from fedkg.projection.interface import ProjectionSet
@@ -28,10 +29,14 @@ class SecondOrderCone(ProjectionSet):
 
     slope: float = field(default=1.0, metadata=of_numbers())
 
+    @override
     def __post_init__(self) -> None:
         if not self.slope > 0:
-            raise SetError("the slope of a second-order cone is above 0", received=f"{self.slope:g}")
+            raise SetError(
+                "the slope of a second-order cone is above 0", received=f"{self.slope:g}"
+            )
 
+    @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`: a point inside stays, one in the polar cone goes to the apex, any other to the nearest ray."""
         side, axis = point[..., :-1], point[..., -1]
@@ -43,6 +48,7 @@ class SecondOrderCone(ProjectionSet):
         ray = torch.cat([side * factor.unsqueeze(-1), height.unsqueeze(-1)], -1)
         return torch.where(inside.unsqueeze(-1), point, torch.where(apex.unsqueeze(-1), 0, ray))
 
+    @override
     def excess(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.excess`."""
         side: Tensor = torch.linalg.vector_norm(point[..., :-1], dim=-1)

@@ -25,9 +25,14 @@ ON_POINTS = ("project", "excess", "distance2", "contains")
 
 def taking(cls: type) -> None:
     """What a set's class defines looks at its points first, and makes tensors of the set's own numbers before it looks at them."""
-    for name, wrapped in (*((name, _on_points) for name in ON_POINTS), ("__post_init__", _on_numbers)):
+    for name, wrapped in (
+        *((name, _on_points) for name in ON_POINTS),
+        ("__post_init__", _on_numbers),
+    ):
         method = vars(cls).get(name)
-        if method is not None and "takes" not in method.__dict__:  # a dataclass with slots is made twice
+        if (
+            method is not None and "takes" not in method.__dict__
+        ):  # a dataclass with slots is made twice
             setattr(cls, name, wrapped(method))
 
 
@@ -58,9 +63,17 @@ def check_points(point: Any, where: str) -> None:
     if isinstance(point, Tensor) and point.is_floating_point() and point.ndim:
         return
     if isinstance(point, Tensor):
-        right = "point.to(torch.float32)" if point.ndim else "point.unsqueeze(0), for a point of one entry"
+        right = (
+            "point.to(torch.float32)"
+            if point.ndim
+            else "point.unsqueeze(0), for a point of one entry"
+        )
     else:
-        right = "torch.tensor(point, dtype=torch.float32)" if isinstance(point, list | tuple | np.ndarray) else "torch.tensor([0.5, 2.0])"
+        right = (
+            "torch.tensor(point, dtype=torch.float32)"
+            if isinstance(point, list | tuple | np.ndarray)
+            else "torch.tensor([0.5, 2.0])"
+        )
     raise SetError(
         f"`{where}` takes points as a tensor of floating-point numbers",
         expected="float32 [..., n], or float64",
@@ -73,7 +86,9 @@ def take_numbers(made: Any) -> None:
     """The fields of a set that are declared to be tensors, as `numbers_given` takes them, and held to what else is declared of them."""
     for field in fields(made):
         if field.init and "Tensor" in str(field.type):
-            value = numbers_given(getattr(made, field.name), f"{type(made).__name__}.{field.name}", str(field.type))
+            value = numbers_given(
+                getattr(made, field.name), f"{type(made).__name__}.{field.name}", str(field.type)
+            )
             object.__setattr__(made, field.name, value)
     check_made(made)
 
@@ -94,13 +109,19 @@ def numbers_given(value: Any, where: str, declared: str) -> Any:
     if isinstance(value, list | tuple | np.ndarray):
         try:
             found = torch.from_numpy(np.array(value, dtype=np.float64))
-        except (TypeError, ValueError, RuntimeError):  # of unequal lengths, no numbers, tensors with a gradient or on a device
+        except (
+            TypeError,
+            ValueError,
+            RuntimeError,
+        ):  # of unequal lengths, no numbers, tensors with a gradient or on a device
             found = None
     if isinstance(found, Tensor) and not found.is_complex() and (found.ndim or number):
         return found if found.is_floating_point() else found.to(torch.float64)
     raise SetError(
         f"`{where}` is made of numbers",
-        expected="a number, or a tensor of numbers" if number else "a tensor of numbers with a dimension or more",
+        expected="a number, or a tensor of numbers"
+        if number
+        else "a tensor of numbers with a dimension or more",
         received=said(value),
         help="torch.tensor([0.5, 2.0]); of tensors: torch.stack([...])",
     )

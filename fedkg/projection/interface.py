@@ -10,6 +10,7 @@ from dataclasses import is_dataclass
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.projection.given import take_numbers, taking
 
@@ -23,6 +24,7 @@ class ProjectionSet(ABC):
     taken) and may be used under `torch.func.vmap`.
     """
 
+    @override
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         taking(cls)

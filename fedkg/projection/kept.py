@@ -23,7 +23,13 @@ Given = Mapping[str, float]
 """What the job gives for numbers that rules leave open, by the argument's name."""
 
 
-def set_of(kept: KeptSet, clients: str | Sequence[str], given: Given | None = None, *, dtype: torch.dtype = torch.float32) -> ProjectionSet:
+def set_of(
+    kept: KeptSet,
+    clients: str | Sequence[str],
+    given: Given | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+) -> ProjectionSet:
     """The set with the numbers of one client, for points [..., n], or of many, for points [C, n] in their order.
 
     Args:
@@ -33,9 +39,13 @@ def set_of(kept: KeptSet, clients: str | Sequence[str], given: Given | None = No
         SetError: the set says nothing of a client, a number is given nowhere, or there is no client.
     """
     if isinstance(clients, str):
-        return _shaped(kept, torch.tensor(_numbers(kept, clients, given or {}), dtype=dtype).unbind(0))
+        return _shaped(
+            kept, torch.tensor(_numbers(kept, clients, given or {}), dtype=dtype).unbind(0)
+        )
     if not clients:
-        raise SetError(f"the set `{kept.name}` is asked for no client", expected="at least one client")
+        raise SetError(
+            f"the set `{kept.name}` is asked for no client", expected="at least one client"
+        )
     rows = [_numbers(kept, client, given or {}) for client in clients]
     return _shaped(kept, torch.tensor(rows, dtype=dtype).reshape(len(rows), -1).unbind(1))
 
@@ -43,11 +53,21 @@ def set_of(kept: KeptSet, clients: str | Sequence[str], given: Given | None = No
 def _numbers(kept: KeptSet, client: str, given: Given) -> list[float]:
     found = kept.numbers_of(client)
     if found is None:
-        raise SetError(f"the set `{kept.name}` says nothing of the client `{client}`", expected=", ".join(c.client for c in kept.clients))
-    numbers = {name: given.get(name, math.nan) if number is None else number for name, number in found.items()}
+        raise SetError(
+            f"the set `{kept.name}` says nothing of the client `{client}`",
+            expected=", ".join(c.client for c in kept.clients),
+        )
+    numbers = {
+        name: given.get(name, math.nan) if number is None else number
+        for name, number in found.items()
+    }
     for name, number in numbers.items():
         if math.isnan(number):
-            raise SetError(f"`{name}` of the set `{kept.name}` is left to the job", received="nothing", help=f"give {name}=...")
+            raise SetError(
+                f"`{name}` of the set `{kept.name}` is left to the job",
+                received="nothing",
+                help=f"give {name}=...",
+            )
     return list(numbers.values())
 
 
@@ -62,7 +82,9 @@ def _shaped(kept: KeptSet, numbers: Sequence[Tensor]) -> ProjectionSet:
         case "halfspace":
             return HalfSpace(torch.stack(list(numbers[:-1]), -1), numbers[-1])
         case "affine":
-            return Affine(torch.stack(list(numbers[:-1]), -1).unsqueeze(-2), numbers[-1].unsqueeze(-1))
+            return Affine(
+                torch.stack(list(numbers[:-1]), -1).unsqueeze(-2), numbers[-1].unsqueeze(-1)
+            )
         case "l1_ball":
             return L1Ball(of["radius"], _column(of.get("center"), 0.0))
         case "l2_ball":

@@ -37,8 +37,8 @@ def common_polytope(parts: Sequence[ProjectionSet], point: Tensor) -> Polytope |
         if own is None:
             return None
         rows += own
-    G, h = _joined([row for row in rows if not row.equations], point)  # noqa: N806  letters of G x <= h, E x = f
-    E, f = _joined([row for row in rows if row.equations], point)  # noqa: N806  letters of G x <= h, E x = f
+    G, h = _joined([row for row in rows if not row.equations], point)
+    E, f = _joined([row for row in rows if row.equations], point)
     return Polytope(G, h, E, f) if E.shape[-2] else Polytope(G, h)
 
 
@@ -51,7 +51,12 @@ def _rows(part: ProjectionSet, point: Tensor) -> list[_Part] | None:
             low, high = (end.expand(*end.shape[:-1], n) for end in (low, high))
             return [_Part(unit, high), _Part(-unit, -low)]
         case HalfSpace():
-            return [_Part(numbers(part.normal, point).unsqueeze(-2), numbers(part.bound, point).unsqueeze(-1))]
+            return [
+                _Part(
+                    numbers(part.normal, point).unsqueeze(-2),
+                    numbers(part.bound, point).unsqueeze(-1),
+                )
+            ]
         case Affine():
             return [_Part(numbers(part.matrix, point), numbers(part.bound, point), equations=True)]
         case MonotoneCone(weight=None):
@@ -59,7 +64,10 @@ def _rows(part: ProjectionSet, point: Tensor) -> list[_Part] | None:
             return [_Part(-steps if part.falling else steps, point.new_zeros(n - 1))]
         case Simplex():
             total = numbers(part.total, point).unsqueeze(-1)
-            return [_Part(-unit, point.new_zeros(n)), _Part(point.new_ones(1, n), total, equations=True)]
+            return [
+                _Part(-unit, point.new_zeros(n)),
+                _Part(point.new_ones(1, n), total, equations=True),
+            ]
         case Polytope():
             found = [_Part(numbers(part.G, point), numbers(part.h, point))]
             if part.E is not None and part.f is not None:
@@ -73,7 +81,15 @@ def _joined(rows: Sequence[_Part], point: Tensor) -> tuple[Tensor, Tensor]:
     if not rows:
         return point.new_zeros(0, point.shape[-1]), point.new_zeros(0)
     shared = all(row.matrix.ndim == 2 for row in rows)
-    matrix = torch.cat([row.matrix if shared else row.matrix.expand(*point.shape[:-1], *row.matrix.shape[-2:]) for row in rows], -2)
+    matrix = torch.cat(
+        [
+            row.matrix if shared else row.matrix.expand(*point.shape[:-1], *row.matrix.shape[-2:])
+            for row in rows
+        ],
+        -2,
+    )
     if all(row.ends.ndim == 1 for row in rows):
         return matrix, torch.cat([row.ends for row in rows])
-    return matrix, torch.cat([row.ends.expand(*point.shape[:-1], row.ends.shape[-1]) for row in rows], -1)
+    return matrix, torch.cat(
+        [row.ends.expand(*point.shape[:-1], row.ends.shape[-1]) for row in rows], -1
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import SetError
 from fedkg.mapped import fronted
@@ -21,6 +22,7 @@ class _Pooled(torch.autograd.Function):
     """The weighted means of the blocks of adjacent violators, spread over their entries; points [N, n], weights [N, n]."""
 
     @staticmethod
+    @override
     def forward(point: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Pools all runs of falling neighbours at once, again and again; any order of pooling gives the same blocks."""
         count, length = point.shape
@@ -35,23 +37,32 @@ class _Pooled(torch.autograd.Function):
                 return mean.index_select(0, block).reshape(point.shape), block
             merged = starts.cumsum(0) - 1
             size = int(merged[-1]) + 1
-            mass, moment = (part.new_zeros(size).index_add_(0, merged, part) for part in (mass, moment))
+            mass, moment = (
+                part.new_zeros(size).index_add_(0, merged, part) for part in (mass, moment)
+            )
             row = row[starts]
             block = merged.index_select(0, block)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]) -> None:
+    @override
+    def setup_context(
+        ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]
+    ) -> None:
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(inputs[1], output[1])
 
     @staticmethod
+    @override
     def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor, None]:
         weight, block = ctx.saved_tensors
         size = int(block[-1]) + 1 if block.numel() else 0
-        total, mass = (slope.new_zeros(size).index_add_(0, block, part.flatten()) for part in (slope, weight))
+        total, mass = (
+            slope.new_zeros(size).index_add_(0, block, part.flatten()) for part in (slope, weight)
+        )
         return (total / mass).index_select(0, block).reshape(slope.shape) * weight, None
 
     @staticmethod
+    @override
     def vmap(
         info: Any, in_dims: tuple[int | None, int | None], point: Tensor, weight: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
@@ -72,21 +83,31 @@ class MonotoneCone(ProjectionSet):
     weight: Tensor | None = field(default=None, metadata=of_numbers("n|1", each=True))
     falling: bool = False
 
+    @override
     def __post_init__(self) -> None:
         if self.weight is not None and not bool((self.weight > 0).all()):
-            raise SetError("weights of an isotonic regression are above 0", received=f"{float(self.weight.min()):g}")
+            raise SetError(
+                "weights of an isotonic regression are above 0",
+                received=f"{float(self.weight.min()):g}",
+            )
 
+    @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`; nearest in the weighted distance."""
         if not point.numel():
             return point
-        weight = torch.ones_like(point) if self.weight is None else self.weight.to(point).expand(point.shape)
+        weight = (
+            torch.ones_like(point)
+            if self.weight is None
+            else self.weight.to(point).expand(point.shape)
+        )
         upwards = (point.flip(-1), weight.flip(-1)) if self.falling else (point, weight)
         flat = [part.reshape(-1, point.shape[-1]) for part in upwards]
         pooled, _ = _Pooled.apply(*flat)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
         found: Tensor = pooled.reshape(point.shape)
         return found.flip(-1) if self.falling else found
 
+    @override
     def distance2(self, point: Tensor) -> Tensor:
         """Half the weighted squared distance, [...]."""
         with torch.no_grad():
@@ -94,6 +115,7 @@ class MonotoneCone(ProjectionSet):
         square = (point - nearest) ** 2
         return (square if self.weight is None else square * self.weight).sum(-1) / 2
 
+    @override
     def excess(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.excess`."""
         steps = point[..., :-1] - point[..., 1:]

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import SetError
 from fedkg.projection.given import check_points, numbers_given
 from fedkg.projection.interface import ProjectionSet, numbers
 from fedkg.projection.polytope_gradient import nearest_points
+from fedkg.projection.polytope_nearest import contradictions
 from fedkg.projection.polytope_rows import product
 from fedkg.projection.recognise import recognised
 from fedkg.projection.shapes import KEY, Declared, check_shapes
@@ -51,9 +53,9 @@ class Solved:
 @uncompiled
 def project_polytope(
     point: Tensor,
-    G: Tensor,  # noqa: N803  letters of G x <= h, E x = f
+    G: Tensor,
     h: Tensor,
-    E: Tensor | None = None,  # noqa: N803  letters of G x <= h, E x = f
+    E: Tensor | None = None,
     f: Tensor | None = None,
     warm: Solved | None = None,
 ) -> Solved:
@@ -73,13 +75,21 @@ def project_polytope(
         SetError: shapes that do not fit, those of `warm` among them; rows or ends that are no numbers.
     """
     check_points(point, "project_polytope")
-    G, h = (numbers_given(part, f"project_polytope: {name}", "Tensor") for name, part in (("G", G), ("h", h)))  # noqa: N806
-    E, f = (numbers_given(part, f"project_polytope: {name}", "Tensor | None") for name, part in (("E", E), ("f", f)))  # noqa: N806
+    G, h = (
+        numbers_given(part, f"project_polytope: {name}", "Tensor")
+        for name, part in (("G", G), ("h", h))
+    )
+    E, f = (
+        numbers_given(part, f"project_polytope: {name}", "Tensor | None")
+        for name, part in (("E", E), ("f", f))
+    )
     if (E is None) != (f is None):
-        raise SetError("a polytope has equations without ends, or ends without equations", expected="E and f")
+        raise SetError(
+            "a polytope has equations without ends, or ends without equations", expected="E and f"
+        )
     n = point.shape[-1]
     if E is None or f is None:
-        E, f = point.new_zeros(0, n), point.new_zeros(0)  # noqa: N806  letters of G x <= h, E x = f
+        E, f = point.new_zeros(0, n), point.new_zeros(0)
     given = zip(_SHAPES, (G, h, E, f), _SHAPES.values(), strict=True)
     check_shapes("project_polytope", list(given), point)
     shape = point.shape[:-1]
@@ -90,9 +100,26 @@ def project_polytope(
     lower = torch.cat([torch.full_like(upper[:, : h.shape[-1]], -torch.inf), equal], 1)
     start = None if warm is None else _started(warm, len(flat), h.shape[-1], equal.shape[1])
     nearest, multiplier, empty = nearest_points(flat, matrix, lower, upper, start)
-    residual = torch.where(empty, torch.inf, _residual(matrix, lower, upper, nearest, multiplier)).to(point.dtype)
-    inner, outer = torch.split(multiplier.reshape(*shape, multiplier.shape[-1]), [G.shape[-2], E.shape[-2]], -1)
-    return Solved(nearest.reshape(point.shape), inner.clamp(min=0), outer, residual.reshape(shape), empty.reshape(shape))
+    residual = _residual(matrix, lower, upper, nearest, multiplier)
+    missed = _indices((residual > _tolerance(point)) & ~empty)
+    if len(missed):
+        rows = matrix if matrix.ndim == 2 else matrix[missed]
+        proof, proven = contradictions(rows, lower[missed], upper[missed], nearest[missed])
+        chosen, proof = missed[proven], proof[proven].to(multiplier.dtype)
+        empty = empty.index_fill(0, chosen, True)
+        multiplier = multiplier.index_copy(0, chosen, proof)
+        nearest = nearest.index_copy(0, chosen, flat[chosen])
+    residual = torch.where(empty, torch.inf, residual).to(point.dtype)
+    inner, outer = torch.split(
+        multiplier.reshape(*shape, multiplier.shape[-1]), [G.shape[-2], E.shape[-2]], -1
+    )
+    return Solved(
+        nearest.reshape(point.shape),
+        inner.clamp(min=0),
+        outer,
+        residual.reshape(shape),
+        empty.reshape(shape),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +139,7 @@ class Polytope(ProjectionSet):
     tolerance: float | None = None
 
     @uncompiled
+    @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`.
 
@@ -122,23 +150,27 @@ class Polytope(ProjectionSet):
         if closed is not None:
             return closed.project(point)
         solved = project_polytope(point, self.G, self.h, self.E, self.f)
-        rounding = point.shape[-1] ** 0.5 * torch.finfo(point.dtype).eps  # twice what it misses a row by at most
-        limit = self.tolerance or max(1e-9 if point.dtype == torch.float64 else 1e-5, rounding)
+        limit = self.tolerance or _tolerance(point)
         try:
             empty, missed = int(solved.empty.sum()), int((solved.residual > limit).sum())
         except RuntimeError:  # torch.func transforms refuse to turn a tensor into a number
             return solved.point
         if missed:
             raise SetError(
-                "the polytope is empty" if empty else "nearest points of the polytope were not found to the tolerance",
+                "the polytope is empty"
+                if empty
+                else "nearest points of the polytope were not found to the tolerance",
                 expected="a point that satisfies all rows",
-                received=f"none for {empty} of {solved.empty.numel()} points" if empty else f"{missed} of {solved.empty.numel()} points",
+                received=f"none for {empty} of {solved.empty.numel()} points"
+                if empty
+                else f"{missed} of {solved.empty.numel()} points",
                 help="`project_polytope(...).empty` says for which; its multipliers (Farkas) are not 0 at rows that contradict each other"
                 if empty
                 else "",
             )
         return solved.point
 
+    @override
     def excess(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.excess`."""
         over = product(numbers(self.G, point), point) - numbers(self.h, point)
@@ -146,6 +178,22 @@ class Polytope(ProjectionSet):
             return over.amax(-1)
         missed = (product(numbers(self.E, point), point) - numbers(self.f, point)).abs()
         return torch.cat([over, missed], -1).amax(-1)
+
+
+def _tolerance(point: Tensor) -> float:
+    """By how much a nearest point may miss its rows, relative to its numbers, in the dtype of `point`."""
+    rounding: float = (
+        point.shape[-1] ** 0.5 * torch.finfo(point.dtype).eps
+    )  # twice what it costs at most
+    return max(1e-9 if point.dtype == torch.float64 else 1e-5, rounding)
+
+
+def _indices(mask: Tensor) -> Tensor:
+    """Where a mask [B] is true, int64; nowhere inside `torch.func` transforms, which refuse to say."""
+    try:
+        return mask.nonzero().squeeze(1)
+    except RuntimeError:
+        return torch.empty(0, dtype=torch.int64, device=mask.device)
 
 
 def _started(warm: Solved, points: int, rows: int, equations: int) -> Tensor:
@@ -161,7 +209,9 @@ def _started(warm: Solved, points: int, rows: int, equations: int) -> Tensor:
             expected=f"those of {points} points, {rows} inequalities and {equations} equations",
             received=f"those of {given[0]}, {given[1]} and {given[2]}",
         )
-    start = torch.cat([warm.multipliers, warm.equations], -1).detach().reshape(points, rows + equations)
+    start = (
+        torch.cat([warm.multipliers, warm.equations], -1).detach().reshape(points, rows + equations)
+    )
     return torch.where(warm.empty.reshape(-1, 1), 0, start)
 
 
@@ -178,16 +228,26 @@ def _stacked(inequalities: Tensor, equations: Tensor, shape: torch.Size) -> Tens
     return rows.reshape(shape.numel(), *rows.shape[-2:])
 
 
-def _residual(matrix: Tensor, lower: Tensor, upper: Tensor, nearest: Tensor, multiplier: Tensor) -> Tensor:
+def _residual(
+    matrix: Tensor, lower: Tensor, upper: Tensor, nearest: Tensor, multiplier: Tensor
+) -> Tensor:
     """By how much rows are missed, and rows with a multiplier not met, relative to the row's length and the point's numbers, [B]."""
     with torch.no_grad():
-        wide = torch.promote_types(nearest.dtype, torch.float32)  # in half precision, computing it would miss more than is to be found
-        matrix, nearest, lower, upper = (part.detach().to(wide) for part in (matrix, nearest, lower, upper))
+        wide = torch.promote_types(
+            nearest.dtype, torch.float32
+        )  # in half precision, computing it would miss more than is to be found
+        matrix, nearest, lower, upper = (
+            part.detach().to(wide) for part in (matrix, nearest, lower, upper)
+        )
         length = torch.linalg.vector_norm(matrix, dim=-1).clamp(min=torch.finfo(nearest.dtype).tiny)
         value = product(matrix, nearest)
         held = torch.where(multiplier > 0, upper, torch.where(multiplier < 0, lower, value))
-        missed = torch.maximum((value - value.clamp(lower, upper)).abs(), (value - held).abs()) / length
+        missed = (
+            torch.maximum((value - value.clamp(lower, upper)).abs(), (value - held).abs()) / length
+        )
         finite = torch.where(upper.isfinite(), upper.abs(), 0) / length
-        size = 1 + torch.maximum(nearest.abs().amax(1), finite.amax(1) if finite.shape[1] else nearest.new_zeros(()))
+        size = 1 + torch.maximum(
+            nearest.abs().amax(1), finite.amax(1) if finite.shape[1] else nearest.new_zeros(())
+        )
         worst: Tensor = missed.amax(1) if missed.shape[1] else missed.new_zeros(missed.shape[0])
         return worst / size

@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 
 from fedkg.kernels import kernel
 from fedkg.parts import in_parts
-from fedkg.projection.polytope_loops import LEAST, chosen, factored, levels, moved, read, solved, taken_back, width
+from fedkg.projection.polytope_loops import (
+    LEAST,
+    chosen,
+    factored,
+    levels,
+    moved,
+    read,
+    solved,
+    taken_back,
+    width,
+)
 from fedkg.projection.polytope_pattern import Shared
 
 Numbers = NDArray[np.float64]
@@ -19,10 +29,16 @@ Places = NDArray[np.int64]
 
 
 @kernel
-def _along(shared: Shared, slope: Numbers, held: Flags, todo: Places, along: Numbers, pulls: Numbers) -> None:
+def _along(
+    shared: Shared, slope: Numbers, held: Flags, todo: Places, along: Numbers, pulls: Numbers
+) -> None:
     """See `along_side_by_side`, of the points in `todo`."""
     plan, n, m, wide = shared.plan, slope.shape[1], held.shape[1], width(todo.shape[0])
-    room, whole, x = np.empty((6, m, wide)), np.empty((2, shared.entries.shape[0], wide)), np.empty((n, wide))
+    room, whole, x = (
+        np.empty((6, m, wide)),
+        np.empty((2, shared.entries.shape[0], wide)),
+        np.empty((n, wide)),
+    )
     level, value, taken, pull, found, inverse = room[0], room[1], room[2], room[3], room[4], room[5]
     places = np.empty(wide, np.int64)
     for first in range(0, todo.shape[0], wide):
@@ -54,5 +70,9 @@ def _along(shared: Shared, slope: Numbers, held: Flags, todo: Places, along: Num
 def along_side_by_side(shared: Shared, slope: Numbers, held: Flags) -> tuple[Numbers, Numbers]:
     """The parts of directions [B, n] within the rows held, bool [B, m], and the multipliers [B, m] of the rows of length 1 for the rest."""
     along, pulls, todo = slope.copy(), np.zeros(held.shape), np.flatnonzero(held.any(1))
-    in_parts(len(todo), LEAST, lambda first, last: _along(shared, slope, held, todo[first:last], along, pulls))
+    in_parts(
+        len(todo),
+        LEAST,
+        lambda first, last: _along(shared, slope, held, todo[first:last], along, pulls),
+    )
     return along, pulls

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import SetError
 from fedkg.mapped import fronted
@@ -46,7 +47,9 @@ def nearest_points(
     Raises:
         SetError: an end that is no number, or that nothing reaches; a row that is not finite, or too long for its length to be.
     """
-    found: tuple[Tensor, Tensor, Tensor] = _Nearest.apply(point, matrix, lower, upper, start, inward, soft, unit)  # type: ignore[no-untyped-call]  # torch gives it no types
+    found: tuple[Tensor, Tensor, Tensor] = _Nearest.apply(
+        point, matrix, lower, upper, start, inward, soft, unit
+    )  # type: ignore[no-untyped-call]  # torch gives it no types
     return found
 
 
@@ -54,26 +57,57 @@ class _Nearest(torch.autograd.Function):
     """See `nearest_points`."""
 
     @staticmethod
+    @override
     def forward(
-        point: Tensor, matrix: Tensor, lower: Tensor, upper: Tensor, start: Tensor | None, inward: float, soft: bool, unit: Unit | None
+        point: Tensor,
+        matrix: Tensor,
+        lower: Tensor,
+        upper: Tensor,
+        start: Tensor | None,
+        inward: float,
+        soft: bool,
+        unit: Unit | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         if lower.numel() and not bool((upper.amin() > -torch.inf) & (lower.amax() < torch.inf)):
-            raise SetError("a polytope's ends are numbers, or infinite for no bound", received="NaN, or an end that nothing reaches")
+            raise SetError(
+                "a polytope's ends are numbers, or infinite for no bound",
+                received="NaN, or an end that nothing reaches",
+            )
         unit = unit_rows(matrix) if unit is None else unit
         if not bool(unit.length.isfinite().all()):
-            raise SetError("a polytope's rows are finite numbers, and so are their lengths", received="NaN, infinite or too large ones")
+            raise SetError(
+                "a polytope's rows are finite numbers, and so are their lengths",
+                received="NaN, infinite or too large ones",
+            )
         begin = None if start is None else start.to(torch.float64) * unit.length
         exact = point.dtype == torch.float64
-        found = nearest(unit, lower, upper, point.to(torch.float64), begin, inward=inward, soft=soft, exact=exact)
-        return found.point.to(point.dtype), (found.multiplier / unit.length).to(point.dtype), found.empty
+        found = nearest(
+            unit,
+            lower,
+            upper,
+            point.to(torch.float64),
+            begin,
+            inward=inward,
+            soft=soft,
+            exact=exact,
+        )
+        return (
+            found.point.to(point.dtype),
+            (found.multiplier / unit.length).to(point.dtype),
+            found.empty,
+        )
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    @override
+    def setup_context(
+        ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]
+    ) -> None:
         ctx.mark_non_differentiable(output[1], output[2])
         ctx.save_for_backward(inputs[1], output[0], output[1], inputs[2] == inputs[3])
         ctx.unit = inputs[7]
 
     @staticmethod
+    @override
     def backward(ctx: Any, slope: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         matrix, nearest, multiplier, equal = ctx.saved_tensors
         along, pull = _Along.apply(slope, matrix, (multiplier != 0) | equal, ctx.unit)  # type: ignore[no-untyped-call]  # torch gives it no types
@@ -82,19 +116,33 @@ class _Nearest(torch.autograd.Function):
             if matrix.ndim == 2:
                 rows = -(multiplier.mT @ along) - pull.mT @ nearest
             else:
-                rows = -multiplier.unsqueeze(2) * along.unsqueeze(1) - pull.unsqueeze(2) * nearest.unsqueeze(1)
+                rows = -multiplier.unsqueeze(2) * along.unsqueeze(1) - pull.unsqueeze(
+                    2
+                ) * nearest.unsqueeze(1)
         on_upper = (multiplier > 0) | equal
         ends = (torch.where(side, pull, 0) for side in (~on_upper, on_upper))
         return along, rows, *(end.sum_to_size(equal.shape) for end in ends), None, None, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+    @override
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], *inputs: Any
+    ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
         point, matrix, lower, upper = fronted(inputs[:4], in_dims[:4], info.batch_size)
-        start = None if inputs[4] is None else fronted(inputs[4:5], in_dims[4:5], info.batch_size)[0]
+        start = (
+            None if inputs[4] is None else fronted(inputs[4:5], in_dims[4:5], info.batch_size)[0]
+        )
         flat = point.flatten(0, 1)
-        rows = inputs[1] if in_dims[1] is None and inputs[1].ndim == 2 else _per_point(matrix, point)
-        own = (part if part is None else part.expand(*point.shape[:2], -1).flatten(0, 1) for part in (lower, upper, start))
-        results = _Nearest.apply(flat, rows, *own, *inputs[5:7], inputs[7] if rows is inputs[1] else None)  # type: ignore[no-untyped-call]  # torch gives it no types
+        rows = (
+            inputs[1] if in_dims[1] is None and inputs[1].ndim == 2 else _per_point(matrix, point)
+        )
+        own = (
+            part if part is None else part.expand(*point.shape[:2], -1).flatten(0, 1)
+            for part in (lower, upper, start)
+        )
+        results = _Nearest.apply(
+            flat, rows, *own, *inputs[5:7], inputs[7] if rows is inputs[1] else None
+        )  # type: ignore[no-untyped-call]  # torch gives it no types
         return tuple(part.unflatten(0, point.shape[:2]) for part in results), (0, 0, 0)
 
 
@@ -105,7 +153,10 @@ class _Along(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(slope: Tensor, matrix: Tensor, chosen: Tensor, unit: Unit | None) -> tuple[Tensor, Tensor]:
+    @override
+    def forward(
+        slope: Tensor, matrix: Tensor, chosen: Tensor, unit: Unit | None
+    ) -> tuple[Tensor, Tensor]:
         wide = slope.to(torch.float64)
         unit = unit_rows(matrix) if unit is None else unit
         if unit.shared is not None:
@@ -118,20 +169,29 @@ class _Along(torch.autograd.Function):
         return along.to(slope.dtype), (pull / unit.length).to(slope.dtype)
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, Unit | None], output: tuple[Tensor, Tensor]) -> None:
+    @override
+    def setup_context(
+        ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, Unit | None], output: tuple[Tensor, Tensor]
+    ) -> None:
         ctx.save_for_backward(*inputs[1:3])
         ctx.unit = inputs[3]
 
     @staticmethod
+    @override
     def backward(ctx: Any, along: Tensor, pull: Tensor) -> tuple[Tensor, None, None, None]:
         matrix, chosen = ctx.saved_tensors
         first, _ = _Along.apply(along, matrix, chosen, ctx.unit)  # type: ignore[no-untyped-call]  # torch gives it no types
         return first, None, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Any, tuple[int, int]]:
+    @override
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], *inputs: Any
+    ) -> tuple[Any, tuple[int, int]]:
         slope, matrix, chosen = fronted(inputs[:3], in_dims[:3], info.batch_size)
-        rows = inputs[1] if in_dims[1] is None and inputs[1].ndim == 2 else _per_point(matrix, slope)
+        rows = (
+            inputs[1] if in_dims[1] is None and inputs[1].ndim == 2 else _per_point(matrix, slope)
+        )
         own = inputs[3] if rows is inputs[1] else None
         results = _Along.apply(slope.flatten(0, 1), rows, chosen.flatten(0, 1), own)  # type: ignore[no-untyped-call]  # torch gives it no types
         return tuple(part.unflatten(0, slope.shape[:2]) for part in results), (0, 0)
@@ -140,7 +200,9 @@ class _Along(torch.autograd.Function):
 def _side_by_side(shared: Shared, slope: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
     from fedkg.projection.polytope_along import along_side_by_side
 
-    along, pull = along_side_by_side(shared, slope.contiguous().numpy(), chosen.contiguous().numpy())
+    along, pull = along_side_by_side(
+        shared, slope.contiguous().numpy(), chosen.contiguous().numpy()
+    )
     return torch.from_numpy(along), torch.from_numpy(pull)
 
 

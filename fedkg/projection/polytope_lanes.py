@@ -25,11 +25,23 @@ INDEX = ir.IntType(64)
 
 
 @instruction
-def less_products(_typing: Any, total: Any, left: Any, at_left: Any, right: Any, at_right: Any, first: Any, last: Any) -> Any:
+def less_products(
+    _typing: Any,
+    total: Any,
+    left: Any,
+    at_left: Any,
+    right: Any,
+    at_right: Any,
+    first: Any,
+    last: Any,
+) -> Any:
     """``total`` [S] less the products of the rows of `left` and `right`, [..., S] each, at the places from the first to before the last."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        arrays = [context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args[:5], args[:5], strict=True)]
+        arrays = [
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(signature.args[:5], args[:5], strict=True)
+        ]
 
         def product(p: Any, lane: Any) -> Any:
             rows = (_row(builder, arrays[i], arrays[i + 1], p, lane) for i in (1, 3))
@@ -41,15 +53,22 @@ def less_products(_typing: Any, total: Any, left: Any, at_left: Any, right: Any,
 
 
 @instruction
-def less_weighted(_typing: Any, total: Any, by: Any, part: Any, at: Any, first: Any, last: Any) -> Any:
+def less_weighted(
+    _typing: Any, total: Any, by: Any, part: Any, at: Any, first: Any, last: Any
+) -> Any:
     """``total`` [S] less the rows of `part` [..., S] at the places from the first to before the last, each times its number in `by`."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        arrays = [context.make_array(kind)(context, builder, value) for kind, value in zip(signature.args[:4], args[:4], strict=True)]
+        arrays = [
+            context.make_array(kind)(context, builder, value)
+            for kind, value in zip(signature.args[:4], args[:4], strict=True)
+        ]
 
         def product(p: Any, lane: Any) -> Any:
             weight = builder.load(builder.gep(arrays[1].data, [p]))
-            one = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), weight, ir.Constant(ir.IntType(32), 0))
+            one = builder.insert_element(
+                ir.Constant(VECTOR, ir.Undefined), weight, ir.Constant(ir.IntType(32), 0)
+            )
             everywhere = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
             spread = builder.shuffle_vector(one, one, everywhere)
             return builder.fmul(spread, _row(builder, arrays[2], arrays[3], p, lane))
@@ -59,7 +78,13 @@ def less_weighted(_typing: Any, total: Any, by: Any, part: Any, at: Any, first: 
     return types.none(total, by, part, at, types.int64, types.int64), generate
 
 
-def _subtracted(context: Any, builder: Any, total: Any, span: tuple[Any, Any], product: Callable[[Any, Any], Any]) -> Any:
+def _subtracted(
+    context: Any,
+    builder: Any,
+    total: Any,
+    span: tuple[Any, Any],
+    product: Callable[[Any, Any], Any],
+) -> Any:
     """For each `LANES` of the total: read, less ``product(p, lane)`` for each p of the span, written."""
     size, step = builder.extract_value(total.shape, 0), ir.Constant(INDEX, LANES)
     first, last = span
@@ -77,4 +102,6 @@ def _row(builder: Any, part: Any, places: Any, p: Any, lane: Any) -> Any:
     """`LANES` numbers of the row of `part` [..., S] at the p-th place, from a lane on."""
     row = builder.zext(builder.load(builder.gep(places.data, [p])), INDEX)
     start = builder.add(builder.mul(row, builder.extract_value(part.shape, 1)), lane)
-    return builder.load(builder.bitcast(builder.gep(part.data, [start]), VECTOR.as_pointer()), align=8)
+    return builder.load(
+        builder.bitcast(builder.gep(part.data, [start]), VECTOR.as_pointer()), align=8
+    )

@@ -86,7 +86,14 @@ def _less(total: Numbers, sums: Sums, i: int, left: Numbers, right: Numbers) -> 
 
 
 @inner
-def factored(plan: Pattern, entries: Numbers, taken: Numbers, whole: Numbers, factor: Numbers, inverse: Numbers) -> None:
+def factored(
+    plan: Pattern,
+    entries: Numbers,
+    taken: Numbers,
+    whole: Numbers,
+    factor: Numbers,
+    inverse: Numbers,
+) -> None:
     """The factor L [E, S] among the rows taken, 1 or 0 in [m, S], with ``whole = L D``, and one over D, [m, S].
 
     Entries on the diagonal of L, which are 1, are not written.

@@ -11,8 +11,11 @@ import torch
 from torch import Tensor
 
 from fedkg.projection.polytope_pattern import Shared
-from fedkg.projection.polytope_rows import Rows, Unit, product
+from fedkg.projection.polytope_rows import Rows, Unit, product, unit_rows
 from fedkg.projection.polytope_solver import FAR, SLACK, Found, one_by_one, scale, solve
+
+PROXIMAL_STEPS = 3
+"""Steps from a nearly feasible point to the violations of least squares: each repeats the projection from the last point."""
 
 SOFT = 1e-6
 """The ridge with which the rows of an empty polytope give way: the sum of squares by which they are missed is then least, up to it."""
@@ -52,22 +55,36 @@ def nearest(
     again = solve(rows, own, None if start is None else start[left], exact=exact)
     if soft and bool(again.empty.any()):
         again = _giving_way(rows, own, again)
-    for part, new in ((found.point, again.point), (found.multiplier, again.multiplier), (found.empty, again.empty)):
+    for part, new in (
+        (found.point, again.point),
+        (found.multiplier, again.multiplier),
+        (found.empty, again.empty),
+    ):
         part[left] = new
     return found
 
 
 def _side_by_side(
-    shared: Shared, lower: Tensor, upper: Tensor, point: Tensor, start: Tensor | None, inward: float, exact: bool
+    shared: Shared,
+    lower: Tensor,
+    upper: Tensor,
+    point: Tensor,
+    start: Tensor | None,
+    inward: float,
+    exact: bool,
 ) -> tuple[Found, Tensor]:
     """What compiled loops find, and the points that they leave to others."""
     from fedkg.projection.polytope_side_by_side import nearest_side_by_side
 
     x, least, most = (part.to(torch.float64).contiguous().numpy() for part in (point, lower, upper))
     begin = None if start is None else start.contiguous().numpy()
-    moved, multiplier, left = nearest_side_by_side(shared, x, least, most, begin, inward=inward, share=SLACK, far=FAR, exact=exact)
+    moved, multiplier, left = nearest_side_by_side(
+        shared, x, least, most, begin, inward=inward, share=SLACK, far=FAR, exact=exact
+    )
     empty = torch.zeros(len(point), dtype=torch.bool)
-    return Found(torch.from_numpy(moved), torch.from_numpy(multiplier), empty), torch.from_numpy(left).nonzero().squeeze(1)
+    return Found(torch.from_numpy(moved), torch.from_numpy(multiplier), empty), torch.from_numpy(
+        left
+    ).nonzero().squeeze(1)
 
 
 def _outside(unit: Unit, low: Tensor, high: Tensor, point: Tensor) -> Tensor:
@@ -85,13 +102,44 @@ def _giving_way(rows: Rows, point: Tensor, found: Found) -> Found:
     return replace(found, empty=torch.zeros_like(found.empty))
 
 
+def contradictions(
+    matrix: Tensor, lower: Tensor, upper: Tensor, near: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Which rows ``lower <= matrix @ v <= upper`` contradict each other by little, with the proof.
+
+    Rows that give way leave violations of least squares. These are multipliers of a combination of
+    rows that is 0 and of ends that is negative (Farkas), where no point satisfies the rows.
+
+    Args:
+        matrix: [m, n] or [B, m, n]. lower, upper: [B, m]. near: points [B, n] that nearly satisfy the rows.
+
+    Returns:
+        multipliers [B, m] of the rows as given, and bool [B], whether they prove that there is no point.
+    """
+    with torch.no_grad():
+        unit, point = unit_rows(matrix), near.to(torch.float64)
+        low, high = tightened(unit, lower, upper, point, 0.0)
+        rows = normed(unit, low, high, point)
+        multiplier = torch.zeros_like(rows.lower)
+        for _ in range(PROXIMAL_STEPS):
+            multiplier, _ = one_by_one(rows, point, multiplier, SOFT)
+            point = point - rows.back(multiplier)
+        ends = torch.where(multiplier > 0, rows.upper, rows.lower)
+        value = torch.where(multiplier != 0, multiplier * ends, 0).sum(1)
+        size = torch.linalg.vector_norm(point, dim=1) + 1
+        slope = torch.linalg.vector_norm(rows.back(multiplier), dim=1)
+        return multiplier / unit.length, -value > 2 * slope * size
+
+
 def normed(unit: Unit, low: Tensor, high: Tensor, point: Tensor) -> Rows:
     """The rows between ends [B, m] or [1, m] that are theirs with length 1, for points float64 [B, n]."""
     low, high = (end.expand(len(point), -1) for end in (low, high))
     return Rows(unit.matrix, unit.gram, low, high, low == high, SLACK * scale(low, high, point))
 
 
-def tightened(unit: Unit, lower: Tensor, upper: Tensor, point: Tensor, inward: float) -> tuple[Tensor, Tensor]:
+def tightened(
+    unit: Unit, lower: Tensor, upper: Tensor, point: Tensor, inward: float
+) -> tuple[Tensor, Tensor]:
     """The ends of the rows of length 1, moved inwards by ``inward (1 + |end| + |row| |point|)`` of the rows as they were.
 
     By a quarter of their distance at most: they never pass each other.
@@ -101,7 +149,10 @@ def tightened(unit: Unit, lower: Tensor, upper: Tensor, point: Tensor, inward: f
         return low, high
     size = 1 / unit.length + product(unit.matrix.abs(), point.abs())
     room = (high - low).clamp(min=0) / 4
-    steps = [torch.minimum(inward * (size + end.nan_to_num(posinf=0, neginf=0).abs()), room) for end in (low, high)]
+    steps = [
+        torch.minimum(inward * (size + end.nan_to_num(posinf=0, neginf=0).abs()), room)
+        for end in (low, high)
+    ]
     return low + steps[0], high - steps[1]
 
 

@@ -87,7 +87,12 @@ def shared_rows(matrix: Numbers, gram: Numbers, length: Numbers) -> Shared:
 def pattern(beside: bytes, m: int) -> Pattern:
     """The pattern of rows of which ``bool [m, m]``, as bytes, says which are not at right angles to each other."""
     given = np.frombuffer(beside, np.bool_).reshape(m, m) | np.eye(m, dtype=np.bool_)
-    filled, left, order, columns = given.copy(), np.ones(m, np.bool_), np.empty(m, np.int64), np.zeros((m, m), np.bool_)
+    filled, left, order, columns = (
+        given.copy(),
+        np.ones(m, np.bool_),
+        np.empty(m, np.int64),
+        np.zeros((m, m), np.bool_),
+    )
     for j in range(m):
         order[j] = first = int(np.where(left, (filled & left).sum(1), m + 1).argmin())
         columns[j] = filled[first] & left
@@ -98,7 +103,9 @@ def pattern(beside: bytes, m: int) -> Pattern:
     count = len(row)
     place = np.full((m, m), count)
     place[row, column] = np.arange(count)
-    owner, between = (columns[:, row] & columns[:, column] & (np.arange(m)[:, None] < column)).T.nonzero()
+    owner, between = (
+        columns[:, row] & columns[:, column] & (np.arange(m)[:, None] < column)
+    ).T.nonzero()
     under = columns & ~np.eye(m, dtype=np.bool_)
     into, source = under.T.nonzero()
     start, end = under.nonzero()
@@ -112,7 +119,9 @@ def pattern(beside: bytes, m: int) -> Pattern:
     )
 
 
-def _sums(owner: NDArray[np.int64], count: int, left: NDArray[np.int64], right: NDArray[np.int64]) -> Sums:
+def _sums(
+    owner: NDArray[np.int64], count: int, left: NDArray[np.int64], right: NDArray[np.int64]
+) -> Sums:
     """The sums of `count` owners, int64 [products], which never fall."""
     return Sums(_ends(owner, count), left.astype(np.uint32), right.astype(np.uint32))
 

@@ -11,6 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from fedkg.compiled_loops import can_compile_loops
 from fedkg.projection.polytope_pattern import Shared, shared_rows
 
 RIDGE = 1e-12
@@ -41,14 +42,21 @@ class Unit:
 
     def of(self, chosen: Tensor) -> Unit:
         """The rows of some points, int64 [b]."""
-        return self if self.gram is not None else Unit(self.matrix[chosen], self.length[chosen], None)
+        return (
+            self if self.gram is not None else Unit(self.matrix[chosen], self.length[chosen], None)
+        )
 
     @cached_property
     def shared(self) -> Shared | None:
         """The rows for loops over points side by side: where all points share them, on a CPU, and they are few, or most of them at right
         angles to each other."""
         gram = self.gram
-        if gram is None or gram.device.type != "cpu" or not 0 < len(gram) <= min(ROWS, OVER * self.matrix.shape[1]):
+        if (
+            gram is None
+            or not can_compile_loops()
+            or gram.device.type != "cpu"
+            or not 0 < len(gram) <= min(ROWS, OVER * self.matrix.shape[1])
+        ):
             return None
         if int(torch.count_nonzero(gram)) > NEAR:
             return None
@@ -85,7 +93,10 @@ class Rows:
     def of(self, chosen: Tensor) -> Rows:
         """The rows of some points, int64 [b]."""
         matrix = self.matrix if self.gram is not None else self.matrix[chosen]
-        parts = (part.index_select(0, chosen) for part in (self.lower, self.upper, self.equal, self.slack))
+        parts = (
+            part.index_select(0, chosen)
+            for part in (self.lower, self.upper, self.equal, self.slack)
+        )
         return Rows(matrix, self.gram, *parts)
 
     def at(self, point: Tensor) -> Tensor:
@@ -118,10 +129,14 @@ def product(matrix: Tensor, point: Tensor) -> Tensor:
 
 def product_back(matrix: Tensor, multiplier: Tensor) -> Tensor:
     """``matrix^T @ multiplier`` for multipliers [B, m]."""
-    return multiplier @ matrix if matrix.ndim == 2 else (multiplier.unsqueeze(-2) @ matrix).squeeze(-2)
+    return (
+        multiplier @ matrix if matrix.ndim == 2 else (multiplier.unsqueeze(-2) @ matrix).squeeze(-2)
+    )
 
 
-def held(rows: Rows, chosen: Tensor, right: Tensor, ridge: float = RIDGE, *, exact: bool = True) -> tuple[Tensor, Tensor]:
+def held(
+    rows: Rows, chosen: Tensor, right: Tensor, ridge: float = RIDGE, *, exact: bool = True
+) -> tuple[Tensor, Tensor]:
     """The solutions x [B, m] of ``gram @ x = right`` [B, m] among the rows chosen, bool [B, m], 0 elsewhere; and a step towards them.
 
     Args:
@@ -133,7 +148,11 @@ def held(rows: Rows, chosen: Tensor, right: Tensor, ridge: float = RIDGE, *, exa
     counts, width = count.tolist(), chosen.shape[1]
     most = counts[-1] if counts else 0
     on = torch.arange(most, device=right.device) < count.unsqueeze(1)
-    index = torch.arange(width, width + most, device=right.device).expand(len(counts), most).contiguous()  # from m on stands no row
+    index = (
+        torch.arange(width, width + most, device=right.device)
+        .expand(len(counts), most)
+        .contiguous()
+    )  # from m on stands no row
     index.masked_scatter_(on, chosen.index_select(0, order).nonzero()[:, 1])
     padded = torch.cat([right.index_select(0, order), right.new_zeros(len(right), most)], 1)
     wanted = padded.gather(1, index).unsqueeze(-1)
@@ -144,19 +163,27 @@ def held(rows: Rows, chosen: Tensor, right: Tensor, ridge: float = RIDGE, *, exa
         group = slice(first, first + length)
         size = counts[group][-1]
         part, end = index[group, :size], wanted[group, :size]
-        gram = _entries(table, part) if table is not None else _grams(rows.matrix.index_select(0, order[group]), part, ridge)
+        gram = (
+            _entries(table, part)
+            if table is not None
+            else _grams(rows.matrix.index_select(0, order[group]), part, ridge)
+        )
         factor = torch.linalg.cholesky_ex(gram).L
         found[group, :size] = torch.cholesky_solve(end, factor)
         if exact and ridge <= RIDGE:
             own = found[group, :size]
             step[group, :size] = more = torch.cholesky_solve(end - gram @ own + ridge * own, factor)
             own += more
-    return _spread(found, index, order, padded), _spread(step, index, order, padded) if exact else torch.zeros_like(right)
+    return _spread(found, index, order, padded), _spread(
+        step, index, order, padded
+    ) if exact else torch.zeros_like(right)
 
 
 def _spread(values: Tensor, index: Tensor, order: Tensor, padded: Tensor) -> Tensor:
     """Values [B, k, 1] of the rows at index [B, k], each point where the order has it, [B, m]; 0 for all other rows."""
-    spread = torch.zeros_like(padded).scatter_(1, index, values.squeeze(-1))[:, : padded.shape[1] - index.shape[1]]
+    spread = torch.zeros_like(padded).scatter_(1, index, values.squeeze(-1))[
+        :, : padded.shape[1] - index.shape[1]
+    ]
     return torch.empty_like(spread).index_copy_(0, order, spread)
 
 
@@ -190,19 +217,30 @@ def guess(rows: Rows, point: Tensor, start: Tensor) -> Tensor:
     Begins at `start` [B, m]. All points go through the same steps, each two products with the rows (one with their Gram matrix where that
     is smaller), until hardly any row is taken or let go between two looks.
     """
-    matrix, x, lower, upper, first = (part.to(torch.float32) for part in (rows.matrix, point, rows.lower, rows.upper, start))
+    matrix, x, lower, upper, first = (
+        part.to(torch.float32) for part in (rows.matrix, point, rows.lower, rows.upper, start)
+    )
     count, length = matrix.shape[-2:]
-    unit, stiffness = torch.eye(length, dtype=x.dtype, device=x.device), SOFT if count < length else STIFF
+    unit, stiffness = (
+        torch.eye(length, dtype=x.dtype, device=x.device),
+        SOFT if count < length else STIFF,
+    )
     pulled = matrix @ torch.linalg.inv(unit + stiffness * (matrix.mT @ matrix))
     fixed = RELAXATION * product(pulled, x)
     pulled = RELAXATION * stiffness * pulled
     square = pulled @ matrix.mT if count <= 2 * length else None
-    mixed = torch.clamp(product(matrix, x - product_back(matrix, first)), lower, upper).add_(first, alpha=1 / stiffness)
+    mixed = torch.clamp(product(matrix, x - product_back(matrix, first)), lower, upper).add_(
+        first, alpha=1 / stiffness
+    )
     taken = first.sign()
     for step in range(1, STEPS + 1):
         kept = torch.clamp(mixed, lower, upper)
         shift = torch.lerp(mixed, kept, 2.0)
-        gained = product(square, shift) if square is not None else product(pulled, product_back(matrix, shift))
+        gained = (
+            product(square, shift)
+            if square is not None
+            else product(pulled, product_back(matrix, shift))
+        )
         mixed = gained.add_(fixed).add_(mixed).sub_(kept, alpha=RELAXATION)
         if step % LOOK == 0:
             now = torch.sub(mixed, torch.clamp(mixed, lower, upper)).sign_()

@@ -13,7 +13,18 @@ from numpy.typing import NDArray
 
 from fedkg.kernels import inner, kernel
 from fedkg.parts import in_parts
-from fedkg.projection.polytope_loops import LEAST, chosen, factored, levels, moved, read, solved, taken_back, width, without
+from fedkg.projection.polytope_loops import (
+    LEAST,
+    chosen,
+    factored,
+    levels,
+    moved,
+    read,
+    solved,
+    taken_back,
+    width,
+    without,
+)
 from fedkg.projection.polytope_pattern import Shared, Weighted
 
 Numbers = NDArray[np.float64]
@@ -86,11 +97,19 @@ def _tightened(low: Numbers, high: Numbers, scale: float, size: Numbers, inward:
 
 
 @kernel
-def _outside(shared: Shared, point: Numbers, lower: Numbers, upper: Numbers, inward: float, todo: Places) -> int:
+def _outside(
+    shared: Shared, point: Numbers, lower: Numbers, upper: Numbers, inward: float, todo: Places
+) -> int:
     """How many of the points in `todo` lie outside of their ends, and are finite; they are the first there."""
     n, m, wide = point.shape[1], lower.shape[1], width(todo.shape[0])
     x, room, out = np.empty((n, wide)), np.empty((3, m, wide)), np.empty(wide)
-    level, low, high, large, places = room[0], room[1], room[2], np.empty(wide), np.empty(wide, np.int64)
+    level, low, high, large, places = (
+        room[0],
+        room[1],
+        room[2],
+        np.empty(wide),
+        np.empty(wide, np.int64),
+    )
     found = 0
     for first in range(0, todo.shape[0], wide):
         chosen(todo, first, todo.shape[0], places)
@@ -115,7 +134,14 @@ def _beyond(value: Numbers, lower: Numbers, upper: Numbers, result: Numbers) -> 
 
 
 @inner
-def _swept(near: Weighted, level: Numbers, lower: Numbers, upper: Numbers, multiplier: Numbers, room: Numbers) -> None:
+def _swept(
+    near: Weighted,
+    level: Numbers,
+    lower: Numbers,
+    upper: Numbers,
+    multiplier: Numbers,
+    room: Numbers,
+) -> None:
     """Multipliers nearer to the right ones: each row in turn is brought to its end, or let go (Hildreth 1957)."""
     for _ in range(SWEEPS):
         for i in range(level.shape[0]):
@@ -140,26 +166,51 @@ def _largest(large: Numbers, lower: Numbers, upper: Numbers, share: float, slack
     for i in range(lower.shape[0]):
         for s in range(slack.shape[0]):
             least, most = abs(lower[i, s]), abs(upper[i, s])
-            slack[s] = max(slack[s], max(least if least < np.inf else 0.0, most if most < np.inf else 0.0))
+            slack[s] = max(
+                slack[s], max(least if least < np.inf else 0.0, most if most < np.inf else 0.0)
+            )
     for s in range(slack.shape[0]):
         slack[s] = share * (1.0 + slack[s])
 
 
 @inner
-def _settled(value: Numbers, lower: Numbers, upper: Numbers, goal: Numbers, side: Numbers, slack: Numbers, right: Numbers) -> None:
+def _settled(
+    value: Numbers,
+    lower: Numbers,
+    upper: Numbers,
+    goal: Numbers,
+    side: Numbers,
+    slack: Numbers,
+    right: Numbers,
+) -> None:
     """1 for the points that miss no row, and no end of a row taken, and have no multiplier of wrong sign, by more than the slack."""
     for s in range(right.shape[0]):
         right[s] = 1.0
     for i in range(value.shape[0]):
         for s in range(right.shape[0]):
             over = max(value[i, s] - upper[i, s], lower[i, s] - value[i, s])
-            under = min(abs(value[i, s] - upper[i, s]), abs(value[i, s] - lower[i, s])) if side[i, s] != 0.0 else over
+            under = (
+                min(abs(value[i, s] - upper[i, s]), abs(value[i, s] - lower[i, s]))
+                if side[i, s] != 0.0
+                else over
+            )
             wrong = -side[i, s] * goal[i, s] if lower[i, s] != upper[i, s] else over
-            right[s] = right[s] if (over <= slack[s]) & (under <= slack[s]) & (wrong <= slack[s]) else 0.0
+            right[s] = (
+                right[s] if (over <= slack[s]) & (under <= slack[s]) & (wrong <= slack[s]) else 0.0
+            )
 
 
 @inner
-def _exchanged(value: Numbers, lower: Numbers, upper: Numbers, goal: Numbers, side: Numbers, slack: float, length: int, s: int) -> None:
+def _exchanged(
+    value: Numbers,
+    lower: Numbers,
+    upper: Numbers,
+    goal: Numbers,
+    side: Numbers,
+    slack: float,
+    length: int,
+    s: int,
+) -> None:
     """Lets go the rows whose multipliers `goal` of the s-th point have the wrong sign and takes those missed.
 
     Where that would be more rows than a point has entries, only the one missed the most is taken (Kim and Park 2011).
@@ -176,7 +227,11 @@ def _exchanged(value: Numbers, lower: Numbers, upper: Numbers, goal: Numbers, si
     for i in range(value.shape[0]):
         over = max(value[i, s] - upper[i, s], lower[i, s] - value[i, s])
         if side[i, s] != 0.0:
-            side[i, s] = side[i, s] if lower[i, s] == upper[i, s] or side[i, s] * goal[i, s] >= -slack else 0.0
+            side[i, s] = (
+                side[i, s]
+                if lower[i, s] == upper[i, s] or side[i, s] * goal[i, s] >= -slack
+                else 0.0
+            )
         elif over > slack and (kept + new <= length or i == worst):
             side[i, s] = 1.0 if value[i, s] > upper[i, s] else -1.0
 
@@ -205,7 +260,15 @@ def _round(
     """
     plan, n, m, wide = shared.plan, point.shape[1], lower.shape[1], width(count)
     room, whole = np.empty((10, m, wide)), np.empty((2, shared.entries.shape[0], wide))
-    level, low, high, value, side, taken, end = room[0], room[1], room[2], room[3], room[4], room[5], room[6]
+    level, low, high, value, side, taken, end = (
+        room[0],
+        room[1],
+        room[2],
+        room[3],
+        room[4],
+        room[5],
+        room[6],
+    )
     goal, found, inverse, factor = room[7], room[8], room[9], whole[1]
     x, places = np.empty((n, wide)), np.empty(wide, np.int64)
     large, slack, done = np.empty(wide), np.empty(wide), np.empty(wide)
@@ -223,7 +286,9 @@ def _round(
             for s in range(wide):
                 side[i, s] = 1.0 if low[i, s] == high[i, s] else np.sign(goal[i, s])
                 taken[i, s] = abs(side[i, s])
-                end[i, s] = high[i, s] if side[i, s] > 0.0 else low[i, s] if side[i, s] < 0.0 else 0.0
+                end[i, s] = (
+                    high[i, s] if side[i, s] > 0.0 else low[i, s] if side[i, s] < 0.0 else 0.0
+                )
         factored(plan, shared.entries, taken, whole[0], factor, inverse)
         _missed(level, end, taken, goal)
         solved(plan, factor, inverse, goal)
@@ -245,7 +310,11 @@ def _round(
                 unfound += 1
         for i in range(m):
             for s in range(wide):
-                goal[i, s] = goal[i, s] if (low[i, s] == high[i, s]) | (side[i, s] * goal[i, s] > 0.0) else 0.0
+                goal[i, s] = (
+                    goal[i, s]
+                    if (low[i, s] == high[i, s]) | (side[i, s] * goal[i, s] > 0.0)
+                    else 0.0
+                )
         taken_back(shared, goal, x)
         for s in range(min(wide, count - first)):
             if done[s] == 1.0:
@@ -278,7 +347,11 @@ def nearest_side_by_side(
         inward: by what share the ends are moved inwards (`polytope_nearest.tightened`). share: of a point's largest number that rows may be
             missed by. far: see `_round`. exact: to the last digits, not only within what rows may be missed by.
     """
-    nearest, goals, left = point.copy(), np.zeros((len(point), lower.shape[1])), np.zeros(len(point), np.bool_)
+    nearest, goals, left = (
+        point.copy(),
+        np.zeros((len(point), lower.shape[1])),
+        np.zeros(len(point), np.bool_),
+    )
 
     def work(first: int, last: int) -> None:
         todo = np.arange(first, last)

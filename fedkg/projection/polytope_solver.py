@@ -73,11 +73,21 @@ def _closer(rows: Rows, point: Tensor, found: Found, exact: bool) -> Found:
         chosen, near = chosen[kept.squeeze(1)], near[kept]
     if not len(chosen):
         return found
-    own, given, here, multiplier = rows.of(chosen), point[chosen], found.point[chosen], found.multiplier[chosen]
+    own, given, here, multiplier = (
+        rows.of(chosen),
+        point[chosen],
+        found.point[chosen],
+        found.multiplier[chosen],
+    )
     share = (near / far[chosen]).unsqueeze(1)
     for _ in range(2):  # the first time on a ray that is as inexact as the nearest point
         moved = here + share * (given - here)
-        again = solve(replace(own, slack=SLACK * scale(own.lower, own.upper, moved)), moved, share * multiplier, exact=exact)
+        again = solve(
+            replace(own, slack=SLACK * scale(own.lower, own.upper, moved)),
+            moved,
+            share * multiplier,
+            exact=exact,
+        )
         here, multiplier = again.point, again.multiplier / share
     found.point[chosen] = torch.where(again.empty.unsqueeze(1), given, here)
     found.multiplier[chosen], found.empty[chosen] = multiplier, again.empty
@@ -98,11 +108,15 @@ def _pivoted(rows: Rows, point: Tensor, near: Tensor, exact: bool) -> tuple[Tens
         todo = (~right).nonzero().squeeze(1)
         if not len(todo):
             break
-        multiplier[todo], right[todo], sides[todo] = _exchanged(rows.of(todo), point[todo], sides[todo], exact=True)
+        multiplier[todo], right[todo], sides[todo] = _exchanged(
+            rows.of(todo), point[todo], sides[todo], exact=True
+        )
     return multiplier, right
 
 
-def _exchanged(rows: Rows, point: Tensor, sides: Tensor, *, exact: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _exchanged(
+    rows: Rows, point: Tensor, sides: Tensor, *, exact: bool
+) -> tuple[Tensor, Tensor, Tensor]:
     """One step of block principal pivoting (Kim and Park 2011): solve for the rows taken, let go those of wrong sign, take those missed.
 
     Where that would be more rows than a point has entries, only the one missed the most is taken.
@@ -121,7 +135,9 @@ def _exchanged(rows: Rows, point: Tensor, sides: Tensor, *, exact: bool) -> tupl
     done = torch.maximum(missed.abs(), -short).amax(1) <= rows.slack.squeeze(1)
     left = (~done).nonzero().squeeze(1)
     if len(left):
-        sides[left] = _next(sides[left], missed[left], short[left], rows.slack[left], point.shape[1])
+        sides[left] = _next(
+            sides[left], missed[left], short[left], rows.slack[left], point.shape[1]
+        )
     return multiplier, done, sides
 
 
@@ -134,7 +150,9 @@ def _next(sides: Tensor, missed: Tensor, short: Tensor, slack: Tensor, length: i
     return torch.where(new, missed.sign(), torch.where(wrong, 0, sides))
 
 
-def one_by_one(rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE) -> tuple[Tensor, Tensor]:
+def one_by_one(
+    rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE
+) -> tuple[Tensor, Tensor]:
     """The same by a dual active set method (Lawson and Hanson 1974, chapter 23; Goldfarb and Idnani 1983): ends after finitely many steps.
 
     The multipliers always have the right signs. They move towards the solution for the rows taken until one of them reaches 0 and is let
@@ -145,7 +163,10 @@ def one_by_one(rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE) -
         multipliers [B, m] and bool [B], whether they are such a proof.
     """
     slack, equal = rows.slack, rows.equal
-    result, empty = torch.zeros_like(start), torch.zeros(len(point), dtype=torch.bool, device=point.device)
+    result, empty = (
+        torch.zeros_like(start),
+        torch.zeros(len(point), dtype=torch.bool, device=point.device),
+    )
     sides = torch.where(equal, 1, start.sign()).to(point.dtype)
     at, barred = start * (sides != 0), torch.zeros_like(equal)
     newest = torch.full((len(point),), -1, device=point.device)
@@ -156,7 +177,9 @@ def one_by_one(rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE) -
         goal, growth = held(own, chosen, level - own.ends(sides[todo]), ridge)
         signs, here = sides[todo], at[todo]
         blocked = chosen & ~equal[todo] & (signs * goal <= 0)
-        room = torch.where(blocked, (signs * here).clamp(min=0) / (signs * (here - goal)).clamp(min=1e-300), 1)
+        room = torch.where(
+            blocked, (signs * here).clamp(min=0) / (signs * (here - goal)).clamp(min=1e-300), 1
+        )
         share = room.amin(1, keepdim=True).clamp(max=1)
         stopped = blocked.any(1)
         at[todo] = moved = torch.where(stopped[:, None], here + share * (goal - here), goal)
@@ -165,11 +188,19 @@ def one_by_one(rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE) -
         fell = newest[todo]
         progress = (moved - here).abs().amax(1) > 1e-12 * (1 + here.abs().amax(1))
         bars = barred[todo] & ~progress[:, None]
-        at_once = (fell >= 0) & gone.gather(1, fell.clamp(min=0)[:, None]).squeeze(1) & (share.squeeze(1) <= 0)
+        at_once = (
+            (fell >= 0)
+            & gone.gather(1, fell.clamp(min=0)[:, None]).squeeze(1)
+            & (share.squeeze(1) <= 0)
+        )
         bars[at_once, fell[at_once]] = True
         missed = own.missed(level - own.moved(moved)) - (ridge * moved if ridge > RIDGE else 0)
         missed = torch.where(missed.abs() > tight, missed, 0)
-        contradict = ~stopped & (torch.where(chosen, missed, 0).abs() > 1e3 * tight).any(1) & (ridge <= RIDGE)
+        contradict = (
+            ~stopped
+            & (torch.where(chosen, missed, 0).abs() > 1e3 * tight).any(1)
+            & (ridge <= RIDGE)
+        )
         free = torch.where(chosen | bars, 0, missed)
         worst = free.abs().argmax(1)
         side = free.gather(1, worst[:, None]).squeeze(1).sign()
@@ -189,7 +220,9 @@ def one_by_one(rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE) -
     return result, empty
 
 
-def _share_proofs(rows: Rows, multiplier: Tensor, empty: Tensor, proven: Tensor, todo: Tensor) -> None:
+def _share_proofs(
+    rows: Rows, multiplier: Tensor, empty: Tensor, proven: Tensor, todo: Tensor
+) -> None:
     """Where a proof that one polytope is empty holds for another of the same rows, it is that one's too."""
     for proof in multiplier[proven[empty[proven]]]:
         left = todo[~empty[todo]]

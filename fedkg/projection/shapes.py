@@ -35,7 +35,9 @@ class Declared:
     each: bool = False
 
 
-def of_numbers(ends: str = "", *, finite: bool = True, each: bool = False) -> Mapping[str, Declared]:
+def of_numbers(
+    ends: str = "", *, finite: bool = True, each: bool = False
+) -> Mapping[str, Declared]:
     """The metadata of a field: ``field(metadata=of_numbers("m n"))``; see `Declared`."""
     return {KEY: Declared(ends=tuple(ends.split()), finite=finite, each=each)}
 
@@ -50,8 +52,14 @@ def check_made(made: Any) -> None:  # a dataclass
         if _nonsense(value, declared.finite):
             raise SetError(
                 f"`{type(made).__name__}.{name}` has an entry that makes no sense",
-                expected="finite numbers" if declared.finite else "numbers, or infinite for no bound",
-                received="NaN" if not declared.finite else f"the number {value}" if isinstance(value, Real) else "NaN, or an infinite one",
+                expected="finite numbers"
+                if declared.finite
+                else "numbers, or infinite for no bound",
+                received="NaN"
+                if not declared.finite
+                else f"the number {value}"
+                if isinstance(value, Real)
+                else "NaN, or an infinite one",
             )
 
 
@@ -61,14 +69,20 @@ def check_fit(made: Any, point: Tensor) -> None:  # a dataclass
         check_shapes(type(made).__name__, _declared(made), point)
 
 
-def check_shapes(name: str, given: Sequence[tuple[str, Any, Declared]], point: Tensor | None = None) -> None:
+def check_shapes(
+    name: str, given: Sequence[tuple[str, Any, Declared]], point: Tensor | None = None
+) -> None:
     """Raise SetError where tensors do not have the shapes that are declared.
 
     Args:
         name: of the set. given: for each of its fields the name, the value, and what is declared; numbers and None fit everything. point:
             [..., n] to which they are held; None: only to each other.
     """
-    tensors = [(field, value, declared) for field, value, declared in given if isinstance(value, Tensor) and value.ndim]
+    tensors = [
+        (field, value, declared)
+        for field, value, declared in given
+        if isinstance(value, Tensor) and value.ndim
+    ]
     if not tensors:
         return
     sizes = {} if point is None else {"n": point.shape[-1]}
@@ -77,16 +91,23 @@ def check_shapes(name: str, given: Sequence[tuple[str, Any, Declared]], point: T
         before = value.ndim - len(declared.ends)
         own = tuple(value.shape[: max(before, 0)])
         fits = before >= 0 and all(
-            _is_size(size, letter, sizes) for size, letter in zip(value.shape[max(before, 0) :], declared.ends, strict=False)
+            _is_size(size, letter, sizes)
+            for size, letter in zip(value.shape[max(before, 0) :], declared.ends, strict=False)
         )
         joined = _broadcast(own, lead)
-        if not fits or joined is None or (declared.each and point is not None and joined != tuple(point.shape[:-1])):
+        if (
+            not fits
+            or joined is None
+            or (declared.each and point is not None and joined != tuple(point.shape[:-1]))
+        ):
             held = "the points" if point is not None else "the rest of the set"
             points = () if point is None else (f"points {list(point.shape)}",)
             raise SetError(
                 f"`{name}.{field}` does not fit {held}",
                 expected=f"[{', '.join(('...', *declared.ends))}], points being [..., n]",
-                received=", ".join([*(f"{other} {list(one.shape)}" for other, one, _ in tensors), *points]),
+                received=", ".join(
+                    [*(f"{other} {list(one.shape)}" for other, one, _ in tensors), *points]
+                ),
             )
         lead = lead if point is not None and not declared.each else joined
 
@@ -98,7 +119,9 @@ def _declared(made: Any) -> list[tuple[str, Any, Declared]]:
 
 @cache
 def _of_class(made: Any) -> tuple[tuple[str, Declared], ...]:  # a dataclass
-    return tuple((field.name, field.metadata[KEY]) for field in fields(made) if KEY in field.metadata)
+    return tuple(
+        (field.name, field.metadata[KEY]) for field in fields(made) if KEY in field.metadata
+    )
 
 
 def _is_size(size: int, letter: str, sizes: dict[str, int]) -> bool:
@@ -112,8 +135,14 @@ def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]
     if not left or left == right:
         return right
     width = max(len(left), len(right))
-    pairs = list(zip((1,) * (width - len(left)) + left, (1,) * (width - len(right)) + right, strict=True))
-    return tuple(b if a == 1 else a for a, b in pairs) if all(a == b or 1 in (a, b) for a, b in pairs) else None
+    pairs = list(
+        zip((1,) * (width - len(left)) + left, (1,) * (width - len(right)) + right, strict=True)
+    )
+    return (
+        tuple(b if a == 1 else a for a, b in pairs)
+        if all(a == b or 1 in (a, b) for a, b in pairs)
+        else None
+    )
 
 
 def _nonsense(value: Any, finite: bool) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.mapped import fronted
 from fedkg.projection.interface import numbers
@@ -18,6 +19,7 @@ class _Above(torch.autograd.Function):
     """``relu(point - t)`` with t such that the sum over the last dimension is `total`; see `above_threshold`."""
 
     @staticmethod
+    @override
     def forward(point: Tensor, total: Tensor) -> Tensor:
         """Michelot's iteration: Newton's on a convex piecewise linear function, exact after finitely many steps.
 
@@ -35,19 +37,26 @@ class _Above(torch.autograd.Function):
             level = level + (above.sum(-1) - total) / number.clamp(min=1)
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
         ctx.save_for_backward(output)
         ctx.total_shape = inputs[1].shape
 
     @staticmethod
+    @override
     def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor]:
         [above] = ctx.saved_tensors
         support = above > 0
         mean = torch.where(support, slope, 0).sum(-1) / support.sum(-1).clamp(min=1)
-        return torch.where(support, slope - mean.unsqueeze(-1), 0), mean.sum_to_size(ctx.total_shape)
+        return torch.where(support, slope - mean.unsqueeze(-1), 0), mean.sum_to_size(
+            ctx.total_shape
+        )
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, int | None], point: Tensor, total: Tensor) -> tuple[Tensor, int]:
+    @override
+    def vmap(
+        info: Any, in_dims: tuple[int | None, int | None], point: Tensor, total: Tensor
+    ) -> tuple[Tensor, int]:
         points, totals = fronted((point, total), in_dims, info.batch_size)
         missing = points.ndim - 1 - totals.ndim
         spread = totals.reshape(info.batch_size, *(1,) * missing, *totals.shape[1:])

@@ -10,6 +10,7 @@ from typing import Any
 
 from fedkg.errors import MissingExtra
 from fedkg.report.charts import SITE_COLOURS, colours
+from fedkg.visible import visible_value
 
 HERE = Path(__file__).parent
 SIZE, RADIUS = 520, 200
@@ -38,7 +39,12 @@ def causes_page(results: Mapping[str, Any], losses: Sequence[Mapping[str, Any]])
     except ModuleNotFoundError as error:
         raise MissingExtra("the report", "report") from error
     environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=visible_value,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     safe = json.dumps({"reached": results["reached"]}, ensure_ascii=False).replace("<", "\\u003c")
     return environment.get_template("causes.html.j2").render(
@@ -59,7 +65,9 @@ def causes_page(results: Mapping[str, Any], losses: Sequence[Mapping[str, Any]])
     )
 
 
-def drawing(clients: Sequence[str], edges: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any]:
+def drawing(
+    clients: Sequence[str], edges: Sequence[Mapping[str, Any]], level: float
+) -> dict[str, Any]:
     """Where the clients stand and how the arrows run: significant edges are solid, as thick as they are strong. `Any`: JSON."""
     spots = {
         name: (
@@ -92,14 +100,24 @@ def drawing(clients: Sequence[str], edges: Sequence[Mapping[str, Any]], level: f
                 "driven": edge["driven"],
             }
         )
-    return {"clients": [{"name": name, "x": f"{x:.1f}", "y": f"{y:.1f}"} for name, (x, y) in spots.items()], "arrows": arrows}
+    return {
+        "clients": [
+            {"name": name, "x": f"{x:.1f}", "y": f"{y:.1f}"} for name, (x, y) in spots.items()
+        ],
+        "arrows": arrows,
+    }
 
 
-def _beside(spot: tuple[float, float], towards: tuple[float, float], gap: float) -> tuple[float, float]:
+def _beside(
+    spot: tuple[float, float], towards: tuple[float, float], gap: float
+) -> tuple[float, float]:
     """The point so many pixels outside a client's box, on the way from its middle towards another point."""
     x, y = towards[0] - spot[0], towards[1] - spot[1]
     way = math.hypot(x, y)
-    edge = min(half * way / abs(along) if along else math.inf for half, along in zip(NODE, (x, y), strict=True))
+    edge = min(
+        half * way / abs(along) if along else math.inf
+        for half, along in zip(NODE, (x, y), strict=True)
+    )
     return spot[0] + (edge + gap) * x / way, spot[1] + (edge + gap) * y / way
 
 
@@ -119,7 +137,16 @@ def curves(losses: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
         values = [float(row[name]) for row in losses]
         top = max(values) or 1.0
         points = " ".join(
-            f"{LEFT + place * (WIDTH - 8 - LEFT) / (len(values) - 1):.1f},{_level(value / top):.1f}" for place, value in enumerate(values)
+            f"{LEFT + place * (WIDTH - 8 - LEFT) / (len(values) - 1):.1f},{_level(value / top):.1f}"
+            for place, value in enumerate(values)
         )
-        made.append({"name": name, "colour": tints[name], "points": points, "first": f"{values[0]:.4g}", "last": f"{values[-1]:.4g}"})
+        made.append(
+            {
+                "name": name,
+                "colour": tints[name],
+                "points": points,
+                "first": f"{values[0]:.4g}",
+                "last": f"{values[-1]:.4g}",
+            }
+        )
     return made

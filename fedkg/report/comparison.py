@@ -22,7 +22,9 @@ class Contender:
     arms: tuple[Arm, ...]
     rounds: tuple[tuple[RoundRow, ...], ...]
 
-    def curve(self, read: Callable[[RoundRow], float]) -> tuple[list[int], list[float], list[float], list[float]]:
+    def curve(
+        self, read: Callable[[RoundRow], float]
+    ) -> tuple[list[int], list[float], list[float], list[float]]:
         """Round numbers, mean, lowest and highest of a figure over seeds, round by round."""
         at: dict[int, list[float]] = {}
         for rows in self.rounds:
@@ -30,7 +32,12 @@ class Contender:
                 if not math.isnan(value := read(row)):
                     at.setdefault(row.round, []).append(value)
         numbers = sorted(at)
-        return numbers, [statistics.fmean(at[n]) for n in numbers], [min(at[n]) for n in numbers], [max(at[n]) for n in numbers]
+        return (
+            numbers,
+            [statistics.fmean(at[n]) for n in numbers],
+            [min(at[n]) for n in numbers],
+            [max(at[n]) for n in numbers],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,16 +67,24 @@ def scenarios(records: RunRecords) -> tuple[Scenario, ...]:
         rows.setdefault(row.arm, []).append(row)
     grouped: dict[tuple[Setting, str], dict[str, list[Arm]]] = {}
     for arm in sorted(records.arms, key=lambda arm: bool(arm.corrupted)):
-        grouped.setdefault((arm.setting, arm.corrupted), {}).setdefault(arm.algorithm, []).append(arm)
+        grouped.setdefault((arm.setting, arm.corrupted), {}).setdefault(arm.algorithm, []).append(
+            arm
+        )
     return tuple(
-        Scenario(setting=setting, corrupted=corrupted, contenders=tuple(_contender(arms, rows) for arms in algorithms.values()))
+        Scenario(
+            setting=setting,
+            corrupted=corrupted,
+            contenders=tuple(_contender(arms, rows) for arms in algorithms.values()),
+        )
         for (setting, corrupted), algorithms in grouped.items()
     )
 
 
 def _contender(arms: Sequence[Arm], rows: dict[str, list[RoundRow]]) -> Contender:
     ordered = tuple(tuple(sorted(rows[arm.id], key=lambda row: row.round)) for arm in arms)
-    return Contender(algorithm=arms[0].algorithm, name=arms[0].title, arms=tuple(arms), rounds=ordered)
+    return Contender(
+        algorithm=arms[0].algorithm, name=arms[0].title, arms=tuple(arms), rounds=ordered
+    )
 
 
 def mean(values: Iterable[float]) -> float:

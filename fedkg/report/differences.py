@@ -22,13 +22,17 @@ def difference_table(results: Sequence[Result]) -> list[dict[str, str]]:
             "title": result.title,
             "seed_list": result.seed_list,
             "measure": result.measure,
-            result.measure: {"values": [None if math.isnan(value) else value for value in result.main.values]},
+            result.measure: {
+                "values": [None if math.isnan(value) else value for value in result.main.values]
+            },
         }
         for result in results
         if result.main.values
     ]
     found = pairs(rows)
-    return [_line(pair) for pair in found] if any(len(pair.found.pairs) > 1 for pair in found) else []
+    return (
+        [_line(pair) for pair in found] if any(len(pair.found.pairs) > 1 for pair in found) else []
+    )
 
 
 def _line(pair: Pair) -> dict[str, str]:
@@ -41,5 +45,7 @@ def _line(pair: Pair) -> dict[str, str]:
         "mean": "–" if math.isnan(found.mean) else f"{found.mean:+.3f}",
         "interval": "–" if math.isnan(low) else f"{low:+.3f} to {high:+.3f}",
         "ahead": f"{found.higher if pair.measure.higher else found.lower} of {len(found.pairs)}",
-        "verdict": VERDICTS[found.clear * pair.measure.sign] if len(found.pairs) > 1 else "one seed says little",
+        "verdict": VERDICTS[found.clear * pair.measure.sign]
+        if len(found.pairs) > 1
+        else "one seed says little",
     }

@@ -16,12 +16,22 @@ def drive_table(records: RunRecords) -> list[dict[str, Any]]:
     arms = {arm.id: arm for arm in records.arms}
     found: dict[str, dict[tuple[str, str], CauseRow]] = {}
     for row in records.causes:
-        found.setdefault(setting_text(arms[row.arm].setting, ""), {}).setdefault((row.driver, row.driven), row)
+        found.setdefault(setting_text(arms[row.arm].setting, ""), {}).setdefault(
+            (row.driver, row.driven), row
+        )
     tables = []
     for where, edges in found.items():
         ordered = sorted(edges.values(), key=lambda row: -row.strength)
         rows = [
-            {"driver": row.driver, "driven": row.driven, "strength": f"{row.strength:.3g}", "lag": str(row.lag)} for row in ordered[:MOST]
+            {
+                "driver": row.driver,
+                "driven": row.driven,
+                "strength": f"{row.strength:.3g}",
+                "lag": str(row.lag),
+            }
+            for row in ordered[:MOST]
         ]
-        tables.append({"where": where or "as given", "rows": rows, "more": len(ordered) - len(rows)})
+        tables.append(
+            {"where": where or "as given", "rows": rows, "more": len(ordered) - len(rows)}
+        )
     return tables

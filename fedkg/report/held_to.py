@@ -18,7 +18,9 @@ def property_table(records: RunRecords) -> Lines:
     arms = {arm.id: arm for arm in records.arms}
     for row in records.forecasts:
         arm = arms[row.arm]
-        found.setdefault((setting_text(arm.setting, arm.corrupted), arm.title, row.by), []).append(row)
+        found.setdefault((setting_text(arm.setting, arm.corrupted), arm.title, row.by), []).append(
+            row
+        )
     lines = []
     for (where, title, by), rows in found.items():
         lines.append(
@@ -26,9 +28,18 @@ def property_table(records: RunRecords) -> Lines:
                 "where": where or "as given",
                 "algorithm": title,
                 "by": BY[by],
-                "mse": "–" if by == "truth" else _with_half([row.mse for row in rows], [row.mse_half for row in rows], 1.0, ""),
-                "sequences": _with_half([row.sequences for row in rows], [row.sequences_half for row in rows], 100.0, " %"),
-                "steps": _with_half([row.steps for row in rows], [row.steps_half for row in rows], 100.0, " %"),
+                "mse": "–"
+                if by == "truth"
+                else _with_half([row.mse for row in rows], [row.mse_half for row in rows], 1.0, ""),
+                "sequences": _with_half(
+                    [row.sequences for row in rows],
+                    [row.sequences_half for row in rows],
+                    100.0,
+                    " %",
+                ),
+                "steps": _with_half(
+                    [row.steps for row in rows], [row.steps_half for row in rows], 100.0, " %"
+                ),
             }
         )
     return lines
@@ -40,7 +51,9 @@ def set_table(records: RunRecords) -> Lines:
     arms = {arm.id: arm for arm in records.arms}
     for row in records.sets:
         arm = arms[row.arm]
-        found.setdefault((setting_text(arm.setting, arm.corrupted), arm.title), []).append((row.distance, row.sparsity, row.client))
+        found.setdefault((setting_text(arm.setting, arm.corrupted), arm.title), []).append(
+            (row.distance, row.sparsity, row.client)
+        )
     lines = []
     for (where, title), rows in found.items():
         worst = max(rows)

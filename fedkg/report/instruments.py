@@ -16,15 +16,26 @@ def theory_tables(document: Json) -> list[dict[str, Any]]:
     """Per setting a table: a line for each instrument, a column for each algorithm, mean over seeds. `Any`: texts, lists of texts."""
     groups: dict[str, dict[str, list[Json]]] = {}
     for training in document.get("trainings", ()):
-        title = setting_text(tuple((name, str(value)) for name, value in training["setting"].items()), training["corrupted"])
+        title = setting_text(
+            tuple((name, str(value)) for name, value in training["setting"].items()),
+            training["corrupted"],
+        )
         groups.setdefault(title, {}).setdefault(training["title"], []).append(training)
     return [_table(title, columns) for title, columns in groups.items()]
 
 
 def _table(title: str, columns: Mapping[str, Sequence[Json]]) -> dict[str, Any]:
-    lines = [{"label": label, "meaning": meaning, "cells": [cell(own) for own in columns.values()]} for label, meaning, cell in LINES]
+    lines = [
+        {"label": label, "meaning": meaning, "cells": [cell(own) for own in columns.values()]}
+        for label, meaning, cell in LINES
+    ]
     known = [line for line in lines if any(cell != "–" for cell in line["cells"])]
-    notes = [f"{name}: {training['note']}" for name, own in columns.items() for training in own[:1] if training["note"]]
+    notes = [
+        f"{name}: {training['note']}"
+        for name, own in columns.items()
+        for training in own[:1]
+        if training["note"]
+    ]
     return {"title": title, "algorithms": list(columns), "lines": known, "notes": notes}
 
 
@@ -65,29 +76,50 @@ def _step(trainings: Sequence[Json]) -> str:
 
 def _helps(trainings: Sequence[Json]) -> str:
     held = [one["benefit"]["satisfied"] for one in trainings if one.get("benefit")]
-    return "–" if not held else f"{'yes' if all(held) else 'no'}, below {_value('benefit', 'threshold')(trainings)}"
+    return (
+        "–"
+        if not held
+        else f"{'yes' if all(held) else 'no'}, below {_value('benefit', 'threshold')(trainings)}"
+    )
 
 
 def _theta(trainings: Sequence[Json]) -> str:
-    share, low, high = (_value("constants", name, form=".1%")(trainings) for name in ("theta", "theta_low", "theta_high"))
+    share, low, high = (
+        _value("constants", name, form=".1%")(trainings)
+        for name in ("theta", "theta_low", "theta_high")
+    )
     return "–" if share == "–" else f"{share} ({low} to {high})"
 
 
 def _rate(trainings: Sequence[Json]) -> str:
-    a, b, r2 = (_value("rate_fit", name, form=".2f" if name == "r2" else ".3g")(trainings) for name in ("a", "b", "r2"))
+    a, b, r2 = (
+        _value("rate_fit", name, form=".2f" if name == "r2" else ".3g")(trainings)
+        for name in ("a", "b", "r2")
+    )
     return "–" if a == "–" else f"a {a}, b {b}, R² {r2}{_interval('rate_fit', trainings)}"
 
 
 def _violation(trainings: Sequence[Json]) -> str:
     start, slope, r2 = (
-        _value("violation_fit", name, form=".2f" if name == "r2" else ".3g")(trainings) for name in ("intercept", "slope", "r2")
+        _value("violation_fit", name, form=".2f" if name == "r2" else ".3g")(trainings)
+        for name in ("intercept", "slope", "r2")
     )
-    return "–" if start == "–" else f"{start} − {slope} ρ, R² {r2}{_interval('violation_fit', trainings)}"
+    return (
+        "–"
+        if start == "–"
+        else f"{start} − {slope} ρ, R² {r2}{_interval('violation_fit', trainings)}"
+    )
 
 
 def _interval(fit: str, trainings: Sequence[Json]) -> str:
-    ends = [one[fit]["r2_interval"] for one in trainings if one.get(fit) and one[fit]["r2_interval"]]
-    return f" [{mean(low for low, _ in ends):.2f}, {mean(high for _, high in ends):.2f}]" if ends else ""
+    ends = [
+        one[fit]["r2_interval"] for one in trainings if one.get(fit) and one[fit]["r2_interval"]
+    ]
+    return (
+        f" [{mean(low for low, _ in ends):.2f}, {mean(high for _, high in ends):.2f}]"
+        if ends
+        else ""
+    )
 
 
 def _zones(trainings: Sequence[Json]) -> str:
@@ -96,7 +128,11 @@ def _zones(trainings: Sequence[Json]) -> str:
         for name, count in training["zones"].items():
             counts[name] = counts.get(name, 0) + count
     total = sum(counts.values())
-    return ", ".join(f"{name} {count / total:.0%}" for name, count in counts.items() if count) if total else "–"
+    return (
+        ", ".join(f"{name} {count / total:.0%}" for name, count in counts.items() if count)
+        if total
+        else "–"
+    )
 
 
 LINES: tuple[tuple[str, str, Cell], ...] = (

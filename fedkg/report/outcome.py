@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fedkg.jobs.compared.verdict import verdict
 from fedkg.jobs.folder import EXECUTOR, NOTES
-from fedkg.jobs.measure import BY_NAME
+from fedkg.jobs.measure import BY_NAME, events
 from fedkg.report.comparison import Setting, mean
 from fedkg.report.records import Result, RunRecords
 from fedkg.report.zoned import is_taught, zone_of
@@ -18,16 +18,29 @@ from fedkg.zones import zone
 def outcome(records: RunRecords) -> list[str]:
     """The outcome, most important first; every sentence is made of figures of the run folder."""
     whole = [result for result in records.results if not result.corrupted and not result.baseline]
-    figures = (*records.sentences, _detection(whole), _rules_kept(whole), _not_taught(records, whole))
+    figures = (
+        *records.sentences,
+        _detection(whole, records.event),
+        _rules_kept(whole),
+        _not_taught(records, whole),
+    )
     asked = [result for result in records.results if not result.baseline]
-    said = (_unfinished(records), _overview(asked), *figures, _excluded(records), *_remarks(records))
+    said = (
+        _unfinished(records),
+        _overview(asked),
+        *figures,
+        _excluded(records),
+        *_remarks(records),
+    )
     return [sentence for sentence in said if sentence]
 
 
 def _unfinished(records: RunRecords) -> str:
     if records.failed:
         names = "; ".join(f"{name}: {why.splitlines()[0]}" for name, why in records.failed)
-        return f"{len(records.failed)} of the runs failed, and what is shown is of the others. {names}"
+        return (
+            f"{len(records.failed)} of the runs failed, and what is shown is of the others. {names}"
+        )
     if records.open_runs:
         return f"This sweep is not finished: {records.open_runs} of its runs are still open, and what is shown is preliminary."
     open_arms = sum(not arm.done for arm in records.arms)
@@ -45,7 +58,10 @@ def _overview(results: Sequence[Result]) -> str:
     groups = [group for group in settings.values() if len(group) > 1]
     if len(groups) < 2:
         return ""
-    clean, damaged = [g for g in groups if not g[0].corrupted], [g for g in groups if g[0].corrupted]
+    clean, damaged = (
+        [g for g in groups if not g[0].corrupted],
+        [g for g in groups if g[0].corrupted],
+    )
     return " ".join([*_ahead(clean), *_keeps(clean), *(_damaged(group) for group in damaged)])
 
 
@@ -67,7 +83,10 @@ def _ahead(groups: Sequence[Sequence[Result]]) -> list[str]:
 def _keeps(groups: Sequence[Sequence[Result]]) -> list[str]:
     """Which algorithm's models clearly break the fewest rules in every setting, at the worst site of the last round."""
     told = []
-    for group in groups:
+    for members in groups:
+        group = [one for one in members if not math.isnan(one.figure("rho_worst").mean)]
+        if not group:
+            return []
         base = next((result for result in group if result.preset == "fedavg"), group[0])
         least = min(group, key=lambda result: result.figure("rho_worst").mean)
         found = verdict(least.figure("rho_worst").values, base.figure("rho_worst").values)
@@ -77,8 +96,13 @@ def _keeps(groups: Sequence[Sequence[Result]]) -> list[str]:
     names = {(least.title, base.title) for least, base in told}
     if len(names) != 1:
         return []
-    (title, plain), (ours, theirs) = names.pop(), (mean(pair[i].figure("rho_worst").mean for pair in told) for i in (0, 1))
-    return [f"Of the rules, {title} breaks clearly fewer: {ours:.0%} at the worst site, {plain} {theirs:.0%}."]
+    (title, plain), (ours, theirs) = (
+        names.pop(),
+        (mean(pair[i].figure("rho_worst").mean for pair in told) for i in (0, 1)),
+    )
+    return [
+        f"Of the rules, {title} breaks clearly fewer: {ours:.0%} at the worst site, {plain} {theirs:.0%}."
+    ]
 
 
 def _damaged(group: Sequence[Result]) -> str:
@@ -102,15 +126,23 @@ def _worth(result: Result) -> float:
     return BY_NAME[result.measure].sign * result.main.mean
 
 
-def _detection(results: Sequence[Result]) -> str:
-    """What the figures mean at a machine: failures found, alarms that are right."""
-    found = [result.figure("recall").mean for result in results if not math.isnan(result.figure("recall").mean)]
-    right = [result.figure("precision").mean for result in results if not math.isnan(result.figure("precision").mean)]
+def _detection(results: Sequence[Result], event: str) -> str:
+    """What the figures mean at a machine: events found, alarms that are right."""
+    found = [
+        result.figure("recall").mean
+        for result in results
+        if not math.isnan(result.figure("recall").mean)
+    ]
+    right = [
+        result.figure("precision").mean
+        for result in results
+        if not math.isnan(result.figure("precision").mean)
+    ]
     if not found:
         return ""
     if not right:
-        return "At the end the models raise no alarm: they find no failure."
-    return f"At the end the models find {_range(found)} of the failures, and {_range(right)} of their alarms are right."
+        return f"At the end the models raise no alarm: they find no {event}."
+    return f"At the end the models find {_range(found)} of the {events(event)}, and {_range(right)} of their alarms are right."
 
 
 def _range(shares: Sequence[float]) -> str:
@@ -125,8 +157,14 @@ def _rules_kept(results: Sequence[Result]) -> str:
         worst = mean(result.figure("rho_worst").mean for result in results if result.title == name)
         every = mean(result.figure("rho_mean").mean for result in results if result.title == name)
         if not math.isnan(worst):
-            parts.append(f"{name} {worst:.1%} at the worst site ({zone(worst)}) and {every:.1%} on average")
-    return f"Share of the rules that the sites' models broke in the last round: {'; '.join(parts)}." if parts else ""
+            parts.append(
+                f"{name} {worst:.1%} at the worst site ({zone(worst)}) and {every:.1%} on average"
+            )
+    return (
+        f"Share of the rules that the sites' models broke in the last round: {'; '.join(parts)}."
+        if parts
+        else ""
+    )
 
 
 def _not_taught(records: RunRecords, results: Sequence[Result]) -> str:
@@ -147,7 +185,10 @@ def _remarks(records: RunRecords) -> list[str]:
         for note in row.notes.split(NOTES):
             if note and not note.startswith(EXECUTOR):
                 found.setdefault(note, Counter())[titles[row.arm]] += 1
-    return [f"{note[0].upper()}{note[1:]} ({', '.join(map(_often, counts.items()))})." for note, counts in found.items()]
+    return [
+        f"{note[0].upper()}{note[1:]} ({', '.join(map(_often, counts.items()))})."
+        for note, counts in found.items()
+    ]
 
 
 def _often(counted: tuple[str, int]) -> str:
@@ -160,5 +201,8 @@ def _excluded(records: RunRecords) -> str:
     counts = Counter(row.client for row in records.clients if row.status.startswith("excluded"))
     if not counts:
         return ""
-    places = ", ".join(f"{site} ({count} {'round' if count == 1 else 'rounds'})" for site, count in counts.most_common())
+    places = ", ".join(
+        f"{site} ({count} {'round' if count == 1 else 'rounds'})"
+        for site, count in counts.most_common()
+    )
     return f"Some updates were unusable and left out, by name: {places}."

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fedkg.errors import MissingExtra
+from fedkg.jobs.folder import REPORT, RunFolder
+from fedkg.jobs.measure import events
 from fedkg.jobs.sweep.plan import is_sweep
 from fedkg.report import charts
 from fedkg.report.comparison import Scenario, scenarios
@@ -23,9 +23,18 @@ from fedkg.report.outcome import outcome
 from fedkg.report.per_site import measure_of, site_tables
 from fedkg.report.privacy import privacy_table
 from fedkg.report.records import RunRecords, read_run
-from fedkg.report.sections import comparison_table, data_checks, facts, machine, most_violated, rules_kept
+from fedkg.report.sections import (
+    comparison_table,
+    data_checks,
+    facts,
+    machine,
+    most_violated,
+    rules_kept,
+    rules_not_evaluated,
+)
 from fedkg.report.sweep import read_sweep
 from fedkg.report.zoned import zone_advice, zone_basis, zone_legend
+from fedkg.visible import visible_value
 
 HERE = Path(__file__).parent
 ALPHA = "Alpha says how alike the sites are: with 0.1 each sees other kinds of data than the rest, with 10 all see nearly the same."
@@ -36,7 +45,7 @@ ALONE = (
 )
 
 MEASURE_NOTES: Mapping[str, str] = {
-    "f1": "F1 weighs the share of failures found (recall) against the share of alarms that are right (precision); 1 is perfect.",
+    "f1": "F1 weighs the share of {events} found (recall) against the share of alarms that are right (precision); 1 is perfect.",
     "accuracy": "Accuracy is the share of samples whose class is predicted right.",
     "rmse": "RMSE is the root of the mean squared error, in the unit of what is predicted; less is better.",
     "mse": "MSE is the mean squared error in standard deviations (1: no better than forecasting the mean); less is better. RMSE is its"
@@ -52,30 +61,11 @@ def write_report(folder: str | Path) -> Path:
 
     Raises:
         UsageError: when the folder is not a run folder.
+        JobError: when one of its files is missing or damaged.
         MissingExtra: when plotly or jinja2 is not installed.
     """
     records = read_sweep(Path(folder)) if is_sweep(Path(folder)) else read_run(Path(folder))
-    target = records.folder / "report.html"
-    for old in records.folder.glob(".report.*.part"):
-        if not _is_running(int(old.name.split(".")[2])):
-            old.unlink(missing_ok=True)
-    partial = target.with_name(f".report.{os.getpid()}.part")
-    partial.write_text(page(records), encoding="utf-8")
-    partial.replace(target)
-    return target
-
-
-def _is_running(process: int) -> bool:
-    """Whether there is a process with a number, on this machine; where the system cannot be asked without harm, yes."""
-    if sys.platform == "win32":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+    return RunFolder(records.folder).write_text(REPORT, page(records))
 
 
 def page(records: RunRecords) -> str:
@@ -95,9 +85,16 @@ def page(records: RunRecords) -> str:
         "figures": Markup(_script_json(figures.found)),
     }
     environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=visible_value,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-    environment.filters["coded"] = lambda text: Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+    environment.filters["coded"] = lambda text: Markup(
+        re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text)))
+    )
     return environment.get_template("template.html.j2").render(context)
 
 
@@ -121,33 +118,45 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
     contenders = list(dict.fromkeys(c.algorithm for s in found for c in s.contenders))
     names = {c.algorithm: c.name for s in found for c in s.contenders}
     algorithm_colour = charts.colours(contenders, charts.ALGORITHM_COLOURS)
-    site_colour = charts.colours(sorted({row.client for row in records.clients}), charts.SITE_COLOURS)
+    site_colour = charts.colours(
+        sorted({row.client for row in records.clients}), charts.SITE_COLOURS
+    )
     seeds = max((len(c.arms) for s in found for c in s.contenders), default=0)
     comparison = comparison_table(records.results, records.target, algorithm_colour)
     measure, learning, violations = measure_of(records), [], []
     for s in found:
         learning += figures.add(
-            charts.learning_curve(s, algorithm_colour, measure), s.title, f"{measure.title} by round, {s.title or 'all arms'}"
+            charts.learning_curve(s, algorithm_colour, measure),
+            s.title,
+            f"{measure.title} by round, {s.title or 'all arms'}",
         )
         violations += figures.add(
-            charts.violation_curve(s, algorithm_colour), s.title, f"Share of rules broken by round, {s.title or 'all arms'}"
+            charts.violation_curve(s, algorithm_colour),
+            s.title,
+            f"Share of rules broken by round, {s.title or 'all arms'}",
         )
     rules = most_violated(records, found, algorithm_colour)
     context: Context = {
         "title": records.title,
         "subtitle": _subtitle(records, seeds),
         "outcome": outcome(records),
-        "alpha_note": ALPHA if any(name.endswith("alpha") for s in found for name, _ in s.setting) else "",
+        "alpha_note": ALPHA
+        if any(name.endswith("alpha") for s in found for name, _ in s.setting)
+        else "",
         "comparison": comparison,
         "seeds_note": f"mean ± standard deviation over {seeds} seeds."
         if seeds > 1
         else "from a single seed, so that chance is part of them.",
         "target_note": _target_note(records),
         "alone_note": ALONE if any(result.baseline for result in records.results) else "",
-        "measure_note": MEASURE_NOTES[measure.name],
+        "measure_note": MEASURE_NOTES[measure.name].format(events=events(records.event)),
         "detects": measure.name == "f1",
+        "event": records.event,
+        "events": events(records.event),
         "title_of_measure": measure.title,
-        "band_note": "The line is the mean over seeds, the band reaches from the worst to the best seed." if seeds > 1 else "",
+        "band_note": "The line is the mean over seeds, the band reaches from the worst to the best seed."
+        if seeds > 1
+        else "",
         "learning": learning,
         "violations": violations,
         "zones": zone_legend(),
@@ -164,7 +173,10 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "failed": records.failed,
         "rules": rules,
         "rules_kept": rules_kept(records),
-        "rules_note": ", mean over the trainings without damage" if any(s.corrupted for s in found) else "",
+        "not_evaluated": rules_not_evaluated(records),
+        "rules_note": ", mean over the trainings without damage"
+        if any(s.corrupted for s in found)
+        else "",
         "privacy": privacy_table(records.privacy),
         "forecasts": property_table(records),
         "sets": set_table(records),
@@ -188,7 +200,7 @@ def _present(context: Context) -> list[tuple[str, str]]:
         ("differences", "Differences", context["differences"]),
         ("sites", "Sites", context["sites_apart"]),
         ("learning", "Learning", context["learning"]),
-        ("rules-kept", "Rules kept", context["violations"]),
+        ("rules-kept", "Rules kept", context["violations"] or context["not_evaluated"]),
         ("weights", "Weights", context["weights"]),
         ("rules", "Violated rules", context["rules"]),
         ("theory", "Theory", context["theory"]),
@@ -208,7 +220,11 @@ def _subtitle(records: RunRecords, seeds: int) -> str:
     if sites:
         parts.append(_counted(sites, "site"))
     if rounds:
-        parts.append(f"{_counted(rounds, 'round')} each" if len(records.arms) > 1 else _counted(rounds, "round"))
+        parts.append(
+            f"{_counted(rounds, 'round')} each"
+            if len(records.arms) > 1
+            else _counted(rounds, "round")
+        )
     if seeds > 1:
         parts.append(f"{seeds} seeds")
     return ", ".join(parts)
@@ -226,16 +242,24 @@ def _target_note(records: RunRecords) -> str:
 
 
 def _weights(
-    records: RunRecords, found: Sequence[Scenario], sites: Mapping[str, str], algorithms: Mapping[str, str], figures: _Figures
+    records: RunRecords,
+    found: Sequence[Scenario],
+    sites: Mapping[str, str],
+    algorithms: Mapping[str, str],
+    figures: _Figures,
 ) -> list[Context]:
     """One group of charts per scenario, those with a damaged site first: there the weights matter."""
     groups = []
     for s in sorted(found, key=lambda s: not s.corrupted):
         bars = charts.weight_bars(s, records.clients, list(sites), algorithms)
-        drawn = figures.add(bars, "Mean over all rounds", f"mean weight of each site, {s.title or 'all arms'}")
+        drawn = figures.add(
+            bars, "Mean over all rounds", f"mean weight of each site, {s.title or 'all arms'}"
+        )
         for c in s.contenders:
             lines = charts.weight_curve(c, records.clients, sites, s.corrupted)
-            drawn += figures.add(lines, f"{c.name}, by round", f"weight of each site by round, {c.name}")
+            drawn += figures.add(
+                lines, f"{c.name}, by round", f"weight of each site by round, {c.name}"
+            )
         if drawn:
             note = "red: the corrupted site; dashed: its share of the data" if s.corrupted else ""
             groups.append({"title": s.title, "note": note, "charts": drawn})
@@ -245,7 +269,11 @@ def _weights(
 def _splits(records: RunRecords, figures: _Figures) -> list[Context]:
     drawn: list[Context] = []
     for title, sites in records.splits:
-        drawn += figures.add(charts.split_bars(sites), title, f"rows of data per site, {title or 'all arms'}")
+        drawn += figures.add(
+            charts.split_bars(sites, records.event),
+            title,
+            f"rows of data per site, {title or 'all arms'}",
+        )
     return drawn
 
 

@@ -6,15 +6,26 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fedkg.jobs.measure import MEASURES, Measure
+from fedkg.jobs.measure import MEASURES, Measure, events
 from fedkg.report.comparison import Scenario, mean
 from fedkg.report.records import Result, RunRecords, SiteRow
 
 MOST_SITES = 30
 """Sites that are shown one by one: of more, those with the worst figures."""
 
-SPREADS = (("mean", "mean of all sites"), ("deviation", "standard deviation"), ("worst", "worst site"))
-QUANTILES = (("q10", "9 of 10 sites have more than"), ("q50", "half of the sites have more than"), ("q90", "1 of 10 sites has more than"))
+MANY = 10
+"""Judged sites from which on tenths of them are shown."""
+
+SPREADS = (
+    ("mean", "mean of all sites"),
+    ("deviation", "standard deviation"),
+    ("worst", "worst site"),
+)
+QUANTILES = (
+    ("q10", "9 of 10 sites have more than"),
+    ("q50", "half of the sites have more than"),
+    ("q90", "1 of 10 sites has more than"),
+)
 
 
 def measure_of(records: RunRecords) -> Measure:
@@ -32,7 +43,9 @@ def site_tables(records: RunRecords, found: Sequence[Scenario]) -> list[dict[str
     return [table for table in tables if table["rows"]]
 
 
-def _table(records: RunRecords, scene: Scenario, rows: Mapping[str, Sequence[SiteRow]], measure: Measure) -> dict[str, Any]:
+def _table(
+    records: RunRecords, scene: Scenario, rows: Mapping[str, Sequence[SiteRow]], measure: Measure
+) -> dict[str, Any]:
     by_site: dict[str, dict[str, list[SiteRow]]] = {}
     for contender in scene.contenders:
         for arm in contender.arms:
@@ -40,9 +53,26 @@ def _table(records: RunRecords, scene: Scenario, rows: Mapping[str, Sequence[Sit
                 by_site.setdefault(row.client, {}).setdefault(contender.algorithm, []).append(row)
     shown = _worst_first(by_site, measure) if len(by_site) > MOST_SITES else list(by_site)
     algorithms = [contender.algorithm for contender in scene.contenders]
-    ruled = any(not math.isnan(row.violation) for found in by_site.values() for own in found.values() for row in own)
-    headers = ["site", "rows", "own test rows", *(["failures"] if measure.name == "f1" else [])]
-    each = [(f"{one.name}: {measure.title}", f"{one.name}: breaks")[: 2 if ruled else 1] for one in scene.contenders]
+    ruled = any(
+        not math.isnan(row.violation)
+        for found in by_site.values()
+        for own in found.values()
+        for row in own
+    )
+    headers = [
+        "site",
+        "rows",
+        "own test rows",
+        *([events(records.event)] if measure.name == "f1" else []),
+    ]
+    each = [
+        (f"{one.name}: {measure.title}", f"{one.name}: breaks")[: 2 if ruled else 1]
+        for one in scene.contenders
+    ]
+    judged = sum(
+        any(not math.isnan(getattr(row, measure.name)) for own in found.values() for row in own)
+        for found in by_site.values()
+    )
     return {
         "title": scene.title,
         "headers": headers,
@@ -50,12 +80,14 @@ def _table(records: RunRecords, scene: Scenario, rows: Mapping[str, Sequence[Sit
         "ruled": ruled,
         "algorithms": [(contender.name, measure.title) for contender in scene.contenders],
         "rows": [_line(site, by_site[site], algorithms, measure, ruled) for site in shown],
-        "spread": _spread(records.results, scene, measure, ruled),
+        "spread": _spread(records.results, scene, measure, ruled, judged),
         "left_out": len(by_site) - len(shown),
     }
 
 
-def _worst_first(by_site: Mapping[str, Mapping[str, Sequence[SiteRow]]], measure: Measure) -> list[str]:
+def _worst_first(
+    by_site: Mapping[str, Mapping[str, Sequence[SiteRow]]], measure: Measure
+) -> list[str]:
     def figure(site: str) -> float:
         value = mean(getattr(row, measure.name) for rows in by_site[site].values() for row in rows)
         return math.inf if math.isnan(value) else value if measure.higher else -value
@@ -63,28 +95,50 @@ def _worst_first(by_site: Mapping[str, Mapping[str, Sequence[SiteRow]]], measure
     return sorted(by_site, key=figure)[:MOST_SITES]
 
 
-def _line(site: str, found: Mapping[str, Sequence[SiteRow]], algorithms: Sequence[str], measure: Measure, ruled: bool) -> dict[str, Any]:
+def _line(
+    site: str,
+    found: Mapping[str, Sequence[SiteRow]],
+    algorithms: Sequence[str],
+    measure: Measure,
+    ruled: bool,
+) -> dict[str, Any]:
     """A site's facts, and per algorithm its figure and, where rules are measured (`ruled`), its violation rate. `Any`: texts."""
     every = [row for rows in found.values() for row in rows]
-    counted = ("samples", "test_rows", "positives") if measure.name == "f1" else ("samples", "test_rows")
+    counted = (
+        ("samples", "test_rows", "positives") if measure.name == "f1" else ("samples", "test_rows")
+    )
     facts = [mean(getattr(row, name) for row in every) for name in counted]
     cells = [f"{fact:,.0f}" if not math.isnan(fact) else "–" for fact in facts]
     for algorithm in algorithms:
         own = found.get(algorithm, ())
-        value, broken = (mean(getattr(row, name) for row in own) for name in (measure.name, "violation"))
+        value, broken = (
+            mean(getattr(row, name) for row in own) for name in (measure.name, "violation")
+        )
         cells += _pair(value, broken, measure)[: 2 if ruled else 1]
     return {"site": site, "cells": cells}
 
 
-def _spread(results: Sequence[Result], scene: Scenario, measure: Measure, ruled: bool) -> list[dict[str, Any]]:
-    """Lines with mean, deviation, worst and quantiles over the sites, of each algorithm's figure and violation rate."""
-    own = {result.algorithm: result for result in results if (result.setting, result.corrupted) == (scene.setting, scene.corrupted)}
+def _spread(
+    results: Sequence[Result], scene: Scenario, measure: Measure, ruled: bool, judged: int
+) -> list[dict[str, Any]]:
+    """Lines with mean, deviation, worst and quantiles over the sites, of each algorithm's figure and violation rate.
+
+    Tenths are left out unless at least `MANY` sites are judged: there is no "9 of 10" of four sites.
+    """
+    own = {
+        result.algorithm: result
+        for result in results
+        if (result.setting, result.corrupted) == (scene.setting, scene.corrupted)
+    }
     lines = []
-    for name, label in (*SPREADS, *QUANTILES):
+    quantiles = [one for one in QUANTILES if judged >= MANY or one[0] == "q50"]
+    for name, label in (*SPREADS, *quantiles):
         cells = []
         for contender in scene.contenders:
             sites = own[contender.algorithm].sites if contender.algorithm in own else {}
-            value, broken = (sites.get(figure, {}).get(name, math.nan) for figure in (measure.name, "violation"))
+            value, broken = (
+                sites.get(figure, {}).get(name, math.nan) for figure in (measure.name, "violation")
+            )
             cells += _pair(value, broken, measure)[: 2 if ruled else 1]
         if any(cell != "–" for cell in cells):
             lines.append({"label": label, "cells": cells})
@@ -92,4 +146,7 @@ def _spread(results: Sequence[Result], scene: Scenario, measure: Measure, ruled:
 
 
 def _pair(value: float, broken: float, measure: Measure) -> list[str]:
-    return ["–" if math.isnan(value) else f"{value:.{measure.digits}f}", "–" if math.isnan(broken) else f"{broken:.1%}"]
+    return [
+        "–" if math.isnan(value) else f"{value:.{measure.digits}f}",
+        "–" if math.isnan(broken) else f"{broken:.1%}",
+    ]

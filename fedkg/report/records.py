@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from fedkg.errors import UsageError
 from fedkg.jobs.folder import ARMS, ENVIRONMENT, JOB, RESULTS, SPLIT, THEORY, RunFolder
+from fedkg.jobs.measure import events
 
 Json = dict[str, Any]
 """A JSON object as read from a file. `Any`: JSON."""
@@ -158,6 +159,8 @@ class RuleRow:
     kind: str = ""
     rate: float = math.nan
     bound_rows: int = 0
+    not_evaluated: int = 0
+    reason: str = ""
     example: str = ""
 
 
@@ -206,6 +209,7 @@ class CheckRow:
     violated: int = 0
     evaluations: int = 0
     rate: float = math.nan
+    reason: str = ""
     example: str = ""
 
 
@@ -215,7 +219,7 @@ class RunRecords:
 
     Attributes:
         results, sentences: the comparison over seeds, and what it says; empty until the run is finished.
-        splits: per way the data was split: its title, and per site `rows` and `positives` (failures). split_note: in words.
+        splits: per way the data was split: its title, and per site `rows` and `positives` (labels of 1). split_note: in words.
         theory: what theory says of each training, as in `theory.json`; empty where it was not asked for.
         failed: runs of a sweep that failed, with why. open_runs: how many of them are not done.
         rule_texts: the rules as written, by name. target: the figure whose first round is reported, NaN for none.
@@ -246,25 +250,31 @@ class RunRecords:
     failed: tuple[tuple[str, str], ...] = ()
     open_runs: int = 0
 
+    @property
+    def event(self) -> str:
+        """What a row labelled 1 is, such as ``failure``; see `event_of`."""
+        return str(self.environment.get("event", "failure"))
+
 
 def read_run(folder: Path) -> RunRecords:
     """The records of a run folder. Raises UsageError when it is none, JobError when one of its files is damaged."""
     files = RunFolder(folder)
-    if not (folder / ARMS).is_file():
+    if not files.exists():
         raise UsageError(
             f"{folder} is not a run folder",
-            expected="a folder that `fedkg run` wrote, with arms.json in it",
+            expected="a folder that `fedkg run` wrote, with environment.json in it",
             help="train one first: fedkg run JOB.yaml --out DIR",
         )
-    job_text = (folder / JOB).read_text(encoding="utf-8") if (folder / JOB).is_file() else ""
-    job = _yaml(job_text)
-    split = files.read_json(SPLIT) if (folder / SPLIT).is_file() else {}
-    results = files.read_json(RESULTS) if (folder / RESULTS).is_file() else {}
+    job_text = files.read_bytes(JOB).decode("utf-8")
+    environment = files.read_json(ENVIRONMENT)
+    job = environment["job"] if "job" in environment else _yaml(job_text)
+    split = files.read_json(SPLIT)
+    results = files.read_json(RESULTS) if RESULTS in files.log.states() else {}
     return RunRecords(
         folder=folder,
         job=job,
         job_text=job_text,
-        environment=files.read_json(ENVIRONMENT),
+        environment=environment,
         arms=tuple(_arm(entry) for entry in files.read_json(ARMS)),
         rounds=tuple(_row(RoundRow, line) for line in files.rows("rounds.csv")),
         clients=tuple(_row(ClientRow, line) for line in files.rows("clients.csv")),
@@ -278,11 +288,13 @@ def read_run(folder: Path) -> RunRecords:
         results=tuple(result_of(row) for row in results.get("rows", ())),
         sentences=tuple(results.get("sentences", ())),
         splits=_splits(split),
-        split_note=_split_note(split),
+        split_note=_split_note(split, environment.get("event", "failure")),
         rule_texts=results.get("rules", {}),
-        target=_known(results["target"]) if "target" in results else job.get("evaluation", {}).get("target_f1", math.nan),
+        target=_known(results["target"])
+        if "target" in results
+        else job.get("evaluation", {}).get("target_f1", math.nan),
         title=job.get("title") or job.get("name") or "Training run",
-        theory=files.read_json(THEORY) if (folder / THEORY).is_file() else {},
+        theory=files.read_json(THEORY) if THEORY in files.log.states() else {},
     )
 
 
@@ -323,7 +335,10 @@ def result_of(row: Json) -> Result:
         seed_list=tuple(row.get("seed_list", range(row["seeds"]))),
         baseline=row.get("baseline", False),
         measure=row.get("measure", "f1"),
-        sites={figure: {name: _known(value["mean"]) for name, value in parts.items()} for figure, parts in row.get("sites", {}).items()},
+        sites={
+            figure: {name: _known(value["mean"]) for name, value in parts.items()}
+            for figure, parts in row.get("sites", {}).items()
+        },
         figures=figures,
     )
 
@@ -336,24 +351,29 @@ def _splits(document: Json) -> tuple[tuple[str, dict[str, dict[str, float]]], ..
     """The first seed of every setting; which site is damaged changes no row's place."""
     chosen: dict[str, tuple[str, dict[str, dict[str, float]]]] = {}
     for split in document.get("splits", ()):
-        setting = ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in split["setting"].items())
+        setting = ", ".join(
+            f"{name.rpartition('.')[2]} {value}" for name, value in split["setting"].items()
+        )
         chosen.setdefault(setting, (setting, split["sites"]))
     return tuple(chosen.values())
 
 
-def _failures(held: Json) -> str:
-    """How many failures are among rows held out, where there is such a thing."""
-    return f" ({held['positives']:,} failures)" if held.get("positives") is not None else ""
-
-
-def _split_note(document: Json) -> str:
+def _split_note(document: Json, event: str) -> str:
     """How the rows were dealt out, and which stay with the server, in words."""
     held = {name: document[name] for name in ("test", "server") if name in document}
     parts = [document.get("note", "")]
     words = {"test": "kept aside for the test", "server": "held by the server"}
-    parts += [f"{value['rows']:,} rows are {words[name]}{_failures(value)}" for name, value in held.items()]
+    parts += [
+        f"{value['rows']:,} rows are {words[name]}"
+        + ("" if value.get("positives") is None else f" ({value['positives']:,} {events(event)})")
+        for name, value in held.items()
+    ]
     several = len({split["seed"] for split in document.get("splits", ())}) > 1
-    return " ".join(f"{part.rstrip('.')}." for part in (*parts, "Shown is the split of the first seed" if several else "") if part)
+    return " ".join(
+        f"{part.rstrip('.')}."
+        for part in (*parts, "Shown is the split of the first seed" if several else "")
+        if part
+    )
 
 
 Row = TypeVar("Row", RoundRow, ClientRow, SiteRow, RuleRow, ForecastRow, SetRow, CauseRow, CheckRow)
@@ -364,7 +384,13 @@ def _row(kind: type[Row], line: Mapping[str, str]) -> Row:
     values: dict[str, Any] = {}
     for item in fields(kind):
         text = line.get(item.name, "")
-        values[item.name] = _number(text) if item.type == "float" else int(_number(text, 0.0)) if item.type == "int" else text
+        values[item.name] = (
+            _number(text)
+            if item.type == "float"
+            else int(_number(text, 0.0))
+            if item.type == "int"
+            else text
+        )
     return kind(**values)
 
 

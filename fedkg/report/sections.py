@@ -17,7 +17,9 @@ Cell = tuple[str, str, str]
 """Label, text, and the zone it is tinted with ("" for none)."""
 
 
-def comparison_table(results: Sequence[Result], target: float, colour: Mapping[str, str]) -> dict[str, Any]:
+def comparison_table(
+    results: Sequence[Result], target: float, colour: Mapping[str, str]
+) -> dict[str, Any]:
     """Headers, and per setting one row per algorithm; empty when nothing is finished. `Any`: texts and lists of texts."""
     if not results:
         return {}
@@ -25,13 +27,24 @@ def comparison_table(results: Sequence[Result], target: float, colour: Mapping[s
     ruled = any(not math.isnan(result.figure("rho_worst").mean) for result in results)
     for result in results:
         cells = _cells(result, target, ruled)
-        row = {"name": result.title, "colour": colour.get(result.algorithm, "#526175"), "cells": cells}
+        row = {
+            "name": result.title,
+            "colour": colour.get(result.algorithm, "#526175"),
+            "cells": cells,
+        }
         groups.setdefault(setting_text(result.setting, result.corrupted), []).append(row)
     titled = any(groups)
-    headers = [*(["setting"] if titled else []), "algorithm", *(label for label, _, _ in _cells(results[0], target, ruled))]
+    headers = [
+        *(["setting"] if titled else []),
+        "algorithm",
+        *(label for label, _, _ in _cells(results[0], target, ruled)),
+    ]
     return {
         "headers": headers,
-        "groups": [{"title": (title or "as given") if titled else "", "rows": rows} for title, rows in groups.items()],
+        "groups": [
+            {"title": (title or "as given") if titled else "", "rows": rows}
+            for title, rows in groups.items()
+        ],
         "numeric_from": 3 if titled else 2,
     }
 
@@ -45,10 +58,16 @@ def _cells(result: Result, target: float, ruled: bool) -> list[Cell]:
         ("recall", result.figure("recall").text(0, factor=100, unit=" %"), ""),
         ("precision", result.figure("precision").text(0, factor=100, unit=" %"), ""),
     ]
-    beside = found if measure.name == "f1" else [("RMSE", result.figure("rmse").text(3), "")] if measure.name == "mse" else []
+    beside = (
+        found
+        if measure.name == "f1"
+        else [("RMSE", result.figure("rmse").text(3), "")]
+        if measure.name == "mse"
+        else []
+    )
     broken = [
         ("worst site breaks", result.figure("rho_worst").text(1, factor=100, unit=" %"), ""),
-        ("zone", result.zone or "–", result.zone),
+        ("zone", result.zone or "not evaluated", result.zone),
         ("mean breaks", result.figure("rho_mean").text(1, factor=100, unit=" %"), ""),
     ]
     cells = [
@@ -72,9 +91,15 @@ def size_text(size: float) -> str:
     return f"{size:,.1f} GB"
 
 
-def most_violated(records: RunRecords, found: Sequence[Scenario], colour: Mapping[str, str]) -> list[dict[str, Any]]:
+def most_violated(
+    records: RunRecords, found: Sequence[Scenario], colour: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """The rules that are broken most, worst first, with a bar per algorithm and an example. `Any`: texts and lists."""
-    algorithm = {arm.id: arm.algorithm for arm in records.arms if not arm.corrupted or all(a.corrupted for a in records.arms)}
+    algorithm = {
+        arm.id: arm.algorithm
+        for arm in records.arms
+        if not arm.corrupted or all(a.corrupted for a in records.arms)
+    }
     names = {c.algorithm: c.name for s in found for c in s.contenders}
     grouped: dict[str, list[RuleRow]] = {}
     for row in records.rules:
@@ -86,14 +111,20 @@ def most_violated(records: RunRecords, found: Sequence[Scenario], colour: Mappin
 
 
 def _violated(
-    rows: Sequence[RuleRow], algorithm: Mapping[str, str], names: Mapping[str, str], colour: Mapping[str, str], texts: Mapping[str, str]
+    rows: Sequence[RuleRow],
+    algorithm: Mapping[str, str],
+    names: Mapping[str, str],
+    colour: Mapping[str, str],
+    texts: Mapping[str, str],
 ) -> dict[str, Any]:
     bars = []
     for key in names:
         rate = mean(row.rate for row in rows if algorithm[row.arm] == key)
         if not math.isnan(rate):
             width = max(round(rate * 100, 1), 0.6 if rate else 0)
-            bars.append({"name": names[key], "text": f"{rate:.1%}", "width": width, "colour": colour[key]})
+            bars.append(
+                {"name": names[key], "text": f"{rate:.1%}", "width": width, "colour": colour[key]}
+            )
     shown = max((row for row in rows if row.example), key=lambda row: row.rate, default=None)
     first = rows[0]
     return {
@@ -106,31 +137,67 @@ def _violated(
 
 
 def data_checks(records: RunRecords) -> list[dict[str, str]]:
-    """The rules over the data alone, with how often the data breaks them, worst first."""
-    known = sorted((row for row in records.checks if not math.isnan(row.rate)), key=lambda row: -row.rate)
+    """The rules over the data alone, with how often the data breaks them, worst first; those not evaluated at the end."""
+    rows = sorted(records.checks, key=lambda row: math.inf if math.isnan(row.rate) else -row.rate)
     return [
         {
-            "text": f"broken {row.violated:,} of {row.evaluations:,} times" if row.violated else "holds",
-            "zone": zone(max(row.rate, 0.05)) if row.violated else "safe",
+            "text": "not evaluated"
+            if math.isnan(row.rate)
+            else f"violated {row.violated:,} of {row.evaluations:,} times",
+            "zone": ""
+            if math.isnan(row.rate)
+            else zone(max(row.rate, 0.05))
+            if row.violated
+            else "safe",
             "title": row.title or row.rule.replace("_", " "),
+            "reason": row.reason,
             "example": row.example,
         }
-        for row in known
+        for row in rows
+    ]
+
+
+def rules_not_evaluated(records: RunRecords) -> list[dict[str, str]]:
+    """The rules about answers of which some bound row was not evaluated on the test rows: title, how much of it, and why."""
+    found: dict[str, RuleRow] = {}
+    for row in records.rules:
+        least = found.get(row.rule, row)
+        found[row.rule] = min(least, row, key=lambda one: (math.isnan(one.rate), one.not_evaluated))
+    return [
+        {
+            "title": row.title.rstrip(".") or row.rule.replace("_", " "),
+            "share": ""
+            if math.isnan(row.rate)
+            else f"{row.not_evaluated} of {row.bound_rows} limits",
+            "reason": row.reason,
+        }
+        for row in found.values()
+        if row.reason
     ]
 
 
 def rules_kept(records: RunRecords) -> str:
     """The rules that no finished model breaks, as one text."""
     broken = {row.rule for row in records.rules if row.rate > 0}
-    kept = dict.fromkeys((row.rule, row.title) for row in records.rules if row.rule not in broken and not math.isnan(row.rate))
+    kept = dict.fromkeys(
+        (row.rule, row.title)
+        for row in records.rules
+        if row.rule not in broken and not math.isnan(row.rate)
+    )
     return "; ".join(title.rstrip(".") or rule.replace("_", " ") for rule, title in kept)
 
 
 def facts(job: Json) -> list[tuple[str, str]]:
     """The settings that are set and count, nested names joined with dots; sites and long lists are left to the job file below."""
-    short = {key: value for key, value in job.items() if key not in ("sites", "title", "algorithms")}
+    short = {
+        key: value for key, value in job.items() if key not in ("sites", "title", "algorithms")
+    }
     idle = _idle(job)
-    return [(name, text) for name, text in flat(short) if text not in ("", "–") and len(text) <= 60 and name not in idle]
+    return [
+        (name, text)
+        for name, text in flat(short)
+        if text not in ("", "–") and len(text) <= 60 and name not in idle
+    ]
 
 
 def _idle(job: Json) -> set[str]:
@@ -141,7 +208,13 @@ def _idle(job: Json) -> set[str]:
     if (job.get("augment") or {}).get("by", "none") == "none":
         idle |= {name for name, _ in flat(job.get("augment") or {}, "augment.")}
     if data.get("set"):
-        idle |= {"data.label", "data.machine", "data.rows", "scoring.probe", "scoring.rows_per_rule"}
+        idle |= {
+            "data.label",
+            "data.machine",
+            "data.rows",
+            "scoring.probe",
+            "scoring.rows_per_rule",
+        }
     if any(site.get("table") for site in (job.get("sites") or {}).values()):
         split = None
         idle |= {"data.rows", "data.split"}
@@ -156,15 +229,27 @@ def _idle(job: Json) -> set[str]:
     }
     idle |= {f"data.{field}" for field, splits in concerns.items() if split not in splits}
     if not job.get("rules") and not job.get("pack"):
-        idle |= {f"scoring.{field}" for field in job.get("scoring") or {}} | {"training.penalty", "training.projection"}
+        idle |= {f"scoring.{field}" for field in job.get("scoring") or {}} | {
+            "training.penalty",
+            "training.projection",
+        }
     return idle
 
 
 def machine(records: RunRecords) -> list[tuple[str, str]]:
     """What the run was made with and on, and by which executor; the job and the features are shown elsewhere."""
-    known = {key: value for key, value in records.environment.items() if key not in ("job", "features", "sources") and value != []}
+    known = {
+        key: value
+        for key, value in records.environment.items()
+        if key not in ("job", "features", "sources") and value != []
+    }
     facts = flat(known)
-    notes = dict.fromkeys(note for row in records.rounds for note in row.notes.split(NOTES) if note.startswith(EXECUTOR))
+    notes = dict.fromkeys(
+        note
+        for row in records.rounds
+        for note in row.notes.split(NOTES)
+        if note.startswith(EXECUTOR)
+    )
     return [*facts, *(("executor", note.removeprefix(EXECUTOR)) for note in notes)]
 
 

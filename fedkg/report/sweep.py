@@ -8,19 +8,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedkg.jobs.folder import ARMS, ENVIRONMENT, RESULTS, RunFolder
+from fedkg.jobs.folder import ENVIRONMENT, FAILED, RESULTS, RunFolder
 from fedkg.jobs.sweep.grid import Cell
-from fedkg.jobs.sweep.plan import CELLS, FAILED, joined, read_plan
+from fedkg.jobs.sweep.plan import CELLS, joined, read_plan
 from fedkg.report.records import Arm, Json, RunRecords, read_run, result_of
 
 
 def read_sweep(folder: Path) -> RunRecords:
     """The records of all runs of a sweep that have begun. Raises JobError when a file is damaged."""
     files, cells = RunFolder(folder), read_plan(folder)
-    begun = [(cell, read_run(folder / CELLS / cell.id)) for cell in cells if (folder / CELLS / cell.id / ARMS).is_file()]
+    begun = [
+        (cell, read_run(folder / CELLS / cell.id))
+        for cell in cells
+        if RunFolder(folder / CELLS / cell.id).exists()
+    ]
     apart = [_apart(cell, records) for cell, records in begun]
-    results = files.read_json(RESULTS) if (folder / RESULTS).is_file() else {}
-    failed = files.read_json(FAILED) if (folder / FAILED).is_file() else {}
+    results = files.read_json(RESULTS) if RESULTS in files.log.states() else {}
+    failed = files.read_json(FAILED) if FAILED in files.log.states() else {}
     job = cells[0].job.model_dump(mode="json", exclude_defaults=True)
     return _combined(
         folder,
@@ -29,7 +33,9 @@ def read_sweep(folder: Path) -> RunRecords:
         results=results,
         environment=_environment(folder, begun),
         failed=tuple((str(name), str(why)) for name, why in failed.items()),
-        open_runs=len(cells) - sum((folder / CELLS / cell.id / RESULTS).is_file() for cell in cells) - len(failed),
+        open_runs=len(cells)
+        - sum(RunFolder(folder / CELLS / cell.id).is_finished() for cell in cells)
+        - len(failed),
     )
 
 
@@ -78,7 +84,10 @@ def _combined(
 def _theories(parts: Sequence[Json]) -> Json:
     if not parts:
         return {}
-    return {"trainings": [training for part in parts for training in part["trainings"]], "properties": parts[0]["properties"]}
+    return {
+        "trainings": [training for part in parts for training in part["trainings"]],
+        "properties": parts[0]["properties"],
+    }
 
 
 def _apart(cell: Cell, records: RunRecords) -> RunRecords:
@@ -87,13 +96,21 @@ def _apart(cell: Cell, records: RunRecords) -> RunRecords:
     return replace(
         records,
         arms=tuple(_arm(cell, arm, names[arm.id]) for arm in records.arms),
-        rounds=tuple(replace(row, arm=names[row.arm]) for row in records.rounds if row.arm in names),
-        clients=tuple(replace(row, arm=names[row.arm]) for row in records.clients if row.arm in names),
+        rounds=tuple(
+            replace(row, arm=names[row.arm]) for row in records.rounds if row.arm in names
+        ),
+        clients=tuple(
+            replace(row, arm=names[row.arm]) for row in records.clients if row.arm in names
+        ),
         sites=tuple(replace(row, arm=names[row.arm]) for row in records.sites if row.arm in names),
         rules=tuple(replace(row, arm=names[row.arm]) for row in records.rules if row.arm in names),
-        forecasts=tuple(replace(row, arm=names[row.arm]) for row in records.forecasts if row.arm in names),
+        forecasts=tuple(
+            replace(row, arm=names[row.arm]) for row in records.forecasts if row.arm in names
+        ),
         sets=tuple(replace(row, arm=names[row.arm]) for row in records.sets if row.arm in names),
-        privacy=tuple({**row, "arm": names[row["arm"]]} for row in records.privacy if row["arm"] in names),
+        privacy=tuple(
+            {**row, "arm": names[row["arm"]]} for row in records.privacy if row["arm"] in names
+        ),
         theory=_theory(cell, records.theory),
         splits=tuple((_title(cell, title), sites) for title, sites in records.splits),
     )
@@ -106,12 +123,20 @@ def _arm(cell: Cell, arm: Arm, name: str) -> Arm:
 def _theory(cell: Cell, theory: Json) -> Json:
     if not theory:
         return {}
-    return theory | {"trainings": [one | {"setting": joined(cell, one["setting"])} for one in theory["trainings"]]}
+    return theory | {
+        "trainings": [
+            one | {"setting": joined(cell, one["setting"])} for one in theory["trainings"]
+        ]
+    }
 
 
 def _title(cell: Cell, title: str) -> str:
     """What a split is called: the fields of the data that make it another."""
-    own = [f"{field.rpartition('.')[2]} {value}" for field, value in cell.setting if field.startswith("data.")]
+    own = [
+        f"{field.rpartition('.')[2]} {value}"
+        for field, value in cell.setting
+        if field.startswith("data.")
+    ]
     return ", ".join(dict.fromkeys([*own, *([title] if title else [])]))
 
 

@@ -31,11 +31,8 @@ def _between(low: float, high: float) -> str:
 def zone_basis(job: Mapping[str, Any]) -> list[str]:
     """What a zone is made of, and what its edges are worth. `Any`: JSON."""
     scoring = job.get("scoring") or {}
-    if scoring.get("graded"):
-        counts = "a rule counts by the share of the rows to which it applies that break it"
-    else:
-        hard, soft = scoring.get("hard_tolerance", 0.0), scoring.get("soft_tolerance", 0.05)
-        counts = f"a rule counts as broken when {_more_than(soft)} break it (a hard rule: {_more_than(hard)})"
+    hard, soft = scoring.get("hard_tolerance", 0.0), scoring.get("soft_tolerance", 0.05)
+    counts = f"a rule counts as broken when {_more_than(soft)} break it (a hard rule: {_more_than(hard)})"
     number = "the share of the rules that the model of the worst site breaks, on rows that the server holds"
     edges = "The edges are those that the paper behind SCFA found on its own data, where models that broke more rules found failures worse"
     limits = "They are not measured on these machines, and a zone does not say how much harm a broken rule does"
@@ -43,7 +40,11 @@ def zone_basis(job: Mapping[str, Any]) -> list[str]:
 
 
 def _more_than(tolerance: float) -> str:
-    return f"more than {_percent(tolerance)} of the rows to which it applies" if tolerance else "a single row to which it applies"
+    return (
+        f"more than {_percent(tolerance)} of the rows to which it applies"
+        if tolerance
+        else "a single row to which it applies"
+    )
 
 
 def _percent(share: float) -> str:
@@ -59,7 +60,11 @@ def zone_of(result: Result) -> Zone | None:
 
 def zone_advice(records: RunRecords) -> list[str]:
     """What to do where some model of a run without damage ends in the zone danger or critical; nothing elsewhere."""
-    grave = [one for one in records.results if not one.corrupted and zone_of(one) in ("danger", "critical")]
+    grave = [
+        one
+        for one in records.results
+        if not one.corrupted and zone_of(one) in ("danger", "critical")
+    ]
     if not grave:
         return []
     steps = (_which(records), _data(records), _site(grave), _training(records))
@@ -74,12 +79,17 @@ def _which(records: RunRecords) -> str:
         if row.arm in sound and not math.isnan(row.rate):
             rates.setdefault(row.rule, []).append(row)
     if not rates:
-        return "See which rules it is: no finished model was tried on the test rows, so this run does not tell."
+        return (
+            "See which rules it is: none was evaluated on the test rows, so this run does not tell."
+        )
     order = sorted(rates.values(), key=lambda rows: -mean(row.rate for row in rows))
     worst = [rows for rows in order if mean(row.rate for row in rows) > 0]
     if not worst:
         return "See which rules it is: the finished models break none on the test rows, only single sites' models did on the way."
-    named = ", ".join(f"{_name(rows[0])} ({_percent(mean(row.rate for row in rows))} of its cases)" for rows in worst[:NAMED])
+    named = ", ".join(
+        f"{_name(rows[0])} ({_percent(mean(row.rate for row in rows))} of its cases)"
+        for rows in worst[:NAMED]
+    )
     more = f", and {len(worst) - NAMED} more" if len(worst) > NAMED else ""
     return f"See which rules it is: {len(worst)} of {len(rates)} are broken by finished models, most of all {named}{more}."
 
@@ -106,7 +116,9 @@ def _site(grave: Iterable[Result]) -> str:
 def _training(records: RunRecords) -> str:
     """Whether the models were taught the rules."""
     if is_taught(records):
-        return "Give the rules more weight in training (a larger `penalty`), or train for more rounds."
+        return (
+            "Give the rules more weight in training (a larger `penalty`), or train for more rounds."
+        )
     return "Teach the models the rules: `training.penalty` puts them into the sites' loss; here it is 0, and labels alone teach none."
 
 
@@ -118,4 +130,7 @@ def is_taught(records: RunRecords) -> bool:
 def _trainings(job: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The job's training fields, and those in which its algorithms differ. `Any`: JSON."""
     algorithms = job.get("algorithms") or {}
-    return [job.get("training") or {}, *(algorithm.get("training") or {} for algorithm in algorithms.values())]
+    return [
+        job.get("training") or {},
+        *(algorithm.get("training") or {} for algorithm in algorithms.values()),
+    ]

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedkg.tables.reader import read_bytes, read_table
     from fedkg.tables.table import Cells, Table, TableFormat
-    from fedkg.tables.times import DateOrder, in_utc, looks_like_time, parse_time, parse_times, zone_of
+    from fedkg.tables.times import (
+        DateOrder,
+        in_utc,
+        looks_like_time,
+        parse_time,
+        parse_times,
+        zone_of,
+    )
     from fedkg.tables.words import FALSE_WORDS, TRUE_WORDS, UNKNOWN_WORDS, is_unknown, truth
 
 __all__ = [

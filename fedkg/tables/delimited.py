@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import TableError
+from fedkg.limits import limit, require
 from fedkg.tables.encoding import decode
 from fedkg.tables.layout import Layout, blank, find_layout
 from fedkg.tables.numerals import DecimalMark, decimal_marks, is_ambiguous
-from fedkg.tables.separator import announced, find_separator, records
+from fedkg.tables.separator import announced, find_separator, records, text_lines
 from fedkg.tables.table import Cells, Table, TableFormat, one_line
 
 VOTING_ROWS = 2000
@@ -34,10 +35,15 @@ def read_delimited(body: bytes, name: str) -> Table:
 
     Raises:
         TableError: when the bytes are no text, no row holds anything, or rows are wider than the header.
+        LimitError: when it has more columns or cells than `fedkg.limits` allows.
     """
     decoded = decode(body)
     if decoded is None:
-        raise TableError(f"{name} is not a table", expected="CSV, TSV, Parquet or xlsx", received="bytes that are no text")
+        raise TableError(
+            f"{name} is not a table",
+            expected="CSV, TSV, Parquet or xlsx",
+            received="bytes that are no text",
+        )
     text, encoding = decoded
     if not text.strip(" \t\r\n\f;,|\"'"):
         raise _empty(name)
@@ -48,34 +54,60 @@ def read_delimited(body: bytes, name: str) -> Table:
     else:
         separator = find_separator(text)
     grid = _grid(text, separator, name, skipped)
-    return table_of_rows(grid.rows, grid.lines, name, TableFormat(kind="csv", separator=separator, encoding=encoding))
+    return table_of_rows(
+        grid.rows, grid.lines, name, TableFormat(kind="csv", separator=separator, encoding=encoding)
+    )
 
 
 def _empty(name: str) -> TableError:
-    return TableError(f"{name} is empty", expected="a header row and rows of data", received="no text at all")
+    return TableError(
+        f"{name} is empty", expected="a header row and rows of data", received="no text at all"
+    )
 
 
 def _grid(text: str, separator: str, name: str, skipped: int) -> Grid:
+    if '"' not in text:  # then cells can be counted before any is made
+        require("cells", text.count(separator) + text.count("\n"), name)
     rows: list[list[str]] = []
     ends: list[int] = [0]
-    reader = records(text, separator)
+    reader = records(_lines(text, separator, name), separator)
+    cells, most = 0, limit("cells")
     try:
         for row in reader:
             rows.append(row)
             ends.append(reader.line_num)
+            cells += len(row)
+            if cells > most:
+                require("cells", cells, name, at_least=True)
     except csv.Error as error:
         raise TableError(
-            f"{name}: line {ends[-1] + 1 + skipped} cannot be read", received=str(error), help="is a quote left open there?"
+            f"{name}: line {ends[-1] + 1 + skipped} cannot be read",
+            received=str(error),
+            help="is a quote left open there?",
         ) from error
     lines = np.asarray(ends, dtype=np.int64)
     spans = np.diff(lines)
     if spans.size and int(spans.max()) > OPEN_QUOTE_LINES:
         line = int(lines[int(spans.argmax())]) + 1 + skipped
-        raise TableError(f"{name}: a cell that begins in line {line} never ends", help="a quote is left open there")
+        raise TableError(
+            f"{name}: a cell that begins in line {line} never ends",
+            help="a quote is left open there",
+        )
     return Grid(rows=rows, lines=lines[:-1] + 1 + skipped)
 
 
-def table_of_rows(rows: list[list[str]], lines: NDArray[np.int64], name: str, found: TableFormat) -> Table:
+def _lines(text: str, separator: str, name: str) -> Iterator[str]:
+    """The lines of a text. Raises LimitError for one with too many separators, before any cell is made."""
+    most = limit("columns")
+    for line in text_lines(text):
+        if len(line) > most:
+            require("columns", line.count(separator), name, at_least=True)
+        yield line
+
+
+def table_of_rows(
+    rows: list[list[str]], lines: NDArray[np.int64], name: str, found: TableFormat
+) -> Table:
     """The table in raw rows of texts; `found` says what is known of the file already. Raises TableError."""
     layout = find_layout(rows)
     if layout is None:
@@ -85,7 +117,11 @@ def table_of_rows(rows: list[list[str]], lines: NDArray[np.int64], name: str, fo
     body = [rows[i] for i in kept]
     notes = list(_notes(rows, lines, layout, len(kept)))
     notes += _even(body, layout.width, lines[kept] if kept else lines[:0], name)
-    columns = [tuple(map(str.strip, column)) for column in zip(*body, strict=True)] if body else [() for _ in headers]
+    columns = (
+        [tuple(map(str.strip, column)) for column in zip(*body, strict=True)]
+        if body
+        else [() for _ in headers]
+    )
     used = [i for i, header in enumerate(headers) if header or any(columns[i])]
     names = tuple(headers[i] or f"column {i + 1}" for i in used)
     texts = [columns[i] for i in used]
@@ -116,24 +152,31 @@ def _headers(rows: Sequence[Sequence[str]], layout: Layout) -> tuple[list[str], 
         return [f"column {i + 1}" for i in range(layout.width)], ()
     out: list[str] = []
     twice: dict[str, None] = {}
-    seen: set[str] = set()
+    seen: dict[str, int] = {}
     taken = {one_line(cell) for cell in rows[layout.header]}
     for cell in rows[layout.header]:
         header = unique = one_line(cell)
         if header and header in seen:
             twice[header] = None
-            count = 2
+            count = seen[header] + 1
             while (unique := f"{header} ({count})") in taken:
                 count += 1
             taken.add(unique)
-        seen.add(unique)
+            seen[header] = count
+        seen.setdefault(unique, 1)
         out.append(unique)
     return out, tuple(twice)
 
 
-def _notes(rows: Sequence[Sequence[str]], lines: NDArray[np.int64], layout: Layout, kept: int) -> list[str]:
+def _notes(
+    rows: Sequence[Sequence[str]], lines: NDArray[np.int64], layout: Layout, kept: int
+) -> list[str]:
     notes = []
-    before = sum(1 for row in rows[: layout.header if layout.header is not None else layout.first] if not blank(row))
+    before = sum(
+        1
+        for row in rows[: layout.header if layout.header is not None else layout.first]
+        if not blank(row)
+    )
     if layout.header is None:
         notes.append("no header row: the columns are called `column 1`, `column 2` and so on")
     if before:
@@ -146,7 +189,9 @@ def _notes(rows: Sequence[Sequence[str]], lines: NDArray[np.int64], layout: Layo
     closing = [i for i in range(layout.end, len(rows)) if not blank(rows[i])]
     if closing:
         first = " ".join(cell.strip() for cell in rows[closing[0]] if cell.strip())[:40]
-        notes.append(f'{_count(len(closing), "closing line")} left out, from line {lines[closing[0]]}: "{first}"')
+        notes.append(
+            f'{_count(len(closing), "closing line")} left out, from line {lines[closing[0]]}: "{first}"'
+        )
     if not kept:
         notes.append("no data rows")
     return notes
@@ -179,13 +224,19 @@ def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str
         )
     notes = []
     if short:
-        notes.append(f"{_count(len(short), 'row')} shorter than the header, the first in line {lines[short[0]]}: what lacks is unknown")
+        notes.append(
+            f"{_count(len(short), 'row')} shorter than the header, the first in line {lines[short[0]]}: what lacks is unknown"
+        )
     if wide:
-        notes.append(f"{_count(len(wide), 'row')} longer than the header, the first in line {lines[wide[0]]}: taken as unknown")
+        notes.append(
+            f"{_count(len(wide), 'row')} longer than the header, the first in line {lines[wide[0]]}: taken as unknown"
+        )
     return notes
 
 
-def _decimal(headers: Sequence[str], columns: Sequence[Sequence[str]], separator: str) -> tuple[DecimalMark, list[str]]:
+def _decimal(
+    headers: Sequence[str], columns: Sequence[Sequence[str]], separator: str
+) -> tuple[DecimalMark, list[str]]:
     """The file's decimal mark by the votes of its columns, and sentences on columns that had to be guessed."""
     samples = [column[:VOTING_ROWS] for column in columns]
     marks = [decimal_marks(sample) for sample in samples]
@@ -193,10 +244,14 @@ def _decimal(headers: Sequence[str], columns: Sequence[Sequence[str]], separator
     silent = [i for i, found in enumerate(marks) if not found]
     doubtful = [i for i in silent if is_ambiguous(samples[i], ",") or is_ambiguous(samples[i], ".")]
     decimal: DecimalMark = "."
-    if commas > points or (commas == points and separator == ";" and any(is_ambiguous(samples[i], ",") for i in silent)):
+    if commas > points or (
+        commas == points and separator == ";" and any(is_ambiguous(samples[i], ",") for i in silent)
+    ):
         decimal = ","
     notes = []
-    others = [headers[i] for i, found in enumerate(marks) if len(found) == 1 and decimal not in found]
+    others = [
+        headers[i] for i, found in enumerate(marks) if len(found) == 1 and decimal not in found
+    ]
     if others:
         notes.append(f"decimal {'point' if decimal == ',' else 'comma'} in {_listed(others)}")
     other: DecimalMark = "," if decimal == "." else "."

@@ -42,4 +42,7 @@ def _strict(body: bytes, encoding: str) -> tuple[str, str] | None:
 
 def _is_noise(text: str) -> bool:
     head = text[:4096]
-    return sum(1 for character in head if ord(character) < 32 and character not in "\t\r\n\f") > len(head) // 50
+    return (
+        sum(1 for character in head if ord(character) < 32 and character not in "\t\r\n\f")
+        > len(head) // 50
+    )

@@ -65,7 +65,13 @@ def find_layout(rows: Sequence[Sequence[str]]) -> Layout | None:
     units = header is not None and bool(below) and _is_unit_row(below[0], below[1:], width)
     if units:
         first = next(i for i in filled if i > top) + 1
-    return Layout(header=header, units=units, first=first, end=_end(rows, first, width, leads=numeric[0]), width=width)
+    return Layout(
+        header=header,
+        units=units,
+        first=first,
+        end=_end(rows, first, width, leads=numeric[0]),
+        width=width,
+    )
 
 
 def _usual_width(rows: Sequence[Sequence[str]]) -> int:
@@ -106,7 +112,9 @@ def _is_unit_row(row: Sequence[str], below: Sequence[Sequence[str]], width: int)
     numeric = _numeric_columns(below, width)
     cells = [cell.strip() for cell in row]
     named = [cell for cell in cells if cell]
-    over = any(flag and cell and not is_unknown(cell) for flag, cell in zip(numeric, cells, strict=False))
+    over = any(
+        flag and cell and not is_unknown(cell) for flag, cell in zip(numeric, cells, strict=False)
+    )
     return bool(named) and over and all(UNIT.fullmatch(cell) or is_unknown(cell) for cell in named)
 
 
@@ -130,11 +138,19 @@ def _end(rows: Sequence[Sequence[str]], first: int, width: int, *, leads: bool) 
     while cut > first and blank(rows[cut - 1]):
         cut -= 1
     closing = sum(1 for row in rows[cut:end] if not blank(row))
-    return cut if cut - first >= closing else end  # a table of nothing but statistics is left as it is
+    return (
+        cut if cut - first >= closing else end
+    )  # a table of nothing but statistics is left as it is
 
 
 def _closes(row: Sequence[str], width: int) -> bool:
     texts = [cell.strip() for cell in row if cell.strip()]
     if SUMMARY.fullmatch(texts[0]):
         return True
-    return width > 2 and len(texts) == 1 and not _is_value(texts[0]) and bool(row[0].strip()) and len(row) < width
+    return (
+        width > 2
+        and len(texts) == 1
+        and not _is_value(texts[0])
+        and bool(row[0].strip())
+        and len(row) < width
+    )

@@ -26,13 +26,17 @@ def _evidence(mark: str, other: str) -> re.Pattern[str]:
     scientific = rf"\d+{d}\d+[eE][+-]?\d+"
     after_groups = rf"\d{{1,3}}(?:[{g}{BLANKS}]\d{{3}})+{d}\d+"
     many_groups = rf"\d{{1,3}}(?:{g}\d{{3}}){{2,}}"
-    return re.compile(rf"^[+\-−]?(?:{alone}|{scientific}|{after_groups}|{many_groups})$", re.MULTILINE)
+    return re.compile(
+        rf"^[+\-−]?(?:{alone}|{scientific}|{after_groups}|{many_groups})$", re.MULTILINE
+    )
 
 
 def _number(mark: str, other: str) -> re.Pattern[str]:
     d, g = re.escape(mark), re.escape(other)
     groups = "|".join(rf"(?:{sign}\d{{3}})+" for sign in (g, *BLANKS))
-    return re.compile(rf"[+\-−]?(?:\d{{1,3}}(?:{groups})(?:{d}\d*)?|(?:\d+(?:{d}\d*)?|{d}\d+){EXPONENT})")
+    return re.compile(
+        rf"[+\-−]?(?:\d{{1,3}}(?:{groups})(?:{d}\d*)?|(?:\d+(?:{d}\d*)?|{d}\d+){EXPONENT})"
+    )
 
 
 EVIDENCE: dict[DecimalMark, re.Pattern[str]] = {".": _evidence(".", ","), ",": _evidence(",", ".")}

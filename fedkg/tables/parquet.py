@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import MissingExtra, TableError
+from fedkg.limits import require
 from fedkg.tables.table import Cells, Table, TableFormat, one_line
 
 
@@ -16,6 +18,7 @@ def read_parquet(body: bytes, name: str) -> Table:
     """The table in a Parquet file; numbers and truth values keep their type, times become ISO texts.
 
     Raises:
+        LimitError: when it has more columns, cells or bytes than `fedkg.limits` allows.
         TableError: when it is no Parquet file, or a column holds lists or records.
         MissingExtra: when pyarrow is not installed.
     """
@@ -25,22 +28,38 @@ def read_parquet(body: bytes, name: str) -> Table:
     except ImportError as error:
         raise MissingExtra(f"reading {name}", "run") from error
     try:
-        arrow = pq.read_table(io.BytesIO(body))
+        with pq.ParquetFile(io.BytesIO(body)) as file:
+            shape = file.metadata
+            require("columns", shape.num_columns, name)
+            require("cells", shape.num_columns * shape.num_rows, name)
+            groups = [shape.row_group(i).total_byte_size for i in range(shape.num_row_groups)]
+            require("expanded", sum(groups), name)
+            arrow = file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TableError(
-            f"{name} is not a whole Parquet file", received=str(error), help="write or fetch it again: it was cut off, or is something else"
+            f"{name} is not a whole Parquet file",
+            received=str(error),
+            help="write or fetch it again: it was cut off, or is something else",
         ) from error
     headers = [one_line(header) for header in arrow.column_names]
-    twice = tuple(dict.fromkeys(header for header in headers if headers.count(header) > 1))
+    twice = tuple(header for header, count in Counter(headers).items() if count > 1)
     if twice:
         raise TableError(
             f"{name}: headers stand more than once",
             received=", ".join(f"`{header}`" for header in twice),
             help="give every column a header of its own",
         )
-    cells = tuple(_cells(column, header, name) for header, column in zip(headers, arrow.columns, strict=True))
+    cells = tuple(
+        _cells(column, header, name) for header, column in zip(headers, arrow.columns, strict=True)
+    )
     notes = () if arrow.num_rows else ("no data rows",)
-    return Table(name=name, headers=tuple(headers), cells=cells, rows=arrow.num_rows, found=TableFormat(kind="parquet", notes=notes))
+    return Table(
+        name=name,
+        headers=tuple(headers),
+        cells=cells,
+        rows=arrow.num_rows,
+        found=TableFormat(kind="parquet", notes=notes),
+    )
 
 
 def _cells(column: Any, header: str, name: str) -> Cells:  # Any: pyarrow has no types
@@ -50,19 +69,30 @@ def _cells(column: Any, header: str, name: str) -> Cells:  # Any: pyarrow has no
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type
     if pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        raise TableError(f"{name}: column `{header}` holds {kind}", expected="numbers, texts or times")
+        raise TableError(
+            f"{name}: column `{header}` holds {kind}", expected="numbers, texts or times"
+        )
     if pa.types.is_boolean(kind):
-        return Cells(values=_floats(column.cast(pa.int8())), texts=tuple("" if v is None else str(v).lower() for v in column.to_pylist()))
+        return Cells(
+            values=_floats(column.cast(pa.int8())),
+            texts=tuple("" if v is None else str(v).lower() for v in column.to_pylist()),
+        )
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return Cells(values=_floats(column))
     if pa.types.is_null(kind):
         return Cells(values=np.full(len(column), np.nan))
-    texts = column if pa.types.is_string(kind) or pa.types.is_large_string(kind) else column.cast(pa.string())
+    texts = (
+        column
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        else column.cast(pa.string())
+    )
     return Cells(texts=tuple("" if value is None else value.strip() for value in texts.to_pylist()))
 
 
 def _floats(column: Any) -> NDArray[np.float64]:  # Any: pyarrow has no types
     import pyarrow as pa
 
-    values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    values: NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(
+        zero_copy_only=False
+    )
     return np.array(values, dtype=np.float64)

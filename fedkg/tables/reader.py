@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import zipfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
 
 from fedkg.errors import TableError
+from fedkg.limits import gunzip, open_zip, read_file, unzip
 from fedkg.tables.delimited import read_delimited
 from fedkg.tables.parquet import read_parquet
 from fedkg.tables.table import Table
 from fedkg.tables.times import DateOrder
 from fedkg.tables.workbook import read_workbook
 
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError)
+"""What the zip reader raises on damaged bytes."""
 OLD_EXCEL = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
-def read_table(path: str | Path, *, sheet: str | None = None, dates: DateOrder | None = None) -> Table:
+def read_table(
+    path: str | Path, *, sheet: str | None = None, dates: DateOrder | None = None
+) -> Table:
     """The table in a file: CSV, TSV (also gzipped), Parquet or xlsx, told apart by their first bytes, whatever the file is called.
 
     Args:
@@ -29,11 +32,12 @@ def read_table(path: str | Path, *, sheet: str | None = None, dates: DateOrder |
 
     Raises:
         TableError: when the file is missing, empty, damaged or no table.
+        LimitError: when it is larger than a limit of `fedkg.limits`, or expands to more.
         MissingExtra: when Parquet or xlsx need a package that is not installed.
     """
     name = str(path)
     try:
-        body = Path(path).read_bytes()
+        body = read_file(path)
     except OSError as error:
         raise TableError(
             f"cannot read table {name}",
@@ -47,7 +51,7 @@ def read_bytes(body: bytes, name: str, *, sheet: str | None = None) -> Table:
     """The table in a file's bytes; see `read_table`."""
     if body.startswith(b"\x1f\x8b"):
         try:
-            body = gzip.decompress(body)
+            body = gunzip(body, name)
         except (OSError, EOFError, zlib.error) as error:
             raise TableError(
                 f"{name} is not a whole gzip file",
@@ -59,21 +63,27 @@ def read_bytes(body: bytes, name: str, *, sheet: str | None = None) -> Table:
     if body.startswith(b"PK\x03\x04"):
         return _in_zip(body, name, sheet)
     if body.startswith(OLD_EXCEL):
-        raise TableError(f"{name} is an Excel file of the old form (.xls)", help="save it as .xlsx or as CSV")
+        raise TableError(
+            f"{name} is an Excel file of the old form (.xls)", help="save it as .xlsx or as CSV"
+        )
     return read_delimited(body, name)
 
 
 def _in_zip(body: bytes, name: str, sheet: str | None) -> Table:
     """A workbook is a zip; a zip with one text table in it will do as well."""
     try:
-        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+        with open_zip(body, name) as archive:
             files = [entry for entry in archive.namelist() if not entry.endswith("/")]
             if any(entry.startswith("xl/") for entry in files):
+                unzip(archive, files, name, keep=False)
                 return read_workbook(body, name, sheet)
-            if len(files) == 1 and not files[0].endswith(".zip"):
-                return read_bytes(archive.read(files[0]), f"{name}/{files[0]}")
-    except (zipfile.BadZipFile, RuntimeError, OSError, EOFError, zlib.error) as error:
+            if len(files) == 1 and not files[0].endswith((".zip", ".gz")):
+                inner = unzip(archive, files, name)[files[0]]
+                return read_bytes(inner, f"{name}/{files[0]}")
+    except DAMAGE as error:
         raise TableError(
-            f"{name} is not a whole zip file", received=str(error), help="write or fetch it again: it was cut off, or is something else"
+            f"{name} is not a whole zip file",
+            received=str(error),
+            help="write or fetch it again: it was cut off, or is something else",
         ) from error
     raise TableError(f"{name} is a zip with {len(files)} files", expected="one table")

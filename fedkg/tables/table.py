@@ -51,7 +51,9 @@ class TableFormat:
 
     def describe(self) -> str:
         """One line for people: ``semicolon-separated, decimal comma, cp1252; 2 lines before the header were skipped``."""
-        words = [f"{NAMES.get(self.separator, 'one column')}-separated" if self.separator else self.kind]
+        words = [
+            f"{NAMES.get(self.separator, 'one column')}-separated" if self.separator else self.kind
+        ]
         if self.encoding:
             words += [f"decimal {'comma' if self.decimal == ',' else 'point'}", self.encoding]
         return "; ".join([", ".join(words), *self.notes])
@@ -69,7 +71,8 @@ class Table:
         found: what was found out about the file.
         lines: int64 [rows], the line (or sheet row) of the file in which each data row begins; empty when not known.
         dates: how dates with slashes are meant, where somebody said so.
-        subject: the header of the column that names what each row is about, "" for none.
+        subject: the header of the column that names what each row is about in a table that comes from a graph, in which
+            an empty cell says that there is no value; "" for other tables.
     """
 
     name: str
@@ -82,10 +85,14 @@ class Table:
     subject: str = ""
 
     @staticmethod
-    def of(name: str, columns: Mapping[str, Sequence[str] | NDArray[np.float64]], *, subject: str = "") -> Table:
+    def of(
+        name: str, columns: Mapping[str, Sequence[str] | NDArray[np.float64]], *, subject: str = ""
+    ) -> Table:
         """A table made of columns in memory: texts, or float64 arrays; all of one length."""
         cells = tuple(
-            Cells(values=np.asarray(column, dtype=np.float64)) if isinstance(column, np.ndarray) else Cells(texts=tuple(column))
+            Cells(values=np.asarray(column, dtype=np.float64))
+            if isinstance(column, np.ndarray)
+            else Cells(texts=tuple(column))
             for column in columns.values()
         )
         rows = {len(column) for column in columns.values()}
@@ -96,7 +103,14 @@ class Table:
                 help="give every column as many values as there are rows",
             )
         found = TableFormat(kind="memory")
-        return Table(name=name, headers=tuple(columns), cells=cells, rows=rows.pop() if rows else 0, found=found, subject=subject)
+        return Table(
+            name=name,
+            headers=tuple(columns),
+            cells=cells,
+            rows=rows.pop() if rows else 0,
+            found=found,
+            subject=subject,
+        )
 
     def __contains__(self, header: str) -> bool:
         return one_line(header) in self.headers
@@ -111,7 +125,9 @@ class Table:
     def missing(self, header: str, *, needed: str = "") -> TableError:
         """The error for a header that is not there; `needed` says for what it is needed."""
         close = nearest_header(header, self.headers)
-        shown = ", ".join(f"`{h}`" for h in self.headers[:12]) + (f" and {len(self.headers) - 12} more" if len(self.headers) > 12 else "")
+        shown = ", ".join(f"`{h}`" for h in self.headers[:12]) + (
+            f" and {len(self.headers) - 12} more" if len(self.headers) > 12 else ""
+        )
         return TableError(
             f"{self.name}: there is no column `{header}`" + (f", which {needed}" if needed else ""),
             received=f"columns {shown}" if self.headers else "no columns",
@@ -139,10 +155,18 @@ class Table:
             return values
         texts = self.texts(header)
         truths = [truth(text) for text in texts]
-        if all(value is not None or is_unknown(text) for value, text in zip(truths, texts, strict=True)):
-            return np.array([np.nan if value is None else float(value) for value in truths], dtype=np.float64)
-        odd = [row for row, text in enumerate(texts) if truths[row] is None and not is_unknown(text)]
-        if 2 * len(odd) < sum(value is not None for value in truths) and any(truths[row] is not None for row in wrong):
+        if all(
+            value is not None or is_unknown(text) for value, text in zip(truths, texts, strict=True)
+        ):
+            return np.array(
+                [np.nan if value is None else float(value) for value in truths], dtype=np.float64
+            )
+        odd = [
+            row for row, text in enumerate(texts) if truths[row] is None and not is_unknown(text)
+        ]
+        if 2 * len(odd) < sum(value is not None for value in truths) and any(
+            truths[row] is not None for row in wrong
+        ):
             raise self._not_truths(header, texts, odd)
         raise self._not_numbers(header, texts, wrong)
 
@@ -200,7 +224,9 @@ class Table:
         numbers = parse_numbers([cells.texts[i] for i in left], ".")
         values = cells.values.copy()
         values[left] = numbers.values
-        return np.where(np.isfinite(values), values, np.nan), tuple(int(left[i]) for i in numbers.wrong)
+        return np.where(np.isfinite(values), values, np.nan), tuple(
+            int(left[i]) for i in numbers.wrong
+        )
 
     def _not_numbers(self, header: str, texts: Sequence[str], wrong: Sequence[int]) -> TableError:
         more = len(wrong) - 1

@@ -15,7 +15,9 @@ DateOrder = Literal["day-first", "month-first"]
 
 CLOCK = r"(?:[ T]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp][Mm])?)?"
 ZONE = r"\s*(?:Z|UTC|[+-]\d{2}:?\d{2}|MEZ|MESZ|CET|CEST)?"
-NAMED_ZONE = re.compile(r":\d{2}.*?(?:(?P<name>Z|UTC|MEZ|MESZ|CET|CEST)|(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2}))$")
+NAMED_ZONE = re.compile(
+    r":\d{2}.*?(?:(?P<name>Z|UTC|MEZ|MESZ|CET|CEST)|(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2}))$"
+)
 DATES = (
     r"(?P<year>\d{4})-(?P<month>\d{1,2})-(?P<day>\d{1,2})",
     r"(?P<year>\d{4})/(?P<month>\d{1,2})/(?P<day>\d{1,2})",
@@ -65,7 +67,9 @@ def _moment(parts: dict[str, str | None], *, month_first: bool) -> datetime | No
     if parts.get("name"):
         day, month = whole("day"), MONTHS.get((parts["name"] or "").casefold(), 0)
     elif parts.get("first"):
-        day, month = (whole("other"), whole("first")) if month_first else (whole("first"), whole("other"))
+        day, month = (
+            (whole("other"), whole("first")) if month_first else (whole("first"), whole("other"))
+        )
     else:
         day, month = whole("day"), whole("month")
     hour = whole("hour")
@@ -73,14 +77,20 @@ def _moment(parts: dict[str, str | None], *, month_first: bool) -> datetime | No
         hour = hour % 12 + (12 if (parts["half"] or "").casefold() == "pm" else 0)
     microsecond = int((parts.get("fraction") or "0").ljust(6, "0")[:6])
     try:
-        return datetime(year, month, day, hour, whole("minute"), whole("second"), microsecond, tzinfo=UTC).replace(tzinfo=None)
+        return datetime(
+            year, month, day, hour, whole("minute"), whole("second"), microsecond, tzinfo=UTC
+        ).replace(tzinfo=None)
     except ValueError:
         return None
 
 
 def looks_like_time(text: str) -> bool:
     """Whether a cell names a date or a moment, or a time of day."""
-    return bool(CLOCK_ALONE.fullmatch(text)) or parse_time(text) is not None or parse_time(text, month_first=True) is not None
+    return (
+        bool(CLOCK_ALONE.fullmatch(text))
+        or parse_time(text) is not None
+        or parse_time(text, month_first=True) is not None
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +116,14 @@ def two_ways(texts: Sequence[str]) -> TwoWays:
     return TwoWays(
         day=next((i for i, day, month in pairs if day is not None and month is None), None),
         month=next((i for i, day, month in pairs if day is None and month is not None), None),
-        either=next((i for i, day, month in pairs if day is not None and month is not None and day != month), None),
+        either=next(
+            (
+                i
+                for i, day, month in pairs
+                if day is not None and month is not None and day != month
+            ),
+            None,
+        ),
         same=len(shifts) < 2 and (not shifts or len(pairs) == len(texts)),
     )
 
@@ -116,7 +133,9 @@ def parse_times(texts: Sequence[str], order: DateOrder = "day-first") -> list[da
     return [parse_time(text, month_first=order == "month-first") for text in texts]
 
 
-def in_utc(moments: Sequence[datetime | None], texts: Sequence[str], where: str = "a column") -> tuple[list[datetime | None], bool]:
+def in_utc(
+    moments: Sequence[datetime | None], texts: Sequence[str], where: str = "a column"
+) -> tuple[list[datetime | None], bool]:
     """The moments that cells name, brought to UTC by the zones that they name, and whether they name any; as they are where none does.
 
     Args:
@@ -125,10 +144,15 @@ def in_utc(moments: Sequence[datetime | None], texts: Sequence[str], where: str 
     Raises:
         TableError: when some name a zone and others do not: they cannot be put in order.
     """
-    zones = [None if moment is None else zone_of(text) for moment, text in zip(moments, texts, strict=True)]
+    zones = [
+        None if moment is None else zone_of(text)
+        for moment, text in zip(moments, texts, strict=True)
+    ]
     if not any(zone is not None for zone in zones):
         return list(moments), False
-    bare = next((i for i, moment in enumerate(moments) if moment is not None and zones[i] is None), None)
+    bare = next(
+        (i for i, moment in enumerate(moments) if moment is not None and zones[i] is None), None
+    )
     if bare is not None:
         named = next(i for i, zone in enumerate(zones) if zone is not None)
         raise TableError(
@@ -136,7 +160,10 @@ def in_utc(moments: Sequence[datetime | None], texts: Sequence[str], where: str 
             received=f'"{texts[named]}" in row {named + 1}, "{texts[bare]}" in row {bare + 1}',
             help="write all times of a column with their zone, or all without one",
         )
-    return [None if moment is None or zone is None else _earlier(moment, zone) for moment, zone in zip(moments, zones, strict=True)], True
+    return [
+        None if moment is None or zone is None else _earlier(moment, zone)
+        for moment, zone in zip(moments, zones, strict=True)
+    ], True
 
 
 def _earlier(moment: datetime, by: timedelta) -> datetime | None:

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from fedkg.errors import MissingExtra, TableError
+from fedkg.limits import limit, require
 from fedkg.tables.delimited import table_of_rows
 from fedkg.tables.table import Cells, Table, TableFormat, number_text
 
+MOST_ROWS = 1 << 20
+"""Rows of a sheet (source: Excel specifications and limits)."""
 BROKEN = (
     zipfile.BadZipFile,
     zlib.error,
@@ -40,6 +43,7 @@ def read_workbook(body: bytes, name: str, sheet: str | None = None) -> Table:
     """The table in a workbook: the named sheet, else the first one that holds anything.
 
     Raises:
+        LimitError: when it has more columns or cells than `fedkg.limits` allows.
         TableError: when it is no workbook, there is no such sheet, or all sheets are empty.
         MissingExtra: when openpyxl is not installed.
     """
@@ -50,34 +54,70 @@ def read_workbook(body: bytes, name: str, sheet: str | None = None) -> Table:
         raise MissingExtra(f"reading {name}", "run") from error
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # openpyxl speaks of styles and extensions that it leaves out
-            titles, title, grid = _first_filled(openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True), name, sheet)
+            warnings.simplefilter(
+                "ignore", UserWarning
+            )  # openpyxl speaks of styles and extensions that it leaves out
+            titles, title, grid = _first_filled(
+                openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True),
+                name,
+                sheet,
+            )
     except (InvalidFileException, *BROKEN) as error:
-        raise TableError(f"{name} is not a whole Excel workbook", received=str(error), help="save it again as .xlsx, or as CSV") from error
+        raise TableError(
+            f"{name} is not a whole Excel workbook",
+            received=str(error),
+            help="save it again as .xlsx, or as CSV",
+        ) from error
     if not grid:
         raise TableError(f"{name} is empty", expected="a sheet with a header row and rows of data")
-    found = TableFormat(kind=f"xlsx, sheet `{title}`" + (f" of {len(titles)}" if len(titles) > 1 else ""))
+    found = TableFormat(
+        kind=f"xlsx, sheet `{title}`" + (f" of {len(titles)}" if len(titles) > 1 else "")
+    )
     return _table(grid, name, found)
 
 
-def _first_filled(book: Any, name: str, wanted: str | None) -> tuple[list[str], str, list[list[Value]]]:  # Any: openpyxl has no types
+def _first_filled(
+    book: Any, name: str, wanted: str | None
+) -> tuple[list[str], str, list[list[Value]]]:  # Any: openpyxl has no types
     """All sheets' titles, and title and cells of the wanted or the first filled one (no cells where there is none)."""
     titles = [sheet.title for sheet in book.worksheets]
     if wanted is not None and wanted not in titles:
         raise TableError(
-            f"{name}: there is no sheet `{wanted}`", received=", ".join(f"`{title}`" for title in titles), help="name one of these"
+            f"{name}: there is no sheet `{wanted}`",
+            received=", ".join(f"`{title}`" for title in titles),
+            help="name one of these",
         )
     for sheet in book.worksheets:
         if wanted in (None, sheet.title):
             sheet.reset_dimensions()  # some exporters write a wrong one, and then cells behind it would be left out
-            grid = [list(row) for row in sheet.iter_rows(values_only=True)]
+            grid = _grid(sheet.iter_rows(values_only=True), name)
             if any(value is not None for row in grid for value in row):
                 return titles, sheet.title, grid
     return titles, "", []
 
 
+def _grid(rows: Iterable[tuple[Value, ...]], name: str) -> list[list[Value]]:
+    """The cells of a sheet, whose reader pads rows to their last cell and adds the rows between two that are far apart.
+
+    Raises:
+        LimitError: there are too many cells. ValueError: there are more rows than a sheet can have.
+    """
+    grid: list[list[Value]] = []
+    cells, most = 0, limit("cells")
+    for row in rows:
+        grid.append(list(row))
+        cells += max(1, len(row))
+        if cells > most:
+            require("cells", cells, name, at_least=True)
+        if len(grid) > MOST_ROWS:
+            raise ValueError(f"a sheet has at most {MOST_ROWS:,} rows")
+    return grid
+
+
 def _table(grid: list[list[Value]], name: str, found: TableFormat) -> Table:
     width = max((_filled(row) for row in grid), default=0)
+    require("columns", width, name)
+    require("cells", width * len(grid), name)
     rows = [[_text(value) for value in row[:width]] + [""] * (width - len(row)) for row in grid]
     lines = np.arange(1, len(rows) + 1, dtype=np.int64)
     plain = table_of_rows(rows, lines, name, found)
@@ -85,11 +125,21 @@ def _table(grid: list[list[Value]], name: str, found: TableFormat) -> Table:
     cells = tuple(
         Cells(
             texts=column.texts,
-            values=_numbers(grid[line - 1][position] if position < len(grid[line - 1]) else None for line in plain.lines),
+            values=_numbers(
+                grid[line - 1][position] if position < len(grid[line - 1]) else None
+                for line in plain.lines
+            ),
         )
         for column, position in zip(plain.cells, positions, strict=True)
     )
-    return Table(name=name, headers=plain.headers, cells=cells, rows=plain.rows, found=plain.found, lines=plain.lines)
+    return Table(
+        name=name,
+        headers=plain.headers,
+        cells=cells,
+        rows=plain.rows,
+        found=plain.found,
+        lines=plain.lines,
+    )
 
 
 def _kept_columns(rows: list[list[str]], plain: Table) -> list[int]:
@@ -97,15 +147,26 @@ def _kept_columns(rows: list[list[str]], plain: Table) -> list[int]:
     line = plain.found.header_line
     body = [rows[i - 1] for i in plain.lines]
     width = max(map(len, rows))
-    return [i for i in range(width) if line is None or rows[line - 1][i].strip() or any(i < len(row) and row[i].strip() for row in body)]
+    return [
+        i
+        for i in range(width)
+        if line is None
+        or rows[line - 1][i].strip()
+        or any(i < len(row) and row[i].strip() for row in body)
+    ]
 
 
 def _filled(row: list[Value]) -> int:
-    return max((i + 1 for i, value in enumerate(row) if value is not None and value != ""), default=0)
+    return max(
+        (i + 1 for i, value in enumerate(row) if value is not None and value != ""), default=0
+    )
 
 
 def _numbers(values: Iterable[Value]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.array([float(value) if isinstance(value, (int, float)) else math.nan for value in values], dtype=np.float64)
+    return np.array(
+        [float(value) if isinstance(value, (int, float)) else math.nan for value in values],
+        dtype=np.float64,
+    )
 
 
 def _text(value: Value) -> str:

@@ -36,7 +36,9 @@ class Group:
     def cost(self, values: Tensor, client: Tensor) -> Tensor:
         """The L1 distance of traces' values [B, V] at one step to each cell, [B, K]: the largest coefficient's channel moves."""
         here = self.value(values).unsqueeze(-1)
-        return torch.relu(torch.maximum(self.low[client] - here, here - self.high[client])) / self.unit
+        return (
+            torch.relu(torch.maximum(self.low[client] - here, here - self.high[client])) / self.unit
+        )
 
     @property
     def unit(self) -> float:
@@ -67,7 +69,9 @@ class Group:
         return found
 
 
-def forms_of(literals: Sequence[Literal], used: Collection[int]) -> list[tuple[Form, frozenset[int]]]:
+def forms_of(
+    literals: Sequence[Literal], used: Collection[int]
+) -> list[tuple[Form, frozenset[int]]]:
     """The distinct linear combinations among some literals, with the literals on each.
 
     Raises:
@@ -84,7 +88,9 @@ def forms_of(literals: Sequence[Literal], used: Collection[int]) -> list[tuple[F
     return [(form, frozenset(numbers)) for form, numbers in sorted(by_form.items())]
 
 
-def order_of(literals: Sequence[Literal], numbers: Collection[int], client: int) -> tuple[tuple[int, ...], ...]:
+def order_of(
+    literals: Sequence[Literal], numbers: Collection[int], client: int
+) -> tuple[tuple[int, ...], ...]:
     """How the bounds of literals are ordered for a client: those that are equal together, from the lowest."""
     bounds: dict[float, list[int]] = {}
     for number in sorted(numbers):
@@ -93,21 +99,30 @@ def order_of(literals: Sequence[Literal], numbers: Collection[int], client: int)
     return tuple(tuple(bounds[value]) for value in sorted(bounds))
 
 
-def group(literals: Sequence[Literal], form: Form, numbers: frozenset[int], clients: Sequence[int]) -> Group:
+def group(
+    literals: Sequence[Literal], form: Form, numbers: frozenset[int], clients: Sequence[int]
+) -> Group:
     """The cells of a combination, for clients whose bounds are ordered alike.
 
     Between two bounds that follow each other the same literals are true; where a lower bound meets an upper one, both are true at that
     value alone. Neighbours in which the same are true are one cell.
     """
     order = order_of(literals, numbers, clients[0])
-    values = [torch.stack([literals[same[0]].bound[min(c, len(literals[same[0]].bound) - 1)] for c in clients]) for same in order]
+    values = [
+        torch.stack(
+            [literals[same[0]].bound[min(c, len(literals[same[0]].bound) - 1)] for c in clients]
+        )
+        for same in order
+    ]
     infinite = torch.full_like(values[0], torch.inf)
     ends: list[tuple[Tensor, Tensor, frozenset[int]]] = []
     lower = {number for number in numbers if literals[number].lower}
     place = {number: i for i, same in enumerate(order) for number in same}
     for i in range(len(order) + 1):
         true = frozenset(n for n in numbers if (place[n] < i if n in lower else place[n] >= i))
-        ends.append((values[i - 1] if i else -infinite, values[i] if i < len(order) else infinite, true))
+        ends.append(
+            (values[i - 1] if i else -infinite, values[i] if i < len(order) else infinite, true)
+        )
         if i < len(order) and set(order[i]) & lower and set(order[i]) - lower:
             both = frozenset(n for n in numbers if (place[n] <= i if n in lower else place[n] >= i))
             ends.append((values[i], values[i], both))
@@ -117,7 +132,11 @@ def group(literals: Sequence[Literal], form: Form, numbers: frozenset[int], clie
             cells[-1] = (cells[-1][0], high, true)
         else:
             cells.append((low, high, true))
-    sizes = [torch.stack([size[min(c, len(size) - 1)] for c in clients]) for n in sorted(numbers) if (size := literals[n].size) is not None]
+    sizes = [
+        torch.stack([size[min(c, len(size) - 1)] for c in clients])
+        for n in sorted(numbers)
+        if (size := literals[n].size) is not None
+    ]
     return Group(
         form=form,
         literals={number: literals[number] for number in sorted(numbers)},

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
+from typing_extensions import override
 
 from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.errors import SetError
@@ -29,7 +30,14 @@ from fedkg.teacher import milp
 from fedkg.teacher.cells import Group, forms_of, group, order_of
 from fedkg.teacher.diagram import BeyondDiagram, Layer, layers
 from fedkg.teacher.expressions import FALSE, Expressions
-from fedkg.teacher.given import check_bank, check_clients, check_known, check_owner, check_params, check_traces
+from fedkg.teacher.given import (
+    check_bank,
+    check_clients,
+    check_known,
+    check_owner,
+    check_params,
+    check_traces,
+)
 from fedkg.teacher.literals import Literals
 from fedkg.teacher.paths import Edges, cheapest, edges_of
 from fedkg.teacher.steady import steady
@@ -55,6 +63,7 @@ class Teacher:
         clip: whether windows end with the trace.
         everywhere: whether the formula holds at every step, as rules do (without `clip`: at every step at which its windows lie inside the
             trace); otherwise at the first one, as templates that are mined.
+        open_end: without `clip`, whether windows may reach beyond the trace: what lies there may still come true, as in verdicts on rules.
 
     Where a channel stands in several linear combinations, or the diagram grows beyond its limit, each trace is solved for by mixed-integer
     programming (`by_program`), in seconds in place of microseconds.
@@ -65,21 +74,40 @@ class Teacher:
         HorizonError: a window reaches beyond the traces.
     """
 
-    def __init__(self, bank: Bank, steps: int, *, params: Tensor | None = None, clip: bool = False, everywhere: bool = True) -> None:
+    def __init__(
+        self,
+        bank: Bank,
+        steps: int,
+        *,
+        params: Tensor | None = None,
+        clip: bool = False,
+        everywhere: bool = True,
+        open_end: bool = False,
+    ) -> None:
         check_bank(bank)
-        each = torch.from_numpy(bank.params[:1]) if params is None else torch.as_tensor(params, dtype=torch.float64)
+        each = (
+            torch.from_numpy(bank.params[:1])
+            if params is None
+            else torch.as_tensor(params, dtype=torch.float64)
+        )
         check_params(bank, each)
         self.steps, self.channels, self.clients = steps, bank.slots.shape[1], each.shape[0]
         literals = Literals(self.channels, list(each.T))
-        unrolling = Unrolling(steps, each[0].tolist(), clip, literals)
-        formula = unrolling.throughout(bank.skeleton) if everywhere else unrolling.at(bank.skeleton, 0)
+        unrolling = Unrolling(steps, each[0].tolist(), clip, literals, open_end)
+        formula = (
+            unrolling.throughout(bank.skeleton) if everywhere else unrolling.at(bank.skeleton, 0)
+        )
         self._program = (unrolling.expressions, formula, literals.found)
         self.by_program = False
         self._steady: tuple[Group, ...] | None = None
         try:
-            self._steady = steady(unrolling.expressions, formula, literals.found, steps, self.clients)
+            self._steady = steady(
+                unrolling.expressions, formula, literals.found, steps, self.clients
+            )
             if self._steady is None:
-                self._which, self._parts = _compiled(unrolling.expressions, formula, literals, steps, self.clients)
+                self._which, self._parts = _compiled(
+                    unrolling.expressions, formula, literals, steps, self.clients
+                )
         except BeyondDiagram:
             self.by_program = True
 
@@ -90,7 +118,10 @@ class Teacher:
             return 0
         if self._steady is not None:
             return 1
-        return max((layer.states for parts in self._parts for part in parts for layer in part.layers), default=1)
+        return max(
+            (layer.states for parts in self._parts for part in parts for layer in part.layers),
+            default=1,
+        )
 
     def closest(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
         """The nearest satisfying traces, [B, T, V]; no gradient goes through them.
@@ -111,8 +142,15 @@ class Teacher:
         """
         check_traces(traces, self.steps, self.channels)
         if client is None and self.clients > 1:
-            raise SetError("the formula has parameters for several clients", expected="client= with the client of each trace")
-        owner = torch.zeros(traces.shape[0], dtype=torch.int64, device=traces.device) if client is None else client
+            raise SetError(
+                "the formula has parameters for several clients",
+                expected="client= with the client of each trace",
+            )
+        owner = (
+            torch.zeros(traces.shape[0], dtype=torch.int64, device=traces.device)
+            if client is None
+            else client
+        )
         check_owner(owner, traces.shape[0])
         found: Tensor = _Closest.apply(traces, owner, self)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found
@@ -132,7 +170,13 @@ class Teacher:
         result = traces.detach().double().clone()
         if self.by_program:
             for row, own in zip(result, owner.tolist(), strict=True):
-                row.copy_(torch.from_numpy(milp.closest(*self._program, row.cpu().numpy(), own, torch.finfo(traces.dtype).eps)))
+                row.copy_(
+                    torch.from_numpy(
+                        milp.closest(
+                            *self._program, row.cpu().numpy(), own, torch.finfo(traces.dtype).eps
+                        )
+                    )
+                )
             return result.to(traces.dtype)
         if self._steady is not None:
             return _at_each_step(self._steady, result, owner, traces.dtype).to(traces.dtype)
@@ -156,19 +200,25 @@ class _Closest(torch.autograd.Function):
     """`Teacher.closest`, without a gradient; under `vmap` for all traces at once."""
 
     @staticmethod
+    @override
     def forward(traces: Tensor, owner: Tensor, teacher: Teacher) -> Tensor:
         return teacher.moved(traces, owner)
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.mark_non_differentiable(output)
 
     @staticmethod
+    @override
     def backward(ctx: Any, slope: Tensor) -> tuple[None, None, None]:
         return None, None, None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], traces: Tensor, owner: Tensor, teacher: Teacher) -> tuple[Tensor, int]:
+    @override
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], traces: Tensor, owner: Tensor, teacher: Teacher
+    ) -> tuple[Tensor, int]:
         traces, owner = fronted((traces, owner), in_dims, info.batch_size)
         found: Tensor = _Closest.apply(traces.flatten(0, 1), owner.flatten(), teacher)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found.view_as(traces), 0
@@ -179,7 +229,12 @@ def _compiled(
 ) -> tuple[Tensor, list[tuple[_Part, ...]]]:
     """For each client the kind of its parts and its place among the clients of that kind, int64 [2, C]; and the parts of each kind."""
     pieces = _apart(expressions, formula, literals)
-    orders = [tuple(order_of(literals.found, numbers, client) for _, forms in pieces for _, numbers in forms) for client in range(clients)]
+    orders = [
+        tuple(
+            order_of(literals.found, numbers, client) for _, forms in pieces for _, numbers in forms
+        )
+        for client in range(clients)
+    ]
     which = torch.zeros((2, clients), dtype=torch.int64)
     kinds: list[tuple[_Part, ...]] = []
     for kind, order in enumerate(dict.fromkeys(orders)):
@@ -189,7 +244,12 @@ def _compiled(
         for piece, forms in pieces:
             groups = tuple(group(literals.found, form, numbers, own) for form, numbers in forms)
             letters = tuple(product(*(range(len(one.true)) for one in groups)))
-            true = tuple(frozenset[int]().union(*(one.true[cell] for one, cell in zip(groups, letter, strict=True))) for letter in letters)
+            true = tuple(
+                frozenset[int]().union(
+                    *(one.true[cell] for one, cell in zip(groups, letter, strict=True))
+                )
+                for letter in letters
+            )
             found = layers(expressions, piece, steps, true)
             parts.append(_Part(groups=groups, letters=letters, layers=found, edges=edges_of(found)))
         kinds.append(tuple(parts))
@@ -203,7 +263,11 @@ def _apart(
     forms_of(literals.found, expressions.literals(formula))
     together: list[tuple[set[int], list[int]]] = []
     for part in expressions.parts(formula):
-        channels = {channel for number in expressions.literals(part) for channel, _ in literals.found[number].form}
+        channels = {
+            channel
+            for number in expressions.literals(part)
+            for channel, _ in literals.found[number].form
+        }
         parts = [part]
         for other in [one for one in together if one[0] & channels]:
             together.remove(other)
@@ -220,18 +284,33 @@ def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) ->
     device = traces.device
     if device.type == "cpu":
         return _looped(part, traces, client, dtype)
-    places = [torch.tensor([letter[i] for letter in part.letters], device=device) for i in range(len(part.groups))]
+    places = [
+        torch.tensor([letter[i] for letter in part.letters], device=device)
+        for i in range(len(part.groups))
+    ]
     groups = [_on(one, device) for one in part.groups]
     best = traces.new_zeros((traces.shape[0], 1))
     taken: list[tuple[Tensor, Tensor, Tensor]] = []
     for step, layer in enumerate(part.layers):
         costs = torch.stack(
-            [one.cost(traces[:, step], client).index_select(1, place) for one, place in zip(groups, places, strict=True)]
+            [
+                one.cost(traces[:, step], client).index_select(1, place)
+                for one, place in zip(groups, places, strict=True)
+            ]
         ).sum(0)
         choices = list(dict.fromkeys(edge.letters for edge in layer.edges))
-        cheapest = [costs[:, list(choice)].min(1) if len(choice) < costs.shape[1] else costs.min(1) for choice in choices]
+        cheapest = [
+            costs[:, list(choice)].min(1) if len(choice) < costs.shape[1] else costs.min(1)
+            for choice in choices
+        ]
         paid = torch.stack([one.values for one in cheapest], 1)
-        letter = torch.stack([torch.tensor(choice, device=device)[one.indices] for choice, one in zip(choices, cheapest, strict=True)], 1)
+        letter = torch.stack(
+            [
+                torch.tensor(choice, device=device)[one.indices]
+                for choice, one in zip(choices, cheapest, strict=True)
+            ],
+            1,
+        )
         source = torch.tensor([edge.source for edge in layer.edges], device=device)
         choice = torch.tensor([choices.index(edge.letters) for edge in layer.edges], device=device)
         total = best.index_select(1, source) + paid.index_select(1, choice)
@@ -262,7 +341,17 @@ def _looped(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> 
     places = torch.tensor(part.letters).T.contiguous()
     sizes = np.array([one.unit for one in part.groups])
     values = torch.stack([one.value(traces) for one in part.groups], -1)
-    letters = torch.from_numpy(cheapest(part.edges, places.numpy(), low, high, sizes, values.numpy(), client.contiguous().numpy()))
+    letters = torch.from_numpy(
+        cheapest(
+            part.edges,
+            places.numpy(),
+            low,
+            high,
+            sizes,
+            values.numpy(),
+            client.contiguous().numpy(),
+        )
+    )
     rows, steps = letters.shape
     moved, owner = traces.reshape(rows * steps, -1), client.repeat_interleave(steps)
     for one, place in zip(part.groups, places, strict=True):
@@ -270,12 +359,16 @@ def _looped(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> 
     return moved.view_as(traces)
 
 
-def _at_each_step(groups: Sequence[Group], traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
+def _at_each_step(
+    groups: Sequence[Group], traces: Tensor, client: Tensor, dtype: torch.dtype
+) -> Tensor:
     """The traces, float64 [B, T, V], with each step moved into its own cell of each group."""
     rows, steps = traces.shape[:2]
     values, step = traces.flatten(0, 1), torch.arange(steps, device=traces.device).repeat(rows)
     for one in groups:
-        values = _moved(_on(one, traces.device), values, client.repeat_interleave(steps), step, dtype)
+        values = _moved(
+            _on(one, traces.device), values, client.repeat_interleave(steps), step, dtype
+        )
     return values.view_as(traces)
 
 
@@ -289,10 +382,15 @@ def _moved(one: Group, values: Tensor, client: Tensor, cell: Tensor, dtype: torc
     if one.size is None:
         return nearest
     here = one.value(values)
-    lost = one.rounding(values, client, torch.maximum(low - here, here - high), torch.finfo(dtype).eps)
+    lost = one.rounding(
+        values, client, torch.maximum(low - here, here - high), torch.finfo(dtype).eps
+    )
     result = _into(one, values, *_within(low, high, lost), dtype)
     for better in (nearest, values):
-        holds = [one.hold(better, client, cell, computed) for computed in {torch.float64, computing_dtype(values.to(dtype))}]
+        holds = [
+            one.hold(better, client, cell, computed)
+            for computed in {torch.float64, computing_dtype(values.to(dtype))}
+        ]
         result = torch.where(torch.stack(holds).all(0).unsqueeze(-1), better, result)
     return result
 
@@ -302,11 +400,15 @@ def _into(one: Group, values: Tensor, low: Tensor, high: Tensor, dtype: torch.dt
     here, result = one.value(values), values.clone()
     if len(one.form) == 1:
         [(channel, _)] = one.form  # its coefficient is 1
-        result[:, channel] = _inward(torch.minimum(torch.maximum(here, low), high), low, high, dtype)
+        result[:, channel] = _inward(
+            torch.minimum(torch.maximum(here, low), high), low, high, dtype
+        )
         return result
     step = torch.relu(low - here) - torch.relu(here - high)
     size = max(abs(weight) for _, weight in one.form)
-    movers = [(channel, weight) for channel, weight in one.form if abs(weight) >= size * (1 - 1e-12)]
+    movers = [
+        (channel, weight) for channel, weight in one.form if abs(weight) >= size * (1 - 1e-12)
+    ]
     for channel, weight in movers:
         result[:, channel] = (result[:, channel] + step / (weight * len(movers))).to(dtype)
     return result
@@ -330,7 +432,13 @@ def _inward(values: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Te
 
 def _on(one: Group, device: torch.device) -> Group:
     size = None if one.size is None else one.size.to(device)
-    return replace(one, low=one.low.to(device), high=one.high.to(device), clients=one.clients.to(device), size=size)
+    return replace(
+        one,
+        low=one.low.to(device),
+        high=one.high.to(device),
+        clients=one.clients.to(device),
+        size=size,
+    )
 
 
 def _counts(targets: Sequence[int]) -> list[int]:

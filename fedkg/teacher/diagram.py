@@ -39,7 +39,9 @@ class Layer:
     states: int
 
 
-def layers(expressions: Expressions, formula: int, steps: int, letters: tuple[frozenset[int], ...]) -> tuple[Layer, ...]:
+def layers(
+    expressions: Expressions, formula: int, steps: int, letters: tuple[frozenset[int], ...]
+) -> tuple[Layer, ...]:
     """The diagram of an expression; its one state after the last step is that the formula has come true.
 
     Args:
@@ -74,7 +76,10 @@ def _step(
             by_truth.setdefault(true & spoken, []).append(number)
         to: dict[int, list[int]] = {}
         for truth, same in by_truth.items():
-            parts = (expressions.after(part, step, truth, remembered.setdefault(truth, {})) for part in expressions.parts(state))
+            parts = (
+                expressions.after(part, step, truth, remembered.setdefault(truth, {}))
+                for part in expressions.parts(state)
+            )
             left = expressions.all_of(parts)
             if left != FALSE:
                 to.setdefault(left, []).extend(same)
@@ -83,14 +88,19 @@ def _step(
     return edges, list(following)
 
 
-def _pruned(found: list[tuple[list[tuple[int, tuple[int, ...], int]], list[int]]]) -> tuple[Layer, ...]:
+def _pruned(
+    found: list[tuple[list[tuple[int, tuple[int, ...], int]], list[int]]],
+) -> tuple[Layer, ...]:
     """The layers without the states from which the formula cannot come true."""
     live = {number: 0 for number, state in enumerate(found[-1][1]) if state == TRUE}
     result: list[Layer] = []
     for edges, _ in reversed(found):
         kept = [edge for edge in edges if edge[2] in live]
         sources = {source: place for place, source in enumerate(sorted({edge[0] for edge in kept}))}
-        ordered = sorted((Edge(source=sources[s], letters=l, target=live[t]) for s, l, t in kept), key=lambda e: (e.target, e.source))
+        ordered = sorted(
+            (Edge(source=sources[s], letters=l, target=live[t]) for s, l, t in kept),
+            key=lambda e: (e.target, e.source),
+        )
         result.append(Layer(edges=tuple(ordered), states=len(set(live.values()))))
         live = sources
     if not live:

@@ -21,7 +21,10 @@ class Expressions:
     """
 
     def __init__(self) -> None:
-        self._nodes: list[tuple[Kind, frozenset[int] | tuple[int, int]]] = [("constant", (0, 0)), ("constant", (1, 0))]
+        self._nodes: list[tuple[Kind, frozenset[int] | tuple[int, int]]] = [
+            ("constant", (0, 0)),
+            ("constant", (1, 0)),
+        ]
         self._numbers: dict[tuple[Kind, frozenset[int] | tuple[int, int]], int] = {}
         self.first: list[int] = [10**9, 10**9]
 
@@ -72,7 +75,9 @@ class Expressions:
                 found |= dict.fromkeys(inner)
         return list(found)
 
-    def after(self, expression: int, step: int, true: Collection[int], known: dict[int, int]) -> int:
+    def after(
+        self, expression: int, step: int, true: Collection[int], known: dict[int, int]
+    ) -> int:
         """What is left once a step is over at which these literals are true, all others false; `known` remembers, for one step and letter.
 
         Nothing in the expression may speak of earlier steps.
@@ -86,7 +91,10 @@ class Expressions:
             result = TRUE if inner[1] in true else FALSE
         else:
             assert isinstance(inner, frozenset)
-            result = self._joined("and" if kind == "and" else "or", (self.after(part, step, true, known) for part in inner))
+            result = self._joined(
+                "and" if kind == "and" else "or",
+                (self.after(part, step, true, known) for part in inner),
+            )
         known[expression] = result
         return result
 
@@ -110,7 +118,9 @@ class Expressions:
     def _absorbed(self, inner: Kind, parts: set[int]) -> set[int]:
         """Without the parts that another part implies: of clauses those that contain another one."""
         sets = {
-            part: kept if (node := self._nodes[part])[0] == inner and isinstance(kept := node[1], frozenset) else frozenset([part])
+            part: kept
+            if (node := self._nodes[part])[0] == inner and isinstance(kept := node[1], frozenset)
+            else frozenset([part])
             for part in parts
         }
         ordered = sorted(parts, key=lambda part: len(sets[part]))
@@ -118,7 +128,9 @@ class Expressions:
             return parts
         kept_parts: list[int] = []
         for part in ordered:
-            if len(sets[part]) == 1 or not any(sets[smaller] <= sets[part] for smaller in kept_parts):
+            if len(sets[part]) == 1 or not any(
+                sets[smaller] <= sets[part] for smaller in kept_parts
+            ):
                 kept_parts.append(part)
         return set(kept_parts)
 

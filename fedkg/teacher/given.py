@@ -33,28 +33,47 @@ def check_traces(traces: Any, steps: int, channels: int) -> None:
     expected = f"[B, {steps}, {channels}]"
     if not isinstance(traces, Tensor):
         help_ = "torch.tensor(traces, dtype=torch.float32)"
-        raise SetError("traces are a tensor", expected=expected, received=type(traces).__name__, help=help_)
+        raise SetError(
+            "traces are a tensor", expected=expected, received=type(traces).__name__, help=help_
+        )
     if traces.ndim != 3 or traces.shape[1:] != (steps, channels):
-        raise SetError("the traces do not fit the formula", expected=expected, received=str(list(traces.shape)))
+        raise SetError(
+            "the traces do not fit the formula", expected=expected, received=str(list(traces.shape))
+        )
     if not traces.is_floating_point():
-        raise SetError("a trace is moved by fractions", expected="traces.float()", received=str(traces.dtype).removeprefix("torch."))
+        raise SetError(
+            "a trace is moved by fractions",
+            expected="traces.float()",
+            received=str(traces.dtype).removeprefix("torch."),
+        )
 
 
 def check_owner(client: Any, rows: int) -> None:
     """Raise unless there is a client for each of so many traces."""
     if not isinstance(client, Tensor) or client.dtype != torch.int64 or client.shape != (rows,):
-        raise SetError("the clients do not fit the traces", expected=f"int64 [{rows}]", received=said(client))
+        raise SetError(
+            "the clients do not fit the traces", expected=f"int64 [{rows}]", received=said(client)
+        )
 
 
 def check_params(bank: Bank, params: Tensor) -> None:
     """Raise where parameters [C, P] are not those of a formula that can be unrolled once for all clients."""
     if params.ndim != 2 or params.shape[1] != bank.params.shape[1] or not params.shape[0]:
         expected = f"[C, {bank.params.shape[1]}]"
-        raise SetError("the parameters do not fit the formula", expected=expected, received=str(list(params.shape)))
+        raise SetError(
+            "the parameters do not fit the formula",
+            expected=expected,
+            received=str(list(params.shape)),
+        )
     if bool(params.isnan().any()):
         client = int(params.isnan().any(1).int().argmax())
-        raise SetError(f"client {client} has a parameter without a value", help="leave out clients for which mining determined nothing")
-    windows = [part for _, part in walk.everywhere(bank.skeleton) if isinstance(part, (Temporal, Until))]
+        raise SetError(
+            f"client {client} has a parameter without a value",
+            help="leave out clients for which mining determined nothing",
+        )
+    windows = [
+        part for _, part in walk.everywhere(bank.skeleton) if isinstance(part, (Temporal, Until))
+    ]
     bounds = params[:, sorted({place for part in windows for place in (part.low, part.high)})]
     differing = torch.nonzero((bounds != bounds[:1]).any(1)).flatten().tolist()
     if differing:

@@ -5,18 +5,18 @@ Letters: C clients (each with parameters of its own), V channels, T steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from fedkg.constraints.engine.evaluation import compare_margin
+from fedkg.constraints.engine.evaluation import compare_margin, evaluate_term
 from fedkg.constraints.engine.reading import Reading
 from fedkg.errors import SetError
 from fedkg.pack.formulas import Compare
-from fedkg.pack.linear import linear_in_slots
-from fedkg.pack.terms import Param, Slot
+from fedkg.pack.linear import linear_in_slots, reads_slots
+from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, sides
 
 MARGIN = 1e-6
@@ -49,8 +49,13 @@ class Literal:
     def holds(self, values: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
         """Whether the comparison holds of values [B, V] when it is computed in a dtype, bool [B]; client: int64 [B]."""
         slots = {i: channel.to(dtype)[None] for i, channel in enumerate(values.unbind(-1))}
-        params = [number.to(values.device)[client.clamp(max=len(number) - 1)].to(dtype)[None] for number in self.params]
-        margin = compare_margin(self.atom, self.positive, Reading(slots=slots, params=params, careful=False))[0]
+        params = [
+            number.to(values.device)[client.clamp(max=len(number) - 1)].to(dtype)[None]
+            for number in self.params
+        ]
+        margin = compare_margin(
+            self.atom, self.positive, Reading(slots=slots, params=params, careful=False)
+        )[0]
         return (margin > 0) if _strict(self.atom, self.positive) else (margin >= 0)
 
 
@@ -79,46 +84,114 @@ class Literals:
 
     def _made(self, atom: Compare, positive: bool) -> tuple[str, tuple[int, ...]]:
         if not all(linear_in_slots(side) for side in sides(atom)):
-            raise SetError("the nearest trace is found for bounds on linear combinations", received="a comparison that is not linear")
+            raise SetError(
+                "the nearest trace is found for bounds on linear combinations",
+                received="a comparison that is not linear",
+            )
         if atom.op in ("le", "lt"):
             return "and", (self._added(atom, 1.0 if positive else -1.0, atom, positive),)
         within = (atom.op == "eq") == positive
-        one_sided = atom.model_copy(update={"op": "le"})  # left - tolerance <= right, and the same with its sides exchanged
+        one_sided = atom.model_copy(
+            update={"op": "le"}
+        )  # left - tolerance <= right, and the same with its sides exchanged
         other_sided = one_sided.model_copy(update={"left": atom.right, "right": atom.left})
         sign = 1.0 if within else -1.0
-        pair = (self._added(one_sided, sign, atom, positive), self._added(other_sided, sign, atom, positive))
+        pair = (
+            self._added(one_sided, sign, atom, positive),
+            self._added(other_sided, sign, atom, positive),
+        )
         return ("and" if within else "or"), pair
 
     def _added(self, atom: Compare, sign: float, origin: Compare, positive: bool) -> int:
         """The number of the literal ``sign * (margin of the comparison) >= 0``, or ``> 0``: the origin or its negation, or a side of it."""
         none = torch.zeros((1, 1), dtype=torch.float64)
         constant = sign * self._margin(atom, dict.fromkeys(range(self.channels), none))
-        coefficients = []
-        for channel in range(self.channels):
-            there = {slot: torch.ones_like(none) if slot == channel else none for slot in range(self.channels)}
-            slope = sign * self._margin(atom, there) - constant
-            coefficients.append(round(float(slope.flatten()[0])) if _plain(atom) else float(slope.flatten()[0]))
+        coefficients = [0.0] * self.channels
+        for side, turn in ((atom.right, sign), (atom.left, -sign)):
+            for channel, slope in self._slopes(side, turn):
+                coefficients[channel] += slope
         scale = max((abs(c) for c in coefficients), default=0.0)
         if not scale:
-            raise SetError("a comparison reads nothing that is predicted", help="leave it out of what is projected onto")
+            raise SetError(
+                "a comparison reads nothing that is predicted",
+                help="leave it out of what is projected onto",
+            )
         leading = next(c for c in coefficients if c)
         turned = scale if leading > 0 else -scale
         form = tuple((channel, c / turned) for channel, c in enumerate(coefficients) if c)
-        size = constant.abs() + torch.stack([number.double().abs().expand_as(constant) for number in self._numbers(atom)]).sum(0)
+        size = constant.abs() + torch.stack(
+            [number.double().abs().expand_as(constant) for number in self._numbers(atom)]
+        ).sum(0)
         scaled = self.params[atom.scale].double() * MARGIN
-        kept = torch.maximum(scaled, size * APART) if _strict(origin, positive) else torch.zeros_like(constant)
+        kept = (
+            torch.maximum(scaled, size * APART)
+            if _strict(origin, positive)
+            else torch.zeros_like(constant)
+        )
         bound = ((kept - constant) / turned).flatten()
         lost = None if _plain(atom) else (size / scale).expand_as(bound)
-        self.found.append(Literal(form=form, lower=turned > 0, bound=bound, size=lost, atom=origin, positive=positive, params=self.params))
+        self.found.append(
+            Literal(
+                form=form,
+                lower=turned > 0,
+                bound=bound,
+                size=lost,
+                atom=origin,
+                positive=positive,
+                params=self.params,
+            )
+        )
         return len(self.found) - 1
 
     def _numbers(self, atom: Compare) -> list[Tensor]:
         """The parameters that a comparison is computed from; one 0 where there is none."""
-        found = {part.index for side in sides(atom) for _, part in everywhere(side) if isinstance(part, Param)}
-        return [self.params[place] for place in sorted(found)] or [torch.zeros(1, dtype=torch.float64)]
+        found = {
+            part.index
+            for side in sides(atom)
+            for _, part in everywhere(side)
+            if isinstance(part, Param)
+        }
+        return [self.params[place] for place in sorted(found)] or [
+            torch.zeros(1, dtype=torch.float64)
+        ]
+
+    def _slopes(self, term: Term, factor: float) -> Iterator[tuple[int, float]]:
+        """The channels that a linear term reads with their coefficients, exact where no numbers are multiplied; of the first client.
+
+        Differences of margins would round: comparisons of one combination with other numbers would seem to be about others.
+        """
+        if not reads_slots(term):
+            return
+        match term:
+            case Slot():
+                yield term.index, factor
+            case Negate():
+                yield from self._slopes(term.arg, -factor)
+            case Sum():
+                for arg in term.args:
+                    yield from self._slopes(arg, factor)
+            case Product():
+                for arg in term.args:
+                    factor = factor if reads_slots(arg) else factor * self._number(arg)
+                for arg in term.args:
+                    yield from self._slopes(arg, factor)
+            case Quotient():
+                yield from self._slopes(term.numerator, factor / self._number(term.denominator))
+            case _:
+                raise AssertionError(term.kind)  # not linear: looked at before
+
+    def _number(self, term: Term) -> float:
+        """The value of a term without channels, for the first client."""
+        params = [number.double()[None] for number in self.params]
+        reading = Reading(slots={}, params=params, careful=False)
+        return float(evaluate_term(term, reading).flatten()[0])
 
     def _margin(self, atom: Compare, slots: dict[int, Tensor]) -> Tensor:
-        return compare_margin(atom, True, Reading(slots=slots, params=[p.double()[None] for p in self.params], careful=False)).flatten()
+        return compare_margin(
+            atom,
+            True,
+            Reading(slots=slots, params=[p.double()[None] for p in self.params], careful=False),
+        ).flatten()
 
 
 def _strict(atom: Compare, positive: bool) -> bool:

@@ -29,7 +29,12 @@ INFEASIBLE = 2
 
 
 def closest(
-    expressions: Expressions, formula: int, literals: Sequence[Literal], trace: Float, client: int = 0, eps: float = 2.0**-52
+    expressions: Expressions,
+    formula: int,
+    literals: Sequence[Literal],
+    trace: Float,
+    client: int = 0,
+    eps: float = 2.0**-52,
 ) -> Float:
     """The satisfying trace nearest to one trace [T, V] in L1, by HiGHS; exact up to its tolerances (about 1e-6 of the numbers).
 
@@ -46,17 +51,27 @@ def closest(
     bounds = [float(one.bound[min(client, len(one.bound) - 1)]) for one in literals]
     near = 1 + 4 * max([float(np.abs(trace).max()), *map(abs, bounds)])
     least = min((abs(weight) for one in literals for _, weight in one.form), default=1.0)
-    for reach in (near, near * trace.shape[1] / least):  # bounds on sums may push each other farther than any of them
+    for reach in (
+        near,
+        near * trace.shape[1] / least,
+    ):  # bounds on sums may push each other farther than any of them
         found = _within(expressions, formula, literals, bounds, trace, reach)
         if found is not None:
             nearest, true = found
-            sizes = [0.0 if one.size is None else float(one.size[min(client, len(one.size) - 1)]) for one in literals]
-            kept = _kept([(step, literals[n], bounds[n], sizes[n]) for step, n in true], trace, nearest, eps)
+            sizes = [
+                0.0 if one.size is None else float(one.size[min(client, len(one.size) - 1)])
+                for one in literals
+            ]
+            kept = _kept(
+                [(step, literals[n], bounds[n], sizes[n]) for step, n in true], trace, nearest, eps
+            )
             return nearest if kept is None else kept
     raise SetError("no trace satisfies the formula")
 
 
-def _kept(true: Sequence[tuple[int, Literal, float, float]], trace: Float, near: Float, eps: float) -> Float | None:
+def _kept(
+    true: Sequence[tuple[int, Literal, float, float]], trace: Float, near: Float, eps: float
+) -> Float | None:
     """The trace nearest to `trace` that keeps the literals that are true in `near`, by what rounding may lose; None where none does.
 
     Args:
@@ -66,17 +81,30 @@ def _kept(true: Sequence[tuple[int, Literal, float, float]], trace: Float, near:
 
     steps, channels = trace.shape
     values = steps * channels
-    unit = 1 + max(float(np.abs(trace).max()), float(np.abs(near).max()), *(abs(bound) for _, _, bound, _ in true))
+    unit = 1 + max(
+        float(np.abs(trace).max()),
+        float(np.abs(near).max()),
+        *(abs(bound) for _, _, bound, _ in true),
+    )
     rows: list[tuple[dict[int, float], float]] = []
     for cell in range(values):
         rows.append(({values + cell: 1.0, cell: -1.0}, -trace.flat[cell] / unit))
         rows.append(({values + cell: 1.0, cell: 1.0}, trace.flat[cell] / unit))
     for step, literal, bound, size in true:
         sign = 1.0 if literal.lower else -1.0
-        added = size + abs(bound) + sum(abs(weight * near[step, channel]) for channel, weight in literal.form)
+        added = (
+            size
+            + abs(bound)
+            + sum(abs(weight * near[step, channel]) for channel, weight in literal.form)
+        )
         weights = sum(abs(weight) for _, weight in literal.form)
         within = (8 + len(literal.form)) * eps * added / unit + 2 * EXACT * weights
-        rows.append(({step * channels + channel: sign * weight for channel, weight in literal.form}, sign * bound / unit + within))
+        rows.append(
+            (
+                {step * channels + channel: sign * weight for channel, weight in literal.form},
+                sign * bound / unit + within,
+            )
+        )
     found = optimize.linprog(
         np.concatenate([np.zeros(values), np.ones(values)]),
         A_ub=-_matrix(rows, 2 * values).toarray(),
@@ -84,7 +112,11 @@ def _kept(true: Sequence[tuple[int, Literal, float, float]], trace: Float, near:
         bounds=(None, None),
         options={"primal_feasibility_tolerance": EXACT, "dual_feasibility_tolerance": EXACT},
     )
-    return None if found.x is None or found.status != 0 else found.x[:values].reshape(steps, channels) * unit
+    return (
+        None
+        if found.x is None or found.status != 0
+        else found.x[:values].reshape(steps, channels) * unit
+    )
 
 
 def _matrix(rows: Sequence[tuple[dict[int, float], float]], size: int) -> sparse.csr_array:
@@ -92,11 +124,19 @@ def _matrix(rows: Sequence[tuple[dict[int, float], float]], size: int) -> sparse
 
     entries = [(i, j, weight) for i, (row, _) in enumerate(rows) for j, weight in row.items()]
     index = np.array([(i, j) for i, j, _ in entries]).T
-    return sparse.csr_array((np.array([weight for _, _, weight in entries]), (index[0], index[1])), shape=(len(rows), size))
+    return sparse.csr_array(
+        (np.array([weight for _, _, weight in entries]), (index[0], index[1])),
+        shape=(len(rows), size),
+    )
 
 
 def _within(
-    expressions: Expressions, formula: int, literals: Sequence[Literal], bounds: Sequence[float], trace: Float, reach: float
+    expressions: Expressions,
+    formula: int,
+    literals: Sequence[Literal],
+    bounds: Sequence[float],
+    trace: Float,
+    reach: float,
 ) -> tuple[Float, list[tuple[int, int]]] | None:
     """The nearest satisfying trace whose numbers lie within `reach` of 0, and the steps and numbers of the literals that it was found by.
 
@@ -106,7 +146,9 @@ def _within(
     place = {node: i for i, node in enumerate(nodes)}
     steps, channels = trace.shape
     values = steps * channels
-    rows: list[tuple[dict[int, float], float]] = []  # sum of coefficients times variables >= right side
+    rows: list[
+        tuple[dict[int, float], float]
+    ] = []  # sum of coefficients times variables >= right side
     for cell in range(values):  # variables: values, then distances, then nodes
         rows.append(({values + cell: 1.0, cell: -1.0}, -trace.flat[cell]))
         rows.append(({values + cell: 1.0, cell: 1.0}, trace.flat[cell]))
@@ -124,10 +166,14 @@ def _within(
     if found is None:
         return None
     chosen = [expressions.node(node) for node in nodes if found[2 * values + place[node]] > 0.5]
-    return found[:values].reshape(steps, channels), [inner for kind, inner in chosen if kind == "literal"]
+    return found[:values].reshape(steps, channels), [
+        inner for kind, inner in chosen if kind == "literal"
+    ]
 
 
-def _bound(literal: Literal, bound: float, start: int, z: int, reach: float) -> tuple[dict[int, float], float]:
+def _bound(
+    literal: Literal, bound: float, start: int, z: int, reach: float
+) -> tuple[dict[int, float], float]:
     """A literal's bound, which holds where its variable is 1."""
     sign = 1.0 if literal.lower else -1.0
     slack = reach * sum(abs(weight) for _, weight in literal.form) + abs(bound)
@@ -135,7 +181,9 @@ def _bound(literal: Literal, bound: float, start: int, z: int, reach: float) -> 
     return row | {z: -slack}, sign * bound - slack
 
 
-def _solved(rows: Sequence[tuple[dict[int, float], float]], values: int, nodes: int, root: int, reach: float) -> Float | None:
+def _solved(
+    rows: Sequence[tuple[dict[int, float], float]], values: int, nodes: int, root: int, reach: float
+) -> Float | None:
     """The variables of the best solution: values, distances, nodes; None where there is none."""
     from scipy import optimize
 
@@ -145,7 +193,9 @@ def _solved(rows: Sequence[tuple[dict[int, float], float]], values: int, nodes: 
     low[2 * values + root] = 1
     found = optimize.milp(
         np.concatenate([np.zeros(values), np.ones(values), np.zeros(nodes)]),
-        constraints=optimize.LinearConstraint(_matrix(rows, size), lb=np.array([right for _, right in rows])),
+        constraints=optimize.LinearConstraint(
+            _matrix(rows, size), lb=np.array([right for _, right in rows])
+        ),
         integrality=np.concatenate([np.zeros(2 * values), np.ones(nodes)]),
         bounds=optimize.Bounds(low, high),
         options={"mip_rel_gap": 0.0, "time_limit": SECONDS},

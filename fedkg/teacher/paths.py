@@ -48,7 +48,10 @@ def edges_of(layers: Sequence[Layer]) -> Edges:
     sets: list[tuple[int, ...]] = []
     of_step, sets_of_step = [0], [0]
     for layer in layers:
-        here = {letters: len(sets) + i for i, letters in enumerate(dict.fromkeys(edge.letters for edge in layer.edges))}
+        here = {
+            letters: len(sets) + i
+            for i, letters in enumerate(dict.fromkeys(edge.letters for edge in layer.edges))
+        }
         sets.extend(here)
         edges.extend((edge.source, here[edge.letters], edge.target) for edge in layer.edges)
         of_step.append(len(edges))
@@ -66,7 +69,15 @@ def edges_of(layers: Sequence[Layer]) -> Edges:
     )
 
 
-def cheapest(edges: Edges, cells: Places, low: Numbers, high: Numbers, sizes: Numbers, values: Numbers, client: Places) -> Places:
+def cheapest(
+    edges: Edges,
+    cells: Places,
+    low: Numbers,
+    high: Numbers,
+    sizes: Numbers,
+    values: Numbers,
+    client: Places,
+) -> Places:
     """The letters of each trace's cheapest path, int64 [B, T]; of equally cheap ones the first.
 
     Args:
@@ -79,7 +90,10 @@ def cheapest(edges: Edges, cells: Places, low: Numbers, high: Numbers, sizes: Nu
 
     def work(start: int, stop: int) -> None:
         numbers = np.empty((4, max(edges.states, sets, cells.shape[1]) + 1))
-        taken, chosen = np.empty((steps, edges.states + 1), np.int64), np.empty(len(edges.of_set), np.int64)
+        taken, chosen = (
+            np.empty((steps, edges.states + 1), np.int64),
+            np.empty(len(edges.of_set), np.int64),
+        )
         _paths(
             edges.of_step, edges.source, edges.choice, edges.target, edges.sets_of_step, edges.of_set, edges.letters,
             cells, low, high, sizes, values[start:stop], client[start:stop], numbers, taken, chosen, found[start:stop],
@@ -99,7 +113,9 @@ def _priced(
         cost = 0.0
         for one in range(cells.shape[0]):
             cell, here = cells[one, letter], values[one]
-            cost += max(low[one, owner, cell] - here, here - high[one, owner, cell], 0.0) / sizes[one]
+            cost += (
+                max(low[one, owner, cell] - here, here - high[one, owner, cell], 0.0) / sizes[one]
+            )
         costs[letter] = cost
     for place in range(first, last):
         best = letters[of_set[place]]
@@ -122,7 +138,21 @@ def _paths(
         before[0] = 0.0
         for step in range(values.shape[1]):
             first, last = sets_of_step[step], sets_of_step[step + 1]
-            _priced(cells, low, high, sizes, values[row, step], client[row], of_set, letters, first, last, costs, paid, chosen)
+            _priced(
+                cells,
+                low,
+                high,
+                sizes,
+                values[row, step],
+                client[row],
+                of_set,
+                letters,
+                first,
+                last,
+                costs,
+                paid,
+                chosen,
+            )
             known = -1  # the edges are in the order of their targets
             for edge in range(of_step[step], of_step[step + 1]):
                 total, to = before[source[edge]] + paid[choice[edge] - first], target[edge]

@@ -18,7 +18,9 @@ from fedkg.teacher.expressions import Expressions
 from fedkg.teacher.literals import Form, Literal
 
 
-def steady(expressions: Expressions, formula: int, literals: Sequence[Literal], steps: int, clients: int) -> tuple[Group, ...] | None:
+def steady(
+    expressions: Expressions, formula: int, literals: Sequence[Literal], steps: int, clients: int
+) -> tuple[Group, ...] | None:
     """The groups of such a formula, whose cells are the steps; None where it is another one, or its bounds contradict each other.
 
     Raises:
@@ -31,12 +33,16 @@ def steady(expressions: Expressions, formula: int, literals: Sequence[Literal], 
             return None
         step, number = inner
         asked.setdefault(literals[number].form, [set() for _ in range(steps)])[step].add(number)
-    forms_of(literals, {number for each in asked.values() for numbers in each for number in numbers})
+    forms_of(
+        literals, {number for each in asked.values() for numbers in each for number in numbers}
+    )
     groups = [_group(literals, form, each, clients) for form, each in sorted(asked.items())]
     return None if any(bool((one.low > one.high).any()) for one in groups) else tuple(groups)
 
 
-def _group(literals: Sequence[Literal], form: Form, asked: Sequence[set[int]], clients: int) -> Group:
+def _group(
+    literals: Sequence[Literal], form: Form, asked: Sequence[set[int]], clients: int
+) -> Group:
     low = torch.full((clients, len(asked)), -torch.inf, dtype=torch.float64)
     high = -low
     for step, numbers in enumerate(asked):
@@ -47,7 +53,9 @@ def _group(literals: Sequence[Literal], form: Form, asked: Sequence[set[int]], c
             else:
                 high[:, step] = torch.minimum(high[:, step], bound)
     used = sorted(set().union(*asked))
-    sizes: list[Tensor] = [size.expand(clients) for number in used if (size := literals[number].size) is not None]
+    sizes: list[Tensor] = [
+        size.expand(clients) for number in used if (size := literals[number].size) is not None
+    ]
     return Group(
         form=form,
         literals={number: literals[number] for number in used},

@@ -7,7 +7,13 @@ from fractions import Fraction
 Atom = tuple[Fraction, int, dict[str, int]]
 """Factor, power of pi, dimension."""
 
-_MASS, _LENGTH, _TIME, _CURRENT, _HEAT = {"mass": 1}, {"length": 1}, {"time": 1}, {"current": 1}, {"temperature": 1}
+_MASS, _LENGTH, _TIME, _CURRENT, _HEAT = (
+    {"mass": 1},
+    {"length": 1},
+    {"time": 1},
+    {"current": 1},
+    {"temperature": 1},
+)
 _FORCE = {"mass": 1, "length": 1, "time": -2}
 _PRESSURE = {"mass": 1, "length": -1, "time": -2}
 _ENERGY = {"mass": 1, "length": 2, "time": -2}

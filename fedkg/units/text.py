@@ -13,7 +13,20 @@ from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIX
 from fedkg.units.unit import RATE, Dimension, Unit, combine, power
 
 _EXPONENT = re.compile(r"^(.*?[^\d^-])\^?(-?\d+)$")
-_SPELLING = str.maketrans({"·": ".", "*": ".", "⋅": ".", "⁻": "-", "¹": "1", "²": "2", "³": "3", "μ": "µ", "℃": "°C", "Ω": "Ω"})
+_SPELLING = str.maketrans(
+    {
+        "·": ".",
+        "*": ".",
+        "⋅": ".",
+        "⁻": "-",
+        "¹": "1",
+        "²": "2",
+        "³": "3",
+        "μ": "µ",
+        "℃": "°C",
+        "Ω": "Ω",
+    }
+)
 MAX_EXPONENT = 20
 """Higher powers of a unit are a slip."""
 _LONG = re.compile(r"[a-z][a-z_]{3,}")
@@ -38,14 +51,18 @@ def parse_unit(text: str) -> Unit | UnitProblem:
     ``m**3 / h``, ``1/min``, ``J/kg/K``.
     """
     plain = text.strip()
-    written = re.sub(r"\s*/\s*", "/", ALIASES.get(plain, plain).replace("**", "^")).translate(_SPELLING)
+    written = re.sub(r"\s*/\s*", "/", ALIASES.get(plain, plain).replace("**", "^")).translate(
+        _SPELLING
+    )
     written = ALIASES.get(written, written)
     if written in DOUBTFUL:
         why, instead = DOUBTFUL[written]
         return UnitProblem(text=text, doubtful=True, reason=why, instead=instead)
     if written in AFFINE:
         factor, zero, dimension, step = AFFINE[written]
-        return Unit(text=plain, factor=factor, zero=zero, dimension=_dimension(dimension), step_text=step)
+        return Unit(
+            text=plain, factor=factor, zero=zero, dimension=_dimension(dimension), step_text=step
+        )
     return _compound(plain, written)
 
 
@@ -55,7 +72,9 @@ def _compound(text: str, written: str) -> Unit | UnitProblem:
         if "." in part:
             instead = written.replace(".", "/") if written.count("/") == 1 else ""
             reason = f"divides by `{part.split('.')[0]}` alone, or by all of `{part}`"
-            return UnitProblem(text=text, doubtful=True, reason=reason, instead=(instead,) if instead else ())
+            return UnitProblem(
+                text=text, doubtful=True, reason=reason, instead=(instead,) if instead else ()
+            )
     total = Unit(text=text)
     factors = [(atom, 1) for atom in above.split(".")] + [(atom, -1) for atom in below]
     for atom, sign in factors:
@@ -70,12 +89,18 @@ def _compound(text: str, written: str) -> Unit | UnitProblem:
             turns=total.turns + sign * found.turns,
             dimension=combine(total.dimension, found.dimension, sign),
         )
-    return replace(total, moment=_is_moment([atom for atom, _ in factors], written), count=total.dimension == RATE and "Hz" not in written)
+    return replace(
+        total,
+        moment=_is_moment([atom for atom, _ in factors], written),
+        count=total.dimension == RATE and "Hz" not in written,
+    )
 
 
 def _scaled_point(text: str, atom: str, point: Unit) -> UnitProblem:
     reason = f"multiplies or divides by `{atom}`, whose zero is not zero: only a difference can be meant, and its unit is {point.step_text}"
-    return UnitProblem(text=text, doubtful=True, reason=reason, instead=(text.replace(atom, point.step_text),))
+    return UnitProblem(
+        text=text, doubtful=True, reason=reason, instead=(text.replace(atom, point.step_text),)
+    )
 
 
 def _is_moment(atoms: list[str], written: str) -> bool:
@@ -100,7 +125,9 @@ def _power_of_atom(atom: str) -> Unit | UnitProblem:
             return base
         if base is not None:
             return base if base.affine else power(base, Fraction(int(parts[2])))
-    return _by_pint(parts[1] if parts else atom, Fraction(int(parts[2])) if parts else Fraction(1), atom)
+    return _by_pint(
+        parts[1] if parts else atom, Fraction(int(parts[2])) if parts else Fraction(1), atom
+    )
 
 
 def _atom(atom: str) -> Unit | UnitProblem | None:
@@ -109,14 +136,21 @@ def _atom(atom: str) -> Unit | UnitProblem | None:
         return UnitProblem(text=atom, doubtful=True, reason=why, instead=instead)
     if atom in AFFINE:
         factor, zero, dimension, step = AFFINE[atom]
-        return Unit(text=atom, factor=factor, zero=zero, dimension=_dimension(dimension), step_text=step)
+        return Unit(
+            text=atom, factor=factor, zero=zero, dimension=_dimension(dimension), step_text=step
+        )
     if atom in ATOMS:
         factor, turns, dimension = ATOMS[atom]
         return Unit(text=atom, factor=factor, turns=turns, dimension=_dimension(dimension))
     prefix, rest = atom[:1], atom[1:]
     if prefix and prefix in PREFIXED.get(rest, ""):
         factor, turns, dimension = ATOMS[rest]
-        return Unit(text=atom, factor=PREFIXES[prefix] * factor, turns=turns, dimension=_dimension(dimension))
+        return Unit(
+            text=atom,
+            factor=PREFIXES[prefix] * factor,
+            turns=turns,
+            dimension=_dimension(dimension),
+        )
     return None
 
 
@@ -127,7 +161,23 @@ def _dimension(exponents: dict[str, int]) -> Dimension:
 def known_units() -> list[str]:
     """Texts of units, for suggestions."""
     prefixed = [prefix + atom for atom, prefixes in PREFIXED.items() for prefix in prefixes]
-    return sorted({*ATOMS, *AFFINE, *prefixed, "N.m", "kg/h", "t/h", "m3/h", "Nm3/h", "l/min", "1/min", "m/s", "mm/s"} - {"1"})
+    return sorted(
+        {
+            *ATOMS,
+            *AFFINE,
+            *prefixed,
+            "N.m",
+            "kg/h",
+            "t/h",
+            "m3/h",
+            "Nm3/h",
+            "l/min",
+            "1/min",
+            "m/s",
+            "mm/s",
+        }
+        - {"1"}
+    )
 
 
 def _meant(atom: str) -> tuple[str, ...]:
@@ -167,21 +217,46 @@ def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
         unit = registry.Unit(atom)
         one = registry.Quantity(1, unit).to_base_units()
         zero = registry.Quantity(0, unit).to_base_units()
-    except (pint.PintError, ValueError, TypeError, AttributeError, AssertionError):  # the last of a letter of which NFKC makes marks
+    except (
+        pint.PintError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        AssertionError,
+    ):  # the last of a letter of which NFKC makes marks
         return (
             replace(unknown, instead=(atom.lower(),))
             if not near and _LONG.fullmatch(atom.lower()) and atom.lower() in registry
             else unknown
         )
     name = str(unit)
-    if not _LONG.fullmatch(atom) or float(zero.magnitude) != 0.0 or not set(unit.dimensionality) <= set(_PINT_BASES):
+    if (
+        not _LONG.fullmatch(atom)
+        or float(zero.magnitude) != 0.0
+        or not set(unit.dimensionality) <= set(_PINT_BASES)
+    ):
         if near and near.casefold() == atom.casefold():
             return unknown
-        return UnitProblem(text=text, doubtful=True, reason=f"may be meant as {name.replace('_', ' ')}", instead=meant or (name,))
-    exponents = {_PINT_BASES[base]: Fraction(repr(float(power))) for base, power in unit.dimensionality.items()}
+        return UnitProblem(
+            text=text,
+            doubtful=True,
+            reason=f"may be meant as {name.replace('_', ' ')}",
+            instead=meant or (name,),
+        )
+    exponents = {
+        _PINT_BASES[base]: Fraction(repr(float(power)))
+        for base, power in unit.dimensionality.items()
+    }
     angle = _angle_exponent(str(one.units))
-    dimension = tuple(sorted([*exponents.items(), *([("angle", Fraction(angle))] if angle else [])]))
-    base_unit = Unit(text=atom, factor=Fraction(repr(float(one.magnitude))) / Fraction(2) ** angle, turns=-angle, dimension=dimension)
+    dimension = tuple(
+        sorted([*exponents.items(), *([("angle", Fraction(angle))] if angle else [])])
+    )
+    base_unit = Unit(
+        text=atom,
+        factor=Fraction(repr(float(one.magnitude))) / Fraction(2) ** angle,
+        turns=-angle,
+        dimension=dimension,
+    )
     return power(base_unit, exponent)
 
 

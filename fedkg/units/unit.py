@@ -64,7 +64,9 @@ class Unit:
     def step(self) -> Unit:
         """The unit of a difference of two values in this unit."""
         if self.affine:
-            return replace(self, text=self.step_text, zero=Fraction(0), step_text="", difference=True)
+            return replace(
+                self, text=self.step_text, zero=Fraction(0), step_text="", difference=True
+            )
         return replace(self, difference=True)
 
 
@@ -84,14 +86,20 @@ class Conversion:
     @property
     def scale(self) -> float:
         """The factor as a number."""
-        return math.pi**self.turns * self.factor.numerator / self.factor.denominator if self.turns else float(self.factor)
+        return (
+            math.pi**self.turns * self.factor.numerator / self.factor.denominator
+            if self.turns
+            else float(self.factor)
+        )
 
     def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Convert values, each to the float nearest to the exact decimal result."""
         if self.identity:
             return values
         distinct, where = np.unique(values, return_inverse=True)
-        return np.array([self.one(float(value)) for value in distinct], dtype=np.float64)[where].reshape(values.shape)
+        return np.array([self.one(float(value)) for value in distinct], dtype=np.float64)[
+            where
+        ].reshape(values.shape)
 
     def one(self, value: float) -> float:
         """Convert one value; what no float holds becomes an infinity."""
@@ -111,7 +119,9 @@ SAME = Conversion(factor=Fraction(1), turns=0, shift=Fraction(0))
 
 def same_dimension(a: Unit, b: Unit) -> bool:
     """Whether values in `a` can be expressed in `b`; an angle that was multiplied into a mechanical quantity does not stand in the way."""
-    return _without_angle(a) == _without_angle(b) and (bool(_without_angle(a)) or a.exponent(ANGLE) == b.exponent(ANGLE))
+    return _without_angle(a) == _without_angle(b) and (
+        bool(_without_angle(a)) or a.exponent(ANGLE) == b.exponent(ANGLE)
+    )
 
 
 def conversion(source: Unit, target: Unit) -> Conversion:
@@ -142,7 +152,9 @@ def same_scale(a: Unit, b: Unit) -> bool:
 
 def times(a: Unit, b: Unit) -> Unit:
     """The unit of a product (neither unit affine)."""
-    return _product(f"{_factor_text(a)}.{_factor_text(b)}" if a.text and b.text else a.text or b.text, a, b, 1)
+    return _product(
+        f"{_factor_text(a)}.{_factor_text(b)}" if a.text and b.text else a.text or b.text, a, b, 1
+    )
 
 
 def over(a: Unit, b: Unit) -> Unit:
@@ -160,7 +172,13 @@ def power(a: Unit, exponent: Fraction) -> Unit:
         factor, turns = Fraction(repr((float(a.factor) * math.pi**a.turns) ** float(exponent))), 0
     dimension = tuple((name, value * exponent) for name, value in a.dimension if value * exponent)
     base = f"({a.text})" if any(mark in a.text for mark in "./") else a.text
-    return Unit(text=f"{base}^{exponent}" if a.text else "", factor=factor, turns=turns, dimension=dimension, derived=bool(dimension))
+    return Unit(
+        text=f"{base}^{exponent}" if a.text else "",
+        factor=factor,
+        turns=turns,
+        dimension=dimension,
+        derived=bool(dimension),
+    )
 
 
 def as_revolutions(a: Unit) -> Unit:

@@ -16,7 +16,12 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "device_traffic.py
 @pytest.mark.parametrize("shape", [10, 7])
 def test_windows_move_little(shape: int) -> None:
     """`always` over a sum of two columns, and until: what is gathered once (98 MB), and the batch twice (12 MB)."""
-    done = subprocess.run([sys.executable, str(SCRIPT), "--only", str(shape)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), "--only", str(shape)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     for what in ("robustness", "penalty"):
         moved = re.search(rf"{what} +shape {shape} .* moved +([0-9.]+) times", done.stdout)
         assert moved is not None

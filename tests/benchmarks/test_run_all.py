@@ -36,7 +36,9 @@ def test_what_fails_is_named_and_the_others_stand_in_the_table(
     for name, text in SCRIPTS.items():
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(run_all, "HERE", tmp_path)
-    monkeypatch.setattr(sys, "argv", ["run_all.py", "--limit", "2", "--into", str(tmp_path / "RESULTS.md")])
+    monkeypatch.setattr(
+        sys, "argv", ["run_all.py", "--limit", "2", "--into", str(tmp_path / "RESULTS.md")]
+    )
     assert run_all.main() == 1
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     assert "1 of 1 targets are met; 1 of 4 benchmarks ran to their end." in text
@@ -46,14 +48,24 @@ def test_what_fails_is_named_and_the_others_stand_in_the_table(
     assert "- `silent`: its last line has no claims" in text
     (tmp_path / "silent.py").unlink()
     (tmp_path / "lacking.py").write_text(SCRIPTS["good"], encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["run_all.py", "lacking", "--into", str(tmp_path / "RESULTS.md")])
+    monkeypatch.setattr(
+        sys, "argv", ["run_all.py", "lacking", "--into", str(tmp_path / "RESULTS.md")]
+    )
     assert run_all.main() == 0
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
-    assert "2 of 2 targets are met; 2 of 3 benchmarks ran to their end." in text  # the others stand as they were; one is no more
-    assert [line for line in text.splitlines() if line.startswith("## ")] == ["## endless", "## good", "## lacking"]
+    assert (
+        "2 of 2 targets are met; 2 of 3 benchmarks ran to their end." in text
+    )  # the others stand as they were; one is no more
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## endless",
+        "## good",
+        "## lacking",
+    ]
     assert "begun" in text
     assert text.count(" s in all; ") == 3
-    monkeypatch.setattr(sys, "argv", ["run_all.py", "good", "--quick", "--into", str(tmp_path / "RESULTS.md")])
+    monkeypatch.setattr(
+        sys, "argv", ["run_all.py", "good", "--quick", "--into", str(tmp_path / "RESULTS.md")]
+    )
     assert run_all.main() == 0
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     assert "its figures say nothing" in text

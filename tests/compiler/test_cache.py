@@ -38,7 +38,9 @@ def entries() -> list[Path]:
     return sorted(cache_folder().glob("*")) if cache_folder().is_dir() else []
 
 
-def test_the_second_compilation_is_the_first_one_kept(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_compilation_is_the_first_one_kept(
+    rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = compile_cached([rules], [])
     assert first.pack is not None
     assert first.diagnostics != ()
@@ -66,7 +68,13 @@ def test_what_is_kept_is_told_without_the_libraries_of_a_compilation(rules: Path
         [sys.executable, "-c", f"{asked}; found = compile_cached([Path({str(rules)!r})], []); {told}; assert found.pack.rows == 1"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.split() == ["1", str(len(first.diagnostics)), str(len(first.packed.body)), "False", "False"]
+    assert done.stdout.split() == [
+        "1",
+        str(len(first.diagnostics)),
+        str(len(first.packed.body)),
+        "False",
+        "False",
+    ]
 
 
 def test_a_change_is_seen_where_size_and_time_stay(rules: Path) -> None:
@@ -83,7 +91,10 @@ def test_a_change_is_seen_where_size_and_time_stay(rules: Path) -> None:
 
 
 def test_a_diagnostic_comes_back_from_json_whole() -> None:
-    span, other = (Span(file="rules\udcff.fkg", line=line, column=1, end_line=line, end_column=9) for line in (1, 2))
+    span, other = (
+        Span(file="rules\udcff.fkg", line=line, column=1, end_line=line, end_column=9)
+        for line in (1, 2)
+    )
     bare = Diagnostic(code="FKG001", severity="info", span=span, message="wrong")
     full = Diagnostic(
         code="FKG001", severity="error", span=span, message="wrong", help="mend it", related=(Related(span=other, message="here"),),
@@ -156,7 +167,9 @@ def test_only_so_many_entries_are_kept(rules: Path, monkeypatch: pytest.MonkeyPa
     assert len(entries()) == 4
 
 
-def test_a_folder_that_cannot_be_written_keeps_nothing(rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_keeps_nothing(
+    rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert compile_cached([rules], []).pack is not None
@@ -176,7 +189,9 @@ def test_a_file_that_comes_to_stand_before_another_is_seen(rules: Path) -> None:
     assert "mine.ttl" in [source.name for source in second.pack.manifest.provenance.sources]
 
 
-def test_another_shelf_of_ontologies_is_seen(rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_shelf_of_ontologies_is_seen(
+    rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path / "one"))
     compile_cached([rules], [])
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path / "other"))

@@ -37,7 +37,12 @@ def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def codes(*paths: str | Path, text: str | None = None) -> list[str]:
-    return [problem.code for problem in compile_rules([Path(path) for path in paths], text=text, reason=False).diagnostics]
+    return [
+        problem.code
+        for problem in compile_rules(
+            [Path(path) for path in paths], text=text, reason=False
+        ).diagnostics
+    ]
 
 
 def test_three_lines_and_nothing_else() -> None:
@@ -56,19 +61,26 @@ def test_the_bytes_do_not_depend_on_the_order_of_files(plant: Path) -> None:
     assert None not in packs
 
 
-def test_the_bytes_do_not_depend_on_the_folder(plant: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_bytes_do_not_depend_on_the_folder(
+    plant: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     other = tmp_path_factory.mktemp("elsewhere")
     for path in plant.iterdir():
         shutil.copy(path, other)
     names = ("signals.fkg", "capacity.fkg", "risk.fkg", "plant.ttl")
-    here, there = compile_rules([Path(name) for name in names]).pack, compile_rules([other / name for name in names]).pack
+    here, there = (
+        compile_rules([Path(name) for name in names]).pack,
+        compile_rules([other / name for name in names]).pack,
+    )
     assert here is not None
     assert there is not None
     assert here.to_bytes() == there.to_bytes()
 
 
 def test_provenance_names_every_file_and_the_graphs_by_what_they_say(plant: Path) -> None:
-    pack = compile_rules([Path("signals.fkg"), Path("capacity.fkg"), Path("risk.fkg"), Path("plant.ttl")]).pack
+    pack = compile_rules(
+        [Path("signals.fkg"), Path("capacity.fkg"), Path("risk.fkg"), Path("plant.ttl")]
+    ).pack
     assert pack is not None
     sources = pack.manifest.provenance.sources
     named = {(source.kind, source.name) for source in sources if source.kind != "ontology"}
@@ -83,7 +95,9 @@ def test_provenance_names_every_file_and_the_graphs_by_what_they_say(plant: Path
 
 
 def test_rules_are_recorded(plant: Path) -> None:
-    pack = compile_rules([Path("signals.fkg"), Path("capacity.fkg"), Path("risk.fkg"), Path("plant.ttl")]).pack
+    pack = compile_rules(
+        [Path("signals.fkg"), Path("capacity.fkg"), Path("risk.fkg"), Path("plant.ttl")]
+    ).pack
     assert pack is not None
     records = {record.name: record for record in pack.manifest.rules}
     assert list(records) == ["cap", "fast", "risk", "tags"]
@@ -96,7 +110,9 @@ def test_rules_are_recorded(plant: Path) -> None:
 
 
 def test_the_weight_of_a_rule_is_shared_by_its_rows(plant: Path) -> None:
-    pack = compile_rules([Path("signals.fkg"), Path("capacity.fkg"), Path("risk.fkg"), Path("plant.ttl")]).pack
+    pack = compile_rules(
+        [Path("signals.fkg"), Path("capacity.fkg"), Path("risk.fkg"), Path("plant.ttl")]
+    ).pack
     assert pack is not None
     total: dict[str, float] = {}
     for bank in pack.banks:
@@ -108,26 +124,42 @@ def test_the_weight_of_a_rule_is_shared_by_its_rows(plant: Path) -> None:
 
 def test_a_file_twice_counts_once(plant: Path) -> None:
     once = compile_rules([Path("signals.fkg"), Path("capacity.fkg"), Path("plant.ttl")])
-    twice = compile_rules([Path("signals.fkg"), Path("capacity.fkg"), plant / "capacity.fkg", Path("plant.ttl"), Path("plant.ttl")])
+    twice = compile_rules(
+        [
+            Path("signals.fkg"),
+            Path("capacity.fkg"),
+            plant / "capacity.fkg",
+            Path("plant.ttl"),
+            Path("plant.ttl"),
+        ]
+    )
     assert once.pack is not None
     assert twice.pack is not None
     assert once.pack.to_bytes() == twice.pack.to_bytes()
 
 
 def test_the_same_declarations_in_two_files_are_fine(plant: Path) -> None:
-    (plant / "more.fkg").write_text(PREFIX + SIGNALS + "rule slow require speed >= 10\n", encoding="utf-8")
+    (plant / "more.fkg").write_text(
+        PREFIX + SIGNALS + "rule slow require speed >= 10\n", encoding="utf-8"
+    )
     assert codes("signals.fkg", "capacity.fkg", "more.fkg", "plant.ttl") == []
 
 
 def test_different_declarations_in_two_files_are_not(plant: Path) -> None:
-    (plant / "more.fkg").write_text("signal speed in 1/min\nrule slow require speed >= 10\n", encoding="utf-8")
-    found = compile_rules([Path("signals.fkg"), Path("capacity.fkg"), Path("more.fkg"), Path("plant.ttl")]).diagnostics
+    (plant / "more.fkg").write_text(
+        "signal speed in 1/min\nrule slow require speed >= 10\n", encoding="utf-8"
+    )
+    found = compile_rules(
+        [Path("signals.fkg"), Path("capacity.fkg"), Path("more.fkg"), Path("plant.ttl")]
+    ).diagnostics
     assert [problem.code for problem in found] == ["FKG203"]
     assert {found[0].span.file, found[0].related[0].span.file} == {"signals.fkg", "more.fkg"}
 
 
 def test_errors_of_all_files_come_in_the_order_of_the_files(plant: Path) -> None:
-    Path("b.fkg").write_text("rule b require torqe <= 3\nrule b2 require (speed <= 3\n", encoding="utf-8")
+    Path("b.fkg").write_text(
+        "rule b require torqe <= 3\nrule b2 require (speed <= 3\n", encoding="utf-8"
+    )
     Path("a.fkg").write_text("signal speed in Bar\nrule a require torqe2 <= 3\n", encoding="utf-8")
     found = compile_rules([Path("b.fkg"), Path("a.fkg")]).diagnostics
     assert [(problem.span.file, problem.span.line, problem.code) for problem in found] == [
@@ -154,7 +186,9 @@ def test_files_that_are_no_files(tmp_path: Path) -> None:
     graph = compile_rules([tmp_path / "broken.ttl"], text="rule a require torque <= 3\n")
     assert graph.pack is None
     assert all(problem.span.file.endswith("broken.ttl") for problem in graph.diagnostics)
-    assert compile_rules([tmp_path / "missing.ttl"], text="rule a require torque <= 3\n").pack is None
+    assert (
+        compile_rules([tmp_path / "missing.ttl"], text="rule a require torque <= 3\n").pack is None
+    )
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -178,11 +212,18 @@ def test_checking_makes_no_pack() -> None:
 
 
 def test_the_timeline_is_in_the_contract() -> None:
-    text = 'timeline time column "Zeit" step 5 min trace column "heat"\nrule a require torque <= 3\n'
+    text = (
+        'timeline time column "Zeit" step 5 min trace column "heat"\nrule a require torque <= 3\n'
+    )
     pack = compile_rules(text=text).pack
     assert pack is not None
     contract = pack.manifest.contract
-    assert (contract.kind, contract.time, contract.step, contract.trace) == ("panel", "Zeit", 300.0, "heat")
+    assert (contract.kind, contract.time, contract.step, contract.trace) == (
+        "panel",
+        "Zeit",
+        300.0,
+        "heat",
+    )
     plain = compile_rules(text="rule a require torque <= 3\n").pack
     assert plain is not None
     assert plain.manifest.contract.kind == "table"
@@ -219,9 +260,12 @@ def test_mutated_rule_files_never_raise(plant: Path, count: int) -> None:
             at = dice.randrange(len(words))
             words[at] = dice.choice([*pieces, words[dice.randrange(len(words))], ""])
         compilation = compile_rules([Path("plant.ttl")], text=" ".join(words))
-        assert (compilation.pack is None) == any(problem.severity == "error" for problem in compilation.diagnostics)
+        assert (compilation.pack is None) == any(
+            problem.severity == "error" for problem in compilation.diagnostics
+        )
         assert list(compilation.diagnostics) == sorted(
-            compilation.diagnostics, key=lambda problem: (problem.span.file != TEXT, problem.span, problem.code)
+            compilation.diagnostics,
+            key=lambda problem: (problem.span.file != TEXT, problem.span, problem.code),
         )
 
 
@@ -251,7 +295,9 @@ def test_a_compilation_leaves_the_search_for_garbage_as_it_was() -> None:
 
 
 def test_a_cause_that_nothing_fits_is_told_once(tmp_path: Path) -> None:
-    (tmp_path / "p.ttl").write_text("@prefix ex: <https://example.org/p#> .\nex:A ex:feeds ex:B .\n")
+    (tmp_path / "p.ttl").write_text(
+        "@prefix ex: <https://example.org/p#> .\nex:A ex:feeds ex:B .\n"
+    )
     text = "prefix ex: <https://example.org/p#>\ncause flow for ?a, ?b where { ?a ex:feeds ?b . ?b ex:feeds ?a } allow ?a drives ?b\n"
     found = compile_rules((), text=text, graphs=[tmp_path / "p.ttl"]).diagnostics
     assert [(one.code, one.severity) for one in found] == [("FKG173", "error")]

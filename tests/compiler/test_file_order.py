@@ -26,7 +26,9 @@ output risk in probability span 0 .. 1
 """
 numbers = st.integers(1, 40)
 signals = st.sampled_from(["load", "2 * load", "max(load, 3 kW)"])
-comparisons = st.builds("{} <= {} kW".format, signals, numbers) | st.builds("heat >= {} degC".format, numbers)
+comparisons = st.builds("{} <= {} kW".format, signals, numbers) | st.builds(
+    "heat >= {} degC".format, numbers
+)
 conditions = (
     comparisons
     | st.builds("if {} then {}".format, comparisons, comparisons)
@@ -40,16 +42,31 @@ bodies = st.one_of(
         numbers,
         numbers,
     ),
-    st.builds("rule {{}} for ?m in class plant:Pump require pressure(?m) <= {} bar".format, numbers),
-    st.builds("range knowledge {{}} of grade when load > {} kW allow A, B otherwise allow any".format, numbers),
-    st.builds("predict knowledge {{}} of grade when load > {} kW predict A otherwise predict B".format, numbers),
+    st.builds(
+        "rule {{}} for ?m in class plant:Pump require pressure(?m) <= {} bar".format, numbers
+    ),
+    st.builds(
+        "range knowledge {{}} of grade when load > {} kW allow A, B otherwise allow any".format,
+        numbers,
+    ),
+    st.builds(
+        "predict knowledge {{}} of grade when load > {} kW predict A otherwise predict B".format,
+        numbers,
+    ),
     st.builds("set {{}} keep parameters in l1_ball(radius = {})".format, numbers),
-    st.builds("set {{}} for ?m, ?l where {{{{ ?m plant:limit ?l }}}} keep parameters in l2_ball(radius = ?l)".format),
-    st.builds("cause {{}} for ?a, ?b where {{{{ ?a plant:feeds ?b }}}} allow ?a drives ?b lag {} min".format, numbers),
+    st.builds(
+        "set {{}} for ?m, ?l where {{{{ ?m plant:limit ?l }}}} keep parameters in l2_ball(radius = ?l)".format
+    ),
+    st.builds(
+        "cause {{}} for ?a, ?b where {{{{ ?a plant:feeds ?b }}}} allow ?a drives ?b lag {} min".format,
+        numbers,
+    ),
 )
 facts = st.one_of(
     st.builds("plant:M{} a plant:Pump .".format, st.integers(0, 4)),
-    st.builds("plant:M{0} plant:limit 1{0} .".format, st.integers(1, 4)),  # one for each: a client with two sets is an error
+    st.builds(
+        "plant:M{0} plant:limit 1{0} .".format, st.integers(1, 4)
+    ),  # one for each: a client with two sets is an error
     st.builds("plant:M{} plant:feeds plant:M{} .".format, st.integers(0, 4), st.integers(0, 4)),
     st.builds("plant:M{} plant:part [ plant:limit {} ] .".format, st.integers(0, 4), numbers),
 )
@@ -68,10 +85,17 @@ queries = st.builds(QUERY.format, numbers)
 @st.composite
 def folders(draw: st.DrawFn) -> dict[str, str]:
     """Files by name: rules, graphs, shapes, queries."""
-    files = {"signals.fkg": SIGNALS, "plant.ttl": PREFIXES + 'plant:pressure a sosa:ObservableProperty ; fkg:column "p" .\n'}
-    files["plant.ttl"] += 'plant:Pump fkg:keyColumn "pump" . plant:M0 a plant:Pump ; plant:limit 9 ; plant:feeds plant:M1 .\n'
+    files = {
+        "signals.fkg": SIGNALS,
+        "plant.ttl": PREFIXES + 'plant:pressure a sosa:ObservableProperty ; fkg:column "p" .\n',
+    }
+    files["plant.ttl"] += (
+        'plant:Pump fkg:keyColumn "pump" . plant:M0 a plant:Pump ; plant:limit 9 ; plant:feeds plant:M1 .\n'
+    )
     count = 0
-    for i, statements in enumerate(draw(st.lists(st.lists(bodies, min_size=1, max_size=3), min_size=1, max_size=3))):
+    for i, statements in enumerate(
+        draw(st.lists(st.lists(bodies, min_size=1, max_size=3), min_size=1, max_size=3))
+    ):
         text = "prefix plant: <https://example.org/plant#>\n"
         for statement in statements:
             text += statement.format(f"n{count}") + "\n"
@@ -94,10 +118,16 @@ def test_files_in_any_order_give_the_same_bytes(files: dict[str, str], data: st.
         folder = Path(name)
         for file, text in files.items():
             (folder / file).write_text(text, encoding="utf-8")
-        named = [folder / file for file in files if not file.startswith("s") or file == "signals.fkg"]
+        named = [
+            folder / file for file in files if not file.startswith("s") or file == "signals.fkg"
+        ]
         made = []
         for order in (named, data.draw(st.permutations(named))):
             found = compile_rules(order)
-            assert found.pack is not None, [(item.code, item.message) for item in found.diagnostics if item.severity == "error"]
-            made.append((found.pack.to_bytes(), {(item.code, item.message) for item in found.diagnostics}))
+            assert found.pack is not None, [
+                (item.code, item.message) for item in found.diagnostics if item.severity == "error"
+            ]
+            made.append(
+                (found.pack.to_bytes(), {(item.code, item.message) for item in found.diagnostics})
+            )
     assert made[0] == made[1]

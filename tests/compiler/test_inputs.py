@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fedkg_compiler.inputs import ABSENT, LEAST_AT_ONCE, find, instead, read_bytes, recording
+from fedkg.limits import LEAST_AT_ONCE
+from fedkg_compiler.inputs import ABSENT, find, instead, read_bytes, recording
 
 
-@pytest.mark.parametrize("size", [0, 1, LEAST_AT_ONCE - 1, LEAST_AT_ONCE, LEAST_AT_ONCE + 1, 3 * LEAST_AT_ONCE + 7])
+@pytest.mark.parametrize(
+    "size", [0, 1, LEAST_AT_ONCE - 1, LEAST_AT_ONCE, LEAST_AT_ONCE + 1, 3 * LEAST_AT_ONCE + 7]
+)
 def test_a_file_is_read_whole(tmp_path: Path, size: int) -> None:
     body = bytes(i % 251 for i in range(size))
     path = tmp_path / "rules.fkg"
@@ -32,7 +35,9 @@ def test_what_cannot_be_read_is_noted_as_absent(tmp_path: Path, name: str) -> No
     assert inputs.unchanged()
 
 
-def test_names_that_say_no_folder_are_of_the_one_we_are_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_that_say_no_folder_are_of_the_one_we_are_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("rules.fkg").write_text("a", encoding="utf-8")
     with recording() as inputs:
@@ -44,7 +49,9 @@ def test_names_that_say_no_folder_are_of_the_one_we_are_in(tmp_path: Path, monke
 
 
 @pytest.mark.parametrize("folder", [".", "legacy", "absolute"])
-def test_a_pattern_names_files_from_its_folder_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str) -> None:
+def test_a_pattern_names_files_from_its_folder_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     start = tmp_path if folder == "absolute" else Path(folder)
     (start / "a" / "folder.rq").mkdir(parents=True)

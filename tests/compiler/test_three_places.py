@@ -65,9 +65,20 @@ def in_all_places(rules: list[Path], text: str, folder: Path, server: str) -> No
     assert packed(rules, f"{server}/query") == expected
 
 
-NUMBERS = st.sampled_from(["60", "60.0", "6.0e1", "072.50", '"70"^^<http://www.w3.org/2001/XMLSchema#float>'])
-LIMITS = st.one_of(NUMBERS, st.builds("[ qudt:numericValue {} ; qudt:unit unit:{} ]".format, NUMBERS, st.sampled_from(["N-M", "KiloN-M"])))
-TAGS = st.builds("[ plant:text {} ]".format, st.sampled_from(['"mill"', '"Mühle"@de', '"x"', '"a\\nb"']))
+NUMBERS = st.sampled_from(
+    ["60", "60.0", "6.0e1", "072.50", '"70"^^<http://www.w3.org/2001/XMLSchema#float>']
+)
+LIMITS = st.one_of(
+    NUMBERS,
+    st.builds(
+        "[ qudt:numericValue {} ; qudt:unit unit:{} ]".format,
+        NUMBERS,
+        st.sampled_from(["N-M", "KiloN-M"]),
+    ),
+)
+TAGS = st.builds(
+    "[ plant:text {} ]".format, st.sampled_from(['"mill"', '"Mühle"@de', '"x"', '"a\\nb"'])
+)
 
 
 @st.composite
@@ -77,13 +88,17 @@ def plants(draw: st.DrawFn) -> str:
         kind = draw(st.sampled_from(["Mill", "Machine"]))
         said.append(f"plant:M{i} a plant:{kind} ; plant:maxTorque {draw(LIMITS)} .")
         said += [f"plant:M{i} plant:tag {tag} ." for tag in draw(st.lists(TAGS, max_size=3))]
-        said.append(f'plant:S{i} a sosa:Sensor ; sosa:observes plant:torque ; sosa:isHostedBy plant:M{i} ; fkg:column "T{i}" .')
+        said.append(
+            f'plant:S{i} a sosa:Sensor ; sosa:observes plant:torque ; sosa:isHostedBy plant:M{i} ; fkg:column "T{i}" .'
+        )
     return HEAD + "\n".join(draw(st.permutations(said))) + "\n"
 
 
 @needs_oxigraph
 @given(text=plants())
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_generated_plants(text: str, tmp_path_factory: pytest.TempPathFactory, server: str) -> None:
     folder = tmp_path_factory.mktemp("plant")
     (folder / "rules.fkg").write_text(RULES, encoding="utf-8")
@@ -112,7 +127,8 @@ def test_what_an_endpoint_said_is_not_kept_and_what_a_store_said_until_it_change
     rules, graph = tmp_path / "rules.fkg", tmp_path / "graph.ttl"
     rules.write_text(RULES, encoding="utf-8")
     text = (
-        HEAD + 'plant:M a plant:Mill ; plant:maxTorque {} . plant:S sosa:observes plant:torque ; sosa:isHostedBy plant:M ; fkg:column "T" .'
+        HEAD
+        + 'plant:M a plant:Mill ; plant:maxTorque {} . plant:S sosa:observes plant:torque ; sosa:isHostedBy plant:M ; fkg:column "T" .'
     )
     got = []
     for limit in ("60", "70"):

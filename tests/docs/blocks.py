@@ -9,7 +9,7 @@
 | ``console`` | every ``$ fedkg ...`` is run; lines below it must be its output, ``...`` stands for anything |
 
 Comments: ``<!-- before: NAME -->`` puts the text of the block titled NAME in front of the next block, ``<!-- exit: 1 -->`` states an exit
-code, ``<!-- skip: REASON -->`` leaves a block out.
+code, ``<!-- skip: REASON -->`` leaves a block out, ``<!-- needs: MODULE -->`` skips the rest of the page where the module is missing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^`\n]*)$")
-COMMENT = re.compile(r"^<!--\s*(?P<key>expect|exit|before|skip):\s*(?P<value>.*?)\s*-->$")
+COMMENT = re.compile(r"^<!--\s*(?P<key>expect|exit|before|skip|needs):\s*(?P<value>.*?)\s*-->$")
 RUN = frozenset({"python", "fkg", "yaml", "console"})
 
 
@@ -37,7 +37,12 @@ class Block:
 
 def pages() -> list[Path]:
     """The README and every page of the documentation."""
-    return [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.md"))]
+    return [
+        ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
+        *(p for p in sorted((ROOT / "docs").rglob("*.md")) if p.parent.name != "contributing"),
+        *sorted((ROOT / "examples").rglob("*.md")),
+    ]
 
 
 def blocks(page: Path) -> list[Block]:
@@ -51,7 +56,15 @@ def blocks(page: Path) -> list[Block]:
         if opened is not None:
             if fence and not fence["info"].strip():
                 language, title, start, indent = opened
-                found.append(Block(language, title, "\n".join(text[indent:] for text in lines) + "\n", start, notes))
+                found.append(
+                    Block(
+                        language,
+                        title,
+                        "\n".join(text[indent:] for text in lines) + "\n",
+                        start,
+                        notes,
+                    )
+                )
                 opened, lines, notes = None, [], {}
             else:
                 lines.append(line)

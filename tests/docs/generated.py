@@ -16,7 +16,7 @@ def job_page() -> str:
     from fedkg.jobs.file.schema import Job
 
     parts = [
-        "# The job file\n",
+        "# Job file\n",
         "One YAML file says what a run trains. It is checked as a whole before anything is loaded; an unknown field is an error.",
         "The [guide](../guide/training.md) has examples. `--set a.b=value` changes a field. Paths in the file are relative to its folder;",
         "a path given with `--set` is looked for in the current folder first, then in that of the job file.\n",
@@ -28,12 +28,17 @@ def job_page() -> str:
         if model in seen:
             continue
         seen.add(model)
-        parts += [f"## `{name}`\n" if name else "## The top\n", f"{(model.__doc__ or '').strip().splitlines()[0]}\n"]
+        parts += [
+            f"## `{name}`\n" if name else "## The top\n",
+            f"{(model.__doc__ or '').strip().splitlines()[0]}\n",
+        ]
         parts += ["| field | default | meaning |", "|---|---|---|"]
         for field, info in model.model_fields.items():
             waiting += [(f"{name}.{field}".strip("."), inner) for inner in _models(info.annotation)]
             described = info.description or f"see `{f'{name}.{field}'.strip('.')}` below"
-            parts.append(f"| `{field}` | {_default(info.default, info.default_factory)} | {described} |")
+            parts.append(
+                f"| `{field}` | {_default(info.default, info.default_factory)} | {described} |"
+            )
         parts.append("")
     return "\n".join(parts)
 
@@ -66,7 +71,7 @@ def codes_page() -> str:
         "`fedkg explain CODE` prints the same page.\n",
     ]
     for code in sorted(CODES):
-        parts += [f"## {code}: {CODES[code].title}\n", "```text", CODES[code].page.strip(), "```\n"]
+        parts += [f"## {code}: {CODES[code].title}\n", CODES[code].page]
     return "\n".join(parts)
 
 
@@ -86,17 +91,25 @@ def units_page() -> str:
         "Units of one row of this table convert into each other, by exact factors: 600 mbar are 0.6 bar to the last bit.\n",
         "| measures | written |",
         "|---|---|",
-        *(f"| {dimension} | {' '.join(f'`{atom}`' for atom in atoms)} |" for dimension, atoms in groups.items()),
+        *(
+            f"| {dimension} | {' '.join(f'`{atom}`' for atom in atoms)} |"
+            for dimension, atoms in groups.items()
+        ),
         "",
         "## Prefixes\n",
-        "Some take prefixes: " + ", ".join(f"`{atom}` ({', '.join(letters)})" for atom, letters in PREFIXED.items()) + ".\n",
+        "Some take prefixes: "
+        + ", ".join(f"`{atom}` ({', '.join(letters)})" for atom, letters in PREFIXED.items())
+        + ".\n",
         "## Other spellings\n",
         ", ".join(f"`{alias}` is `{unit}`" for alias, unit in ALIASES.items()) + ".\n",
         "## Asked back\n",
         "What has several readings is never guessed:\n",
         "| written | | write instead |",
         "|---|---|---|",
-        *(f"| `{text}` | {why} | {' or '.join(f'`{unit}`' for unit in instead)} |" for text, (why, instead) in DOUBTFUL.items()),
+        *(
+            f"| `{text}` | {why} | {' or '.join(f'`{unit}`' for unit in instead)} |"
+            for text, (why, instead) in DOUBTFUL.items()
+        ),
         "",
     ]
     return "\n".join(parts)

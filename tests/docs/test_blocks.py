@@ -24,14 +24,20 @@ def terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     return partial(call, capsys)
 
 
-@pytest.mark.parametrize("page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in pages() if _tried(p)])
-def test_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Command) -> None:
+@pytest.mark.parametrize(
+    "page", [pytest.param(p, id=str(p.relative_to(ROOT))) for p in pages() if _tried(p)]
+)
+def test_page(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: Command
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path / "home"))
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     names: dict[str, Any] = {"__name__": "__page__"}
     titled: dict[str, str] = {}
     for block in blocks(page):
+        if "needs" in block.notes:
+            pytest.importorskip(block.notes["needs"])
         text = titled.get(block.notes.get("before", ""), "") + block.text
         if block.title:
             (tmp_path / block.title).parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +64,9 @@ def _try(block: Block, text: str, page: Path, names: dict[str, Any], terminal: C
 def _compile(block: Block, text: str, where: str) -> None:
     from fedkg import authoring
 
-    result = authoring.check([block.title] if block.title else (), text=None if block.title else text)
+    result = authoring.check(
+        [block.title] if block.title else (), text=None if block.title else text
+    )
     found = [d.code for d in result.diagnostics if d.severity != "info"]
     expected = block.notes.get("expect", "").split()
     assert found == expected, f"{where}:\n{authoring.render(result.diagnostics, {'<text>': text})}"
@@ -78,8 +86,12 @@ def _run(command: str, expected: list[str], exit_code: int, where: str, terminal
     if target:
         Path(target.strip()).write_text(done.out, encoding="utf-8")
     output = done.out or done.err
-    assert done.code == exit_code, f"{where}: $ {command}\nexit code {done.code}\n{done.out}{done.err}"
-    assert not expected or matches(expected, output), f"{where}: $ {command}\nshows, but the page does not:\n{output}"
+    assert done.code == exit_code, (
+        f"{where}: $ {command}\nexit code {done.code}\n{done.out}{done.err}"
+    )
+    assert not expected or matches(expected, output), (
+        f"{where}: $ {command}\nshows, but the page does not:\n{output}"
+    )
 
 
 def test_a_page_with_a_wrong_output_fails(terminal: Command) -> None:
@@ -90,9 +102,16 @@ def test_a_page_with_a_wrong_output_fails(terminal: Command) -> None:
 
 def test_blocks_are_found_with_their_notes(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text('text\n<!-- expect: FKG001 -->\n```fkg title="a.fkg"\nrule\n```\n\n```console\n$ fedkg x \\\n    y\nout\n```\n')
+    page.write_text(
+        'text\n<!-- expect: FKG001 -->\n```fkg title="a.fkg"\nrule\n```\n\n```console\n$ fedkg x \\\n    y\nout\n```\n'
+    )
     first, second = blocks(page)
-    assert (first.language, first.title, first.text, first.notes) == ("fkg", "a.fkg", "rule\n", {"expect": "FKG001"})
+    assert (first.language, first.title, first.text, first.notes) == (
+        "fkg",
+        "a.fkg",
+        "rule\n",
+        {"expect": "FKG001"},
+    )
     assert commands(second.text) == [("fedkg x y", ["out"])]
 
 

@@ -13,9 +13,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def _modules() -> list[str]:
     """The modules with an example in a docstring."""
-    files = [(root, path) for root in (ROOT, ROOT / "compiler") for path in sorted(root.glob("fedkg*/**/*.py"))]
+    files = [
+        (root, path)
+        for root in (ROOT, ROOT / "compiler")
+        for path in sorted(root.glob("fedkg*/**/*.py"))
+    ]
     shown = [(root, path) for root, path in files if ">>> " in path.read_text(encoding="utf-8")]
-    return [".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__") for root, path in shown]
+    return [
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        for root, path in shown
+    ]
 
 
 @pytest.mark.parametrize("name", _modules())

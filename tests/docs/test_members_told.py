@@ -8,7 +8,11 @@ from blocks import ROOT
 from fedkg.data.sets import DATA_SETS
 from fedkg.models import MODELS
 
-ROWS = [line for line in (ROOT / "docs" / "guide" / "data.md").read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+ROWS = [
+    line
+    for line in (ROOT / "docs" / "guide" / "data.md").read_text(encoding="utf-8").splitlines()
+    if line.startswith("| `")
+]
 
 
 @pytest.mark.parametrize("name", [*MODELS, *DATA_SETS])

@@ -32,23 +32,38 @@ def pack() -> Pack:
 def with_machines(frame: Frame) -> Frame:
     job = read_job(FOLDER / "job.yaml")
     machines = [machine for site in job.sites.values() for machine in site.machines]
-    return frame.with_texts("machine", deal(frame.rows, machines, np.random.Generator(np.random.PCG64(0))))
+    return frame.with_texts(
+        "machine", deal(frame.rows, machines, np.random.Generator(np.random.PCG64(0)))
+    )
 
 
 def test_rules_are_of_all_four_families_and_some_hundreds_of_bound_rows(pack):
     rules = pack.manifest.rules
     assert len(rules) >= 8
-    assert {rule.kind for rule in rules if rule.output} == {"temporal", "causal", "capacity", "physical"}
-    assert {rule.name for rule in rules if not rule.output} == {"process_is_warmer", "tool_was_replaced", "spindle_turns"}
+    assert {rule.kind for rule in rules if rule.output} == {
+        "temporal",
+        "causal",
+        "capacity",
+        "physical",
+    }
+    assert {rule.name for rule in rules if not rule.output} == {
+        "process_is_warmer",
+        "tool_was_replaced",
+        "spindle_turns",
+    }
     assert 300 <= pack.rows <= 999
     assert len(pack.banks) < len(rules)
     assert all(rule.title for rule in rules)
 
 
 def test_machines_of_the_job_are_those_of_the_plant(pack):
-    machines = next(column for column in pack.manifest.contract.columns if column.source == "machine").vocabulary
+    machines = next(
+        column for column in pack.manifest.contract.columns if column.source == "machine"
+    ).vocabulary
     job = read_job(FOLDER / "job.yaml")
-    assert sorted(machine for site in job.sites.values() for machine in site.machines) == sorted(machines)
+    assert sorted(machine for site in job.sites.values() for machine in site.machines) == sorted(
+        machines
+    )
     assert len(machines) == 30
     plant = (FOLDER / "plant.ttl").read_text()
     for site, entry in job.sites.items():
@@ -57,7 +72,9 @@ def test_machines_of_the_job_are_those_of_the_plant(pack):
 
 
 def fired(pack: Pack, frame: Frame) -> dict[str, int]:
-    return {result.rule: result.fired for result in evaluate(pack, with_machines(frame).table()).rules}
+    return {
+        result.rule: result.fired for result in evaluate(pack, with_machines(frame).table()).rules
+    }
 
 
 @pytest.mark.parametrize("seed", [6, 1])
@@ -71,8 +88,18 @@ def test_conditions_fire_on_exactly_the_rows_of_the_failure_columns(pack, seed):
 
 
 def test_labels_of_the_generator_keep_every_condition_rule(pack):
-    results = {result.rule: result for result in evaluate(pack, with_machines(ai4i.generate()).table()).rules}
-    for rule in ("heat_stays_in_the_tool", "power_outside_limits", "overstrain", "process_is_warmer", "tool_was_replaced", "spindle_turns"):
+    results = {
+        result.rule: result
+        for result in evaluate(pack, with_machines(ai4i.generate()).table()).rules
+    }
+    for rule in (
+        "heat_stays_in_the_tool",
+        "power_outside_limits",
+        "overstrain",
+        "process_is_warmer",
+        "tool_was_replaced",
+        "spindle_turns",
+    ):
         assert results[rule].violated == 0, rule
         assert results[rule].unknown == 0, rule
     assert results["no_alarm_without_cause"].violated < 15  # the random failures among them
@@ -82,15 +109,22 @@ def test_labels_of_the_generator_keep_every_condition_rule(pack):
 def test_conditions_fire_on_exactly_115_95_and_98_rows_of_the_public_file(pack):
     frame = with_machines(ai4i.load(REAL))
     results = {result.rule: result for result in evaluate(pack, frame.table()).rules}
-    assert {name: results[name].fired for name in ("heat_stays_in_the_tool", "power_outside_limits", "overstrain")} == {
-        "heat_stays_in_the_tool": 115,
-        "power_outside_limits": 95,
-        "overstrain": 98,
-    }
+    assert {
+        name: results[name].fired
+        for name in ("heat_stays_in_the_tool", "power_outside_limits", "overstrain")
+    } == {"heat_stays_in_the_tool": 115, "power_outside_limits": 95, "overstrain": 98}
     assert all(
-        results[name].violated == 0 for name in ("heat_stays_in_the_tool", "power_outside_limits", "overstrain", "process_is_warmer")
+        results[name].violated == 0
+        for name in (
+            "heat_stays_in_the_tool",
+            "power_outside_limits",
+            "overstrain",
+            "process_is_warmer",
+        )
     )
-    assert results["tool_was_replaced"].violated == int((frame.columns[ai4i.WEAR] > 240).sum()) == 11
+    assert (
+        results["tool_was_replaced"].violated == int((frame.columns[ai4i.WEAR] > 240).sum()) == 11
+    )
 
 
 @needs_shared
@@ -99,7 +133,10 @@ def test_the_public_file_as_it_is_has_rules_of_its_own():
     assert result.pack is not None
     assert result.diagnostics == ()
     results = {rule.rule: rule for rule in evaluate(result.pack, read_table(REAL)).rules}
-    assert [results[name].fired for name in ("heat_stays_in_the_tool", "power_outside_limits", "overstrain")] == [115, 95, 98]
+    assert [
+        results[name].fired
+        for name in ("heat_stays_in_the_tool", "power_outside_limits", "overstrain")
+    ] == [115, 95, 98]
     assert all(rule.violated == 0 for rule in results.values())
 
 
@@ -117,23 +154,72 @@ def test_the_job_asks_for_what_the_story_tells():
 def test_weights_of_the_corrupted_site_fall_visibly(tmp_path):
     run = run_job(
         read_job(
-            FOLDER / "job.yaml", ["data.alpha=10", "compare.algorithm=[fedavg]", "training.batch=64", "training.rounds=15", "seeds=2"]
+            FOLDER / "job.yaml",
+            [
+                "data.alpha=10",
+                "compare.algorithm=[fedavg]",
+                "training.batch=64",
+                "training.rounds=15",
+                "seeds=2",
+            ],
         ),
         out=tmp_path / "run",
     )
     rows = {row["algorithm"]: row for row in run.results if row["corrupted"]}
-    assert rows["fedavg"]["alpha_corrupted"]["mean"] == pytest.approx(rows["fedavg"]["share_corrupted"]["mean"])
+    assert rows["fedavg"]["alpha_corrupted"]["mean"] == pytest.approx(
+        rows["fedavg"]["share_corrupted"]["mean"]
+    )
     assert rows["scfa"]["alpha_corrupted"]["mean"] <= 0.8 * rows["scfa"]["share_corrupted"]["mean"]
-    assert rows["scfa_families"]["alpha_corrupted"]["mean"] <= 0.2 * rows["scfa_families"]["share_corrupted"]["mean"]
+    assert (
+        rows["scfa_families"]["alpha_corrupted"]["mean"]
+        <= 0.2 * rows["scfa_families"]["share_corrupted"]["mean"]
+    )
     assert rows["scfa_families"]["f1_late"]["mean"] > rows["fedavg"]["f1_late"]["mean"] + 0.1
     assert run.report is not None
     assert run.report.is_file()
 
 
+def test_a_site_that_always_alarms_gains_weight_from_rules_that_only_demand_alarms(
+    tmp_path, monkeypatch
+):
+    """The limit that the guide states: weights by rules do not defend against such a site."""
+    import fedkg.report
+
+    monkeypatch.setattr(fedkg.report, "write_report", lambda folder: folder / "report.html")
+    run = run_job(
+        read_job(
+            FOLDER / "job.yaml",
+            [
+                "rules=[alarms.fkg]",
+                "data.alpha=10",
+                "compare.algorithm=[fedavg]",
+                "corrupt.kind=constant_label",
+                "corrupt.compare.algorithm=[fedavg, scfa, scfa_families]",
+                "evaluation.local_baseline=false",
+                "training.rounds=10",
+                "seeds=1",
+            ],
+        ),
+        out=tmp_path / "run",
+    )
+    rows = {row["algorithm"]: row for row in run.results if row["corrupted"]}
+    share = rows["fedavg"]["share_corrupted"]["mean"]
+    weights = [
+        rows[name]["alpha_corrupted"]["mean"] for name in ("fedavg", "scfa", "scfa_families")
+    ]
+    assert weights[0] == pytest.approx(share)
+    assert weights[1] > 1.1 * share
+    assert weights[2] > 1.5 * share
+    assert rows["scfa_families"]["f1"]["mean"] < rows["fedavg"]["f1"]["mean"]
+
+
 @pytest.mark.slow
 def test_models_that_are_taught_the_rules_break_fewer_of_them(tmp_path):
     run = run_job(
-        read_job(FOLDER / "job.yaml", ["compare.algorithm=[fedavg, taught]", "corrupt=null", "training.rounds=6", "seeds=1"]),
+        read_job(
+            FOLDER / "job.yaml",
+            ["compare.algorithm=[fedavg, taught]", "corrupt=null", "training.rounds=6", "seeds=1"],
+        ),
         out=tmp_path / "run",
     )
     rows = {row["algorithm"]: row for row in run.results}

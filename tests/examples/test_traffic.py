@@ -26,7 +26,9 @@ def test_its_rules_are_clean_and_its_job_is_read():
 
 @pytest.mark.slow
 def test_fedstl_forecasts_better_and_keeps_more_properties_than_fedavg(tmp_path):
-    run = run_job(FOLDER / "job.yaml", out=tmp_path / "run", overrides=["evaluation.local_baseline=false"])
+    run = run_job(
+        FOLDER / "job.yaml", out=tmp_path / "run", overrides=["evaluation.local_baseline=false"]
+    )
     kept = {(row["arm"], row["by"]): row for row in RunFolder(run.folder).rows("forecasts.csv")}
     plain, ours = kept["fedavg-s0", "client"], kept["fedstl-s0", "client"]
     assert float(ours["mse"]) < float(plain["mse"])

@@ -34,7 +34,9 @@ def test_an_error_carries_every_diagnostic_and_shows_it() -> None:
 
 def test_warnings_of_the_compiler_are_warnings(tmp_path: Path) -> None:
     (tmp_path / "limits.csv").write_text("tag,low\n")
-    (tmp_path / "rules.fkg").write_text(GOOD + 'rule empty for ?tag, ?low in table "limits.csv" require value(?tag) >= ?low\n')
+    (tmp_path / "rules.fkg").write_text(
+        GOOD + 'rule empty for ?tag, ?low in table "limits.csv" require value(?tag) >= ?low\n'
+    )
     with pytest.warns(fedkg.RuleWarning, match="warning\\["):
         pack = fedkg.compile(tmp_path / "rules.fkg")
     assert pack.rows == 1
@@ -49,12 +51,16 @@ def test_nothing_to_compile_is_a_wrong_call(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["rule a require p <= 80 degC", GOOD, "# limits\n" + GOOD * 20])
 def test_rules_in_place_of_their_path_are_told_of_text(text: str) -> None:
-    with pytest.raises(UsageError, match="the rules themselves stand where their file is named") as caught:
+    with pytest.raises(
+        UsageError, match="the rules themselves stand where their file is named"
+    ) as caught:
         fedkg.compile(text)
     assert caught.value.help == 'fedkg.compile(text="...")'
 
 
-def test_the_name_of_a_file_is_no_rule_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_a_file_is_no_rule_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("rule a.fkg", "rule"):
         Path(name).write_text(GOOD)
@@ -74,12 +80,16 @@ def test_without_the_compiler_the_missing_part_is_named(monkeypatch: pytest.Monk
     for name in [name for name in sys.modules if name.startswith("fedkg_compiler")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fedkg_compiler", None)
-    with pytest.raises(MissingExtra, match=r'"fedkg\[compiler\]", or in a clone .* -e "\.\[compiler\]"'):
+    with pytest.raises(
+        MissingExtra, match=r'"fedkg\[compiler\]", or in a clone .* -e "\.\[compiler\]"'
+    ):
         authoring.check(text=GOOD)
 
 
 def test_a_graph_beside_the_rules_is_no_pack(tmp_path: Path) -> None:
-    (tmp_path / "plant.ttl").write_text("<http://x.org/a#A> a <http://www.w3.org/2002/07/owl#Class> .\n")
+    (tmp_path / "plant.ttl").write_text(
+        "<http://x.org/a#A> a <http://www.w3.org/2002/07/owl#Class> .\n"
+    )
     (tmp_path / "rules.fkg").write_text(GOOD)
     pack, _ = authoring.load_or_compile([tmp_path / "rules.fkg", tmp_path / "plant.ttl"])
     assert pack.rows == 1
@@ -94,4 +104,9 @@ def test_the_public_names() -> None:
 
 
 def test_star_import_in_a_fresh_process() -> None:
-    assert subprocess.run([sys.executable, "-c", "from fedkg import *; compile(text='rule x require 1 <= `a`')"]).returncode == 0
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", "from fedkg import *; compile(text='rule x require 1 <= `a`')"]
+        ).returncode
+        == 0
+    )

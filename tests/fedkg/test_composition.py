@@ -51,7 +51,11 @@ class Clipped:
 def problem(sites: int = 2) -> Problem:
     x = torch.arange(12.0).view(6, 2)
     every = range(sites)
-    clients = Clients(names=tuple(f"site {i}" for i in every), x=tuple(x + i for i in every), y=tuple(x[:, i % 2] for i in every))
+    clients = Clients(
+        names=tuple(f"site {i}" for i in every),
+        x=tuple(x + i for i in every),
+        y=tuple(x[:, i % 2] for i in every),
+    )
     return Problem(model=MLP(inputs=2, hidden=()), loss=SquaredError(), clients=clients)
 
 
@@ -66,32 +70,65 @@ def problem(sites: int = 2) -> Problem:
         (replace(fltrust(), start=HEAD), STEPS, "a corrupt site would hide there"),
         (replace(scaffold(), start=HEAD), STEPS, "private layers have none"),
         (replace(scaffold(), start=BestModel(models=2)), STEPS, "one common model"),
-        (replace(scaffold(), privacy=Clipped()), STEPS, "clipping and noise protect the update alone"),
+        (
+            replace(scaffold(), privacy=Clipped()),
+            STEPS,
+            "clipping and noise protect the update alone",
+        ),
         (replace(scaffold(), aggregate=TrimmedMean(trim=0.5)), STEPS, "pull all others by them"),
         (replace(scaffold(), aggregate=TrustedMean()), STEPS, "pull all others by them"),
-        (replace(scaffold(), weighting=ByValidity()), STEPS, "a site that weights by the rules keep out"),
-        (replace(scaffnew(), weighting=ByValidity()), STEPS, "Scaffnew's variates cancel only where the server"),
-        (replace(scaffnew(), server=AdaptiveStep(memory="adam")), STEPS, "Scaffnew's variates cancel only where the server"),
+        (
+            replace(scaffold(), weighting=ByValidity()),
+            STEPS,
+            "a site that weights by the rules keep out",
+        ),
+        (
+            replace(scaffnew(), weighting=ByValidity()),
+            STEPS,
+            "Scaffnew's variates cancel only where the server",
+        ),
+        (
+            replace(scaffnew(), server=AdaptiveStep(memory="adam")),
+            STEPS,
+            "Scaffnew's variates cancel only where the server",
+        ),
         (scaffnew(), EPOCHS, "equally many steps"),
         (scaffnew(), replace(STEPS, participation=0.5), "all clients take part"),
-        (replace(fedrep(private=("layers.0.bias",)), start=BestModel(models=2)), STEPS, "there are no private layers"),
-        (replace(fedavg(), local=PrivateFirst(private=("layers.0.bias",))), STEPS, "there are no private layers"),
+        (
+            replace(fedrep(private=("layers.0.bias",)), start=BestModel(models=2)),
+            STEPS,
+            "there are no private layers",
+        ),
+        (
+            replace(fedavg(), local=PrivateFirst(private=("layers.0.bias",))),
+            STEPS,
+            "there are no private layers",
+        ),
         (replace(ifca(), aggregate=Krum(attackers=0)), STEPS, "smaller than Krum needs"),
         (replace(ifca(), aggregate=TrustedMean()), STEPS, "FLTrust compares with one update"),
-        (replace(fedavg(), start=replace(HEAD, common=BestModel(models=2))), STEPS, "clusters or private layers"),
+        (
+            replace(fedavg(), start=replace(HEAD, common=BestModel(models=2))),
+            STEPS,
+            "clusters or private layers",
+        ),
         (replace(median(), start=OwnModel()), STEPS, "nothing is exchanged"),
         (local_only().with_terms(Proximal(strength=1.0)), STEPS, "nothing is exchanged"),
         (replace(centralised(), weighting=ByValidity()), STEPS, "all data is in one place"),
     ],
 )
-def test_contradictions_are_refused_before_anything_is_trained(algorithm: Algorithm, settings: Settings, said: str) -> None:
+def test_contradictions_are_refused_before_anything_is_trained(
+    algorithm: Algorithm, settings: Settings, said: str
+) -> None:
     with pytest.raises(JobError) as caught:
         next(train(problem(), algorithm, settings))
     assert said in str(caught.value)
     assert "contradicts itself" in str(caught.value)
 
 
-@pytest.mark.parametrize(("prefixes", "said"), [(("layers.9.",), "begins so"), (("layers.",), "nothing is left to share")])
+@pytest.mark.parametrize(
+    ("prefixes", "said"),
+    [(("layers.9.",), "begins so"), (("layers.",), "nothing is left to share")],
+)
 def test_private_layers_that_are_not_there(prefixes: tuple[str, ...], said: str) -> None:
     with pytest.raises(JobError) as caught:
         next(train(problem(), replace(fedavg(), start=PrivateLayers(private=prefixes)), STEPS))
@@ -104,19 +141,27 @@ def test_fedavg_contradicts_nothing() -> None:
 
 @pytest.mark.parametrize(("sampled", "refused"), [(4, True), (5, False), (None, False)])
 def test_krum_needs_enough_clients(sampled: int | None, refused: bool) -> None:
-    assert bool(contradictions(Composition(aggregate="krum", attackers=1, sampled=sampled))) is refused
+    assert (
+        bool(contradictions(Composition(aggregate="krum", attackers=1, sampled=sampled))) is refused
+    )
 
 
 @pytest.mark.parametrize(
-    ("trim", "sampled", "refused"), [(0.1, 9, True), (0.1, 10, False), (0.5, 2, True), (0.5, 3, False), (0.0, 3, False)]
+    ("trim", "sampled", "refused"),
+    [(0.1, 9, True), (0.1, 10, False), (0.5, 2, True), (0.5, 3, False), (0.0, 3, False)],
 )
 def test_a_trimmed_mean_trims(trim: float, sampled: int, refused: bool) -> None:
-    assert bool(contradictions(Composition(aggregate="trimmed_mean", trim=trim, sampled=sampled))) is refused
+    assert (
+        bool(contradictions(Composition(aggregate="trimmed_mean", trim=trim, sampled=sampled)))
+        is refused
+    )
 
 
 @pytest.mark.parametrize("attackers", [1, 2])
 @pytest.mark.parametrize("make", [krum, multi_krum])
-def test_krum_in_python_needs_as_many_clients_as_in_a_job(make: Callable[..., Algorithm], attackers: int) -> None:
+def test_krum_in_python_needs_as_many_clients_as_in_a_job(
+    make: Callable[..., Algorithm], attackers: int
+) -> None:
     """Two sites are fewer than 2 attackers + 3; with so many it runs, and with half of twice as many in each round too."""
     with pytest.raises(JobError, match=r"at least 2 attackers \+ 3 clients"):
         next(train(problem(), make(attackers=attackers), STEPS))
@@ -132,19 +177,36 @@ def test_krum_that_expects_nobody_to_be_corrupt_takes_any_number() -> None:
 
 
 def test_all_contradictions_are_told_with_what_to_do_about_each() -> None:
-    found = contradictions(Composition(local="scaffold", by_rules=True, aggregate="krum", protected=True))
+    found = contradictions(
+        Composition(local="scaffold", by_rules=True, aggregate="krum", protected=True)
+    )
     reason, instead = told(found)
-    for word in ("count every client alike", "protect the update alone", "past the aggregate", "weights by the rules keep out"):
+    for word in (
+        "count every client alike",
+        "protect the update alone",
+        "past the aggregate",
+        "weights by the rules keep out",
+    ):
         assert word in reason
-    assert all(f"({place}) " in text for place in range(1, len(found) + 1) for text in (reason, instead))
+    assert all(
+        f"({place}) " in text for place in range(1, len(found) + 1) for text in (reason, instead)
+    )
     with pytest.raises(JobError) as caught:
-        next(train(problem(), replace(scaffnew(), server=AdaptiveStep(memory="adam")), replace(EPOCHS, participation=0.5)))
+        next(
+            train(
+                problem(),
+                replace(scaffnew(), server=AdaptiveStep(memory="adam")),
+                replace(EPOCHS, participation=0.5),
+            )
+        )
     for word in ("server takes the mean", "all clients take part", "equally many steps"):
         assert word in str(caught.value)
 
 
 def test_where_nothing_is_exchanged_nothing_else_is_told() -> None:
-    [one] = contradictions(Composition(exchange="none", by_rules=True, private=True, local="scaffold"))
+    [one] = contradictions(
+        Composition(exchange="none", by_rules=True, private=True, local="scaffold")
+    )
     assert "nothing is exchanged" in one.reason
 
 
@@ -154,5 +216,8 @@ def test_weights_by_the_rules_do_not_go_with_agents() -> None:
 
 
 def test_who_asks_scaffnew_for_epochs_is_told_what_to_write() -> None:
-    with pytest.raises(JobError, match=r"`local_steps` instead of `local_epochs` \(steps = epochs \* rows of a site / rows in a batch\)"):
+    with pytest.raises(
+        JobError,
+        match=r"`local_steps` instead of `local_epochs` \(steps = epochs \* rows of a site / rows in a batch\)",
+    ):
         next(train(problem(), scaffnew(), EPOCHS))

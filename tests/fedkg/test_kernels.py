@@ -37,7 +37,9 @@ def scaled(x):
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(numba.config, "CACHE_DIR", "")
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # Python tells sources apart by their size and second
+    monkeypatch.setattr(
+        sys, "dont_write_bytecode", True
+    )  # Python tells sources apart by their size and second
     kernels.kept_in.cache_clear()
     yield tmp_path / "cache"
     kernels.kept_in.cache_clear()
@@ -97,7 +99,9 @@ def test_kernels_of_sources_that_are_no_more_are_thrown_away(home: Path, tmp_pat
     assert len(kept(home)) == 3, "what a program that runs may have loaded stays"
 
 
-def test_the_folder_of_numba_itself_is_taken(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_numba_itself_is_taken(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "own"))
     assert scaled(tmp_path / "package", 3)[1] == 6.0
     assert list((tmp_path / "own").rglob("*.nbi"))

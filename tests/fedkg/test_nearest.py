@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from fedkg.nearest import Suggestion, did_you_mean, distance, nearest
 
-NAMES = ["torque", "temperature", "process_temperature", "isa95:EquipmentClass", "isa95:Equipment", "wear", "Type"]
+NAMES = [
+    "torque",
+    "temperature",
+    "process_temperature",
+    "isa95:EquipmentClass",
+    "isa95:Equipment",
+    "wear",
+    "Type",
+]
 
 
 @pytest.mark.parametrize(
@@ -50,5 +58,11 @@ def test_the_distance_is_symmetric_and_zero_only_for_the_same(left: str, right: 
 
 def test_a_suggestion_can_be_copied_with_its_words() -> None:
     """Diagnostics are copied when a compilation is kept."""
-    copied = copy.deepcopy(Suggestion("did you mean `minInclusive`?", "minInclsive", "minInclusive"))
-    assert (str(copied), copied.wrong, copied.right) == ("did you mean `minInclusive`?", "minInclsive", "minInclusive")
+    copied = copy.deepcopy(
+        Suggestion("did you mean `minInclusive`?", "minInclsive", "minInclusive")
+    )
+    assert (str(copied), copied.wrong, copied.right) == (
+        "did you mean `minInclusive`?",
+        "minInclsive",
+        "minInclusive",
+    )

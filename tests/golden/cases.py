@@ -50,9 +50,13 @@ def read_cases(path: Path) -> list[Case]:
     for block in ("\n" + path.read_text(encoding="utf-8")).split("\n" + _TITLE)[1:]:
         title, _, rest = block.partition("\n")
         written, _, said = rest.partition(f"\n{_SAID}\n")
-        cases.append(Case(path=path, title=title.strip(), written=written + "\n", said=said.strip("\n")))
+        cases.append(
+            Case(path=path, title=title.strip(), written=written + "\n", said=said.strip("\n"))
+        )
     titles = [case.title for case in cases]
-    assert len(titles) == len(set(titles)), f"{path.name} has a title twice: {sorted(t for t in titles if titles.count(t) > 1)}"
+    assert len(titles) == len(set(titles)), (
+        f"{path.name} has a title twice: {sorted(t for t in titles if titles.count(t) > 1)}"
+    )
     return cases
 
 
@@ -67,5 +71,8 @@ def check(case: Case, said: str) -> None:
         assert said == case.said, f"{case.id}\n{said}"
         return
     cases = read_cases(case.path)
-    blocks = (f"{_TITLE}{old.title}\n{old.written}{_SAID}\n{said if old.title == case.title else old.said}" for old in cases)
+    blocks = (
+        f"{_TITLE}{old.title}\n{old.written}{_SAID}\n{said if old.title == case.title else old.said}"
+        for old in cases
+    )
     case.path.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")

@@ -75,11 +75,18 @@ CASES = [
 
 
 @pytest.mark.parametrize(("call", "trace", "follows"), CASES, ids=lambda value: str(value))
-def test_a_trace_follows_a_template_or_not(call: str, trace: str, follows: bool, table: tuple[Pack, dict[str, int]]) -> None:
+def test_a_trace_follows_a_template_or_not(
+    call: str, trace: str, follows: bool, table: tuple[Pack, dict[str, int]]
+) -> None:
     pack, numbers = table
     x, _, z = trace.partition("/")
-    series = {"x": [float(word) for word in x.split()], "z": [float(word) for word in (z or x).split()]}
-    values = np.stack([series[column.name] for column in pack.manifest.contract.columns], axis=1)[None]
+    series = {
+        "x": [float(word) for word in x.split()],
+        "z": [float(word) for word in (z or x).split()],
+    }
+    values = np.stack([series[column.name] for column in pack.manifest.contract.columns], axis=1)[
+        None
+    ]
     for bank in pack.banks:
         row = np.flatnonzero(bank.rule == numbers[call])
         if row.size:
@@ -90,7 +97,11 @@ def test_a_trace_follows_a_template_or_not(call: str, trace: str, follows: bool,
 
 
 def test_every_template_is_tried_both_ways() -> None:
-    names = {line.split("(")[0].removeprefix("template ") for line in LIBRARY.split("\n") if line.startswith("template ")}
+    names = {
+        line.split("(")[0].removeprefix("template ")
+        for line in LIBRARY.split("\n")
+        if line.startswith("template ")
+    }
     assert {call.split("(")[0] for call, _, follows in CASES if follows} == names
     assert {call.split("(")[0] for call, _, follows in CASES if not follows} == names
 
@@ -108,14 +119,25 @@ DIRECTIONS = {
 
 
 def test_directions_are_those_of_the_paper() -> None:
-    names = [" ".join(word.split()[0] for word in said.split(", ")).split() for said in DIRECTIONS.values()]
-    text = "".join(f"infer i{i} per client find ?{', ?'.join(names[i])} in {call}\n" for i, call in enumerate(DIRECTIONS))
+    names = [
+        " ".join(word.split()[0] for word in said.split(", ")).split()
+        for said in DIRECTIONS.values()
+    ]
+    text = "".join(
+        f"infer i{i} per client find ?{', ?'.join(names[i])} in {call}\n"
+        for i, call in enumerate(DIRECTIONS)
+    )
     found = compiled(HEAD + text).manifest.inferences
-    assert [", ".join(f"{one.name} {one.direction}" for one in inference.parameters) for inference in found] == list(DIRECTIONS.values())
+    assert [
+        ", ".join(f"{one.name} {one.direction}" for one in inference.parameters)
+        for inference in found
+    ] == list(DIRECTIONS.values())
 
 
 @needs_shared
-def test_the_range_of_real_traffic_holds_when_it_is_tight_and_fails_when_it_is_tighter(tmp_path: Path) -> None:
+def test_the_range_of_real_traffic_holds_when_it_is_tight_and_fails_when_it_is_tighter(
+    tmp_path: Path,
+) -> None:
     days, volumes = hours_by_day("38224V384485", 60)
     low, high = volumes[:, 6:9].min(), volumes[:, 6:9].max()
     lines = [
@@ -128,7 +150,9 @@ def test_the_range_of_real_traffic_holds_when_it_is_tight_and_fails_when_it_is_t
 
     def broken(least: float, most: float) -> int:
         text = 'timeline step 1 h trace column "day" ends clip\nsignal volume\nrule morning require initially follows operational_range('
-        (rule,) = evaluate(compiled(f"{text}volume, {least}, {most}, 6 h, 8 h)\n"), read_table(path)).rules
+        (rule,) = evaluate(
+            compiled(f"{text}volume, {least}, {most}, 6 h, 8 h)\n"), read_table(path)
+        ).rules
         assert rule.satisfied + rule.violated == len(days)
         return rule.violated
 
@@ -144,7 +168,11 @@ def hours_by_day(station: str, wanted: int) -> tuple[list[str], NDArray[np.float
         for row in csv.DictReader(file):
             time = datetime.fromisoformat(row["time_utc"])
             found.setdefault(f"{time:%Y-%m-%d}", []).append(float(row[station] or math.nan))
-    whole = {day: values for day, values in found.items() if len(values) == 24 and not any(map(math.isnan, values[6:9]))}
+    whole = {
+        day: values
+        for day, values in found.items()
+        if len(values) == 24 and not any(map(math.isnan, values[6:9]))
+    }
     days = list(whole)[:wanted]
     assert len(days) == wanted
     return days, np.array([whole[day] for day in days])

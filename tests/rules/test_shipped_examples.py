@@ -11,7 +11,9 @@ from fedkg_compiler.syntax import parse
 from fedkg_compiler.syntax.tree import Example, Rule, Template
 
 RULES = Path(__file__).parents[2] / "rules"
-FILES = [path for folder in ("examples", "templates") for path in sorted((RULES / folder).glob("*.fkg"))]
+FILES = [
+    path for folder in ("examples", "templates") for path in sorted((RULES / folder).glob("*.fkg"))
+]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -33,7 +35,19 @@ def test_every_rule_and_template_has_an_example_that_holds_and_one_that_fails(pa
 def test_the_files_are_those_of_the_paper() -> None:
     found = {path.stem for path in FILES if path.parent.name == "templates"}
     assert found == {
-        *("operational_range", "existence", "extremes", "until", "intra_task", "temporal_implication"),
+        *(
+            "operational_range",
+            "existence",
+            "extremes",
+            "until",
+            "intra_task",
+            "temporal_implication",
+        ),
         *("nested_intra_task", "multiple_eventualities", "template_free"),
     }
-    assert {path.stem for path in FILES if path.parent.name == "examples"} == {"smart_home", "smart_grid", "healthcare", "driving"}
+    assert {path.stem for path in FILES if path.parent.name == "examples"} == {
+        "smart_home",
+        "smart_grid",
+        "healthcare",
+        "driving",
+    }

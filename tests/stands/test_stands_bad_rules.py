@@ -58,7 +58,9 @@ def test_what_is_said(case: Case, folder: Path) -> None:
     assert (compilation.pack is None) == any(problem.severity == "error" for problem in problems)
     assert {problem.code for problem in problems} <= CODES.keys()
     assert len({(problem.code, problem.span) for problem in problems}) == len(problems)
-    said = "\n".join(render(problem, case.source if problem.span.file == FILE else None) for problem in problems)
+    said = "\n".join(
+        render(problem, case.source if problem.span.file == FILE else None) for problem in problems
+    )
     check(case, said.encode("utf-8", "backslashreplace").decode() or "fine")
 
 

@@ -41,7 +41,10 @@ def fedkg(*arguments: str) -> int:
 REFUSED = {
     "a missing column": (b"Time,T [degC]\n2024,1\n", "no column `P`, which rule `b` needs"),
     "a column spelled differently": (b"Time,T [degC],p\n2024,1,3\n", "`p`"),
-    "text among numbers": (b"Time,T [degC],P\n2024,1,2\n2025,hot,3\n", 'received: "hot" in row 2 (line 3)'),
+    "text among numbers": (
+        b"Time,T [degC],P\n2024,1,2\n2025,hot,3\n",
+        'received: "hot" in row 2 (line 3)',
+    ),
     "nothing at all": (b"", "is empty"),
     "blank lines": (b"\n\n\n", "is empty"),
     "a separator that is none": (b"Time^T [degC]^P\n2024^1^2\n", "columns are missing"),
@@ -50,9 +53,18 @@ REFUSED = {
     "a zip file that is none": (b"PK\x03\x04" + b"\0" * 100, "not a whole zip file"),
     "a Parquet file that is none": (b"PAR1" + b"\0" * 50 + b"PAR1", "not a whole Parquet file"),
     "a gzip file that is cut off": (gzip.compress(GOOD * 1000)[:60], "not a whole gzip file"),
-    "two columns of one name": (b"Time,P,T [degC],P\n2024,1,2,3\n", "column `P` stands more than once"),
-    "decimal points and commas in one column": (b"Time;T [degC];P\n2024;1,5;2\n2025;2.5;3\n", "column `T [degC]` holds text"),
-    "a cell of a million digits": (b"Time,T [degC],P\n" + b"1" * 1_000_000 + b",2,3\n", "line 2 cannot be read"),
+    "two columns of one name": (
+        b"Time,P,T [degC],P\n2024,1,2,3\n",
+        "column `P` stands more than once",
+    ),
+    "decimal points and commas in one column": (
+        b"Time;T [degC];P\n2024;1,5;2\n2025;2.5;3\n",
+        "column `T [degC]` holds text",
+    ),
+    "a cell of a million digits": (
+        b"Time,T [degC],P\n" + b"1" * 1_000_000 + b",2,3\n",
+        "line 2 cannot be read",
+    ),
     "a web page": (b"<html><table><tr><td>1</td></tr></table></html>", "columns are missing"),
     "rows of unlike length": (b"Time,T [degC],P\n2024,1\n2025,1,2,3,4\n", "columns are missing"),
 }
@@ -72,14 +84,21 @@ def test_a_table_that_is_refused(name: str, capsys: pytest.CaptureFixture[str]) 
 ACCEPTED = {
     "no value in any row": b"Time,T [degC],P\n2024,,\n2025,nan,Bad\n",
     "a header alone": b"Time,T [degC],P\n",
-    "numbers beyond all numbers": b"Time,T [degC],P\n2024,1" + b"0" * 400 + b",2\n2025," + b"9" * 30 + b",-1e999\n",
+    "numbers beyond all numbers": b"Time,T [degC],P\n2024,1"
+    + b"0" * 400
+    + b",2\n2025,"
+    + b"9" * 30
+    + b",-1e999\n",
     "infinities": b"Time,T [degC],P\n2024,inf,-inf\n2025,Infinity,+Inf\n",
     "decimal commas in one column, points in another": b"Time;T [degC];P\n2024;1,5;2.5\n2025;1.234,5;3\n",
     "UTF-16": GOOD.decode().encode("utf-16"),
     "line ends of an old Macintosh": GOOD.replace(b"\n", b"\r"),
     "a line break in a cell": b'Time,T [degC],P\n"20\n24",1,2\n',
     "a row of units below the header": b"Time,T [degC],P\n,degC,bar\n2024,1,2\n",
-    "ten thousand columns": b"Time,T [degC],P," + b",".join(b"c%d" % i for i in range(10_000)) + b"\n1,2,3," + b",".join([b"0"] * 10_000),
+    "ten thousand columns": b"Time,T [degC],P,"
+    + b",".join(b"c%d" % i for i in range(10_000))
+    + b"\n1,2,3,"
+    + b",".join([b"0"] * 10_000),
 }
 
 
@@ -87,13 +106,19 @@ ACCEPTED = {
 def test_a_table_that_is_taken_as_it_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("t.csv").write_bytes(ACCEPTED[name])
     assert fedkg("eval", "r.fkg", "t.csv", "--json") == 0
-    assert [rule["rule"] for rule in json.loads(capsys.readouterr().out)["rules"]] == ["a", "b", "c"]
+    assert [rule["rule"] for rule in json.loads(capsys.readouterr().out)["rules"]] == [
+        "a",
+        "b",
+        "c",
+    ]
 
 
 def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     Path("t.csv").write_bytes(ACCEPTED["no value in any row"])
     assert fedkg("eval", "r.fkg", "t.csv") == 0
-    assert "column `P` has no known value in any of its 2 rows" in " ".join(capsys.readouterr().out.split())
+    assert "column `P` has no known value in any of its 2 rows" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,10 +152,16 @@ def test_a_column_without_any_value_is_named(capsys: pytest.CaptureFixture[str])
         (["ontology", "add", "../x", "r.fkg"], 2, "cannot be the name"),
         (["ontology", "add", "x", "folder"], 1, "folder is a folder without an XML schema"),
         (["ontology", "add", "x", "ftp://a/b"], 1, "not fetched"),
-        (["data", "ai4i", "-o", "none/x.csv", "--rows", "10"], 2, "there is no folder none for x.csv"),
+        (
+            ["data", "ai4i", "-o", "none/x.csv", "--rows", "10"],
+            2,
+            "there is no folder none for x.csv",
+        ),
     ],
 )
-def test_what_is_said_of_a_wrong_call(arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_said_of_a_wrong_call(
+    arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert fedkg(*arguments) == code
     assert said in capsys.readouterr().err
     assert Path("r.fkg").read_text(encoding="utf-8") == RULES

@@ -47,7 +47,11 @@ def job(tmp_path: Path) -> Path:
 def fedkg(*arguments: str | Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "fedkg", *map(str, arguments)]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
     )
 
 
@@ -62,21 +66,33 @@ def kept(folder: Path) -> dict[str, Any]:
     place = RunFolder(folder)
     return {
         "results": json.loads((folder / "results.json").read_text(encoding="utf-8")),
-        "rounds": [{name: cell for name, cell in row.items() if name != "seconds"} for row in place.rows("rounds.csv")],
+        "rounds": [
+            {name: cell for name, cell in row.items() if name != "seconds"}
+            for row in place.rows("rounds.csv")
+        ],
         "clients": place.rows("clients.csv"),
         "rules": place.rows("rules.csv"),
         "checks": place.rows("checks.csv"),
-        "states": {path.name: path.read_bytes() for path in sorted((folder / "checkpoints").glob("*.safetensors"))},
+        "states": {
+            path.name: path.read_bytes()
+            for path in sorted((folder / "checkpoints").glob("*.safetensors"))
+        },
     }
 
 
 def way_on(folder: Path, job: Path) -> tuple[str | Path, ...]:
     """How to go on: with the run, or, where it ended before its first training, from the beginning."""
-    return ("run", "--resume", folder) if (folder / "environment.json").exists() else ("run", job, "--out", folder)
+    return (
+        ("run", "--resume", folder)
+        if (folder / "environment.json").exists()
+        else ("run", job, "--out", folder)
+    )
 
 
 @pytest.mark.slow
-def test_a_run_that_is_killed_many_times_ends_as_one_that_was_not(job: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_killed_many_times_ends_as_one_that_was_not(
+    job: Path, tmp_path: Path
+) -> None:
     began = time.monotonic()
     finished("run", job, "--out", tmp_path / "whole")
     whole, length = kept(tmp_path / "whole"), time.monotonic() - began
@@ -107,7 +123,9 @@ def test_a_run_killed_while_it_writes_goes_on_too(job: Path, tmp_path: Path) -> 
     for name in ("split.json", "rounds.csv", "clients.csv", "rules.csv", "results.json"):
         before = (folder / name).stat().st_size if (folder / name).exists() else 0
         process = fedkg(*way_on(folder, job))
-        while process.poll() is None and not ((folder / name).exists() and (folder / name).stat().st_size > before):
+        while process.poll() is None and not (
+            (folder / name).exists() and (folder / name).stat().st_size > before
+        ):
             pass
         process.kill()
         process.communicate()

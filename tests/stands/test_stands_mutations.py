@@ -22,14 +22,67 @@ from fedkg_compiler.driver import compile_rules
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 MILLING = (ROOT / "examples" / "milling" / "rules.fkg").read_text(encoding="utf-8")
-CASES = [case for folder in ("binding", "banks", "stands") for case in cases_under(GOLDEN / folder) if len(case.source) < 2000]
+CASES = [
+    case
+    for folder in ("binding", "banks", "stands")
+    for case in cases_under(GOLDEN / folder)
+    if len(case.source) < 2000
+]
 SMALL = [case.source for case in CASES for _ in range(1 if "error[" in case.said else 40)]
-TABLE = read_bytes(b"machine,Type,x,Torque [Nm],P\nM01,L,1,2,3\nM-02,H,,5,nan\nM03,L,0,0,-1\n", "table.csv")
+TABLE = read_bytes(
+    b"machine,Type,x,Torque [Nm],P\nM01,L,1,2,3\nM-02,H,,5,nan\nM03,L,0,0,-1\n", "table.csv"
+)
 PIECES = [
     *" \n\t()[]{}<>\"'`?#,.:;=+-*/^%&|!@$~\\_0aé°“→\u200b",
-    *("and", "or", "if ", "not ", "always ", "require ", "rule ", "hard ", "weight 0 ", "kind x ", "use ", "prefix ", "signal ", "label "),
-    *("0,5", "1e400", "nan", "-1", "1e308", " / 0", " ^ 0.5", " ^ -3", " ^ 1e9", " bar", " degC", " kPa", "N m", "->", "<=", " != "),
-    *(" == ", " +/- 0 ", "max()", "min(", "sqrt(", "log(", "value(", "torque(?m)", "?x", "failure", " is ", " is not ", ' column "x"'),
+    *(
+        "and",
+        "or",
+        "if ",
+        "not ",
+        "always ",
+        "require ",
+        "rule ",
+        "hard ",
+        "weight 0 ",
+        "kind x ",
+        "use ",
+        "prefix ",
+        "signal ",
+        "label ",
+    ),
+    *(
+        "0,5",
+        "1e400",
+        "nan",
+        "-1",
+        "1e308",
+        " / 0",
+        " ^ 0.5",
+        " ^ -3",
+        " ^ 1e9",
+        " bar",
+        " degC",
+        " kPa",
+        "N m",
+        "->",
+        "<=",
+        " != ",
+    ),
+    *(
+        " == ",
+        " +/- 0 ",
+        "max()",
+        "min(",
+        "sqrt(",
+        "log(",
+        "value(",
+        "torque(?m)",
+        "?x",
+        "failure",
+        " is ",
+        " is not ",
+        ' column "x"',
+    ),
     *(
         " span 5 .. 1",
         " for ?x in class plant:Machine ",
@@ -86,12 +139,19 @@ def edited(text: str, source: random.Random) -> str:
 
 def usable(compilation: Compilation) -> None:
     """The diagnostics can be shown; a pack survives its file, and can be held against a table."""
-    assert (compilation.pack is None) == any(problem.severity == "error" for problem in compilation.diagnostics)
-    assert len({(problem.code, problem.span) for problem in compilation.diagnostics}) == len(compilation.diagnostics)
+    assert (compilation.pack is None) == any(
+        problem.severity == "error" for problem in compilation.diagnostics
+    )
+    assert len({(problem.code, problem.span) for problem in compilation.diagnostics}) == len(
+        compilation.diagnostics
+    )
     for problem in compilation.diagnostics:
         assert problem.code in CODES
         assert problem.message
-        assert (problem.span.line, problem.span.column) <= (problem.span.end_line, problem.span.end_column)
+        assert (problem.span.line, problem.span.column) <= (
+            problem.span.end_line,
+            problem.span.end_column,
+        )
         assert render(problem, None)
         assert to_json(problem)["code"] == problem.code
     if compilation.pack is None:

@@ -103,8 +103,14 @@ class Writer:
             return every([at_most(low, value), at_most(value, high)])
 
         window, low, high = self.window()
-        held = temporal("always", low, high, lambda t, i, m: every([inside(t, i, m), meaning(t, i, m)]))
-        return Written(f"{LIMITS} require always {window or '[0, end]'} ((?low <= torque(?m) <= ?high) and ({text}))", held, tuple(MILLS))
+        held = temporal(
+            "always", low, high, lambda t, i, m: every([inside(t, i, m), meaning(t, i, m)])
+        )
+        return Written(
+            f"{LIMITS} require always {window or '[0, end]'} ((?low <= torque(?m) <= ?high) and ({text}))",
+            held,
+            tuple(MILLS),
+        )
 
     def window(self) -> tuple[str, int, int | None]:
         low = self.random.choice([0, 0, 0, 1, 2])
@@ -119,7 +125,20 @@ class Writer:
 
     def condition(self, depth: int, *, member: bool = False) -> tuple[str, Meaning]:
         kind = self.random.choice(
-            ["not", "join", "join", "if", "window", "window", "next", "until", "until", "initially", "after", "members"]
+            [
+                "not",
+                "join",
+                "join",
+                "if",
+                "window",
+                "window",
+                "next",
+                "until",
+                "until",
+                "initially",
+                "after",
+                "members",
+            ]
         )
         if depth == 0 or self.random.random() < 0.12 or (member and kind in ("after", "members")):
             return self.atom(member)
@@ -132,19 +151,28 @@ class Writer:
             case "join":
                 word = self.random.choice(["and", "or"])
                 join = every if word == "and" else some
-                return f"({text}) {word} ({other_text})", lambda t, i, p: join([one(t, i, p), other(t, i, p)])
+                return f"({text}) {word} ({other_text})", lambda t, i, p: join(
+                    [one(t, i, p), other(t, i, p)]
+                )
             case "if":
-                return f"if ({text}) then ({other_text})", lambda t, i, p: some([no(one(t, i, p)), other(t, i, p)])
+                return f"if ({text}) then ({other_text})", lambda t, i, p: some(
+                    [no(one(t, i, p)), other(t, i, p)]
+                )
             case "window":
                 word = self.random.choice(["always", "eventually", "historically", "once"])
                 return f"{word} {window or '[0, end]'} ({text})", temporal(word, low, high, one)
             case "next":
                 word = self.random.choice(["next", "previous"])
-                return f"{word} ({text})", temporal("eventually" if word == "next" else "once", 1, 1, one)
+                return f"{word} ({text})", temporal(
+                    "eventually" if word == "next" else "once", 1, 1, one
+                )
             case "until":
                 word, closed = self.random.choice(["until", "since"]), self.random.random() < 0.4
                 meaning = until(word == "since", low, high, one, other, closed)
-                return f"(({text}) {word} {'closed ' if closed else ''}{window} ({other_text}))", meaning
+                return (
+                    f"(({text}) {word} {'closed ' if closed else ''}{window} ({other_text}))",
+                    meaning,
+                )
             case "initially":
                 return f"initially ({text})", lambda t, i, p: one(t, t.first, p)
             case "after":
@@ -172,13 +200,21 @@ class Writer:
             case 2:
                 word = self.random.choice(["sum", "max", "mean"])
                 text = f"{word} of flow(?p) over ?p in class plant:Pipe <= {number * 1000 + 31} g/h"
-                return text, lambda t, i, p: at_most(together(word, [now(t, i, "p1"), now(t, i, "p2")]), number + APART)
+                return text, lambda t, i, p: at_most(
+                    together(word, [now(t, i, "p1"), now(t, i, "p2")]), number + APART
+                )
             case 3:
-                return f"past a + {APART} bar <= b", lambda t, i, p: at_most(before(t, i, "a") + APART, now(t, i, "b"))
+                return f"past a + {APART} bar <= b", lambda t, i, p: at_most(
+                    before(t, i, "a") + APART, now(t, i, "b")
+                )
             case 4:
-                return f"a > {number * 100 - 31} kPa", lambda t, i, p: no(at_most(now(t, i, "a"), number - 0.31))
+                return f"a > {number * 100 - 31} kPa", lambda t, i, p: no(
+                    at_most(now(t, i, "a"), number - 0.31)
+                )
             case _:
-                return f"a - b + {APART} bar <= {number} bar", lambda t, i, p: at_most(now(t, i, "a") - now(t, i, "b") + APART, number)
+                return f"a - b + {APART} bar <= {number} bar", lambda t, i, p: at_most(
+                    now(t, i, "a") - now(t, i, "b") + APART, number
+                )
 
 
 def now(trace: Trace, step: int, name: str) -> float:
@@ -221,7 +257,9 @@ def temporal(word: str, low: int, high: int | None, arg: Meaning) -> Meaning:
     return meaning
 
 
-def until(back: bool, low: int, high: int | None, left: Meaning, right: Meaning, closed: bool) -> Meaning:
+def until(
+    back: bool, low: int, high: int | None, left: Meaning, right: Meaning, closed: bool
+) -> Meaning:
     way = -1 if back else 1
 
     def meaning(trace: Trace, step: int, member: str) -> Truth:
@@ -245,6 +283,8 @@ def only_after(effect: Meaning, cause: Meaning) -> Meaning:
 
     def meaning(trace: Trace, step: int, member: str) -> Truth:
         earlier = effect(trace, step - 1, member) if step > trace.first else False
-        return some([no(every([effect(trace, step, member), no(earlier)])), recently(trace, step, member)])
+        return some(
+            [no(every([effect(trace, step, member), no(earlier)])), recently(trace, step, member)]
+        )
 
     return meaning

@@ -32,7 +32,9 @@ def affine(params: dict[str, Any], name: str, x: Any) -> Any:
 
 
 def mlp(params: dict[str, Any], x: Any) -> Any:
-    return affine(params, "4", jax.nn.relu(affine(params, "2", jax.nn.relu(affine(params, "0", x)))))
+    return affine(
+        params, "4", jax.nn.relu(affine(params, "2", jax.nn.relu(affine(params, "0", x))))
+    )
 
 
 def lstm(shape: dict[str, int]) -> Answer:
@@ -42,7 +44,10 @@ def lstm(shape: dict[str, int]) -> Answer:
     def layer(params: dict[str, Any], place: int, x: Any) -> Any:
         """The states [T, B, U] of one layer upon x [T, B, F]."""
         bias = params[f"cells.bias_ih_l{place}"] + params[f"cells.bias_hh_l{place}"]
-        read, inner = x @ params[f"cells.weight_ih_l{place}"].T + bias, params[f"cells.weight_hh_l{place}"].T
+        read, inner = (
+            x @ params[f"cells.weight_ih_l{place}"].T + bias,
+            params[f"cells.weight_hh_l{place}"].T,
+        )
 
         def step(state: Any, now: Any) -> Any:
             hidden, cell = state
@@ -84,10 +89,15 @@ def main() -> None:
         grad_fn=fedjax.grad(losses),
         client_optimizer=fedjax.optimizers.sgd(work.rate),
         server_optimizer=fedjax.optimizers.sgd(1.0),
-        client_batch_hparams=fedjax.ShuffleRepeatBatchHParams(batch_size=work.batch, num_epochs=1, seed=0),
+        client_batch_hparams=fedjax.ShuffleRepeatBatchHParams(
+            batch_size=work.batch, num_epochs=1, seed=0
+        ),
     )
     federation = fedjax.InMemoryFederatedData(
-        {client: {"x": np.asarray(x), "y": np.asarray(y)} for client, (x, y) in enumerate(zip(work.x, work.y, strict=True))}
+        {
+            client: {"x": np.asarray(x), "y": np.asarray(y)}
+            for client, (x, y) in enumerate(zip(work.x, work.y, strict=True))
+        }
     )
     state = algorithm.init({name: jnp.asarray(value) for name, value in work.start().items()})
     x, y = work.probed()
@@ -96,7 +106,9 @@ def main() -> None:
         asked.wait()
         keys = jax.random.split(jax.random.PRNGKey(number), len(cohort))
         members = federation.get_clients(cohort.tolist())
-        state, _ = algorithm.apply(state, [(client, rows, key) for (client, rows), key in zip(members, keys, strict=True)])
+        state, _ = algorithm.apply(
+            state, [(client, rows, key) for (client, rows), key in zip(members, keys, strict=True)]
+        )
         jax.block_until_ready(state.params)
         asked.done()
     asked.wait()

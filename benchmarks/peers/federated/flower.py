@@ -42,7 +42,10 @@ def train(message: Message, context: Context) -> Message:
     place = int(context.node_config["partition-id"])
     work.learn(net, place)
     metrics = MetricRecord({"num-examples": work.x.shape[1]})
-    return Message(content=RecordDict({"arrays": ArrayRecord(net.state_dict()), "metrics": metrics}), reply_to=message)
+    return Message(
+        content=RecordDict({"arrays": ArrayRecord(net.state_dict()), "metrics": metrics}),
+        reply_to=message,
+    )
 
 
 @server.main()
@@ -64,11 +67,24 @@ def main(grid: Grid, context: Context) -> None:
             return arrays, metrics
 
     sampled, population = len(work.cohorts[0]), len(work.x)
-    strategy = Rounds(fraction_train=sampled / population, fraction_evaluate=0.0, min_train_nodes=sampled, min_available_nodes=population)
-    strategy.start(grid=grid, initial_arrays=ArrayRecord(net.state_dict()), num_rounds=len(work.cohorts), timeout=3600)
+    strategy = Rounds(
+        fraction_train=sampled / population,
+        fraction_evaluate=0.0,
+        min_train_nodes=sampled,
+        min_available_nodes=population,
+    )
+    strategy.start(
+        grid=grid,
+        initial_arrays=ArrayRecord(net.state_dict()),
+        num_rounds=len(work.cohorts),
+        timeout=3600,
+    )
     asked.wait()
 
 
 if __name__ == "__main__":
-    resources = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": ACTORS, "include_dashboard": False}}
+    resources = {
+        "client_resources": {"num_cpus": 1, "num_gpus": 0.0},
+        "init_args": {"num_cpus": ACTORS, "include_dashboard": False},
+    }
     run_simulation(server, client, num_supernodes=len(Workload(FOLDER).x), backend_config=resources)

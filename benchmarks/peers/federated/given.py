@@ -25,7 +25,12 @@ class Given:
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
         told = json.loads((self.folder / "workload.json").read_text())
-        self.kind, self.rate, self.batch, self.rounds = told["kind"], told["rate"], told["batch"], told["rounds"]
+        self.kind, self.rate, self.batch, self.rounds = (
+            told["kind"],
+            told["rate"],
+            told["batch"],
+            told["rounds"],
+        )
         self.shape: dict[str, int] = told["shape"]
         self.x, self.y = (np.load(self.folder / f"{name}.npy", mmap_mode="c") for name in "xy")
         self.cohorts = np.load(self.folder / "cohorts.npy")
@@ -37,7 +42,10 @@ class Given:
 
     def probed(self) -> list[NDArray[Any]]:
         """The samples of the first clients and their targets, as one batch."""
-        return [np.ascontiguousarray(value[:PROBED]).reshape(-1, *value.shape[2:]) for value in (self.x, self.y)]
+        return [
+            np.ascontiguousarray(value[:PROBED]).reshape(-1, *value.shape[2:])
+            for value in (self.x, self.y)
+        ]
 
 
 class Asked:

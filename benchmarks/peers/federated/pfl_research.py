@@ -34,11 +34,15 @@ class Rounds(TrainingProcessCallback):
             self._asked.wait()
         return super().on_train_begin(model=model)
 
-    def after_central_iteration(self, aggregate_metrics: Any, model: Any, *, central_iteration: int) -> Any:
+    def after_central_iteration(
+        self, aggregate_metrics: Any, model: Any, *, central_iteration: int
+    ) -> Any:
         if self._asked is not None:
             self._asked.done()
             self._asked.wait()
-        return super().after_central_iteration(aggregate_metrics, model, central_iteration=central_iteration)
+        return super().after_central_iteration(
+            aggregate_metrics, model, central_iteration=central_iteration
+        )
 
 
 def main() -> None:
@@ -55,21 +59,35 @@ def main() -> None:
             return {"loss": Weighted(loss(self, x, y, eval).item() * len(y), len(y))}
 
     net.loss, net.metrics = types.MethodType(loss, net), types.MethodType(metrics, net)
-    model = PyTorchModel(model=net, local_optimizer_create=torch.optim.SGD, central_optimizer=torch.optim.SGD(net.parameters(), 1.0))
+    model = PyTorchModel(
+        model=net,
+        local_optimizer_create=torch.optim.SGD,
+        central_optimizer=torch.optim.SGD(net.parameters(), 1.0),
+    )
     first = os.environ.get("RANK", "0") == "0"
     asked = Asked(work.folder, lambda: work.probe(net)) if first else None
     order = iter(np.concatenate([*work.cohorts, *work.cohorts]).tolist())
     federation = FederatedDataset(
-        lambda client: Dataset(raw_data=[torch.from_numpy(work.x[client]), torch.from_numpy(work.y[client])], user_id=str(client)),
+        lambda client: Dataset(
+            raw_data=[torch.from_numpy(work.x[client]), torch.from_numpy(work.y[client])],
+            user_id=str(client),
+        ),
         lambda: next(order),
     )
     FederatedAveraging().run(
         algorithm_params=NNAlgorithmParams(
-            central_num_iterations=len(work.cohorts), evaluation_frequency=10**9, train_cohort_size=len(work.cohorts[0]), val_cohort_size=0
+            central_num_iterations=len(work.cohorts),
+            evaluation_frequency=10**9,
+            train_cohort_size=len(work.cohorts[0]),
+            val_cohort_size=0,
         ),
-        backend=SimulatedBackend(training_data=federation, val_data=None, postprocessors=[WeightByUser()]),
+        backend=SimulatedBackend(
+            training_data=federation, val_data=None, postprocessors=[WeightByUser()]
+        ),
         model=model,
-        model_train_params=NNTrainHyperParams(local_learning_rate=work.rate, local_num_epochs=1, local_batch_size=work.batch),
+        model_train_params=NNTrainHyperParams(
+            local_learning_rate=work.rate, local_num_epochs=1, local_batch_size=work.batch
+        ),
         model_eval_params=NNEvalHyperParams(local_batch_size=1000),
         callbacks=[Rounds(asked)],
     )

@@ -45,7 +45,9 @@ def main() -> None:
     others = []
     if processes > 1:
         for queue, total in zip(queues, totals, strict=True):
-            others.append(forked.Process(target=worker, args=(folder, world, total, queue, told), daemon=True))
+            others.append(
+                forked.Process(target=worker, args=(folder, world, total, queue, told), daemon=True)
+            )
             others[-1].start()
 
     def loss() -> float:

@@ -13,14 +13,25 @@ class Forecaster(nn.Module):
 
     def __init__(self, shape: dict[str, int]) -> None:
         super().__init__()
-        self.window, self.horizon, self.history = shape["window"], shape["horizon"], shape["history"]
+        self.window, self.horizon, self.history = (
+            shape["window"],
+            shape["horizon"],
+            shape["history"],
+        )
         read = shape["features"] * (self.window or 1)
         self.cells = nn.LSTM(read, shape["hidden"], shape["layers"], batch_first=True)
-        self.head = nn.Linear(shape["hidden"], shape["outputs"] * (1 if self.window else self.horizon))
+        self.head = nn.Linear(
+            shape["hidden"], shape["outputs"] * (1 if self.window else self.horizon)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         if self.window:
-            x = x[:, self.history - self.window - self.horizon + 1 :].unfold(1, self.window, 1).transpose(2, 3).flatten(2)
+            x = (
+                x[:, self.history - self.window - self.horizon + 1 :]
+                .unfold(1, self.window, 1)
+                .transpose(2, 3)
+                .flatten(2)
+            )
             return self.head(self.cells(x)[0]).flatten(1)
         return self.head(self.cells(x)[0][:, -1])
 
@@ -28,10 +39,22 @@ class Forecaster(nn.Module):
 def network(kind: str, shape: dict[str, int]) -> nn.Module:
     """The network as a user of PyTorch writes it down."""
     if kind == "mlp":
-        return nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+        return nn.Sequential(
+            nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)
+        )
     if kind == "cnn":
-        layers = [nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25), nn.Flatten()]
-        return nn.Sequential(*layers, nn.Linear(12544, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10))
+        layers = [
+            nn.Conv2d(3, 32, 3),
+            nn.ReLU(),
+            nn.Conv2d(32, 64, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Dropout(0.25),
+            nn.Flatten(),
+        ]
+        return nn.Sequential(
+            *layers, nn.Linear(12544, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10)
+        )
     return Forecaster(shape)
 
 
@@ -46,7 +69,11 @@ class Workload(Given):
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         """The mean loss of a batch."""
-        return F.mse_loss(output, target) if self.kind.startswith("lstm") else F.cross_entropy(output, target)
+        return (
+            F.mse_loss(output, target)
+            if self.kind.startswith("lstm")
+            else F.cross_entropy(output, target)
+        )
 
     def probe(self, net: nn.Module) -> float:
         """The loss over the first clients, in evaluation."""

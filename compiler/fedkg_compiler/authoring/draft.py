@@ -17,7 +17,9 @@ from fedkg_compiler.authoring.wording import quoted, remark
 TIME_HEADERS = ("time", "zeit", "date", "datum", "timestamp", "stempel")
 
 
-def draft_rules(limits: Table | None, table: Table, *, limits_name: str = "", table_name: str = "") -> str:
+def draft_rules(
+    limits: Table | None, table: Table, *, limits_name: str = "", table_name: str = ""
+) -> str:
     """The text of a first rule file.
 
     Args:
@@ -54,16 +56,26 @@ def _timeline(table: Table, time: str | None) -> list[str]:
     try:
         step = _step(table.times(time)[0])
     except TableError as error:  # the order of day and month is not for us to choose
-        return [f"timeline time column {quoted(time)}", f"# No step is found: {remark(error.message)}. {remark(error.help)}"]
+        return [
+            f"timeline time column {quoted(time)}",
+            f"# No step is found: {remark(error.message)}. {remark(error.help)}",
+        ]
     return [f"timeline time column {quoted(time)}" + (f" step {step}" if step else "")]
 
 
 def _time_column(table: Table) -> str | None:
     """The first column whose cells are nearly all times; one that says so in its header goes first."""
-    headers = sorted(table.headers, key=lambda header: not any(word in header.casefold() for word in TIME_HEADERS))
+    headers = sorted(
+        table.headers,
+        key=lambda header: not any(word in header.casefold() for word in TIME_HEADERS),
+    )
     for header in headers:
         known = [text for text in table.texts(header)[:200] if not is_unknown(text)]
-        if known and sum(map(looks_like_time, known)) > 0.9 * len(known) and not table.is_numeric(header):
+        if (
+            known
+            and sum(map(looks_like_time, known)) > 0.9 * len(known)
+            and not table.is_numeric(header)
+        ):
             return header
     return None
 

@@ -39,7 +39,9 @@ def mend(paths: Sequence[Path], graphs: Sequence[Path] = ()) -> Mended:
 
     Fixes after which a file would have more errors than before are left out. Files that are no UTF-8 or UTF-16 stay as they are.
     """
-    before = {path: path.read_bytes() for path in paths if path.suffix.lower() not in GRAPH_SUFFIXES}
+    before = {
+        path: path.read_bytes() for path in paths if path.suffix.lower() not in GRAPH_SUFFIXES
+    }
     decoded = {path: decode(body, str(path)) for path, body in before.items()}
     texts = {path: text for path, (text, problems) in decoded.items() if not problems}
     mending = _Mending(paths, graphs, dict(texts))
@@ -48,14 +50,19 @@ def mend(paths: Sequence[Path], graphs: Sequence[Path] = ()) -> Mended:
             break
     changed = {path: text for path, text in mending.texts.items() if text != texts[path]}
     return Mended(
-        texts=changed, before={path: before[path] for path in changed}, fixed=tuple(mending.fixed), diagnostics=mending.diagnostics
+        texts=changed,
+        before={path: before[path] for path in changed},
+        fixed=tuple(mending.fixed),
+        diagnostics=mending.diagnostics,
     )
 
 
 class _Mending:
     """The texts as they are by now, what is said of them, and what was mended."""
 
-    def __init__(self, paths: Sequence[Path], graphs: Sequence[Path], texts: dict[Path, str]) -> None:
+    def __init__(
+        self, paths: Sequence[Path], graphs: Sequence[Path], texts: dict[Path, str]
+    ) -> None:
         self.paths, self.graphs, self.texts = paths, graphs, texts
         self.fixed: list[Diagnostic] = []
         self.refused: set[Fix] = set()
@@ -63,14 +70,23 @@ class _Mending:
 
     def round(self) -> bool:
         """Put in all fixes that are said now, or those of them that do no harm; whether any was."""
-        wanted = [item for item in self.diagnostics if item.fix is not None and item.fix not in self.refused]
+        wanted = [
+            item
+            for item in self.diagnostics
+            if item.fix is not None and item.fix not in self.refused
+        ]
         if self._try(wanted):
             return True
         taken = False
         for item in wanted[:_ONE_BY_ONE] if len(wanted) > 1 else ():
-            still = next((now for now in self.diagnostics if now.code == item.code and now.fix == item.fix), None)
+            still = next(
+                (now for now in self.diagnostics if now.code == item.code and now.fix == item.fix),
+                None,
+            )
             taken = (still is not None and self._try([still])) or taken
-        self.refused = set() if taken else {item.fix for item in wanted if item.fix is not None}  # what did harm may do none now
+        self.refused = (
+            set() if taken else {item.fix for item in wanted if item.fix is not None}
+        )  # what did harm may do none now
         return taken
 
     def _try(self, wanted: Sequence[Diagnostic]) -> bool:
@@ -80,7 +96,11 @@ class _Mending:
         for _ in range(_AHEAD):
             before = dict(texts)
             for path, text in before.items():
-                here = {item.fix: item for item in wanted if item.span.file == str(path) and item.fix is not None}
+                here = {
+                    item.fix: item
+                    for item in wanted
+                    if item.span.file == str(path) and item.fix is not None
+                }
                 texts[path], put = put_in(text, here)
                 done += [here[fix] for fix in put]
             if texts == before:
@@ -91,12 +111,18 @@ class _Mending:
                 self.texts, self.diagnostics = texts, diagnostics
                 self.fixed += done
                 return True
-            wanted = [item for item in diagnostics if item.fix is not None and item.fix not in self.refused]
+            wanted = [
+                item
+                for item in diagnostics
+                if item.fix is not None and item.fix not in self.refused
+            ]
         return False
 
     def _look(self, texts: Mapping[Path, str]) -> tuple[Diagnostic, ...]:
         with _standing_in(texts):
-            return compile_rules(self.paths, graphs=self.graphs, check_only=True, reason=False).diagnostics
+            return compile_rules(
+                self.paths, graphs=self.graphs, check_only=True, reason=False
+            ).diagnostics
 
 
 @contextmanager

@@ -31,11 +31,26 @@ def rules_from_data(table: Table, table_name: str, time: str | None) -> list[str
 def _rule(header: str, finding: Finding, table_name: str, name: str) -> list[str]:
     column, before = reference(header, name)
     if finding.trend is not None:
-        prefix, kind, title, formula = "trend", "temporal", f"{header} never {finding.trend}.", f"{column} never {finding.trend}"
+        prefix, kind, title, formula = (
+            "trend",
+            "temporal",
+            f"{header} never {finding.trend}.",
+            f"{column} never {finding.trend}",
+        )
     else:
-        prefix, kind, title = "range", "capacity", f"{header} stays in the range it had in {table_name}."
+        prefix, kind, title = (
+            "range",
+            "capacity",
+            f"{header} stays in the range it had in {table_name}.",
+        )
         formula = f"{finding.low} <= {column} <= {finding.high}"
-    return [*before, f"rule {prefix}_{name} {quoted(title)}", f"  kind {kind}", f"  require {formula}    # found: {finding.seen}", ""]
+    return [
+        *before,
+        f"rule {prefix}_{name} {quoted(title)}",
+        f"  kind {kind}",
+        f"  require {formula}    # found: {finding.seen}",
+        "",
+    ]
 
 
 def _text_remark(texts: list[str]) -> str:

@@ -30,24 +30,39 @@ def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: 
     gaps, hopeless = _gaps(limits, columns)
     reasons = [*hopeless, *_odd_units(limits, columns)]
     if columns.unit is not None and unit_column(limits) != columns.unit:
-        reasons.append(f"Rules over a sheet read units from a column called `unit`, not from `{remark(columns.unit)}`")
-    lines = [*_remarks(limits, columns, gaps, table, limits_name, table_name), *unit_remarks(limits, columns, table), ""]
+        reasons.append(
+            f"Rules over a sheet read units from a column called `unit`, not from `{remark(columns.unit)}`"
+        )
+    lines = [
+        *_remarks(limits, columns, gaps, table, limits_name, table_name),
+        *unit_remarks(limits, columns, table),
+        "",
+    ]
     if not reasons:
         return lines + _one_rule(limits, columns, limits_name)
     lines += [f"# {reason}." for reason in reasons]
-    lines += ["# So every row is a rule of its own; mend the sheet and run `fedkg new` again to have one rule that reads it.", ""]
+    lines += [
+        "# So every row is a rule of its own; mend the sheet and run `fedkg new` again to have one rule that reads it.",
+        "",
+    ]
     return lines + _rule_per_tag(limits, columns, table, limits_name)
 
 
 def missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None]]:
     """How many tags the sheet has, and those that are no column of the table, each with the header that was probably meant."""
-    tags = dict.fromkeys(text for text in limits.texts(find_limit_columns(limits).tag) if not is_unknown(text))
+    tags = dict.fromkeys(
+        text for text in limits.texts(find_limit_columns(limits).tag) if not is_unknown(text)
+    )
     return len(tags), {tag: nearest_header(tag, table.headers) for tag in tags if tag not in table}
 
 
 def _gaps(limits: Table, columns: LimitColumns) -> tuple[list[str], list[str]]:
     """What is missing in the sheet, as a remark; and, where no row has a tag and a limit, that one rule over it would not do."""
-    empty = {header: np.isnan(limits.numbers(header)) for header in (columns.low, columns.high) if header is not None}
+    empty = {
+        header: np.isnan(limits.numbers(header))
+        for header in (columns.low, columns.high)
+        if header is not None
+    }
     nameless = np.array([is_unknown(text) for text in limits.texts(columns.tag)], dtype=np.bool_)
     gaps = np.logical_or.reduce([nameless, *empty.values()])
     if not gaps.any():
@@ -56,7 +71,9 @@ def _gaps(limits: Table, columns: LimitColumns) -> tuple[list[str], list[str]]:
     if useless.all():
         return [], ["No row of the sheet has a tag and a limit"]
     first = limits.where(int(gaps.argmax()))
-    return [f"# {int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {first}: what is not given does not limit."], []
+    return [
+        f"# {int(gaps.sum())} of {limits.rows} rows of the sheet lack a limit, first {first}: what is not given does not limit."
+    ], []
 
 
 def _odd_units(limits: Table, columns: LimitColumns) -> list[str]:
@@ -65,13 +82,22 @@ def _odd_units(limits: Table, columns: LimitColumns) -> list[str]:
         return []
     texts = dict.fromkeys(text for text in limits.texts(columns.unit) if not is_unknown(text))
     unknown = [text for text in texts if isinstance(parse_unit(text), UnitProblem)]
-    return ["Units that are not known: " + ", ".join(remark(text) for text in unknown[:LISTED])] if unknown else []
+    return (
+        ["Units that are not known: " + ", ".join(remark(text) for text in unknown[:LISTED])]
+        if unknown
+        else []
+    )
 
 
 def _one_rule(limits: Table, columns: LimitColumns, limits_name: str) -> list[str]:
     tag = variable(columns.tag, limits)
-    low, high = (None if header is None else variable(header, limits) for header in (columns.low, columns.high))
-    formula = " <= ".join(part for part in (low and f"?{low}", f"value(?{tag})", high and f"?{high}") if part)
+    low, high = (
+        None if header is None else variable(header, limits)
+        for header in (columns.low, columns.high)
+    )
+    formula = " <= ".join(
+        part for part in (low and f"?{low}", f"value(?{tag})", high and f"?{high}") if part
+    )
     return [
         f"rule tag_limits {quoted(f'Every tag stays inside its row of {limits_name}.')}",
         "  kind capacity",
@@ -84,8 +110,17 @@ def _one_rule(limits: Table, columns: LimitColumns, limits_name: str) -> list[st
 def variable(header: str, sheet: Table) -> str:
     """The variable that stands for a header: without a unit in brackets behind it, where that is still one column of the sheet."""
     short, whole = _word(UNIT_BEHIND.sub("", header)), _word(header)
-    others = [text for other in sheet.headers if other != header for text in (other, UNIT_BEHIND.sub("", other))]
-    return whole if not short or _folded(short) in {_folded(_word(other)) for other in others} else short
+    others = [
+        text
+        for other in sheet.headers
+        if other != header
+        for text in (other, UNIT_BEHIND.sub("", other))
+    ]
+    return (
+        whole
+        if not short or _folded(short) in {_folded(_word(other)) for other in others}
+        else short
+    )
 
 
 def _folded(word: str) -> str:
@@ -97,13 +132,23 @@ def _word(header: str) -> str:
     return word if not word or re.match(r"[^\W\d]", word) else f"c_{word}"
 
 
-def _rule_per_tag(limits: Table, columns: LimitColumns, table: Table, limits_name: str) -> list[str]:
+def _rule_per_tag(
+    limits: Table, columns: LimitColumns, table: Table, limits_name: str
+) -> list[str]:
     nothing = np.full(limits.rows, np.nan)
-    lows, highs = (nothing if header is None else limits.numbers(header) for header in (columns.low, columns.high))
+    lows, highs = (
+        nothing if header is None else limits.numbers(header)
+        for header in (columns.low, columns.high)
+    )
     names = Names()
     lines = []
-    units = zip(*(row_units(limits, header, columns.unit) for header in (columns.low, columns.high)), strict=True)
-    for tag, low, high, (below, above) in zip(limits.texts(columns.tag), lows.tolist(), highs.tolist(), units, strict=True):
+    units = zip(
+        *(row_units(limits, header, columns.unit) for header in (columns.low, columns.high)),
+        strict=True,
+    )
+    for tag, low, high, (below, above) in zip(
+        limits.texts(columns.tag), lows.tolist(), highs.tolist(), units, strict=True
+    ):
         if tag not in table or is_unknown(tag) or (np.isnan(low) and np.isnan(high)):
             continue
         name = names.give(slug(tag))
@@ -123,23 +168,45 @@ def _limit(value: float, unit: str) -> str:
     return "" if np.isnan(value) else f"{plain(Decimal(repr(value)))} {unit}".rstrip()
 
 
-def _remarks(limits: Table, columns: LimitColumns, gaps: list[str], table: Table, limits_name: str, table_name: str) -> list[str]:
+def _remarks(
+    limits: Table,
+    columns: LimitColumns,
+    gaps: list[str],
+    table: Table,
+    limits_name: str,
+    table_name: str,
+) -> list[str]:
     """Comments: tags that the table does not have, with the header that was meant; limits that are missing or contradict each other."""
     tags = [text for text in limits.texts(columns.tag) if not is_unknown(text)]
     absent = missing_tags(limits, table)[1]
-    lines = [f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are columns of {remark(table_name)}."]
+    lines = [
+        f"# {len(set(tags)) - len(absent)} of {len(set(tags))} tags of {remark(limits_name)} are columns of {remark(table_name)}."
+    ]
     for tag, close in list(absent.items())[:LISTED]:
-        lines.append(f"#   missing: {remark(tag)}" + (f"; did you mean {remark(close)}?" if close else ""))
+        lines.append(
+            f"#   missing: {remark(tag)}" + (f"; did you mean {remark(close)}?" if close else "")
+        )
     if len(absent) > LISTED:
         lines.append(f"#   missing: {len(absent) - LISTED} more")
     if absent:
-        lines.append(f"# Mend their names in {remark(limits_name)}, or take those rows out: `fedkg eval` refuses a table without them.")
+        lines.append(
+            f"# Mend their names in {remark(limits_name)}, or take those rows out: `fedkg eval` refuses a table without them."
+        )
     lines += gaps
     twice = list(dict.fromkeys(tag for tag in tags if tags.count(tag) > 1))
     if twice:
-        lines.append("# More than one row: " + ", ".join(map(remark, twice[:LISTED])) + ("" if len(twice) <= LISTED else ", ..."))
+        lines.append(
+            "# More than one row: "
+            + ", ".join(map(remark, twice[:LISTED]))
+            + ("" if len(twice) <= LISTED else ", ...")
+        )
     if columns.low is not None and columns.high is not None:
         names = limits.texts(columns.tag)
-        crossed = np.flatnonzero(limits.numbers(columns.low) > limits.numbers(columns.high)).tolist()
-        lines += [f"#   {limits.where(row)}: the lower limit of {remark(names[row])} is above the upper" for row in crossed[:LISTED]]
+        crossed = np.flatnonzero(
+            limits.numbers(columns.low) > limits.numbers(columns.high)
+        ).tolist()
+        lines += [
+            f"#   {limits.where(row)}: the lower limit of {remark(names[row])} is above the upper"
+            for row in crossed[:LISTED]
+        ]
     return lines

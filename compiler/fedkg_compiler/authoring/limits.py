@@ -29,7 +29,10 @@ HIGH = (
     r"to|bis",
     r"hh|h|usl|high_?high|hi_?hi",
 )
-UNIT = (r"units?|uom|eu|eng(?:ineering)?_?units?", r"einheit(?:en)?|dim(?:ension)?|masseinheit|maßeinheit")
+UNIT = (
+    r"units?|uom|eu|eng(?:ineering)?_?units?",
+    r"einheit(?:en)?|dim(?:ension)?|masseinheit|maßeinheit",
+)
 """What headers are called, without case, brackets and punctuation; where several fit, an earlier pattern is meant."""
 
 
@@ -68,7 +71,9 @@ def _column(sheet: Table, patterns: tuple[str, ...]) -> str | None:
     """The header that fits the earliest of the patterns, the first such one; what is in brackets does not count."""
     for pattern in patterns:
         for header in sheet.headers:
-            plain = re.sub(r"\W+", "_", re.sub(r"\[.*?\]|\(.*?\)", "", header)).strip("_").casefold()
+            plain = (
+                re.sub(r"\W+", "_", re.sub(r"\[.*?\]|\(.*?\)", "", header)).strip("_").casefold()
+            )
             if re.fullmatch(pattern, plain):
                 return header
     return None

@@ -61,7 +61,9 @@ def widened(least: float, most: float) -> tuple[str, str]:
     high = Decimal(repr(most)) + Decimal(repr(width)) * Decimal(repr(MARGIN))
     low = (low / grain).to_integral_value(ROUND_FLOOR) * grain
     high = (high / grain).to_integral_value(ROUND_CEILING) * grain
-    return plain(max(low, Decimal(0)) if least >= 0 else low), plain(min(high, Decimal(0)) if most <= 0 else high)
+    return plain(max(low, Decimal(0)) if least >= 0 else low), plain(
+        min(high, Decimal(0)) if most <= 0 else high
+    )
 
 
 def plain(number: Decimal) -> str:

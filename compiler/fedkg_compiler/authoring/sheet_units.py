@@ -20,7 +20,11 @@ _WRITABLE = re.compile(rf"(?:1/)?{_UNIT_PART}(?:[.·/][0-9]*{_UNIT_PART})*")
 def row_units(limits: Table, header: str | None, unit: str | None) -> list[str]:
     """The unit behind each row's limit, as a rule writes it: of the limit's own header, else of the row; "" where none is known."""
     own = split_header(header)[1] if header is not None else ""
-    texts = [own or ("" if is_unknown(text) else text) for text in limits.texts(unit)] if unit is not None else [own] * limits.rows
+    texts = (
+        [own or ("" if is_unknown(text) else text) for text in limits.texts(unit)]
+        if unit is not None
+        else [own] * limits.rows
+    )
     return [_written(text) for text in texts]
 
 
@@ -41,11 +45,17 @@ def unit_remarks(limits: Table, columns: LimitColumns, table: Table) -> list[str
         if isinstance(unit, UnitProblem):
             continue
         if stored is None:
-            said.append(f"{remark(tag)}: taken to be in {remark(text)} in the table too, whose header tells no unit")
+            said.append(
+                f"{remark(tag)}: taken to be in {remark(text)} in the table too, whose header tells no unit"
+            )
         elif not same_dimension(stored, unit):
-            said.append(f"{remark(tag)}: the sheet's {remark(text)} cannot be converted to the header's {stored.text}: mend one of them")
+            said.append(
+                f"{remark(tag)}: the sheet's {remark(text)} cannot be converted to the header's {stored.text}: mend one of them"
+            )
         elif not same_scale(stored, unit):
-            said.append(f"{remark(tag)}: limits in {remark(text)} are converted, since the header says {stored.text}")
+            said.append(
+                f"{remark(tag)}: limits in {remark(text)} are converted, since the header says {stored.text}"
+            )
     lines = [f"#   {line}" for line in dict.fromkeys(said)]
     more = [f"#   units: {len(lines) - LISTED} more"] if len(lines) > LISTED else []
     return ["# Units:", *lines[:LISTED], *more] if lines else []

@@ -27,13 +27,22 @@ Reduction = Literal["sum", "mean", "min", "max", "count"]
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 """The words before `of`."""
 
-ELSEWHERE = {"average": "mean", "avg": "mean", "total": "sum", "minimum": "min", "maximum": "max", "number": "count"}
+ELSEWHERE = {
+    "average": "mean",
+    "avg": "mean",
+    "total": "sum",
+    "minimum": "min",
+    "maximum": "max",
+    "number": "count",
+}
 """What reductions are called elsewhere."""
 
 _OF_NOTHING = {"sum": "their sum is 0", "count": "their count is 0"}
 
 
-def aggregate(node: Aggregate, scope: Scope, bind: Callable[[Expression, Scope], Value | None]) -> Value | None:
+def aggregate(
+    node: Aggregate, scope: Scope, bind: Callable[[Expression, Scope], Value | None]
+) -> Value | None:
     """The value of a reduction; None where something in it is wrong, which has been said.
 
     Args:
@@ -46,7 +55,9 @@ def aggregate(node: Aggregate, scope: Scope, bind: Callable[[Expression, Scope],
             if word in ELSEWHERE
             else did_you_mean(word, REDUCTIONS, "write sum, mean, min, max or count")
         )
-        scope.problems.error("FKG202", node.function.span, f"`{word}` makes no number of many", advice)
+        scope.problems.error(
+            "FKG202", node.function.span, f"`{word}` makes no number of many", advice
+        )
         return None
     op: Reduction = next(known for known in REDUCTIONS if known == word)
     members = members_of(node, scope)
@@ -60,7 +71,12 @@ def aggregate(node: Aggregate, scope: Scope, bind: Callable[[Expression, Scope],
         return None
     if op == "sum" and value.unit is not None and value.unit.affine:
         message = f"values in {value.unit.text} cannot be added: their zero is not zero"
-        scope.problems.error("FKG215", node.body.span, message, f"take their mean, or declare the signal in {value.unit.step_text} first")
+        scope.problems.error(
+            "FKG215",
+            node.body.span,
+            message,
+            f"take their mean, or declare the signal in {value.unit.step_text} first",
+        )
         return None
     _tell_empty(members, node.span, _OF_NOTHING.get(op, f"their {op} is unknown"), scope)
     unit = NUMBER if op == "count" else value.unit
@@ -71,7 +87,11 @@ def aggregate(node: Aggregate, scope: Scope, bind: Callable[[Expression, Scope],
     if term is None:
         return None
     moves = isinstance(value, Moving) and op != "count"
-    bare = [_of_rows(columns, members) for columns in value.bare] if isinstance(value, Moving) and moves else []
+    bare = (
+        [_of_rows(columns, members) for columns in value.bare]
+        if isinstance(value, Moving) and moves
+        else []
+    )
     return Moving(
         term=Reduce(op=op, members=inner.rows.number, arg=term),
         unit=unit,
@@ -81,7 +101,9 @@ def aggregate(node: Aggregate, scope: Scope, bind: Callable[[Expression, Scope],
     )
 
 
-def over_members(node: OverMembers, scope: Scope, condition: Callable[[Condition, Scope], Formula | None]) -> Formula | None:
+def over_members(
+    node: OverMembers, scope: Scope, condition: Callable[[Condition, Scope], Formula | None]
+) -> Formula | None:
     """The formula of ``all of``, ``any of`` and ``at least k of``; None where something in it is wrong, which has been said.
 
     Args:
@@ -111,7 +133,9 @@ def over_members(node: OverMembers, scope: Scope, condition: Callable[[Condition
     return And(args=tuple(formulas)) if node.least is None else Or(args=tuple(formulas))
 
 
-def _wanted(node: OverMembers, members: Members, left_out: NDArray[np.int64], scope: Scope) -> NDArray[np.float64] | None:
+def _wanted(
+    node: OverMembers, members: Members, left_out: NDArray[np.int64], scope: Scope
+) -> NDArray[np.float64] | None:
     """Of how many members the body must hold, a number or one for each row [R]; None: of all.
 
     Members of which nothing is left hold where that is required, and fail where it would only permit (see `prune`).
@@ -126,7 +150,9 @@ def _wanted(node: OverMembers, members: Members, left_out: NDArray[np.int64], sc
     return np.maximum(0.0, node.least - left_out)
 
 
-def _parts(node: OverMembers, members: Members, scope: Scope) -> tuple[list[tuple[Members, Condition]], NDArray[np.int64]]:
+def _parts(
+    node: OverMembers, members: Members, scope: Scope
+) -> tuple[list[tuple[Members, Condition]], NDArray[np.int64]]:
     """The members with what is asked of them, and int64 [R] of how many nothing is left: where a value is missing, what needs it goes.
 
     Members that lack different values are asked different things, which is sound where `all of` is required and for `any of`; else only
@@ -134,7 +160,10 @@ def _parts(node: OverMembers, members: Members, scope: Scope) -> tuple[list[tupl
     """
     environment = members.environment
     used = [name for name in members.solved.own[1:] if name in variables_in(node.arg)[1]]
-    lacking = [frozenset(name for name in used if environment.cells[name][i] is None) for i in range(environment.rows)]
+    lacking = [
+        frozenset(name for name in used if environment.cells[name][i] is None)
+        for i in range(environment.rows)
+    ]
     if not any(lacking):
         return [(members, node.arg)], np.zeros_like(members.sizes)
     first = next(i for i, names in enumerate(lacking) if names)
@@ -151,7 +180,13 @@ def _parts(node: OverMembers, members: Members, scope: Scope) -> tuple[list[tupl
     parts, left_out = [], np.zeros_like(members.sizes)
     together = node.least == 1 or (node.least is None and not scope.permits)
     for names, at in groups.items():
-        body = node.arg if not names else prune(node.arg, names, permits=scope.permits) if together else None
+        body = (
+            node.arg
+            if not names
+            else prune(node.arg, names, permits=scope.permits)
+            if together
+            else None
+        )
         if body is not None and (at or not names):
             parts.append((members.take(at), body))
         elif body is None:
@@ -167,7 +202,12 @@ def _all_known(members: Members, body: Expression, scope: Scope) -> bool:
         for i, cell in enumerate(members.environment.cells[name]):
             if cell is None:
                 message = f"?{name} has no value for {members.environment.name(i)}: what is put together must be complete"
-                scope.problems.error("FKG279", body.span, message, "fill it in, or ask without OPTIONAL for members that have one")
+                scope.problems.error(
+                    "FKG279",
+                    body.span,
+                    message,
+                    "fill it in, or ask without OPTIONAL for members that have one",
+                )
                 return False
     return True
 
@@ -178,7 +218,10 @@ def _tell_empty(members: Members, span: Span, what: str, scope: Scope) -> None:
         return
     name = scope.environment.name(int(empty[0]))
     scope.problems.info(
-        "FKG280", span, f"some rows have no member, {name} for example: {what}", "mend the pattern where they should have some"
+        "FKG280",
+        span,
+        f"some rows have no member, {name} for example: {what}",
+        "mend the pattern where they should have some",
     )
 
 
@@ -203,4 +246,7 @@ def _of_rows(columns: NDArray[np.int64], members: Members) -> tuple[NDArray[np.i
     if not columns.size:
         return (columns,)
     start = members.offsets[:-1]
-    return tuple(columns[np.where(sizes > 0, start + np.minimum(j, sizes - 1), 0)] for j in range(int(sizes.max())))
+    return tuple(
+        columns[np.where(sizes > 0, start + np.minimum(j, sizes - 1), 0)]
+        for j in range(int(sizes.max()))
+    )

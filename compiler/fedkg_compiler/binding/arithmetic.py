@@ -71,8 +71,15 @@ def _complain_of_no_unit(value: Moving, unit: Unit, scope: Scope) -> None:
     """A number that is calculated from columns without units stands beside something that has one."""
     root = scope.rows.root
     tables = {table.rows.number: table.rows for table in root.members} | {root.number: root}
-    read = [tables[table].slots[part.index] for table, part in everywhere(value.term, scope.rows.number) if isinstance(part, Slot)]
-    columns = [scope.book.columns[column] for column in dict.fromkeys(column for slot in read for column in slot.columns.tolist())]
+    read = [
+        tables[table].slots[part.index]
+        for table, part in everywhere(value.term, scope.rows.number)
+        if isinstance(part, Slot)
+    ]
+    columns = [
+        scope.book.columns[column]
+        for column in dict.fromkeys(column for slot in read for column in slot.columns.tolist())
+    ]
     names = [column.name for column in columns if column.unit is None]
     source = " and ".join(f"`{name}`" for name in names) if 0 < len(names) < 4 else "columns"
     beside = f"something in `{unit.text}`" if unit.text else "a number without a dimension"
@@ -86,7 +93,9 @@ def _complain_of_no_unit(value: Moving, unit: Unit, scope: Scope) -> None:
 
 def _scaled(term: Term, factor: Fraction, turns: int, scale: float, scope: Scope) -> Term:
     if not turns and factor.numerator == 1:
-        return Quotient(numerator=term, denominator=scope.rows.param(np.array(float(factor.denominator))))
+        return Quotient(
+            numerator=term, denominator=scope.rows.param(np.array(float(factor.denominator)))
+        )
     return join_product(term, scope.rows.param(np.array(scale)))
 
 
@@ -99,7 +108,10 @@ def term_of(value: Value, scope: Scope) -> Term | None:
         row = int(wrong[0])
         said = "undefined" if np.isnan(value.values[row]) else "infinite"
         scope.problems.error(
-            "FKG228", value.span, f"this comes out as {said}{scope.where(row)}", "mend the number, or leave it empty where it is not known"
+            "FKG228",
+            value.span,
+            f"this comes out as {said}{scope.where(row)}",
+            "mend the number, or leave it empty where it is not known",
         )
         return None
     return scope.rows.param(value.values)
@@ -112,15 +124,23 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
         return
     for value, other in ((a, two), (b, one)):
         if isinstance(value, Moving) and value.told is not None:
-            message = f"{_said(two)} cannot be {verb} {_said(one)}, which was concluded elsewhere" if value is a else ""
+            message = (
+                f"{_said(two)} cannot be {verb} {_said(one)}, which was concluded elsewhere"
+                if value is a
+                else ""
+            )
             scope.problems.error(
                 "FKG216",
                 b.span,
-                message or f"{_said(two)}, which was concluded elsewhere, cannot be {verb} {_said(one)}",
+                message
+                or f"{_said(two)}, which was concluded elsewhere, cannot be {verb} {_said(one)}",
                 "declare the unit of the column",
                 (
                     Related(
-                        span=value.told, message=f"taken to be in {_said(value.unit)} here" if value.unit and value.unit != other else ""
+                        span=value.told,
+                        message=f"taken to be in {_said(value.unit)} here"
+                        if value.unit and value.unit != other
+                        else "",
                     ),
                 ),
             )
@@ -128,14 +148,20 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     advice = ""
     if {"norm volume"} & {name for name, _ in (*one.dimension, *two.dimension)}:
         advice = "a norm cubic metre is an amount of gas; what it fills depends on temperature and pressure, so convert it in the data"
-    elif {one.text, two.text} & _ANGLES and "temperature" in {name for name, _ in (*one.dimension, *two.dimension)}:
+    elif {one.text, two.text} & _ANGLES and "temperature" in {
+        name for name, _ in (*one.dimension, *two.dimension)
+    }:
         advice = "it is an angle here: write degC, degF or K for a temperature"
     elif not one.dimension or not two.dimension:
         advice = "a plain number (% and ppm are such, too) goes with plain numbers alone: correct the unit here, or in the declaration"
     else:
         advice = "correct the unit here, or in the declaration"
     scope.problems.error(
-        "FKG213", b.span, f"{_said(two)} cannot be {verb} {_said(one)}", advice, (Related(span=a.span, message=f"this is in {_said(one)}"),)
+        "FKG213",
+        b.span,
+        f"{_said(two)} cannot be {verb} {_said(one)}",
+        advice,
+        (Related(span=a.span, message=f"this is in {_said(one)}"),),
     )
 
 
@@ -153,16 +179,30 @@ def add(a: Value, b: Value, op: Literal["+", "-"], span: Span, scope: Scope) -> 
         return None
     a, b, unit = result
     if isinstance(a, Fixed) and isinstance(b, Fixed):
-        return Fixed(values=a.values + b.values if op == "+" else a.values - b.values, unit=unit, span=span)
+        return Fixed(
+            values=a.values + b.values if op == "+" else a.values - b.values, unit=unit, span=span
+        )
     left, right = term_of(a, scope), term_of(b, scope)
     if left is None or right is None:
         return None
-    bare = tuple(columns for side in (a, b) if isinstance(side, Moving) for columns in side.bare) if unit is None else ()
+    bare = (
+        tuple(columns for side in (a, b) if isinstance(side, Moving) for columns in side.bare)
+        if unit is None
+        else ()
+    )
     plain = all(isinstance(side, Moving) and side.plain for side in (a, b))
-    return Moving(term=join_sum(left, right if op == "+" else Negate(arg=right)), unit=unit, span=span, plain=plain, bare=bare)
+    return Moving(
+        term=join_sum(left, right if op == "+" else Negate(arg=right)),
+        unit=unit,
+        span=span,
+        plain=plain,
+        bare=bare,
+    )
 
 
-def _sum_unit(a: Value, b: Value, op: Literal["+", "-"], scope: Scope) -> tuple[Value, Value, Unit | None] | None:
+def _sum_unit(
+    a: Value, b: Value, op: Literal["+", "-"], scope: Scope
+) -> tuple[Value, Value, Unit | None] | None:
     """Both sides in the units in which they are added, and the unit of the result."""
     if a.unit is None or b.unit is None:
         unit = a.unit or b.unit
@@ -170,9 +210,15 @@ def _sum_unit(a: Value, b: Value, op: Literal["+", "-"], scope: Scope) -> tuple[
             return a, b, None
         if unit.affine and op == "+":
             step = unit.step()
-            return (a, in_unit(b, step, scope), unit) if b.unit is None else (in_unit(a, step, scope), b, unit)
+            return (
+                (a, in_unit(b, step, scope), unit)
+                if b.unit is None
+                else (in_unit(a, step, scope), b, unit)
+            )
         a, b = in_unit(a, unit, scope), in_unit(b, unit, scope)
-        if _has_points(unit) and not unit.affine:  # `?limit + 5 K`: nothing says that ?limit is not meant in degC
+        if (
+            _has_points(unit) and not unit.affine
+        ):  # `?limit + 5 K`: nothing says that ?limit is not meant in degC
             return a, b, unit.step()
     one, two = a.unit, b.unit
     if one is None or two is None:
@@ -227,7 +273,17 @@ def multiply(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
     left, right = term_of(a, scope), term_of(b, scope)
     if left is None or right is None:
         return None
-    return _share(Moving(term=join_product(left, right), unit=unit, span=span, bare=_bare_times(a, b) or _bare_times(b, a)), a, b, scope)
+    return _share(
+        Moving(
+            term=join_product(left, right),
+            unit=unit,
+            span=span,
+            bare=_bare_times(a, b) or _bare_times(b, a),
+        ),
+        a,
+        b,
+        scope,
+    )
 
 
 def divide(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
@@ -237,7 +293,10 @@ def divide(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
     if isinstance(b, Fixed) and np.any(b.values == 0):
         row = int(np.flatnonzero(b.values == 0)[0])
         scope.problems.error(
-            "FKG228", b.span, f"this divides by 0{scope.where(row)}", "mend the divisor, or leave it empty where it is not known"
+            "FKG228",
+            b.span,
+            f"this divides by 0{scope.where(row)}",
+            "mend the divisor, or leave it empty where it is not known",
         )
         return None
     _per_count(a, b, scope)
@@ -247,17 +306,36 @@ def divide(a: Value, b: Value, span: Span, scope: Scope) -> Value | None:
     left, right = term_of(a, scope), term_of(b, scope)
     if left is None or right is None:
         return None
-    return _share(Moving(term=Quotient(numerator=left, denominator=right), unit=unit, span=span, bare=_bare_times(a, b)), a, b, scope)
+    return _share(
+        Moving(
+            term=Quotient(numerator=left, denominator=right),
+            unit=unit,
+            span=span,
+            bare=_bare_times(a, b),
+        ),
+        a,
+        b,
+        scope,
+    )
 
 
 def _bare_times(value: Value, factor: Value) -> tuple[NDArray[np.int64], ...]:
     """The columns that still take a unit after a bare number was multiplied onto them."""
-    return value.bare if isinstance(value, Moving) and isinstance(factor, Fixed) and factor.unit is None else ()
+    return (
+        value.bare
+        if isinstance(value, Moving) and isinstance(factor, Fixed) and factor.unit is None
+        else ()
+    )
 
 
 def _share(value: Value, a: Value, b: Value, scope: Scope) -> Value:
     """bar over mbar is a plain number, not one in `bar/mbar`; a bare number times a per cent stays in per cent."""
-    plain = a.unit is not None and value.unit is not None and b.unit is not None and not value.unit.dimension
+    plain = (
+        a.unit is not None
+        and value.unit is not None
+        and b.unit is not None
+        and not value.unit.dimension
+    )
     return in_unit(value, NUMBER, scope) if plain else value
 
 
@@ -295,7 +373,13 @@ def _no_point(value: Value, verb: str, scope: Scope) -> bool:
 
 def _revolutions(value: Value, other: Value, scope: Scope) -> Value:
     """A rate in 1/min times a torque counts revolutions: that is what plants mean."""
-    if value.unit is None or other.unit is None or not value.unit.count or not other.unit.moment or other.unit.dimension != ENERGY:
+    if (
+        value.unit is None
+        or other.unit is None
+        or not value.unit.count
+        or not other.unit.moment
+        or other.unit.dimension != ENERGY
+    ):
         return value
     scope.problems.once(
         f"revolutions {value.unit.text}",
@@ -322,14 +406,21 @@ def raise_to(a: Value, exponent: float, span: Span, scope: Scope) -> Value | Non
         return None
     if a.unit is not None and abs(exponent) > MAX_EXPONENT:
         scope.problems.error(
-            "FKG236", span, f"the power {exponent:g} of a value in `{a.unit.text}` is no quantity", "divide by a quantity of its kind first"
+            "FKG236",
+            span,
+            f"the power {exponent:g} of a value in `{a.unit.text}` is no quantity",
+            "divide by a quantity of its kind first",
         )
         return None
     unit = None if a.unit is None else power(a.unit, Fraction(repr(exponent)).limit_denominator(64))
     if isinstance(a, Fixed):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            return _share(Fixed(values=np.power(a.values, exponent), unit=unit, span=span), a, a, scope)
-    return _share(Moving(term=Power(base=a.term, exponent=exponent), unit=unit, span=span), a, a, scope)
+            return _share(
+                Fixed(values=np.power(a.values, exponent), unit=unit, span=span), a, a, scope
+            )
+    return _share(
+        Moving(term=Power(base=a.term, exponent=exponent), unit=unit, span=span), a, a, scope
+    )
 
 
 def join_sum(left: Term, right: Term) -> Term:
@@ -339,4 +430,8 @@ def join_sum(left: Term, right: Term) -> Term:
 
 def join_product(left: Term, right: Term) -> Term:
     """``left * right``, flat where `left` is a product: evaluated in the same order."""
-    return Product(args=(*left.args, right)) if isinstance(left, Product) else Product(args=(left, right))
+    return (
+        Product(args=(*left.args, right))
+        if isinstance(left, Product)
+        else Product(args=(left, right))
+    )

@@ -75,7 +75,11 @@ class Book:
         Two different table columns never share a name: the second is told apart by its header.
         """
         known = self._by_name.get((column.name, column.type))
-        if known is not None and self.columns[known].source != column.source and column.type != "score":
+        if (
+            known is not None
+            and self.columns[known].source != column.source
+            and column.type != "score"
+        ):
             column = replace(column, name=f"{column.name} ({column.source})")
             known = self._by_name.get((column.name, column.type))
         if known is None:
@@ -87,7 +91,11 @@ class Book:
     def history(self, column: int) -> int:
         """The id of the data column with the earlier values of an output."""
         entry = self.columns[column]
-        return column if entry.role == "input" else self.column(replace(entry, name=f"{entry.name} (history)", role="input"))
+        return (
+            column
+            if entry.role == "input"
+            else self.column(replace(entry, name=f"{entry.name} (history)", role="input"))
+        )
 
     def view(self, view: BookView) -> int:
         """The id of a view."""
@@ -104,7 +112,9 @@ class Book:
         """A text that a rule compares a category column with."""
         self.vocabulary.setdefault(column, set()).add(text)
 
-    def tell_unit(self, readings: Sequence[NDArray[np.int64]], unit: Unit, span: Span, problems: Problems) -> None:
+    def tell_unit(
+        self, readings: Sequence[NDArray[np.int64]], unit: Unit, span: Span, problems: Problems
+    ) -> None:
         """Columns without a unit are now compared with something in `unit`: that is theirs.
 
         The first place that tells a unit settles it; another unit elsewhere is an error, since nothing says how the table means it.
@@ -122,8 +132,12 @@ class Book:
         if new:
             second = {1: "", 2: f" and `{new[-1]}`"}.get(len(new), f" and {len(new) - 1} more")
             has, be = ("has", "is") if len(new) == 1 else ("have", "are")
-            message = f"`{new[0]}`{second} {has} no declared unit and {be} taken to be in {unit.text}"
-            problems.info("FKG217", span, message, f"write `signal {quoted(new[0])} in {unit.text}` to say so")
+            message = (
+                f"`{new[0]}`{second} {has} no declared unit and {be} taken to be in {unit.text}"
+            )
+            problems.info(
+                "FKG217", span, message, f"write `signal {quoted(new[0])} in {unit.text}` to say so"
+            )
 
     def tell_by_sheet(self, column: int, unit: Unit, span: Span) -> None:
         """A column without a unit is in the one that a sheet of tags gives it."""
@@ -133,7 +147,11 @@ class Book:
     def tell_by_header(self, column: int, span: Span) -> None:
         """A column without a unit is in the one that stands in brackets behind its header, if one does."""
         entry = self.columns[column]
-        if entry.unit is None and entry.type == "real" and (unit := header_unit(entry.source)) is not None:
+        if (
+            entry.unit is None
+            and entry.type == "real"
+            and (unit := header_unit(entry.source)) is not None
+        ):
             self.columns[column] = replace(entry, unit=unit)
             self._by_header[column] = span
 
@@ -143,17 +161,29 @@ class Book:
 
     def note_units(self, problems: Problems) -> None:
         """When all rules are bound: say which columns took their unit from their header, and which from a sheet of tags."""
-        for told, why in ((self._by_header, "header says"), (self._by_sheet, "row of the sheet says")):
+        for told, why in (
+            (self._by_header, "header says"),
+            (self._by_sheet, "row of the sheet says"),
+        ):
             by_place: dict[Span, list[int]] = {}
             for column, span in told.items():
                 by_place.setdefault(span, []).append(column)
             for span, (first, *others) in by_place.items():
                 name, unit = self.columns[first].name, self.columns[first].unit
                 text = unit.text if unit else ""
-                more = f"; so {'is' if len(others) == 1 else 'are'} {len(others)} more, each as its own says" if others else ""
+                more = (
+                    f"; so {'is' if len(others) == 1 else 'are'} {len(others)} more, each as its own says"
+                    if others
+                    else ""
+                )
                 code = "FKG242" if told is self._by_header else "FKG243"
                 message = f"`{name}` is taken to be in {text}, as its {why}{more}"
-                problems.info(code, span, message, f"write `signal {quoted(name)} in {text}` to say so, or the unit that it is in")
+                problems.info(
+                    code,
+                    span,
+                    message,
+                    f"write `signal {quoted(name)} in {text}` to say so, or the unit that it is in",
+                )
 
     def compare_bare(self, readings: Sequence[NDArray[np.int64]], span: Span) -> None:
         """Columns without units are compared with each other as they stand: their units, told later, must be one."""
@@ -165,11 +195,22 @@ class Book:
         """When all rules are bound: complain of columns that were compared as they stand before their different units were told."""
         for rows, span in self._bare:
             for row in rows.tolist():
-                told = [(self.columns[column], unit) for column in row if (unit := self.columns[column].unit) is not None]
-                one, other = next(((told[0], entry) for entry in told if not same_scale(told[0][1], entry[1])), (None, None))
+                told = [
+                    (self.columns[column], unit)
+                    for column in row
+                    if (unit := self.columns[column].unit) is not None
+                ]
+                one, other = next(
+                    ((told[0], entry) for entry in told if not same_scale(told[0][1], entry[1])),
+                    (None, None),
+                )
                 if one is None or other is None:
                     continue
-                related = tuple(Related(span=at, message="concluded here") for column in row if (at := self._told.get(column)) is not None)
+                related = tuple(
+                    Related(span=at, message="concluded here")
+                    for column in row
+                    if (at := self._told.get(column)) is not None
+                )
                 problems.error(
                     "FKG216",
                     span,
@@ -187,9 +228,20 @@ class Book:
         """Where a comparison gave the column its unit; None where a declaration did, or nothing yet."""
         return self._told.get(column)
 
-    def _contradiction(self, column: int, entry: BookColumn, unit: Unit, span: Span, problems: Problems) -> None:
+    def _contradiction(
+        self, column: int, entry: BookColumn, unit: Unit, span: Span, problems: Problems
+    ) -> None:
         first = self._told.get(column)
-        related = (Related(span=first, message=f"taken to be in {entry.unit.text if entry.unit else ''} here"),) if first else ()
+        related = (
+            (
+                Related(
+                    span=first,
+                    message=f"taken to be in {entry.unit.text if entry.unit else ''} here",
+                ),
+            )
+            if first
+            else ()
+        )
         problems.error(
             "FKG216",
             span,

@@ -25,8 +25,15 @@ def bind_cause(statement: Cause, sources: Sources, sheets: Sheets) -> CauseRecor
     ends = (statement.driver, statement.driven)
     missing = [word for word in ends if word.text not in environment.cells]
     for word in missing:
-        near = did_you_mean(word.text, environment.cells, f"bind it: for ?{word.text}, ... where {{ ... }}")
-        sources.problems.error("FKG201", word.span, f"no quantifier of this cause binds ?{word.text}", near.replace("`", "`?", 1))
+        near = did_you_mean(
+            word.text, environment.cells, f"bind it: for ?{word.text}, ... where {{ ... }}"
+        )
+        sources.problems.error(
+            "FKG201",
+            word.span,
+            f"no quantifier of this cause binds ?{word.text}",
+            near.replace("`", "`?", 1),
+        )
     lag = None if statement.lag is None else seconds(statement.lag, sources.problems, "lag")
     if missing or not environment.known or (statement.lag is not None and lag is None):
         return None
@@ -37,12 +44,19 @@ def bind_cause(statement: Cause, sources: Sources, sheets: Sheets) -> CauseRecor
     pairs = sorted({pair for pair in zip(drivers, driven, strict=True) if pair[0] != pair[1]})
     loops = sorted({a for a, b in zip(drivers, driven, strict=True) if a == b})
     if loops:
-        who = f"{loops[0]} would drive itself" if len(loops) == 1 else f"{loops[0]} and {len(loops) - 1} more would drive themselves"
+        who = (
+            f"{loops[0]} would drive itself"
+            if len(loops) == 1
+            else f"{loops[0]} and {len(loops) - 1} more would drive themselves"
+        )
         message = f"{who}: every client does so anyway, and that is left out"
         sources.problems.info("FKG292", statement.driver.span, message)
     if not pairs:
         sources.problems.warning(
-            "FKG292", statement.quantifier.span, f"the cause `{statement.name.text}` joins no two different clients", "mend the pattern"
+            "FKG292",
+            statement.quantifier.span,
+            f"the cause `{statement.name.text}` joins no two different clients",
+            "mend the pattern",
         )
     return CauseRecord(
         name=statement.name.text,
@@ -62,7 +76,12 @@ def _clients(word: Word, environment: Environment, sources: Sources) -> list[str
         if cell is None or (not cell.iri and cell.number is not None):
             what = "nothing" if cell is None else f"a number ({cell.text})"
             message = f"?{word.text} is {what} in {environment.name(i)}, and a client is needed"
-            sources.problems.error("FKG291", word.span, message, "ask for entities that are clients, or belong to one by `fkg:client`")
+            sources.problems.error(
+                "FKG291",
+                word.span,
+                message,
+                "ask for entities that are clients, or belong to one by `fkg:client`",
+            )
             return None
         names.append(client_of(cell.iri, sources) if cell.iri else cell.text)
     return names
@@ -73,6 +92,8 @@ def _steps(statement: Cause, lag: float, sources: Sources) -> int | None:
     if step is None or statement.lag is None:
         if statement.lag is not None and not sources.names.timing.step_broken:
             message = "no timeline tells how many steps this is"
-            sources.problems.info("FKG292", statement.lag.span, message, "declare it: timeline step 5 min")
+            sources.problems.info(
+                "FKG292", statement.lag.span, message, "declare it: timeline step 5 min"
+            )
         return None
     return math.ceil(lag / step - NEARLY)

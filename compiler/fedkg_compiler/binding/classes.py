@@ -31,7 +31,11 @@ def is_class(node: IsClass, scope: Scope) -> Formula | None:
     if isinstance(node.subject, Reference) and node.subject.name in scope.names.labels:
         label = scope.names.labels[node.subject.name]
         texts = _texts(node, scope)
-        word = replace(node.value, text=f"?{node.value.text}") if node.form == "variable" else node.value
+        word = (
+            replace(node.value, text=f"?{node.value.text}")
+            if node.form == "variable"
+            else node.value
+        )
         return None if texts is None else _predicted([texts], node.negated, label, (word,), scope)
     key = _key_of(node.subject, scope)
     reading = None if key is None else scope.readings.get(*key)
@@ -49,12 +53,17 @@ def membership(node: Membership, scope: Scope) -> Formula | None:
     values = tuple({word.text: word for word in reversed(node.values)}.values())[::-1]
     columns = [(word.text,) * scope.rows.count for word in values]
     if isinstance(node.subject, Reference) and node.subject.name in scope.names.labels:
-        return _predicted(columns, node.negated, scope.names.labels[node.subject.name], values, scope)
+        return _predicted(
+            columns, node.negated, scope.names.labels[node.subject.name], values, scope
+        )
     key = _key_of(node.subject, scope)
     reading = None if key is None else scope.readings.get(*key)
     if key is None or reading is None or not _holds_categories(reading, node.subject, scope):
         return None
-    atoms = [_category_atom(key, reading, texts, node.subject, word.span, scope) for texts, word in zip(columns, values, strict=True)]
+    atoms = [
+        _category_atom(key, reading, texts, node.subject, word.span, scope)
+        for texts, word in zip(columns, values, strict=True)
+    ]
     known = tuple(atom for atom in atoms if atom is not None)
     if len(known) < len(atoms):
         return None
@@ -69,8 +78,15 @@ def probability(node: Apply, scope: Scope) -> Value | None:
     label = scope.names.labels.get(subject.name)
     if label is None:
         if subject.name not in scope.names.broken:
-            near = did_you_mean(subject.name, scope.names.labels, "declare it: label grade classes A, B, C")
-            scope.problems.error("FKG230", subject.span, f"`{subject.name}` is no label: only its classes have probabilities", near)
+            near = did_you_mean(
+                subject.name, scope.names.labels, "declare it: label grade classes A, B, C"
+            )
+            scope.problems.error(
+                "FKG230",
+                subject.span,
+                f"`{subject.name}` is no label: only its classes have probabilities",
+                near,
+            )
         return None
     words = [Word(span=arg.span, text=arg.name) for arg in classes if isinstance(arg, Reference)]
     if len(words) < len(node.args) - 1 or not words or node.named:
@@ -85,13 +101,27 @@ def probability(node: Apply, scope: Scope) -> Value | None:
         return None
     unit = parse_unit("probability")
     assert isinstance(unit, Unit)
-    for name in label.classes:  # all of them, so that whoever has logits can make probabilities of them
+    for (
+        name
+    ) in label.classes:  # all of them, so that whoever has logits can make probabilities of them
         scope.book.measure(scope.book.column(_score(label, name)), unit)
     slots = []
     for word in {word.text: word for word in words}.values():
         ids = np.full(scope.rows.count, scope.book.column(_score(label, word.text)), dtype=np.int64)
-        slots.append(scope.rows.slot((label.name, word.text, scope.view.key, "probability"), ids, scope.view.ids, "output"))
-    return Moving(term=slots[0] if len(slots) == 1 else Sum(args=tuple(slots)), unit=unit, span=node.span, plain=True)
+        slots.append(
+            scope.rows.slot(
+                (label.name, word.text, scope.view.key, "probability"),
+                ids,
+                scope.view.ids,
+                "output",
+            )
+        )
+    return Moving(
+        term=slots[0] if len(slots) == 1 else Sum(args=tuple(slots)),
+        unit=unit,
+        span=node.span,
+        plain=True,
+    )
 
 
 def _key_of(subject: Expression, scope: Scope) -> tuple[str, str] | None:
@@ -100,7 +130,9 @@ def _key_of(subject: Expression, scope: Scope) -> tuple[str, str] | None:
         return subject.name, ""
     if isinstance(subject, Apply) and (variables := variables_of(subject)) is not None:
         return subject.name.text, variables
-    scope.problems.error("FKG230", subject.span, "only a label or a column can be a class", "write: grade is D")
+    scope.problems.error(
+        "FKG230", subject.span, "only a label or a column can be a class", "write: grade is D"
+    )
     return None
 
 
@@ -109,12 +141,19 @@ def _holds_categories(reading: Reading, subject: Expression, scope: Scope) -> bo
     if reading.role != "output":
         return True
     message = f"`{reading.name}` is an output with numbers; a class is predicted by a label"
-    scope.problems.error("FKG209", subject.span, message, f"declare: label {reading.name} classes A, B, C")
+    scope.problems.error(
+        "FKG209", subject.span, message, f"declare: label {reading.name} classes A, B, C"
+    )
     return False
 
 
 def _category_atom(
-    key: tuple[str, str], reading: Reading, texts: tuple[str, ...], subject: Expression, at: Span, scope: Scope
+    key: tuple[str, str],
+    reading: Reading,
+    texts: tuple[str, ...],
+    subject: Expression,
+    at: Span,
+    scope: Scope,
 ) -> Formula | None:
     """The atom for one text in each row; of a column of truth values, for the one of its two texts that is meant."""
     entries = [scope.book.columns[place.column] for place in reading.places]
@@ -124,7 +163,12 @@ def _category_atom(
     for entry, text in zip(entries, texts, strict=True):
         if entry.unit is not None or entry.span is not None:
             message = f"`{reading.name}` is a number{' in ' + entry.unit.text if entry.unit else ''}, not a category"
-            scope.problems.error("FKG209", subject.span, message, "compare it with a number, or take unit and span out of its declaration")
+            scope.problems.error(
+                "FKG209",
+                subject.span,
+                message,
+                "compare it with a number, or take unit and span out of its declaration",
+            )
             return None
         column = category(entry.source, entry.name, scope)
         scope.book.say(column, text)
@@ -134,13 +178,17 @@ def _category_atom(
     return CategoryIs(slot=slot.index, param=scope.rows.codes(ids, texts))
 
 
-def _truth(key: tuple[str, str], reading: Reading, texts: tuple[str, ...], at: Span, scope: Scope) -> Formula | None:
+def _truth(
+    key: tuple[str, str], reading: Reading, texts: tuple[str, ...], at: Span, scope: Scope
+) -> Formula | None:
     """``running is on`` as ``running is true``: the code of each of the two is the number that stands in the column."""
     words = {text: truth(text) for text in texts}
     wrong = next((text for text, value in words.items() if value is None), None)
     if wrong is not None:
         message = f"`{reading.name}` is true or false, and `{wrong}` is neither"
-        scope.problems.error("FKG281", at, message, f"write {reading.name} is true, or {reading.name} is false")
+        scope.problems.error(
+            "FKG281", at, message, f"write {reading.name} is true, or {reading.name} is false"
+        )
         return None
     slot = scope.rows.slot((*key, scope.view.key), reading.columns, scope.view.ids, reading.role)
     return is_truth(slot, np.array([words[text] for text in texts], dtype=np.bool_), scope.rows)
@@ -174,12 +222,18 @@ def _is_class_of(text: str, word: Word, label: DeclaredLabel, scope: Scope) -> b
     if text in label.classes:
         return True
     advice = did_you_mean(text, label.classes, f"its classes are {', '.join(label.classes)}")
-    scope.problems.error("FKG210", word.span, f"the label `{label.name}` has no class `{text}`", advice)
+    scope.problems.error(
+        "FKG210", word.span, f"the label `{label.name}` has no class `{text}`", advice
+    )
     return False
 
 
 def _predicted(
-    columns: Sequence[tuple[str, ...]], negated: bool, label: DeclaredLabel, words: Sequence[Word], scope: Scope
+    columns: Sequence[tuple[str, ...]],
+    negated: bool,
+    label: DeclaredLabel,
+    words: Sequence[Word],
+    scope: Scope,
 ) -> Formula | None:
     """The arg-max of a label's scores is one of the classes; ties count for them, and against their negation.
 
@@ -194,15 +248,22 @@ def _predicted(
     if len(columns) >= len(label.classes):
         holds = "never" if negated else "always"
         message = f"these are all classes of `{label.name}`: this {holds} holds"
-        scope.problems.error("FKG282", words[-1].span, message, "leave a class out, or leave the condition out")
+        scope.problems.error(
+            "FKG282", words[-1].span, message, "leave a class out, or leave the condition out"
+        )
         return None
     ids = {name: scope.book.column(_score(label, name)) for name in label.classes}
-    others = [[name for name in label.classes if name not in row] for row in zip(*columns, strict=True)]
+    others = [
+        [name for name in label.classes if name not in row] for row in zip(*columns, strict=True)
+    ]
     key = (label.name, *(word.text for word in words), scope.view.key)
 
     def slots(part: str, names: Sequence[Sequence[str]]) -> tuple[int, ...]:
         arrays = [np.array([ids[name] for name in column], dtype=np.int64) for column in names]
-        return tuple(scope.rows.slot((*key, part, i), array, scope.view.ids, "output").index for i, array in enumerate(arrays))
+        return tuple(
+            scope.rows.slot((*key, part, i), array, scope.view.ids, "output").index
+            for i, array in enumerate(arrays)
+        )
 
     width = len(label.classes) - len(columns)
     inside = slots("inside", columns)
@@ -213,4 +274,11 @@ def _predicted(
 
 
 def _score(label: DeclaredLabel, name: str) -> BookColumn:
-    return BookColumn(name=f"{label.name}[{name}]", source=label.column, type="score", role="output", label=label.name, category=name)
+    return BookColumn(
+        name=f"{label.name}[{name}]",
+        source=label.column,
+        type="score",
+        role="output",
+        label=label.name,
+        category=name,
+    )

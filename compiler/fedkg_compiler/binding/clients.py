@@ -43,15 +43,28 @@ def in_scope(names: Names, problems: Problems) -> None:
     everything: list[Scoped] = [*names.rules, *names.infers, *names.sets, *names.knowledge]
     private = [statement for statement in everything if _scope(statement) == "client"]
     names.rules = [rule for rule in names.rules if (_scope(rule) == "client") == bool(names.client)]
-    names.infers = [infer for infer in names.infers if (_scope(infer) == "client") == bool(names.client)]
+    names.infers = [
+        infer for infer in names.infers if (_scope(infer) == "client") == bool(names.client)
+    ]
     names.sets = [kept for kept in names.sets if (_scope(kept) == "client") == bool(names.client)]
-    names.knowledge = [model for model in names.knowledge if (_scope(model) == "client") == bool(names.client)]
-    names.left_out = {_name(statement) for statement in everything if (_scope(statement) == "client") != bool(names.client)}
+    names.knowledge = [
+        model for model in names.knowledge if (_scope(model) == "client") == bool(names.client)
+    ]
+    names.left_out = {
+        _name(statement)
+        for statement in everything
+        if (_scope(statement) == "client") != bool(names.client)
+    }
     if names.client:
         names.causes, names.loads = [], []
         if not private:
             message = "no statement has the scope `client`: there is nothing for a private pack"
-            problems.error("FKG286", NOWHERE, message, "write `scope client` behind the names of rules that are a site's own business")
+            problems.error(
+                "FKG286",
+                NOWHERE,
+                message,
+                "write `scope client` behind the names of rules that are a site's own business",
+            )
     elif private:
         first = private[0]
         word = first.rule.scope if isinstance(first, FileRule) else first.scope
@@ -74,12 +87,19 @@ def _scope(statement: Scoped) -> ScopeName:
 
 def scope_of(word: Word | None) -> ScopeName:
     """The scope that a statement names; public where it names none, or one that there is not, which has been said."""
-    return cast(ScopeName, word.text) if word is not None and word.text in get_args(ScopeName) else "public"
+    return (
+        cast(ScopeName, word.text)
+        if word is not None and word.text in get_args(ScopeName)
+        else "public"
+    )
 
 
 def check_client(sources: Sources) -> None:
     """Complain where nothing in the graph belongs to the client that a private pack is for, or where it says of nothing whose it is."""
-    client, ownership = sources.names.client, None if sources.graph is None else sources.graph.ownership
+    client, ownership = (
+        sources.names.client,
+        None if sources.graph is None else sources.graph.ownership,
+    )
     if not client or sources.graph is None or ownership is None or sources.names.graph_broken:
         return
     if client in ownership.clients or (ownership.clients and sources.graph.has(client)):
@@ -87,7 +107,9 @@ def check_client(sources: Sources) -> None:
     advice = 'say what is whose in the graph: plant:Linz fkg:client "linz"'
     if ownership.clients:  # whose names are not told to somebody who is none of them
         advice = "it is written as `fkg:client` gives it in the graph, in upper and lower case"
-    sources.problems.error("FKG288", NOWHERE, f"nothing in the graph belongs to the client `{client}`", advice)
+    sources.problems.error(
+        "FKG288", NOWHERE, f"nothing in the graph belongs to the client `{client}`", advice
+    )
 
 
 def owned(environment: Environment, sources: Sources) -> Environment:
@@ -101,7 +123,11 @@ def owned(environment: Environment, sources: Sources) -> Environment:
         return environment
     kept = []
     for i in range(environment.rows):
-        entities = [cell.iri for cells in environment.cells.values() if (cell := cells[i]) is not None and cell.iri]
+        entities = [
+            cell.iri
+            for cells in environment.cells.values()
+            if (cell := cells[i]) is not None and cell.iri
+        ]
         if not entities or not ownership.own.isdisjoint(entities):
             kept.append(i)
     if len(kept) == environment.rows:
@@ -121,17 +147,24 @@ def without_private_checksums(found: Iterable[Source], sources: Sources) -> list
     """
     if not sources.names.client and not any(_clients(sources).values()):
         return list(found)
-    return [source if source.kind in EVERYBODYS else source.model_copy(update={"sha256": ""}) for source in found]
+    return [
+        source if source.kind in EVERYBODYS else source.model_copy(update={"sha256": ""})
+        for source in found
+    ]
 
 
 def _clients(sources: Sources) -> dict[str, frozenset[str]]:
     """The clients of every entity that the graph gives one: names, and IRIs of clients' nodes with the names of those."""
     if sources.graph is not None and not sources.clients:
-        rows, _ = sources.graph.select(f"?entity <{FKG}client> ?client", ["entity", "client"], span=NOWHERE)
+        rows, _ = sources.graph.select(
+            f"?entity <{FKG}client> ?client", ["entity", "client"], span=NOWHERE
+        )
         said: dict[str, set[str]] = {}
         for entity, client in rows:
             if isinstance(entity, Iri) and isinstance(client, Iri | RdfLiteral):
-                said.setdefault(entity.value, set()).add(client.value if isinstance(client, Iri) else client.lexical)
+                said.setdefault(entity.value, set()).add(
+                    client.value if isinstance(client, Iri) else client.lexical
+                )
         for entity_iri, names in said.items():
             further = {other for name in names for other in said.get(name, ())}
             sources.clients[entity_iri] = frozenset(names | further)

@@ -13,7 +13,9 @@ _QUANTITY = tuple(QUDT + name for name in ("numericValue", "value", "unit", "has
 _OF_COLUMNS = (FKG + "column", FKG + "keyColumn", FKG + "keyValue", *_QUANTITY, SOSA + "observes")
 
 
-def facts_of_column(sources: Sources, property_iri: str, entity: Resource | None) -> Iterator[Spoken]:
+def facts_of_column(
+    sources: Sources, property_iri: str, entity: Resource | None
+) -> Iterator[Spoken]:
     """What says in which column and rows an observed property stands for an entity: what is said of the property, and of its sensors.
 
     Args:
@@ -25,7 +27,9 @@ def facts_of_column(sources: Sources, property_iri: str, entity: Resource | None
     read = graph.node(property_iri)
     if entity is not None:
         yield from facts_of_key(graph, entity)
-        for row in graph.nodes(f"SELECT * WHERE {{ ?e <{property_iri}> ?n . ?n <{FKG}column> ?c }}", {"e": entity}):
+        for row in graph.nodes(
+            f"SELECT * WHERE {{ ?e <{property_iri}> ?n . ?n <{FKG}column> ?c }}", {"e": entity}
+        ):
             yield entity, read, row["n"]
             yield from said(graph, row["n"], _OF_COLUMNS)
     for fact in sources.columns_of(property_iri, getattr(entity, "value", None)):
@@ -44,7 +48,9 @@ def facts_of_sensor(graph: Graph, sensor: Resource, entity: Resource | None) -> 
 def facts_of_key(graph: Graph, entity: Resource) -> Iterator[Spoken]:
     """What says which rows of the table are about an entity."""
     yield from said(graph, entity, (FKG + "keyColumn", FKG + "keyValue"))
-    for row in graph.nodes(f"SELECT DISTINCT * WHERE {{ ?e a ?k . ?k <{FKG}keyColumn> ?c }}", {"e": entity}):
+    for row in graph.nodes(
+        f"SELECT DISTINCT * WHERE {{ ?e a ?k . ?k <{FKG}keyColumn> ?c }}", {"e": entity}
+    ):
         yield from said(graph, row["k"], (FKG + "keyColumn",))
         yield entity, graph.node(RDF + "type"), row["k"]
 
@@ -56,7 +62,9 @@ def facts_of_values(graph: Graph, spoken: Iterable[Spoken]) -> Iterator[Spoken]:
             yield from said(graph, value, _QUANTITY)
 
 
-def said(graph: Graph, subject: Resource, properties: Sequence[str], value: Resource | None = None) -> Iterator[Spoken]:
+def said(
+    graph: Graph, subject: Resource, properties: Sequence[str], value: Resource | None = None
+) -> Iterator[Spoken]:
     """The triples of a subject by some properties, with one value if it is given."""
     wanted = " ".join(f"<{iri}>" for iri in properties)
     given = {"s": subject} if value is None else {"s": subject, "o": value}

@@ -44,15 +44,21 @@ def compare(operator: str, left: Term, right: Term, tolerance: Term | None, rows
     op, swapped = _OPERATORS[operator]
     if swapped:
         left, right = right, left
-    return Compare(op=op, left=left, right=right, tolerance=tolerance, scale=rows.param(np.array(1.0)).index)
+    return Compare(
+        op=op, left=left, right=right, tolerance=tolerance, scale=rows.param(np.array(1.0)).index
+    )
 
 
-def truth_compared(operator: str, term: Term, limits: NDArray[np.float64], rows: Rows, book: Book) -> CategoryIs | None:
+def truth_compared(
+    operator: str, term: Term, limits: NDArray[np.float64], rows: Rows, book: Book
+) -> CategoryIs | None:
     """``term operator limit`` as a question of yes or no, where the term is a column of truth values; None where it asks for a number.
 
     ``valve >= 0.5`` asks whether it is true. As a comparison it would have a margin of half a unit, which cuts off that of what it guards.
     """
-    if not isinstance(term, Slot) or any(book.columns[column].type != "boolean" for column in rows.slots[term.index].columns.tolist()):
+    if not isinstance(term, Slot) or any(
+        book.columns[column].type != "boolean" for column in rows.slots[term.index].columns.tolist()
+    ):
         return None
     wanted = truth_wanted(operator, limits)
     return None if wanted is None else is_truth(term, wanted, rows)

@@ -70,7 +70,11 @@ def condition(node: Condition, scope: Scope) -> Formula | None:
         case IfThen():
             antecedent = condition(node.antecedent, replace(scope, permits=not scope.permits))
             consequent = condition(node.consequent, scope)
-            return None if antecedent is None or consequent is None else Implies(antecedent=antecedent, consequent=consequent)
+            return (
+                None
+                if antecedent is None or consequent is None
+                else Implies(antecedent=antecedent, consequent=consequent)
+            )
         case Temporal():
             return temporal(node, scope, condition)
         case Until():
@@ -91,7 +95,11 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
     if len(known) < len(values) or (node.tolerance is not None and tolerance is None):
         return None
     unit = comparison_unit(known) or (tolerance.unit if tolerance is not None else None)
-    if unit is not None and any(value.unit is not None for value in known) and not _comparable(known, unit, scope):
+    if (
+        unit is not None
+        and any(value.unit is not None for value in known)
+        and not _comparable(known, unit, scope)
+    ):
         return None
     slack = None
     if tolerance is not None:
@@ -99,12 +107,19 @@ def comparison(node: Comparison, scope: Scope) -> Formula | None:
         if slack is None:
             return None
     if unit is None:
-        scope.book.compare_bare([columns for value in known if isinstance(value, Moving) for columns in value.bare], node.span)
+        scope.book.compare_bare(
+            [columns for value in known if isinstance(value, Moving) for columns in value.bare],
+            node.span,
+        )
     _ask_about_gauges(known, unit, scope)
     sides = [in_unit(value, unit, scope) for value in known]
     if tolerance is None:
         _never(node, sides, scope)
-    if len(sides) == 2 and slack is None and (asked := _truth(sides[0], node.operators[0].text, sides[1], scope)) is not None:
+    if (
+        len(sides) == 2
+        and slack is None
+        and (asked := _truth(sides[0], node.operators[0].text, sides[1], scope)) is not None
+    ):
         return asked
     scope.compared.append(unit.step().text if unit else "")
     terms = [term_of(side, scope) for side in sides]
@@ -137,8 +152,13 @@ def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
             if not isinstance(first, Fixed) or not isinstance(last, Fixed) or not first.values.size:
                 continue
             low, high = (first.values, last.values) if rising else (last.values, first.values)
-            if np.all(low > high) or (any(operator in ("<", ">") for operator in operators) and np.all(low >= high)):
-                row, unit = scope.where(0), f" {first.unit.text}" if first.unit and first.unit.text else ""
+            if np.all(low > high) or (
+                any(operator in ("<", ">") for operator in operators) and np.all(low >= high)
+            ):
+                row, unit = (
+                    scope.where(0),
+                    f" {first.unit.text}" if first.unit and first.unit.text else "",
+                )
                 scope.problems.error(
                     "FKG244",
                     node.span,
@@ -177,7 +197,9 @@ def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
                 "FKG215",
                 point.span,
                 f"a difference is compared with a point on a scale: this is in {point.unit.text if point.unit else ''}",
-                f"write the difference in {point.unit.step_text}, or say that its numbers are in {point.unit.text}" if point.unit else "",
+                f"write the difference in {point.unit.step_text}, or say that its numbers are in {point.unit.text}"
+                if point.unit
+                else "",
                 (Related(span=step.span, message="this is a difference"),),
             )
             fine = False
@@ -187,7 +209,10 @@ def _comparable(values: Sequence[Value], unit: Unit, scope: Scope) -> bool:
 def _tolerance(value: Value, unit: Unit | None, scope: Scope) -> Term | None:
     """The tolerance in the comparison's unit: a difference, fixed, not negative."""
     if not isinstance(value, Fixed):
-        message, advice = "a tolerance is a number or a value of the quantifier, not a signal", "compare the difference: abs(a - b) <= c"
+        message, advice = (
+            "a tolerance is a number or a value of the quantifier, not a signal",
+            "compare the difference: abs(a - b) <= c",
+        )
         scope.problems.error("FKG227", value.span, message, advice)
         return None
     if np.any(value.values < 0):
@@ -210,7 +235,12 @@ def _ask_about_gauges(values: Sequence[Value], unit: Unit | None, scope: Scope) 
         return
     for value in values:
         plain = value.unit
-        if plain is not None and not plain.affine and not plain.difference and plain.text not in ABSOLUTE:
+        if (
+            plain is not None
+            and not plain.affine
+            and not plain.difference
+            and plain.text not in ABSOLUTE
+        ):
             absolute = "psia" if plain.text == "psi" else "bara"
             scope.problems.warning(
                 "FKG219",

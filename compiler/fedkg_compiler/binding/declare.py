@@ -57,6 +57,8 @@ def gather_uses(files: Sequence[RuleFile], names: Names, problems: Problems) -> 
                 names.broken_prefixes.update(gone.names)
             elif gone.word == "template":
                 names.broken_templates.update(gone.names)
+            elif gone.word == "rule":
+                names.broken_rules.update(gone.names)
             elif gone.word in ("signal", "output", "label"):
                 names.broken.update(gone.names)
         for statement in file.statements:
@@ -69,7 +71,9 @@ def gather_uses(files: Sequence[RuleFile], names: Names, problems: Problems) -> 
                     pass
 
 
-def gather(files: Sequence[RuleFile], properties: Properties, names: Names, problems: Problems) -> None:
+def gather(
+    files: Sequence[RuleFile], properties: Properties, names: Names, problems: Problems
+) -> None:
     """Enter everything else; forms that are not compiled yet are refused by name."""
     first: dict[str, Statement] = {}
     rules: dict[str, Rule] = {}
@@ -86,12 +90,19 @@ def gather(files: Sequence[RuleFile], properties: Properties, names: Names, prob
                         names.labels[statement.name.text] = DeclaredLabel(
                             name=statement.name.text,
                             classes=tuple(dict.fromkeys(word.text for word in statement.classes)),
-                            column=statement.column.text if statement.column else statement.name.text,
+                            column=statement.column.text
+                            if statement.column
+                            else statement.name.text,
                             place=statement.name.span,
                         )
                         if len(statement.classes) == 1:
                             message = f"the label `{statement.name.text}` has one class: nothing is left to predict"
-                            problems.error("FKG229", statement.name.span, message, "name all classes: classes A, B, C")
+                            problems.error(
+                                "FKG229",
+                                statement.name.span,
+                                message,
+                                "name all classes: classes A, B, C",
+                            )
                 case Rule():
                     _rule(statement, file, rules, names, problems)
                 case Template():
@@ -126,11 +137,15 @@ def _one_unit_each(names: Names, problems: Problems) -> None:
     """Signals that read the same column must agree in its unit: its cells are in one."""
     first: dict[str, tuple[DeclaredSignal, Unit]] = {}
     for signal in names.signals.values():
-        header = signal.column or (signal.name if signal.property is None and not signal.family else "")
+        header = signal.column or (
+            signal.name if signal.property is None and not signal.family else ""
+        )
         if not header or signal.unit is None:
             continue
         other, unit = first.setdefault(header, (signal, signal.unit))
-        if unit.text == signal.unit.text or (same_dimension(unit, signal.unit) and conversion(signal.unit, unit).one(1.0) == 1.0):
+        if unit.text == signal.unit.text or (
+            same_dimension(unit, signal.unit) and conversion(signal.unit, unit).one(1.0) == 1.0
+        ):
             continue
         problems.error(
             "FKG216",
@@ -151,8 +166,16 @@ def _unlike_their_headers(names: Names, problems: Problems) -> None:
         if told is None or signal.unit is None or not same_dimension(told, signal.unit):
             continue
         factor = conversion(told, signal.unit).one(2.0) - conversion(told, signal.unit).one(1.0)
-        scale = {told.text, signal.unit.text} & {"K", "degC", "°C", "degF", "°F"}  # whose zero differs as well
-        if math.isclose(factor, 1.0) and (not scale or conversion(told, signal.unit).one(0.0) == 0.0):
+        scale = {told.text, signal.unit.text} & {
+            "K",
+            "degC",
+            "°C",
+            "degF",
+            "°F",
+        }  # whose zero differs as well
+        if math.isclose(factor, 1.0) and (
+            not scale or conversion(told, signal.unit).one(0.0) == 0.0
+        ):
             continue
         if math.isclose(factor, math.tau) or math.isclose(factor, 1 / math.tau):
             continue
@@ -177,7 +200,9 @@ def _prefix(statement: Prefix, names: Names, problems: Problems) -> None:
         )
 
 
-def _is_new(statement: Signal | Label, name: Word, first: dict[str, Statement], problems: Problems) -> bool:
+def _is_new(
+    statement: Signal | Label, name: Word, first: dict[str, Statement], problems: Problems
+) -> bool:
     """Whether the name is free; the same declaration in a second file is no mistake."""
     known = first.setdefault(name.text, statement)
     if known is statement:
@@ -220,7 +245,11 @@ def _signal(statement: Signal, properties: Properties, names: Names, problems: P
     if broken:
         names.broken.add(head.name.text)
         return
-    bounds = statement.bounds if statement.bounds is not None and statement.bounds[0] < statement.bounds[1] else None
+    bounds = (
+        statement.bounds
+        if statement.bounds is not None and statement.bounds[0] < statement.bounds[1]
+        else None
+    )
     names.signals[head.name.text] = DeclaredSignal(
         name=head.name.text,
         role=statement.role,
@@ -236,12 +265,22 @@ def _signal(statement: Signal, properties: Properties, names: Names, problems: P
 
 def _refuse_boolean(statement: Signal, problems: Problems) -> None:
     """Complain of an output that is true or false, which no model predicts, and of a span, which goes without saying."""
-    name, place = statement.head.name.text, statement.unit.span if statement.unit is not None else statement.span
+    name, place = (
+        statement.head.name.text,
+        statement.unit.span if statement.unit is not None else statement.span,
+    )
     if statement.role == "output":
-        message = f"`{name}` is predicted, and a model predicts how likely something is, not whether"
+        message = (
+            f"`{name}` is predicted, and a model predicts how likely something is, not whether"
+        )
         problems.error("FKG281", place, message, f"write: output {name} in probability span 0 .. 1")
     else:
-        problems.error("FKG281", place, f"`{name}` is true or false: a span says nothing more", "leave the span out")
+        problems.error(
+            "FKG281",
+            place,
+            f"`{name}` is true or false: a span says nothing more",
+            "leave the span out",
+        )
 
 
 def unit_of(word: Word | None, problems: Problems) -> Unit | None:
@@ -269,7 +308,9 @@ def _spelling(written: str, advice: str, unit: UnitProblem) -> str:
     places = [*re.finditer(rf"(?<![^\W\d]){re.escape(wrong)}(?![^\W\d])", written)]
     if len(unit.instead) != 1 or len(places) != 1 or not _alone(wrong, unit.instead[0]):
         return advice
-    return Suggestion(advice, written, written[: places[0].start()] + unit.instead[0] + written[places[0].end() :])
+    return Suggestion(
+        advice, written, written[: places[0].start()] + unit.instead[0] + written[places[0].end() :]
+    )
 
 
 def _alone(wrong: str, meant: str) -> bool:
@@ -280,7 +321,9 @@ def _alone(wrong: str, meant: str) -> bool:
     far = distance(wrong.casefold(), meant.casefold(), len(wrong))
     others = (unit for unit in known_units() if unit != meant)
     digits = [re.sub(r"\D", "", text) for text in (wrong, meant)]
-    return digits[0] == digits[1] and all(distance(wrong.casefold(), unit.casefold(), far) > far for unit in others)
+    return digits[0] == digits[1] and all(
+        distance(wrong.casefold(), unit.casefold(), far) > far for unit in others
+    )
 
 
 def _named_once(statement: Named, others: list[Named], what: str, problems: Problems) -> None:
@@ -294,7 +337,9 @@ def _named_once(statement: Named, others: list[Named], what: str, problems: Prob
         problems.error("FKG204", statement.name.span, message, "give each its own name", related)
 
 
-def _rule(statement: Rule, file: RuleFile, rules: dict[str, Rule], names: Names, problems: Problems) -> None:
+def _rule(
+    statement: Rule, file: RuleFile, rules: dict[str, Rule], names: Names, problems: Problems
+) -> None:
     known = rules.setdefault(statement.name.text, statement)
     if known is not statement:
         problems.error(
@@ -314,7 +359,9 @@ def _rule(statement: Rule, file: RuleFile, rules: dict[str, Rule], names: Names,
     names.rules.append(FileRule(rule=statement, file=file))
 
 
-def _timeline(statement: Timeline, first: dict[str, Statement], names: Names, problems: Problems) -> None:
+def _timeline(
+    statement: Timeline, first: dict[str, Statement], names: Names, problems: Problems
+) -> None:
     if not _is_only("the timeline", statement, first, problems):
         return
     step = None if statement.step is None else seconds(statement.step, problems)
@@ -332,7 +379,9 @@ def _timeline(statement: Timeline, first: dict[str, Statement], names: Names, pr
 
 def _template(statement: Template, names: Names, problems: Problems) -> None:
     known = names.templates.setdefault(statement.name.text, statement)
-    if known is statement or (known.span.file != statement.span.file and _bare(known) == _bare(statement)):
+    if known is statement or (
+        known.span.file != statement.span.file and _bare(known) == _bare(statement)
+    ):
         return
     problems.error(
         "FKG264",
@@ -357,14 +406,18 @@ def _infer(statement: Infer, names: Names, problems: Problems) -> None:
         )
 
 
-def _is_only(what: str, statement: Statement, first: dict[str, Statement], problems: Problems) -> bool:
+def _is_only(
+    what: str, statement: Statement, first: dict[str, Statement], problems: Problems
+) -> bool:
     """Whether this is the first of a statement that there is once; the same in a second file is no mistake."""
     known = first.setdefault(f"{what} ", statement)
     if known is statement:
         return True
     if known.span.file == statement.span.file or _bare(known) != _bare(statement):
         related = (Related(span=known.span, message="first declared here"),)
-        problems.error("FKG203", statement.span, f"{what} is declared twice", "keep one of the two", related)
+        problems.error(
+            "FKG203", statement.span, f"{what} is declared twice", "keep one of the two", related
+        )
     return False
 
 
@@ -376,10 +429,17 @@ def seconds(quantity: Quantity, problems: Problems, word: str = "step") -> float
         return None
     if unit is None or not same_dimension(unit, second):
         said = f"`{unit.text}` is not a time" if unit else f"a {word} has a unit of time"
-        problems.error("FKG213", quantity.unit.span if quantity.unit else quantity.span, said, f"write: {word} 5 min")
+        problems.error(
+            "FKG213",
+            quantity.unit.span if quantity.unit else quantity.span,
+            said,
+            f"write: {word} 5 min",
+        )
         return None
     found = conversion(replace(unit), second).one(quantity.value)
     if math.isinf(found):
-        problems.error("FKG228", quantity.span, "this is longer than any number of seconds", "write: 5 min")
+        problems.error(
+            "FKG228", quantity.span, "this is longer than any number of seconds", "write: 5 min"
+        )
         return None
     return found

@@ -35,7 +35,13 @@ class Cell:
     @property
     def meaning(self) -> Hashable:
         """What tells it from other values: not how its number is written."""
-        return self.number, self.unit, self.iri, self.row, self.category or ("" if self.number is not None else self.text)
+        return (
+            self.number,
+            self.unit,
+            self.iri,
+            self.row,
+            self.category or ("" if self.number is not None else self.text),
+        )
 
 
 def _numbered(row: int) -> str:
@@ -72,7 +78,10 @@ class Environment:
         """The environment without rows that repeat an earlier one, as SELECT DISTINCT gives them."""
         first: dict[Hashable, int] = {}
         for i in range(self.rows):
-            row = tuple(None if (cell := column[i]) is None else cell.meaning for column in self.cells.values())
+            row = tuple(
+                None if (cell := column[i]) is None else cell.meaning
+                for column in self.cells.values()
+            )
             first.setdefault((row, self.units[i] if self.units else ""), i)
         return self if len(first) == self.rows else self.take(list(first.values()))
 
@@ -82,7 +91,9 @@ class Environment:
             return self
         cells = {
             name: tuple(
-                replace(cell, unit=unit) if cell is not None and cell.number is not None and not cell.unit else cell
+                replace(cell, unit=unit)
+                if cell is not None and cell.number is not None and not cell.unit
+                else cell
                 for cell, unit in zip(column, self.units, strict=True)
             )
             for name, column in self.cells.items()

@@ -37,7 +37,7 @@ FOREIGN = -2.0
 def bind_example(statement: Example, sources: Sources) -> RuleExample | None:
     """The example, ready to run; None where it is wrong, or its rule is, which has been said."""
     problems, name = sources.problems, statement.rule.text
-    if name in sources.names.left_out:
+    if name in {*sources.names.left_out, *sources.names.broken_rules}:
         return None
     first = sources.firsts.get(name)
     if first is None and name in sources.names.templates:
@@ -46,7 +46,9 @@ def bind_example(statement: Example, sources: Sources) -> RuleExample | None:
     if first is None:
         rules = [rule.rule.name.text for rule in sources.names.rules]
         if name not in rules:
-            advice = did_you_mean(name, rules, "the rule stands in one of the files that are compiled together")
+            advice = did_you_mean(
+                name, rules, "the rule stands in one of the files that are compiled together"
+            )
             problems.error("FKG293", statement.rule.span, f"there is no rule `{name}`", advice)
         return None
     if not _equally_long(statement, first.environment, problems):
@@ -59,13 +61,22 @@ def bind_example(statement: Example, sources: Sources) -> RuleExample | None:
     lowered = lower([bound], [], {name: 0}, sources.book, timing)
     contract = lowered.numbering.contract
     at = {column: i for i, column in lowered.numbering.columns.items()}
-    steps = max((_length(series) for series in statement.series if not _is_variable(series, environment)), default=1)
+    steps = max(
+        (_length(series) for series in statement.series if not _is_variable(series, environment)),
+        default=1,
+    )
     base = np.full((steps, len(contract.columns)), np.nan)
     given: list[str] = []
     for series in statement.series:
         if _is_variable(series, environment):
             continue
-        columns = _columns(series, contract.columns, [at[i] for i in range(len(contract.columns))], first.rule, sources)
+        columns = _columns(
+            series,
+            contract.columns,
+            [at[i] for i in range(len(contract.columns))],
+            first.rule,
+            sources,
+        )
         for i in columns or ():
             values = _values(series, contract.columns[i], sources)
             if values is None:
@@ -74,7 +85,9 @@ def bind_example(statement: Example, sources: Sources) -> RuleExample | None:
             given.append(contract.columns[i].name)
         if columns is None:
             return None
-    _tell_missing(statement, [column for column in contract.columns if column.name not in given], problems)
+    _tell_missing(
+        statement, [column for column in contract.columns if column.name not in given], problems
+    )
     return RuleExample(
         rule=name,
         holds=statement.holds,
@@ -99,7 +112,14 @@ def _equally_long(statement: Example, environment: Environment, problems: Proble
     """Whether all series of what is measured have as many values."""
     measured = [series for series in statement.series if not _is_variable(series, environment)]
     longest = max(measured, key=_length, default=None)
-    other = next((series for series in measured if longest is not None and _length(series) != _length(longest)), None)
+    other = next(
+        (
+            series
+            for series in measured
+            if longest is not None and _length(series) != _length(longest)
+        ),
+        None,
+    )
     if longest is None or other is None:
         return True
     count = f"{_length(other)} values" if _length(other) != 1 else "one value"
@@ -118,7 +138,9 @@ def _is_variable(series: Series, environment: Environment) -> bool:
     return head.variable is None and not head.quoted and head.name.text in environment.cells
 
 
-def _with_values(statement: Example, environment: Environment, problems: Problems) -> Environment | None:
+def _with_values(
+    statement: Example, environment: Environment, problems: Problems
+) -> Environment | None:
     """The row with the numbers that the example gives in place of the graph's: ``low = 10 degC``."""
     cells = dict(environment.cells)
     for series in statement.series:
@@ -150,7 +172,9 @@ def _row(rule: FileRule, environment: Environment, sources: Sources) -> BoundRow
     return None if bound is None else replace(bound, keys=((),))
 
 
-def _columns(series: Series, columns: Sequence[Column], ids: Sequence[int], rule: FileRule, sources: Sources) -> list[int] | None:
+def _columns(
+    series: Series, columns: Sequence[Column], ids: Sequence[int], rule: FileRule, sources: Sources
+) -> list[int] | None:
     """Positions of the columns that a series fills: that of a plain name, or those of every entity of a family; None: no such name."""
     head, names, book = series.head, sources.names, sources.book
     name = head.name.text
@@ -162,33 +186,53 @@ def _columns(series: Series, columns: Sequence[Column], ids: Sequence[int], rule
         return wanted
     if signal is not None or name in names.labels or names.by_header(name) is not None:
         message = f"the rule `{rule.rule.name.text}` does not read `{name}`"
-        sources.problems.warning("FKG295", head.span, message, "leave the series out, or name what the rule reads")
+        sources.problems.warning(
+            "FKG295", head.span, message, "leave the series out, or name what the rule reads"
+        )
         return []
     if name in names.broken:
         return None
     known = [*names.signals, *names.labels, *(column.source for column in columns)]
-    sources.problems.error("FKG293", head.span, f"`{name}` is nothing that the rule reads", did_you_mean(name, known))
+    sources.problems.error(
+        "FKG293", head.span, f"`{name}` is nothing that the rule reads", did_you_mean(name, known)
+    )
     return None
 
 
-def _valued(variable: str, columns: Sequence[Column], ids: Sequence[int], rule: FileRule, sources: Sources) -> list[int]:
+def _valued(
+    variable: str, columns: Sequence[Column], ids: Sequence[int], rule: FileRule, sources: Sources
+) -> list[int]:
     """The positions of what ``value(?variable)`` reads; those of members, which have places of their own, are what no other name reads."""
     first = sources.firsts[rule.rule.name.text]
     read = look_up(first.rule.rule.formula, first.environment, sources).found.items()
-    places = {key: reading.places[0].column for key, reading in read if reading is not None and reading.places[0].column >= 0}
-    mine = {column for (name, variables), column in places.items() if name == VALUE and variables.split()[0] == variable}
+    places = {
+        key: reading.places[0].column
+        for key, reading in read
+        if reading is not None and reading.places[0].column >= 0
+    }
+    mine = {
+        column
+        for (name, variables), column in places.items()
+        if name == VALUE and variables.split()[0] == variable
+    }
     if mine:
         headers = {sources.book.columns[column].source for column in mine}
         return [i for i, number in enumerate(ids) if number in mine or columns[i].source in headers]
     others = {sources.book.columns[column].source for column in places.values()}
-    return [i for i, column in enumerate(columns) if column.type == "real" and column.source not in _declared(sources) | others]
+    return [
+        i
+        for i, column in enumerate(columns)
+        if column.type == "real" and column.source not in _declared(sources) | others
+    ]
 
 
 def _declared(sources: Sources) -> set[str]:
     return {signal.column or signal.name for signal in sources.names.signals.values()}
 
 
-def _is_of(column: Column, book: Book, number: int, name: str, signal: DeclaredSignal | None) -> bool:
+def _is_of(
+    column: Column, book: Book, number: int, name: str, signal: DeclaredSignal | None
+) -> bool:
     """Whether a column is that of a name: its signal's, its label's, or the header itself."""
     if column.label:
         return column.label == name
@@ -205,10 +249,18 @@ def _values(series: Series, column: Column, sources: Sources) -> NDArray[np.floa
     unknown = [text == "unknown" for text in texts]
     match column.type:
         case "score":
-            classes = sources.names.labels[column.label].classes if column.label in sources.names.labels else ()
-            wrong = next((word for word in series.texts if word.text not in (*classes, "unknown")), None)
+            classes = (
+                sources.names.labels[column.label].classes
+                if column.label in sources.names.labels
+                else ()
+            )
+            wrong = next(
+                (word for word in series.texts if word.text not in (*classes, "unknown")), None
+            )
             if wrong is not None or not texts:
-                at, shown = (series.span, "a number") if wrong is None else (wrong.span, f"`{wrong.text}`")
+                at, shown = (
+                    (series.span, "a number") if wrong is None else (wrong.span, f"`{wrong.text}`")
+                )
                 advice = f"its classes are {', '.join(classes)}"
                 problems.error(
                     "FKG210",
@@ -217,33 +269,60 @@ def _values(series: Series, column: Column, sources: Sources) -> NDArray[np.floa
                     did_you_mean(texts[0] if texts else "", classes, advice),
                 )
                 return None
-            return np.array([np.nan if gone else float(text == column.category) for text, gone in zip(texts, unknown, strict=True)])
+            return np.array(
+                [
+                    np.nan if gone else float(text == column.category)
+                    for text, gone in zip(texts, unknown, strict=True)
+                ]
+            )
         case "category":
             words = texts or [f"{value:g}" for value in series.values]
             codes = {word: float(i) for i, word in enumerate(column.vocabulary)}
-            return np.array([np.nan if word in ("unknown", "nan") else codes.get(word, FOREIGN) for word in words])
+            return np.array(
+                [
+                    np.nan if word in ("unknown", "nan") else codes.get(word, FOREIGN)
+                    for word in words
+                ]
+            )
         case "boolean" if texts:
-            said = [None if gone else truth(text) for text, gone in zip(texts, unknown, strict=True)]
-            wrong = next((word for word, value, gone in zip(series.texts, said, unknown, strict=True) if value is None and not gone), None)
+            said = [
+                None if gone else truth(text) for text, gone in zip(texts, unknown, strict=True)
+            ]
+            wrong = next(
+                (
+                    word
+                    for word, value, gone in zip(series.texts, said, unknown, strict=True)
+                    if value is None and not gone
+                ),
+                None,
+            )
             if wrong is not None:
-                message = f"`{series.head.name.text}` is true or false, and `{wrong.text}` is neither"
+                message = (
+                    f"`{series.head.name.text}` is true or false, and `{wrong.text}` is neither"
+                )
                 problems.error("FKG281", wrong.span, message, "write true or false, or unknown")
                 return None
             return np.array([np.nan if value is None else float(value) for value in said])
-        case "boolean" if strange := [value for value in series.values if not np.isnan(value) and value not in (0.0, 1.0)]:
+        case "boolean" if strange := [
+            value for value in series.values if not np.isnan(value) and value not in (0.0, 1.0)
+        ]:
             message = f"`{series.head.name.text}` is true or false, and `{strange[0]:g}` is neither"
             problems.error("FKG281", series.span, message, "write true or false, or unknown")
             return None
         case _ if texts and not all(unknown):
             message = f"`{series.head.name.text}` is a number, and `{texts[unknown.index(False)]}` is none"
-            problems.error("FKG209", series.span, message, "write numbers, `unknown` where there is none")
+            problems.error(
+                "FKG209", series.span, message, "write numbers, `unknown` where there is none"
+            )
             return None
         case _:
             numbers = series.values or tuple(float("nan") for _ in texts)
             return _in_unit(series, np.array(numbers, dtype=np.float64), column, sources)
 
 
-def _in_unit(series: Series, numbers: NDArray[np.float64], column: Column, sources: Sources) -> NDArray[np.float64] | None:
+def _in_unit(
+    series: Series, numbers: NDArray[np.float64], column: Column, sources: Sources
+) -> NDArray[np.float64] | None:
     signal = sources.names.signals.get(series.head.name.text)
     unit = unit_of(series.unit, sources.problems)
     if series.unit is not None and unit is None:
@@ -253,13 +332,20 @@ def _in_unit(series: Series, numbers: NDArray[np.float64], column: Column, sourc
     if spoken is None or not isinstance(stored, Unit):
         if unit is not None and unit.dimension and (signal is None or signal.unit is not None):
             message = f"`{series.head.name.text}` has no unit, and here it is in `{unit.text}`"
-            sources.problems.error("FKG213", series.span, message, "leave the unit away, or declare the signal in it")
+            sources.problems.error(
+                "FKG213", series.span, message, "leave the unit away, or declare the signal in it"
+            )
             return None
         return numbers
     if not same_dimension(spoken, stored):
         at = series.unit.span if series.unit is not None else series.span
         message = f"`{series.head.name.text}` is in `{stored.text}`, and here in `{spoken.text}`"
-        sources.problems.error("FKG213", at, message, f"write the values in {stored.text}, or in a unit of the same kind")
+        sources.problems.error(
+            "FKG213",
+            at,
+            message,
+            f"write the values in {stored.text}, or in a unit of the same kind",
+        )
         return None
     return conversion(spoken, stored).apply(numbers)
 
@@ -267,6 +353,13 @@ def _in_unit(series: Series, numbers: NDArray[np.float64], column: Column, sourc
 def _tell_missing(statement: Example, columns: Sequence[Column], problems: Problems) -> None:
     names = list(dict.fromkeys(column.label or column.name for column in columns))
     if names:
-        shown = ", ".join(f"`{name}`" for name in names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        shown = ", ".join(f"`{name}`" for name in names[:3]) + (
+            f" and {len(names) - 3} more" if len(names) > 3 else ""
+        )
         message = f"the example gives no values of {shown}: unknown at every step"
-        problems.info("FKG295", statement.rule.span, message, "add `and NAME = ...` where the rule's verdict depends on them")
+        problems.info(
+            "FKG295",
+            statement.rule.span,
+            message,
+            "add `and NAME = ...` where the rule's verdict depends on them",
+        )

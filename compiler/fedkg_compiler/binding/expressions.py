@@ -25,7 +25,19 @@ from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.strange_units import strange_unit
 from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Quantity, Raised, Reference, Tree, Variable
+from fedkg_compiler.syntax.tree import (
+    Aggregate,
+    Apply,
+    Arithmetic,
+    Expression,
+    Negative,
+    Past,
+    Quantity,
+    Raised,
+    Reference,
+    Tree,
+    Variable,
+)
 
 
 def bind(node: Expression, scope: Scope) -> Value | None:
@@ -77,7 +89,11 @@ def _arithmetic(node: Arithmetic, scope: Scope) -> Value | None:
 def _turns_twice(node: Arithmetic, left: Value, right: Value, scope: Scope) -> None:
     """Warn of `pi` times a speed in revolutions, which count 2 pi each by themselves."""
     for side, other in ((node.left, right), (node.right, left)):
-        if other.unit is None or not other.unit.exponent(ANGLE) or not any(_is_pi(part, scope) for part in names_in(side)):
+        if (
+            other.unit is None
+            or not other.unit.exponent(ANGLE)
+            or not any(_is_pi(part, scope) for part in names_in(side))
+        ):
             continue
         scope.problems.warning(
             "FKG239",
@@ -88,7 +104,12 @@ def _turns_twice(node: Arithmetic, left: Value, right: Value, scope: Scope) -> N
 
 
 def _is_pi(node: Tree, scope: Scope) -> bool:
-    return isinstance(node, Reference) and node.name == "pi" and not node.quoted and ("pi", "") not in scope.readings.found
+    return (
+        isinstance(node, Reference)
+        and node.name == "pi"
+        and not node.quoted
+        and ("pi", "") not in scope.readings.found
+    )
 
 
 def _reference(node: Reference, scope: Scope) -> Value | None:
@@ -99,7 +120,12 @@ def _reference(node: Reference, scope: Scope) -> Value | None:
         return Fixed(values=np.full(scope.rows.count, math.pi), unit=NUMBER, span=node.span)
     if node.name in scope.names.labels:
         message = f"`{node.name}` is a label: it has classes, and a number is needed here"
-        scope.problems.error("FKG209", node.span, message, f"write {node.name} is {scope.names.labels[node.name].classes[0]}")
+        scope.problems.error(
+            "FKG209",
+            node.span,
+            message,
+            f"write {node.name} is {scope.names.labels[node.name].classes[0]}",
+        )
     return None
 
 
@@ -109,16 +135,34 @@ def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> 
         reading = history(reading, scope.book)
     columns = reading.columns
     if in_several_units(reading):
-        return harmonised(reading, scope.rows.slot((*key, scope.view.key), columns, scope.view.ids, reading.role), span, scope)
-    stored, spoken = (reading.places[0].stored, reading.places[0].spoken) if reading.places else (None, None)
+        return harmonised(
+            reading,
+            scope.rows.slot((*key, scope.view.key), columns, scope.view.ids, reading.role),
+            span,
+            scope,
+        )
+    stored, spoken = (
+        (reading.places[0].stored, reading.places[0].spoken) if reading.places else (None, None)
+    )
     if stored is None:
-        told = [unit for column in columns.tolist() if (unit := scope.book.told(column)) is not None]
+        told = [
+            unit for column in columns.tolist() if (unit := scope.book.told(column)) is not None
+        ]
         if told:
             scope.book.tell_unit((columns,), told[0], span, scope.problems)
             stored = told[0]
-    told_at = next((at for column in columns.tolist() if (at := scope.book.told_at(column)) is not None), None)
+    told_at = next(
+        (at for column in columns.tolist() if (at := scope.book.told_at(column)) is not None), None
+    )
     slot = scope.rows.slot((*key, scope.view.key), columns, scope.view.ids, reading.role)
-    value = Moving(term=slot, unit=stored, span=span, plain=True, told=told_at, bare=() if stored else (columns,))
+    value = Moving(
+        term=slot,
+        unit=stored,
+        span=span,
+        plain=True,
+        told=told_at,
+        bare=() if stored else (columns,),
+    )
     spoken_value = in_unit(value, spoken, scope)
     return replace(spoken_value, plain=True) if isinstance(spoken_value, Moving) else spoken_value
 
@@ -130,11 +174,15 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
     environment = scope.environment
     if name not in environment.cells:
         otherwise = (
-            "bind it: for ?x in ..." if not environment.cells else f"the quantifier binds {', '.join('?' + v for v in environment.cells)}"
+            "bind it: for ?x in ..."
+            if not environment.cells
+            else f"the quantifier binds {', '.join('?' + v for v in environment.cells)}"
         )
         message = f"no quantifier of this rule binds ?{name}"
         near = did_you_mean(name, environment.cells)
-        scope.problems.error("FKG201", span, message, near.replace("`", "`?", 1) if near else otherwise)
+        scope.problems.error(
+            "FKG201", span, message, near.replace("`", "`?", 1) if near else otherwise
+        )
         return None
     if not environment.known:
         return None
@@ -144,12 +192,24 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
             what = "nothing" if cell is None else "an entity" if cell.iri else "a text"
             shown = f" ({cell.text})" if cell is not None else ""
             where = "" if cell is not None and cell.iri else f" in {environment.name(i)}"
-            advice = "read a value of it: signal(?x)" if cell is not None and cell.iri else "mend the cell, or leave it empty"
-            scope.problems.error("FKG208", span, f"?{name} is {what}{shown}{where}, and a number is needed here", advice)
+            advice = (
+                "read a value of it: signal(?x)"
+                if cell is not None and cell.iri
+                else "mend the cell, or leave it empty"
+            )
+            scope.problems.error(
+                "FKG208",
+                span,
+                f"?{name} is {what}{shown}{where}, and a number is needed here",
+                advice,
+            )
             return None
         if not math.isfinite(cell.number):
             scope.problems.error(
-                "FKG228", span, f"?{name} is not finite ({cell.text}) in {environment.name(i)}", "leave a limit that does not limit empty"
+                "FKG228",
+                span,
+                f"?{name} is not finite ({cell.text}) in {environment.name(i)}",
+                "leave a limit that does not limit empty",
             )
             return None
     values = np.array([cell.number for cell in cells if cell is not None], dtype=np.float64)
@@ -159,7 +219,9 @@ def variable(name: str, span: Span, scope: Scope) -> Value | None:
     unit = parse_unit(text)
     if isinstance(unit, UnitProblem):
         place = scope.environment.span or span
-        scope.problems.error("FKG211", place, *strange_unit(unit, text, f"?{name} comes in", scope.graph))
+        scope.problems.error(
+            "FKG211", place, *strange_unit(unit, text, f"?{name} comes in", scope.graph)
+        )
         return None
     return Fixed(values=values, unit=unit, span=span)
 
@@ -171,7 +233,9 @@ def _apply(node: Apply, scope: Scope) -> Value | None:
     if name in FUNCTIONS and name not in scope.names.signals:
         args = [bind(arg, scope) for arg in node.args]
         for word, expression in node.named:
-            scope.problems.error("FKG205", word.span, f"`{name}` takes no named argument", "leave the name away")
+            scope.problems.error(
+                "FKG205", word.span, f"`{name}` takes no named argument", "leave the name away"
+            )
             bind(expression, scope)
         known = [arg for arg in args if arg is not None]
         return call(node, known, scope) if len(known) == len(args) and not node.named else None

@@ -69,10 +69,17 @@ def call(node: Apply, args: Sequence[Value], scope: Scope) -> Value | None:
     if len(known) < len(terms):
         return None
     bare = tuple(columns for value in values if isinstance(value, Moving) for columns in value.bare)
-    return Moving(term=Call(function=function, args=known), unit=unit, span=node.span, bare=bare if function in _SAME_KIND else ())
+    return Moving(
+        term=Call(function=function, args=known),
+        unit=unit,
+        span=node.span,
+        bare=bare if function in _SAME_KIND else (),
+    )
 
 
-def _fit(function: Function, args: Sequence[Value], scope: Scope) -> tuple[list[Value], Unit | None] | None:
+def _fit(
+    function: Function, args: Sequence[Value], scope: Scope
+) -> tuple[list[Value], Unit | None] | None:
     """The arguments in the units that the function wants, and the unit of its result."""
     first = args[0]
     if function in ("min", "max"):
@@ -87,11 +94,15 @@ def _fit(function: Function, args: Sequence[Value], scope: Scope) -> tuple[list[
         return [in_unit(first, radian, scope)], NUMBER
     if function in _PLAIN:
         if first.unit is not None and not _is_number(first.unit):
-            _refused(function, first, "a plain number", "divide by a quantity of the same kind", scope)
+            _refused(
+                function, first, "a plain number", "divide by a quantity of the same kind", scope
+            )
             return None
         return [_as_number(first, scope)], NUMBER
     if first.unit is not None and first.unit.affine and function not in ("floor", "ceil", "round"):
-        message = f"`{function}` of a value in {first.unit.text} means nothing: its zero is not zero"
+        message = (
+            f"`{function}` of a value in {first.unit.text} means nothing: its zero is not zero"
+        )
         scope.problems.error("FKG215", first.span, message, "take it of a difference of two values")
         return None
     if function == "sqrt":
@@ -121,4 +132,6 @@ def _as_number(value: Value, scope: Scope) -> Value:
 
 def _refused(function: Function, value: Value, wanted: str, advice: str, scope: Scope) -> None:
     unit = value.unit.text if value.unit else ""
-    scope.problems.error("FKG236", value.span, f"`{function}` takes {wanted}; this is in `{unit}`", advice)
+    scope.problems.error(
+        "FKG236", value.span, f"`{function}` takes {wanted}; this is in `{unit}`", advice
+    )

@@ -19,13 +19,17 @@ from fedkg_compiler.diagnostics.record import Related, Span
 def in_several_units(reading: Reading) -> bool:
     """Whether the places of a reading are not all in one unit; those of an ordinary rule always are."""
     first = reading.places[0] if reading.places else None
-    return first is not None and any((place.stored, place.spoken) != (first.stored, first.spoken) for place in reading.places)
+    return first is not None and any(
+        (place.stored, place.spoken) != (first.stored, first.spoken) for place in reading.places
+    )
 
 
 def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving | None:
     """The reading in one unit: ``slot * factor + shift`` with the numbers of each member. None where members measure different things."""
     places = reading.places
-    target = next((unit for place in places if (unit := place.spoken or place.stored) is not None), None)
+    target = next(
+        (unit for place in places if (unit := place.spoken or place.stored) is not None), None
+    )
     if target is None:
         return Moving(term=slot, unit=None, span=span, plain=True, bare=(reading.columns,))
     told = [_told(place, target, span, scope) for place in places]
@@ -37,7 +41,9 @@ def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving
                 f"`{reading.name}` is in `{target.text}` for some members and in `{unit.text}` for {scope.environment.name(i)}: "
                 "members that are put together measure one thing",
                 "mend the units in the graph, or ask for members of one kind",
-                (Related(span=scope.environment.span, message="the members are asked for here"),) if scope.environment.span else (),
+                (Related(span=scope.environment.span, message="the members are asked for here"),)
+                if scope.environment.span
+                else (),
             )
             return None
     changes = [SAME if unit == target else conversion(unit, target) for unit in told]
@@ -45,7 +51,9 @@ def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving
     if any(change.factor != 1 or change.turns for change in changes):
         term = join_product(term, scope.rows.param(np.array([change.scale for change in changes])))
     if any(change.shift for change in changes):
-        term = join_sum(term, scope.rows.param(np.array([float(change.shift) for change in changes])))
+        term = join_sum(
+            term, scope.rows.param(np.array([float(change.shift) for change in changes]))
+        )
     return Moving(term=term, unit=target, span=span, plain=True)
 
 

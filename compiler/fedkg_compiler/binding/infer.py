@@ -39,7 +39,10 @@ def bind_infer(statement: Infer, sources: Sources, outcome: Outcome) -> None:
     if formula is None or not _is_sound(statement, formula, problems):
         return
     rows = Rows(1)
-    found = {word.text: mined(word.text, rows, sources.book, statement.name.text) for word in statement.variables}
+    found = {
+        word.text: mined(word.text, rows, sources.book, statement.name.text)
+        for word in statement.variables
+    }
     environment = Environment(rows=1, cells={})
     scope = Scope(
         names=sources.names,
@@ -59,11 +62,18 @@ def bind_infer(statement: Infer, sources: Sources, outcome: Outcome) -> None:
     if bound is None or not _used_rightly(statement, found, problems):
         return
     if not rows.slots_read():
-        problems.error("FKG234", statement.call.span, f"`{statement.name.text}` reads no signal", "name one among the arguments")
+        problems.error(
+            "FKG234",
+            statement.call.span,
+            f"`{statement.name.text}` reads no signal",
+            "name one among the arguments",
+        )
         return
     set_scales(bound, rows, sources.book)
     units = set(scope.compared)
-    parameters = tuple(_parameter(word.span, found[word.text], bound, sources) for word in statement.variables)
+    parameters = tuple(
+        _parameter(word.span, found[word.text], bound, sources) for word in statement.variables
+    )
     outcome.inferences.append(
         Inference.model_validate(
             {
@@ -101,20 +111,38 @@ def _is_sound(statement: Infer, formula: Condition, problems: Problems) -> bool:
     if statement.per.text not in PER:
         advice = did_you_mean(statement.per.text, PER, "write: per client")
         problems.error(
-            "FKG273", statement.per.span, f"values are found per client, per cluster or per run, not per {statement.per.text}", advice
+            "FKG273",
+            statement.per.span,
+            f"values are found per client, per cluster or per run, not per {statement.per.text}",
+            advice,
         )
         sound = False
     names = [word.text for word in statement.variables]
     sound = sound and len(set(names)) == len(names)  # said by the parser
-    entities = {id(arg) for node in names_in(formula) if isinstance(node, Apply) for arg in node.args if isinstance(arg, Variable)}
+    entities = {
+        id(arg)
+        for node in names_in(formula)
+        if isinstance(node, Apply)
+        for arg in node.args
+        if isinstance(arg, Variable)
+    }
     for node in names_in(formula):
         if isinstance(node, Variable) and node.name not in names:
             advice = (
                 "an inference reads plain signals: find the values of one entity, or of all clients' own"
                 if id(node) in entities
-                else did_you_mean(node.name, names, f"add it: find {', '.join('?' + name for name in [*names, node.name])}")
+                else did_you_mean(
+                    node.name,
+                    names,
+                    f"add it: find {', '.join('?' + name for name in [*names, node.name])}",
+                )
             )
-            problems.error("FKG273", node.span, f"?{node.name} has no value: it is not among what is looked for", advice)
+            problems.error(
+                "FKG273",
+                node.span,
+                f"?{node.name} has no value: it is not among what is looked for",
+                advice,
+            )
             sound = False
     return sound
 
@@ -125,16 +153,28 @@ def _used_rightly(statement: Infer, found: dict[str, Mined], problems: Problems)
         one = found[word.text]
         if not one.values and not one.windows:
             message = f"nothing depends on ?{word.text}: every value is as good as another"
-            problems.error("FKG269", word.span, message, f"hand it to the template: {statement.call.name.text}(..., ?{word.text})")
+            problems.error(
+                "FKG269",
+                word.span,
+                message,
+                f"hand it to the template: {statement.call.name.text}(..., ?{word.text})",
+            )
             sound = False
         places = [*one.values, *one.windows]
         if one.values and one.windows:
-            second = next((place for place in places if not isinstance(place, TemplateSpan)), places[-1])
+            second = next(
+                (place for place in places if not isinstance(place, TemplateSpan)), places[-1]
+            )
             message = f"?{word.text} stands for a value and for a number of steps"
             problems.error("FKG274", second, message, "look for two variables, one for each")
             sound = False
         elif one.first and one.last:
-            problems.error("FKG274", places[-1], f"?{word.text} is the first end of a window and the last", "look for two variables")
+            problems.error(
+                "FKG274",
+                places[-1],
+                f"?{word.text} is the first end of a window and the last",
+                "look for two variables",
+            )
             sound = False
     return sound
 
@@ -167,11 +207,16 @@ def _why(found: Mined, formula: Formula, sources: Sources) -> str:
     signs: set[int | None] = set()
     for atom in atoms(formula):
         if isinstance(atom, Compare) and any(
-            isinstance(part, Param) and part.index == found.param.index for side in (atom.left, atom.right) for part in subterms(side)
+            isinstance(part, Param) and part.index == found.param.index
+            for side in (atom.left, atom.right)
+            for part in subterms(side)
         ):
             if atom.op in ("eq", "ne"):
                 return "is compared by `==` or `!=`, where neither a larger nor a smaller value is easier"
-            signs |= {slope(side, found.param.index, Declared(found.rows, sources.book)) for side in (atom.left, atom.right)}
+            signs |= {
+                slope(side, found.param.index, Declared(found.rows, sources.book))
+                for side in (atom.left, atom.right)
+            }
     if None in signs:
         return "stands in a calculation that may rise or fall with it"
     return "makes the condition easier in one place and harder in another"

@@ -55,7 +55,9 @@ ENDLESS = frozenset({"inf", "infinity", "nan"})
 """Numbers elsewhere that limit nothing."""
 
 
-def look_up(formula: Condition | Expression, environment: Environment, sources: Sources) -> Readings:
+def look_up(
+    formula: Condition | Expression, environment: Environment, sources: Sources
+) -> Readings:
     """The readings of all names in a formula; what is wrong with a name is said where it first stands."""
     found: dict[Key, Reading | None] = {}
     headers: dict[str, str] = {}
@@ -69,14 +71,25 @@ def look_up(formula: Condition | Expression, environment: Environment, sources: 
                 _apply(node, environment, sources, found)
             case Monotone(feature=Head() as feature):
                 if feature.variable is None:
-                    reference = Reference(span=feature.name.span, name=feature.name.text, quoted=feature.quoted)
+                    reference = Reference(
+                        span=feature.name.span, name=feature.name.text, quoted=feature.quoted
+                    )
                     _enter(found, (reference.name, ""), _plain(reference, sources), environment)
                 else:
                     arg = Variable(span=feature.variable.span, name=feature.variable.text)
-                    _apply(Apply(span=feature.span, name=feature.name, args=(arg,)), environment, sources, found)
+                    _apply(
+                        Apply(span=feature.span, name=feature.name, args=(arg,)),
+                        environment,
+                        sources,
+                        found,
+                    )
             case _:
                 pass
-        if isinstance(node, Monotone) and node.group is not None and (header := _group_header(node.group, sources)) is not None:
+        if (
+            isinstance(node, Monotone)
+            and node.group is not None
+            and (header := _group_header(node.group, sources)) is not None
+        ):
             headers[node.group.text] = header
     return Readings(found=found, headers=headers)
 
@@ -89,7 +102,11 @@ def _group_header(group: Word, sources: Sources) -> str | None:
     if name not in names.signals:
         return None if name in names.broken else name
     place = _plain(Reference(span=group.span, name=name), sources)
-    return None if place is None or place.places[0].column < 0 else sources.book.columns[place.places[0].column].source
+    return (
+        None
+        if place is None or place.places[0].column < 0
+        else sources.book.columns[place.places[0].column].source
+    )
 
 
 def names_in(tree: Tree) -> list[Tree]:
@@ -101,7 +118,9 @@ def names_in(tree: Tree) -> list[Tree]:
     return found
 
 
-def _enter(found: dict[Key, Reading | None], key: Key, reading: Reading | None, environment: Environment) -> None:
+def _enter(
+    found: dict[Key, Reading | None], key: Key, reading: Reading | None, environment: Environment
+) -> None:
     if key not in found:
         found[key] = None if reading is None else reading.take([0] * environment.rows)
 
@@ -113,7 +132,11 @@ def _plain(node: Reference, sources: Sources) -> Reading | None:
     if signal is not None:
         if signal.family:
             sources.problems.error(
-                "FKG206", node.span, f"`{name}` is declared for each ?{signal.family}", f"write {name}(?{signal.family})", _declared(signal)
+                "FKG206",
+                node.span,
+                f"`{name}` is declared for each ?{signal.family}",
+                f"write {name}(?{signal.family})",
+                _declared(signal),
             )
             return None
         return Reading(name=name, places=(plain_place(signal, sources, node.span),))
@@ -125,7 +148,10 @@ def _plain(node: Reference, sources: Sources) -> Reading | None:
         return None
     if name.casefold() in ENDLESS:
         sources.problems.error(
-            "FKG200", node.span, f"there is no number `{name}`", "leave out the side of a comparison that does not limit"
+            "FKG200",
+            node.span,
+            f"there is no number `{name}`",
+            "leave out the side of a comparison that does not limit",
         )
         return None
     header = f", or write the header of its column as it is: `` `{name}` ``"
@@ -134,11 +160,18 @@ def _plain(node: Reference, sources: Sources) -> Reading | None:
         near = f"a power is written ^: {root} ^ {'2' if name.endswith('²') else '3'}"
     if not near and name.casefold() in ("true", "false", "on", "off", "yes", "no"):
         near = f"a truth value stands behind `is`: valve is {name}"
-    sources.problems.error("FKG200", node.span, f"`{name}` is not declared", near or f"declare it: signal {name} in ...{header}")
+    sources.problems.error(
+        "FKG200",
+        node.span,
+        f"`{name}` is not declared",
+        near or f"declare it: signal {name} in ...{header}",
+    )
     return None
 
 
-def _apply(node: Apply, environment: Environment, sources: Sources, found: dict[Key, Reading | None]) -> None:
+def _apply(
+    node: Apply, environment: Environment, sources: Sources, found: dict[Key, Reading | None]
+) -> None:
     name, names = node.name.text, sources.names
     signal = names.signals.get(name)
     if (signal is None and name in FUNCTIONS) or is_probability(node):
@@ -149,14 +182,20 @@ def _apply(node: Apply, environment: Environment, sources: Sources, found: dict[
         return
     if signal is not None and not signal.family:
         advice = f"write {name} alone, or declare it for each: signal {name}(?x) ..."
-        sources.problems.error("FKG206", node.span, f"`{name}` is declared without entities", advice, _declared(signal))
+        sources.problems.error(
+            "FKG206", node.span, f"`{name}` is declared without entities", advice, _declared(signal)
+        )
         return
-    variables = None if node.named or (signal is not None and len(node.args) > 1) else variables_of(node)
+    variables = (
+        None if node.named or (signal is not None and len(node.args) > 1) else variables_of(node)
+    )
     if variables is None:
         example, takes = f"{name}(?{signal.family if signal else 'tag'})", "one variable"
         if signal is None:
             example, takes = f"{example}, or {VALUE}(?property, ?entity)", "one or two variables"
-        sources.problems.error("FKG205", node.span, f"`{name}` takes {takes} of the quantifier", f"write {example}")
+        sources.problems.error(
+            "FKG205", node.span, f"`{name}` takes {takes} of the quantifier", f"write {example}"
+        )
         return
     key = name, variables
     if key in found:
@@ -165,8 +204,12 @@ def _apply(node: Apply, environment: Environment, sources: Sources, found: dict[
     for arg in node.args:
         if isinstance(arg, Variable) and arg.name not in environment.cells:
             near = did_you_mean(arg.name, environment.cells)
-            advice = near.replace("`", "`?", 1) if near else f"bind it: for ?{arg.name} where {{ ... }}"
-            sources.problems.error("FKG201", arg.span, f"no quantifier of this rule binds ?{arg.name}", advice)
+            advice = (
+                near.replace("`", "`?", 1) if near else f"bind it: for ?{arg.name} where {{ ... }}"
+            )
+            sources.problems.error(
+                "FKG201", arg.span, f"no quantifier of this rule binds ?{arg.name}", advice
+            )
             return
     if environment.known:
         found[key] = _of_each(signal, variables.split(), node.span, environment, sources)
@@ -179,7 +222,13 @@ def variables_of(node: Apply) -> str | None:
     return " ".join(names) if len(names) == len(node.args) and 0 < len(names) <= most else None
 
 
-def _of_each(signal: DeclaredSignal | None, variables: list[str], span: Span, environment: Environment, sources: Sources) -> Reading:
+def _of_each(
+    signal: DeclaredSignal | None,
+    variables: list[str],
+    span: Span,
+    environment: Environment,
+    sources: Sources,
+) -> Reading:
     cells = environment.cells[variables[0]]
     if signal is not None:
         return Reading(name=signal.name, places=family_places(signal, cells, sources, span))
@@ -193,22 +242,36 @@ def _of_each(signal: DeclaredSignal | None, variables: list[str], span: Span, en
 def _unknown_function(node: Apply, sources: Sources) -> None:
     name = node.name.text
     if name in sources.names.labels:
-        sources.problems.error("FKG206", node.span, f"`{name}` is a label: it has no entities", f"write {name} is ...")
+        sources.problems.error(
+            "FKG206", node.span, f"`{name}` is a label: it has no entities", f"write {name} is ..."
+        )
         return
     families = [signal.name for signal in sources.names.signals.values() if signal.family]
     known = [*FUNCTIONS, *families, VALUE]
     if name in sources.names.templates:
         sources.problems.error(
-            "FKG271", node.name.span, f"`{name}` is a template, which is a condition and no number", f"write follows {name}(...), alone"
+            "FKG271",
+            node.name.span,
+            f"`{name}` is a template, which is a condition and no number",
+            f"write follows {name}(...), alone",
         )
         return
     if name in OTHER_NAMES:
         sources.problems.error(
-            "FKG202", node.name.span, f"`{name}` is not a function of the language", f"did you mean `{OTHER_NAMES[name]}`?"
+            "FKG202",
+            node.name.span,
+            f"`{name}` is not a function of the language",
+            f"did you mean `{OTHER_NAMES[name]}`?",
         )
         return
-    advice = did_you_mean(name, known, f"functions are {', '.join(FUNCTIONS)}; a signal of each entity is declared: signal {name}(?x) ...")
-    sources.problems.error("FKG202", node.name.span, f"`{name}` is neither a function nor a declared signal", advice)
+    advice = did_you_mean(
+        name,
+        known,
+        f"functions are {', '.join(FUNCTIONS)}; a signal of each entity is declared: signal {name}(?x) ...",
+    )
+    sources.problems.error(
+        "FKG202", node.name.span, f"`{name}` is neither a function nor a declared signal", advice
+    )
 
 
 def _declared(signal: DeclaredSignal) -> tuple[Related, ...]:
@@ -217,7 +280,12 @@ def _declared(signal: DeclaredSignal) -> tuple[Related, ...]:
 
 def is_probability(tree: Tree) -> bool:
     """Whether this is ``probability(label, A, B)``, rather than a signal of that name."""
-    return isinstance(tree, Apply) and tree.name.text == PROBABILITY and bool(tree.args) and isinstance(tree.args[0], Reference)
+    return (
+        isinstance(tree, Apply)
+        and tree.name.text == PROBABILITY
+        and bool(tree.args)
+        and isinstance(tree.args[0], Reference)
+    )
 
 
 def body_of(node: Over) -> Condition | Expression:
@@ -227,7 +295,11 @@ def body_of(node: Over) -> Condition | Expression:
 
 def pattern_variables(source: Pattern | InClass) -> set[str]:
     """The variables that a pattern mentions."""
-    return {token.text for token in tokens(source.text) if token.kind == "variable"} if isinstance(source, Pattern) else set()
+    return (
+        {token.text for token in tokens(source.text) if token.kind == "variable"}
+        if isinstance(source, Pattern)
+        else set()
+    )
 
 
 def variables_in(formula: Condition | Expression) -> tuple[set[str], set[str]]:

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg_compiler.binding.environment import Cell, Environment, unknown
-from fedkg_compiler.binding.lookup import VALUE, Over, body_of, look_up, names_in, pattern_variables, variables_in
+from fedkg_compiler.binding.lookup import (
+    VALUE,
+    Over,
+    body_of,
+    look_up,
+    names_in,
+    pattern_variables,
+    variables_in,
+)
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.quantify import entity_cell, fresh, in_one_unit, term_cell
 from fedkg_compiler.binding.reading import Reading, Readings
@@ -62,7 +70,12 @@ class Members:
     def take(self, kept: Sequence[int]) -> Members:
         """The sets with some of their members alone."""
         owners = self.owners[np.asarray(kept, dtype=np.int64)]
-        return replace(self, environment=self.environment.take(kept), owners=owners, offsets=_offsets(owners, self.sizes.shape[0]))
+        return replace(
+            self,
+            environment=self.environment.take(kept),
+            owners=owners,
+            offsets=_offsets(owners, self.sizes.shape[0]),
+        )
 
 
 def members_of(node: Over, scope: Scope) -> Members | None:
@@ -76,7 +89,10 @@ def members_of(node: Over, scope: Scope) -> Members | None:
     name = node.variable.text
     if name in scope.environment.cells:
         scope.problems.error(
-            "FKG275", node.variable.span, f"?{name} is bound by the rule already, and cannot run over members", "choose another name for it"
+            "FKG275",
+            node.variable.span,
+            f"?{name} is bound by the rule already, and cannot run over members",
+            "choose another name for it",
         )
         return None
     if not scope.environment.known:
@@ -90,19 +106,31 @@ def members_of(node: Over, scope: Scope) -> Members | None:
     picks: list[int] = []
     owners: list[int] = []
     for i in range(outer.rows):
-        found = solved.by_owner.get(tuple(_join_key(outer.cells[word][i]) for word in solved.joined), ())
+        found = solved.by_owner.get(
+            tuple(_join_key(outer.cells[word][i]) for word in solved.joined), ()
+        )
         picks += found
         owners += [i] * len(found)
     cells = {word: tuple(solved.rows[k][j] for k in picks) for j, word in enumerate(solved.own)}
     cells |= {word: tuple(column[i] for i in owners) for word, column in outer.cells.items()}
-    tags = [part.args for part in names_in(body_of(node)) if isinstance(part, Apply) and part.name.text == VALUE]
+    tags = [
+        part.args
+        for part in names_in(body_of(node))
+        if isinstance(part, Apply) and part.name.text == VALUE
+    ]
     tagged = {arg.name for args in tags for arg in args if isinstance(arg, Variable)}
     units = tuple(outer.units[i] for i in owners) if outer.units and name not in tagged else ()
     environment = Environment(
-        rows=len(picks), cells=cells, units=units, where=partial(_describe, cells[name], owners, outer), span=node.source.span
+        rows=len(picks),
+        cells=cells,
+        units=units,
+        where=partial(_describe, cells[name], owners, outer),
+        span=node.source.span,
     )
     at = np.array(owners, dtype=np.int64)
-    return Members(solved=solved, environment=environment, owners=at, offsets=_offsets(at, outer.rows))
+    return Members(
+        solved=solved, environment=environment, owners=at, offsets=_offsets(at, outer.rows)
+    )
 
 
 def member_scope(members: Members, node: Over, scope: Scope) -> Scope | None:
@@ -140,14 +168,22 @@ def _join_key(cell: Cell | None) -> Hashable:
     """What a value of the rule and a value of the pattern must agree in."""
     if cell is None:
         return None
-    return cell.iri or ((cell.number, cell.unit) if cell.number is not None else cell.category or cell.text)
+    return cell.iri or (
+        (cell.number, cell.unit) if cell.number is not None else cell.category or cell.text
+    )
 
 
 def _look_at(node: Over, scope: Scope, sources: Sources) -> None:
     """Check the names of the body where nothing is known of the members."""
     own = [node.variable.text, *(pattern_variables(node.source) - scope.environment.cells.keys())]
     blank = unknown(own, node.span)
-    cells = {**blank.cells, **{word: (column[0] if column else None,) for word, column in scope.environment.cells.items()}}
+    cells = {
+        **blank.cells,
+        **{
+            word: (column[0] if column else None,)
+            for word, column in scope.environment.cells.items()
+        },
+    }
     look_up(body_of(node), replace(blank, cells=cells), sources)
 
 
@@ -157,7 +193,10 @@ def _solved(node: Over, scope: Scope, sources: Sources) -> Solved | None:
     inside = pattern_variables(node.source)
     joined = tuple(sorted(inside & outer.cells.keys()))
     wanted = variables_in(body_of(node))[1]
-    own = (node.variable.text, *sorted((inside & wanted) - outer.cells.keys() - {node.variable.text}))
+    own = (
+        node.variable.text,
+        *sorted((inside & wanted) - outer.cells.keys() - {node.variable.text}),
+    )
     key = (node.source, own, joined)
     if key not in sources.members:
         match node.source:
@@ -182,14 +221,21 @@ def _solved(node: Over, scope: Scope, sources: Sources) -> Solved | None:
 
 
 def _by_pattern(
-    source: Pattern, own: tuple[str, ...], joined: tuple[str, ...], outer: Environment, scope: Scope, sources: Sources
+    source: Pattern,
+    own: tuple[str, ...],
+    joined: tuple[str, ...],
+    outer: Environment,
+    scope: Scope,
+    sources: Sources,
 ) -> Solved | None:
     if sources.graph is None:
         return None
     for word in joined:
         if any(cell is not None and cell.row for cell in outer.cells[word]):
             message = f"?{word} is the table row itself, of which the graph says nothing: no pattern finds its members"
-            scope.problems.error("FKG275", source.span, message, "name the entity that the members belong to")
+            scope.problems.error(
+                "FKG275", source.span, message, "name the entity that the members belong to"
+            )
             return None
     found, problems = sources.graph.select(source.text, [*own, *joined], span=source.span)
     said = fresh(problems, sources)
@@ -198,7 +244,10 @@ def _by_pattern(
         return None
     known: dict[RdfTerm, Cell] = {}
     bound = [row for row in found if row[0] is not None]  # an OPTIONAL may find no member
-    cells = [tuple(None if term is None else term_cell(term, sources, known) for term in row) for row in bound]
+    cells = [
+        tuple(None if term is None else term_cell(term, sources, known) for term in row)
+        for row in bound
+    ]
     columns = [in_one_unit([row[j] for row in cells]) for j in range(len(own))]
     rows: list[Row] = list(zip(*columns, strict=True)) if cells else []
     keys = []
@@ -221,8 +270,12 @@ def _by_class(source: InClass, own: tuple[str, ...], sources: Sources) -> Solved
     if iri is None:
         return None
     if iri == sources.names.rows_class:
-        message = "the members of this class are the rows of the table, which stand one below the other"
-        sources.problems.error("FKG275", source.span, message, "compare rows of a table with `never falls`, or in time")
+        message = (
+            "the members of this class are the rows of the table, which stand one below the other"
+        )
+        sources.problems.error(
+            "FKG275", source.span, message, "compare rows of a table with `never falls`, or in time"
+        )
         return None
     rows: list[Row] = [(entity_cell(member, sources),) for member in sources.graph.instances(iri)]
     return Solved(own=own, joined=(), rows=rows, by_owner={(): list(range(len(rows)))})
@@ -255,7 +308,13 @@ def _alike(readings: Readings, span: Span, scope: Scope) -> bool:
     return True
 
 
-def _at_hand(readings: Readings, keys: Sequence[tuple[tuple[str, str], ...]], members: Members, node: Over, scope: Scope) -> bool:
+def _at_hand(
+    readings: Readings,
+    keys: Sequence[tuple[tuple[str, str], ...]],
+    members: Members,
+    node: Over,
+    scope: Scope,
+) -> bool:
     """Whether every member stands in the same table row as the others: it has a column of its own, or the rule is about its rows anyway."""
     for reading in readings.found.values():
         i = _elsewhere(reading, keys)
@@ -276,4 +335,11 @@ def _at_hand(readings: Readings, keys: Sequence[tuple[tuple[str, str], ...]], me
 def _elsewhere(reading: Reading | None, keys: Sequence[tuple[tuple[str, str], ...]]) -> int | None:
     if reading is None:
         return None
-    return next((i for i, place in enumerate(reading.places) if place.key is not None and place.key not in keys[i]), None)
+    return next(
+        (
+            i
+            for i, place in enumerate(reading.places)
+            if place.key is not None and place.key not in keys[i]
+        ),
+        None,
+    )

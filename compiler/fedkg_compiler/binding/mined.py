@@ -43,10 +43,14 @@ def mined(name: str, rows: Rows, book: Book, owner: str) -> Mined:
 def mined_value(found: Mined, span: Span, scope: Scope) -> Moving | None:
     """The parameter as a value: in the unit that it has by now, or bare until it meets one."""
     if scope.rows is not found.rows:
-        message = f"?{found.name} is found for the whole formula, and stands here inside a set of members"
+        message = (
+            f"?{found.name} is found for the whole formula, and stands here inside a set of members"
+        )
         scope.problems.error("FKG274", span, message, "compare the sum or count with it, outside")
         return None
     found.values.append(span)
     columns = np.array([found.column], dtype=np.int64)
     unit, told = scope.book.told(found.column), scope.book.told_at(found.column)
-    return Moving(term=found.param, unit=unit, span=span, told=told, bare=() if unit else (columns,))
+    return Moving(
+        term=found.param, unit=unit, span=span, told=told, bare=() if unit else (columns,)
+    )

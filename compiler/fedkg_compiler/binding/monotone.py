@@ -29,7 +29,12 @@ def monotone(node: Monotone, scope: Scope) -> Formula | None:
     if there is None:
         return None
     if isinstance(here, Fixed) or isinstance(there, Fixed):
-        scope.problems.error("FKG226", node.subject.span, "this is a fixed number: it neither rises nor falls", "name a signal")
+        scope.problems.error(
+            "FKG226",
+            node.subject.span,
+            "this is a fixed number: it neither rises nor falls",
+            "name a signal",
+        )
         return None
     before, after = (there, here) if node.feature is None else (here, there)
     low, high = (before, after) if node.direction == "falls" else (after, before)
@@ -50,8 +55,17 @@ def monotone(node: Monotone, scope: Scope) -> Formula | None:
 
 
 def _predicts(formula: Formula) -> bool:
-    sides = [side for atom in atoms(formula) if atom.kind == "compare" for side in (atom.left, atom.right)]
-    return any(isinstance(term, Slot) and term.role == "output" for side in sides for term in subterms(side))
+    sides = [
+        side
+        for atom in atoms(formula)
+        if atom.kind == "compare"
+        for side in (atom.left, atom.right)
+    ]
+    return any(
+        isinstance(term, Slot) and term.role == "output"
+        for side in sides
+        for term in subterms(side)
+    )
 
 
 def _previous(node: Monotone, scope: Scope) -> View | None:
@@ -60,7 +74,14 @@ def _previous(node: Monotone, scope: Scope) -> View | None:
     if None in group:
         return None
     views = [
-        BookView(kind="previous", groups=tuple(dict.fromkeys([*(header for header in group if header), *(header for header, _ in keys)])))
+        BookView(
+            kind="previous",
+            groups=tuple(
+                dict.fromkeys(
+                    [*(header for header in group if header), *(header for header, _ in keys)]
+                )
+            ),
+        )
         for keys in scope.keys
     ]
     key = f"previous {node.group.text if node.group else ''}"
@@ -81,11 +102,18 @@ def _raised(node: Monotone, feature: Head, scope: Scope) -> View | None:
     reading = scope.readings.get(name, variable)
     if reading is None:
         if name in scope.names.labels:
-            message = f"`{name}` is a label, which is predicted: only a signal of the data can be raised"
+            message = (
+                f"`{name}` is a label, which is predicted: only a signal of the data can be raised"
+            )
             scope.problems.error("FKG225", feature.span, message, "name a signal")
         return None
     if reading.role == "output":
-        scope.problems.error("FKG225", feature.span, f"`{name}` is predicted: only a signal of the data can be raised", "name a signal")
+        scope.problems.error(
+            "FKG225",
+            feature.span,
+            f"`{name}` is predicted: only a signal of the data can be raised",
+            "name a signal",
+        )
         return None
     ids = []
     for column in reading.columns.tolist():

@@ -120,6 +120,7 @@ class Names:
     broken: set[str] = field(default_factory=set)
     broken_prefixes: set[str] = field(default_factory=set)
     broken_templates: set[str] = field(default_factory=set)
+    broken_rules: set[str] = field(default_factory=set)
     graph_broken: bool = False
     folders: dict[str, Path] = field(default_factory=dict)
 
@@ -134,4 +135,11 @@ class Names:
 
     def by_header(self, header: str) -> DeclaredSignal | None:
         """The plain signal that is read from a table column."""
-        return next((signal for signal in self.signals.values() if signal.column == header and not signal.family), None)
+        return next(
+            (
+                signal
+                for signal in self.signals.values()
+                if signal.column == header and not signal.family
+            ),
+            None,
+        )

@@ -22,7 +22,14 @@ def signal_of(property_iri: str, sources: Sources, span: Span) -> DeclaredSignal
     if not sources.columns_of(property_iri, None):
         return None
     return DeclaredSignal(
-        name=local_name(property_iri), role="input", family="focus", property=property_iri, unit=None, span=None, column=None, place=span
+        name=local_name(property_iri),
+        role="input",
+        family="focus",
+        property=property_iri,
+        unit=None,
+        span=None,
+        column=None,
+        place=span,
     )
 
 

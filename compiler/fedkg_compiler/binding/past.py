@@ -16,14 +16,21 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Expression, Past
 
 
-def past(node: Past, scope: Scope, bind: Callable[[Expression, Scope], Value | None]) -> Value | None:
+def past(
+    node: Past, scope: Scope, bind: Callable[[Expression, Scope], Value | None]
+) -> Value | None:
     """The value of an expression one step earlier; None where it has none, which is said."""
     earlier = one_step_back(node.span, scope)
     if earlier is None:
         return None
     value = bind(node.arg, earlier)
     if isinstance(value, Fixed):
-        scope.problems.error("FKG262", node.span, "a number has no past: it is the same at every step", "leave `past` away")
+        scope.problems.error(
+            "FKG262",
+            node.span,
+            "a number has no past: it is the same at every step",
+            "leave `past` away",
+        )
         return None
     return None if value is None else replace(value, span=node.span)
 
@@ -32,7 +39,9 @@ def history(reading: Reading, book: Book) -> Reading:
     """The reading with the columns of what was observed instead of those that the model predicts."""
     if reading.role == "input":
         return reading
-    places = tuple(replace(place, column=book.history(place.column), role="input") for place in reading.places)
+    places = tuple(
+        replace(place, column=book.history(place.column), role="input") for place in reading.places
+    )
     return replace(reading, places=places)
 
 
@@ -41,12 +50,23 @@ def one_step_back(span: Span, scope: Scope) -> Scope | None:
     if scope.view.key.startswith(("past", "previous")):
         inside = "`past`" if scope.view.past else "`never`"
         message = f"`past` inside {inside} would be two steps back, and one is all that is kept"
-        scope.problems.error("FKG262", span, message, "shift the column in the table, or say what held with `previous`")
+        scope.problems.error(
+            "FKG262",
+            span,
+            message,
+            "shift the column in the table, or say what held with `previous`",
+        )
         return None
     in_time(span, scope)
     trace = scope.names.timing.trace
     views = [
-        BookView(kind="previous", steps=True, groups=tuple(dict.fromkeys([*([trace] if trace else []), *(header for header, _ in keys)])))
+        BookView(
+            kind="previous",
+            steps=True,
+            groups=tuple(
+                dict.fromkeys([*([trace] if trace else []), *(header for header, _ in keys)])
+            ),
+        )
         for keys in scope.keys
     ]
     ids = np.array([scope.book.view(view) for view in views], dtype=np.int64)

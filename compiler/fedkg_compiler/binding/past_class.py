@@ -34,5 +34,7 @@ def _as_data(name: str, scope: Scope) -> Scope:
     return replace(
         scope,
         names=replace(scope.names, labels=labels),
-        readings=Readings(found={**scope.readings.found, (name, ""): reading}, headers=scope.readings.headers),
+        readings=Readings(
+            found={**scope.readings.found, (name, ""): reading}, headers=scope.readings.headers
+        ),
     )

@@ -61,7 +61,9 @@ class Sources:
         """Where a property's observations stand, asked of the graph once."""
         key = property_iri, entity or ""
         if key not in self.facts:
-            self.facts[key] = () if self.graph is None else tuple(self.graph.columns_of(property_iri, entity))
+            self.facts[key] = (
+                () if self.graph is None else tuple(self.graph.columns_of(property_iri, entity))
+            )
         return self.facts[key]
 
     def common_columns(self, property_iri: str) -> frozenset[str]:
@@ -70,7 +72,9 @@ class Sources:
             sharing: dict[str, set[str]] = {}
             for fact in self.columns_of(property_iri, None):
                 sharing.setdefault(fact.column, set()).add(fact.entity or "")
-            self.common[property_iri] = frozenset(column for column, entities in sharing.items() if len(entities) > 1)
+            self.common[property_iri] = frozenset(
+                column for column, entities in sharing.items() if len(entities) > 1
+            )
         return self.common[property_iri]
 
 
@@ -112,10 +116,20 @@ def declared_place(header: str, sources: Sources, span: Span) -> Place | None:
     if not sources.headers:
         for signal in sources.names.signals.values():
             if signal.column is not None or (signal.property is None and not signal.family):
-                sources.headers.setdefault(signal.column or signal.name, (signal, signal.name, None))
-            for fact in sources.columns_of(signal.property, None) if signal.column is None and signal.property is not None else ():
+                sources.headers.setdefault(
+                    signal.column or signal.name, (signal, signal.name, None)
+                )
+            for fact in (
+                sources.columns_of(signal.property, None)
+                if signal.column is None and signal.property is not None
+                else ()
+            ):
                 family = bool(signal.family) and fact.entity is not None
-                name = _column_name(signal, fact.column, fact.entity or "", sources)[0] if family else signal.name
+                name = (
+                    _column_name(signal, fact.column, fact.entity or "", sources)[0]
+                    if family
+                    else signal.name
+                )
                 sources.headers.setdefault(fact.column, (signal, name, fact.unit))
     found = sources.headers.get(header)
     return None if found is None else _place(found[0], found[1], header, found[2], sources, span)
@@ -123,16 +137,30 @@ def declared_place(header: str, sources: Sources, span: Span) -> Place | None:
 
 def _of_signal(signal: DeclaredSignal, header: str, sources: Sources, span: Span) -> Place | None:
     if signal.column is not None:
-        return _place(signal, signal.name, header, None, sources, span) if signal.column == header else None
-    facts = [] if signal.property is None else [fact for fact in sources.columns_of(signal.property, None) if fact.column == header]
+        return (
+            _place(signal, signal.name, header, None, sources, span)
+            if signal.column == header
+            else None
+        )
+    facts = (
+        []
+        if signal.property is None
+        else [fact for fact in sources.columns_of(signal.property, None) if fact.column == header]
+    )
     if not facts:
         return None
     entity = next((fact.entity for fact in facts if fact.entity is not None), None)
-    name = _column_name(signal, header, entity, sources)[0] if signal.family and entity is not None else signal.name
+    name = (
+        _column_name(signal, header, entity, sources)[0]
+        if signal.family and entity is not None
+        else signal.name
+    )
     return _place(signal, name, header, facts[0].unit, sources, span)
 
 
-def family_places(signal: DeclaredSignal, cells: Sequence[Cell | None], sources: Sources, span: Span) -> tuple[Place, ...]:
+def family_places(
+    signal: DeclaredSignal, cells: Sequence[Cell | None], sources: Sources, span: Span
+) -> tuple[Place, ...]:
     """The places of ``signal(?x)`` for the values of ``?x``; entities without a column are said in one diagnostic."""
     known: dict[str, Place] = {}
     without: list[str] = []
@@ -148,7 +176,11 @@ def family_places(signal: DeclaredSignal, cells: Sequence[Cell | None], sources:
             continue
         entity = "" if cell.row else cell.iri
         if entity not in known:
-            known[entity] = _row_place(signal, sources, span) if cell.row else _entity_place(signal, cell, sources, span, without, placed)
+            known[entity] = (
+                _row_place(signal, sources, span)
+                if cell.row
+                else _entity_place(signal, cell, sources, span, without, placed)
+            )
         places.append(known[entity])
     if without:
         more = f" and {len(without) - 1} more" if len(without) > 1 else ""
@@ -163,7 +195,9 @@ def family_places(signal: DeclaredSignal, cells: Sequence[Cell | None], sources:
     return tuple(places)
 
 
-def _tell_whose(signal: DeclaredSignal, known: Mapping[str, Place], sources: Sources, span: Span) -> None:
+def _tell_whose(
+    signal: DeclaredSignal, known: Mapping[str, Place], sources: Sources, span: Span
+) -> None:
     """Complain of a column that the sensors of several entities share, where nothing tells whose row is whose."""
     sharing: dict[int, list[str]] = {}
     for entity, place in known.items():
@@ -171,7 +205,11 @@ def _tell_whose(signal: DeclaredSignal, known: Mapping[str, Place], sources: Sou
             sharing.setdefault(place.column, []).append(entity)
     for column, entities in sharing.items():
         header = sources.book.columns[column].source
-        facts = [fact for entity in entities for fact in sources.columns_of(signal.property or "", entity)]
+        facts = [
+            fact
+            for entity in entities
+            for fact in sources.columns_of(signal.property or "", entity)
+        ]
         if len({fact.sensor for fact in facts if fact.column == header}) > 1:
             sources.problems.error(
                 "FKG207",
@@ -187,7 +225,12 @@ def _row_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
 
 
 def _entity_place(
-    signal: DeclaredSignal, cell: Cell, sources: Sources, span: Span, without: list[str], placed: Callable[[str, str, str | None], Place]
+    signal: DeclaredSignal,
+    cell: Cell,
+    sources: Sources,
+    span: Span,
+    without: list[str],
+    placed: Callable[[str, str, str | None], Place],
 ) -> Place:
     """The place of one entity; `placed` enters a column of a name, header and unit into the book, each once for all entities."""
     if not cell.iri:
@@ -203,13 +246,20 @@ def _entity_place(
     key = None if sources.graph is None else sources.graph.key_of(cell.iri)
     if len({fact.column for fact in own}) > 1:
         shown = ", ".join(f"`{fact.column}`" for fact in own[:4])
-        sources.problems.error("FKG207", span, f"`{signal.name}` of {cell.text} stands in several columns: {shown}", "ask for one property")
+        sources.problems.error(
+            "FKG207",
+            span,
+            f"`{signal.name}` of {cell.text} stands in several columns: {shown}",
+            "ask for one property",
+        )
         return NOWHERE
     if own:
         name, common = _column_name(signal, own[0].column, cell.iri, sources)
         return replace(placed(name, own[0].column, own[0].unit), key=key if common else None)
     shared = [fact for fact in facts if fact.entity is None]
-    header = signal.column or (shared[0].column if shared else None if signal.property else signal.name)
+    header = signal.column or (
+        shared[0].column if shared else None if signal.property else signal.name
+    )
     if header is None or key is None:
         without.append(cell.text)
         return NOWHERE
@@ -217,7 +267,9 @@ def _entity_place(
     return replace(placed(signal.name, header, unit), key=key)
 
 
-def _column_name(signal: DeclaredSignal, header: str, entity: str, sources: Sources) -> tuple[str, bool]:
+def _column_name(
+    signal: DeclaredSignal, header: str, entity: str, sources: Sources
+) -> tuple[str, bool]:
     """``temperature[zone_7]`` for a column of one entity; ``torque`` for one that the sensors of several share, whose rows are selected."""
     common = sources.common_columns(signal.property or "")
     if header in common or header == signal.column:
@@ -225,14 +277,23 @@ def _column_name(signal: DeclaredSignal, header: str, entity: str, sources: Sour
     return f"{signal.name}[{local_name(entity)}]", False
 
 
-def _place(signal: DeclaredSignal, name: str, header: str, unit_text: str | None, sources: Sources, span: Span) -> Place:
+def _place(
+    signal: DeclaredSignal,
+    name: str,
+    header: str,
+    unit_text: str | None,
+    sources: Sources,
+    span: Span,
+) -> Place:
     """Enter the column of a declared signal into the book; the graph's unit is that of the table, the declared one that of the rules."""
     stored: Unit | None = signal.unit
     if unit_text is not None:
         found = parse_unit(unit_text)
         if isinstance(found, UnitProblem):
             given = f"the graph gives the column `{header}` of `{signal.name}` the unit"
-            sources.problems.error("FKG211", signal.place, *strange_unit(found, unit_text, given, sources.graph))
+            sources.problems.error(
+                "FKG211", signal.place, *strange_unit(found, unit_text, given, sources.graph)
+            )
             return NOWHERE
         if signal.unit is not None and not same_dimension(found, signal.unit):
             sources.problems.error(
@@ -249,7 +310,9 @@ def _place(signal: DeclaredSignal, name: str, header: str, unit_text: str | None
         bounds = change.one(bounds[0]), change.one(bounds[1])
         bounds = bounds if all(map(math.isfinite, bounds)) else None
     kind: ColumnType = "boolean" if signal.boolean else "real"
-    column = sources.book.column(BookColumn(name=name, source=header, type=kind, role=signal.role, unit=stored, span=bounds))
+    column = sources.book.column(
+        BookColumn(name=name, source=header, type=kind, role=signal.role, unit=stored, span=bounds)
+    )
     if stored is None:
         sources.book.tell_by_header(column, span)
         stored = sources.book.told(column)

@@ -22,15 +22,21 @@ class Problems:
         for diagnostic in map(told_of_use, diagnostics):
             self._found.setdefault((diagnostic.code, diagnostic.span), diagnostic)
 
-    def error(self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()) -> None:
+    def error(
+        self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()
+    ) -> None:
         """Something that must be mended before there is a pack."""
         self._say("error", code, span, message, help, related)
 
-    def warning(self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()) -> None:
+    def warning(
+        self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()
+    ) -> None:
         """Something that is probably not meant; the pack is made all the same."""
         self._say("warning", code, span, message, help, related)
 
-    def info(self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()) -> None:
+    def info(
+        self, code: str, span: Span, message: str, help: str = "", related: tuple[Related, ...] = ()
+    ) -> None:
         """Something that was decided for the author."""
         self._say("info", code, span, message, help, related)
 
@@ -43,7 +49,11 @@ class Problems:
 
     def withdraw(self, codes: Container[str], files: Container[str]) -> None:
         """Leave out warnings and notes with these codes in these files."""
-        gone = [key for key, item in self._found.items() if key[0] in codes and key[1].file in files and item.severity != "error"]
+        gone = [
+            key
+            for key, item in self._found.items()
+            if key[0] in codes and key[1].file in files and item.severity != "error"
+        ]
         for key in gone:
             del self._found[key]
 
@@ -60,7 +70,12 @@ class Problems:
 
     def said(self, code: str, span: Span) -> bool:
         """Whether a diagnostic of a code stands inside a place."""
-        return any(key[0] == code and key[1].file == span.file and span.line <= key[1].line <= span.end_line for key in self._found)
+        return any(
+            key[0] == code
+            and key[1].file == span.file
+            and span.line <= key[1].line <= span.end_line
+            for key in self._found
+        )
 
     @property
     def failed(self) -> bool:
@@ -76,6 +91,26 @@ class Problems:
         """Everything found so far."""
         return tuple(self._found.values())
 
-    def _say(self, severity: Severity, code: str, span: Span, message: str, help: str, related: tuple[Related, ...]) -> None:
+    def _say(
+        self,
+        severity: Severity,
+        code: str,
+        span: Span,
+        message: str,
+        help: str,
+        related: tuple[Related, ...],
+    ) -> None:
         fix = suggested(span, help)
-        self.add([Diagnostic(code=code, severity=severity, span=span, message=message, help=help, related=related, fix=fix)])
+        self.add(
+            [
+                Diagnostic(
+                    code=code,
+                    severity=severity,
+                    span=span,
+                    message=message,
+                    help=help,
+                    related=related,
+                    fix=fix,
+                )
+            ]
+        )

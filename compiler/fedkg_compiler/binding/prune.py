@@ -69,12 +69,19 @@ def prune(condition: Condition, missing: Set[str], *, permits: bool = False) -> 
         case IfThen():
             return _if_then(condition, missing, permits)
         case Temporal():
-            if condition.window is not None and any(needs(node, missing) for node in names_in(condition.window)):
+            if condition.window is not None and any(
+                needs(node, missing) for node in names_in(condition.window)
+            ):
                 return None
             arg = prune(condition.arg, missing, permits=permits)
             return None if arg is None else replace(condition, arg=arg)
         case OnlyAfter() if not permits:
-            if any(needs(node, missing) for part in (condition.effect, condition.within) if part is not None for node in names_in(part)):
+            if any(
+                needs(node, missing)
+                for part in (condition.effect, condition.within)
+                if part is not None
+                for node in names_in(part)
+            ):
                 return None
             cause = prune(condition.cause, missing)
             return None if cause is None else replace(condition, cause=cause)
@@ -102,7 +109,10 @@ def needs(node: Tree, missing: Set[str]) -> bool:
         case Apply():
             return any(isinstance(arg, Variable) and arg.name in missing for arg in node.args)
         case Aggregate() | OverMembers():
-            return not missing.isdisjoint(variables_in(body_of(node))[1] | pattern_variables(node.source) - {node.variable.text})
+            return not missing.isdisjoint(
+                variables_in(body_of(node))[1]
+                | pattern_variables(node.source) - {node.variable.text}
+            )
         case IsClass(form="variable"):
             return node.value.text in missing
         case Monotone(feature=Head(variable=word)) if word is not None:
@@ -113,7 +123,9 @@ def needs(node: Tree, missing: Set[str]) -> bool:
 
 def _chain(chain: Comparison, missing: Set[str]) -> Condition | None:
     """The runs of a chain between its missing operands."""
-    if chain.tolerance is not None and any(needs(node, missing) for node in names_in(chain.tolerance)):
+    if chain.tolerance is not None and any(
+        needs(node, missing) for node in names_in(chain.tolerance)
+    ):
         return None
     runs: list[list[int]] = [[]]
     for i, operand in enumerate(chain.operands):
@@ -122,8 +134,18 @@ def _chain(chain: Comparison, missing: Set[str]) -> Condition | None:
         else:
             runs[-1].append(i)
     parts: list[Condition] = [
-        replace(chain, operands=tuple(chain.operands[i] for i in run), operators=chain.operators[run[0] : run[-1]])
+        replace(
+            chain,
+            operands=tuple(chain.operands[i] for i in run),
+            operators=chain.operators[run[0] : run[-1]],
+        )
         for run in runs
         if len(run) > 1
     ]
-    return None if not parts else parts[0] if len(parts) == 1 else AllOf(span=chain.span, args=tuple(parts))
+    return (
+        None
+        if not parts
+        else parts[0]
+        if len(parts) == 1
+        else AllOf(span=chain.span, args=tuple(parts))
+    )

@@ -18,6 +18,7 @@ from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import read_bytes
+from fedkg_compiler.ontology.standard import OWL, RDFS
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, RdfTerm, local_name
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier, Word
 
@@ -55,7 +56,9 @@ def quantify(quantifier: Quantifier | None, sources: Sources, sheets: Sheets) ->
             "FKG173",
             source.path.span if isinstance(source, InTable) else source.span,
             f"{what} fits this quantifier: the rule holds for nothing",
-            "load the graph that has the facts, or mend the pattern" if not isinstance(source, InTable) else "",
+            "load the graph that has the facts, or mend the pattern"
+            if not isinstance(source, InTable)
+            else "",
         )
         return unknown(variables, quantifier.span)
     return environment.distinct()
@@ -72,29 +75,49 @@ def _pattern(source: Pattern, variables: list[str], sources: Sources) -> Environ
     return of_solutions(rows, variables, source.span, sources)
 
 
-def of_solutions(rows: Sequence[tuple[RdfTerm | None, ...]], variables: Sequence[str], span: Span, sources: Sources) -> Environment:
+def of_solutions(
+    rows: Sequence[tuple[RdfTerm | None, ...]],
+    variables: Sequence[str],
+    span: Span,
+    sources: Sources,
+) -> Environment:
     """The environment of rows that the graph gave for some variables."""
     known: dict[RdfTerm, Cell] = {}
-    cells = [tuple(None if term is None else term_cell(term, sources, known) for term in row) for row in rows]
+    cells = [
+        tuple(None if term is None else term_cell(term, sources, known) for term in row)
+        for row in rows
+    ]
     columns = {name: in_one_unit([row[i] for row in cells]) for i, name in enumerate(variables)}
     return Environment(rows=len(rows), cells=columns, span=span, where=partial(_describe, cells))
 
 
-def query_environment(path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets) -> Environment | None:
+def query_environment(
+    path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets
+) -> Environment | None:
     """The solutions of the SELECT in a query file; None, with a problem, where there are none to be had."""
     place = sources.names.folders.get(path.span.file, Path()) / path.text
     try:
         body = read_bytes(place)
         text = body.decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None) or str(error)
+        reason = (
+            "not UTF-8"
+            if isinstance(error, UnicodeDecodeError)
+            else getattr(error, "strerror", None) or str(error)
+        )
         advice = "the path counts from the folder of the rule file"
-        sources.problems.error("FKG283", path.span, f'the query "{path.text}" cannot be read: {reason}', advice)
+        sources.problems.error(
+            "FKG283", path.span, f'the query "{path.text}" cannot be read: {reason}', advice
+        )
         return None
-    sheets.sources[place.resolve()] = Source(name=place.name, kind="query", sha256=hashlib.sha256(body).hexdigest())
+    sheets.sources[place.resolve()] = Source(
+        name=place.name, kind="query", sha256=hashlib.sha256(body).hexdigest()
+    )
     if sources.graph is None:
         return None
-    rows, problems = sources.graph.select_file(text, str(place), [(word.text, word.span) for word in variables])
+    rows, problems = sources.graph.select_file(
+        text, str(place), [(word.text, word.span) for word in variables]
+    )
     sources.problems.add(problems)
     if any(problem.severity == "error" for problem in problems):
         return None
@@ -131,7 +154,11 @@ def term_cell(term: RdfTerm, sources: Sources, known: dict[RdfTerm, Cell]) -> Ce
         case Quantity(number, unit):
             cell = Cell(text=f"{number:g} {unit}", number=number, unit=unit)
         case Literal(value, lexical, _):
-            cell = Cell(text=lexical, number=None if isinstance(value, str) else float(value), category=lexical)
+            cell = Cell(
+                text=lexical,
+                number=None if isinstance(value, str) else float(value),
+                category=lexical,
+            )
     known[term] = cell
     return cell
 
@@ -144,7 +171,9 @@ def entity_cell(iri: str, sources: Sources) -> Cell:
     return Cell(text=label, iri=iri, category=key[1] if key else label, key=key)
 
 
-def _class(source: InClass, quantifier: Quantifier, variables: list[str], sources: Sources) -> Environment | None:
+def _class(
+    source: InClass, quantifier: Quantifier, variables: list[str], sources: Sources
+) -> Environment | None:
     if len(variables) > 1:
         sources.problems.error(
             "FKG176",
@@ -161,12 +190,17 @@ def _class(source: InClass, quantifier: Quantifier, variables: list[str], source
     if iri is None:
         return None
     if iri == sources.names.rows_class:
-        return Environment(rows=1, cells={variables[0]: (Cell(text="", row=True),)}, span=source.span)
+        return Environment(
+            rows=1, cells={variables[0]: (Cell(text="", row=True),)}, span=source.span
+        )
     cells = tuple(entity_cell(member, sources) for member in sources.graph.instances(iri))
     if not cells and (_unheard_of(said) or _is_no_class(iri, source, sources)):
         return None
     return Environment(
-        rows=len(cells), cells={variables[0]: cells}, span=source.span, where=partial(_describe, [(cell,) for cell in cells])
+        rows=len(cells),
+        cells={variables[0]: cells},
+        span=source.span,
+        where=partial(_describe, [(cell,) for cell in cells]),
     )
 
 
@@ -179,13 +213,22 @@ def _is_no_class(iri: str, source: InClass, sources: Sources) -> bool:
     """Whether the term after `in class` is something else, which is said."""
     if sources.graph is None or iri.startswith("_:"):
         return False
+    classes = f"ASK {{ VALUES ?c {{ <{RDFS}Class> <{OWL}Class> }} <{iri}> a ?c }}"
+    if sources.graph.is_true(classes):
+        return False  # a class may be something else besides: a shape, a member of a metaclass
     written = source.term.text
     for pattern, what, advice in (
-        (f"?a <{iri}> ?b", "a property", f"ask for what has it: for ?x, ?y where {{ ?x {written} ?y }}"),
-        (f"<{iri}> a ?b . FILTER(isIRI(?b) && ?b != rdfs:Class && ?b != owl:Class)", "one thing", "name the class that it is in"),
+        (
+            f"?a <{iri}> ?b",
+            "a property",
+            f"ask for what has it: for ?x, ?y where {{ ?x {written} ?y }}",
+        ),
+        (f"<{iri}> a ?b . FILTER(isIRI(?b))", "one thing", "name the class that it is in"),
     ):
-        if sources.graph.select(pattern, ["b"], span=source.span)[0]:
-            sources.problems.error("FKG176", source.term.span, f"`{written}` is {what}, not a class", advice)
+        if sources.graph.is_true(f"ASK {{ {pattern} }}"):
+            sources.problems.error(
+                "FKG176", source.term.span, f"`{written}` is {what}, not a class", advice
+            )
             return True
     return False
 
@@ -208,11 +251,24 @@ FOLLOWS_USE = ("FKG110", "FKG111", "FKG112", "FKG113")
 """What the graph says of names that an ontology which could not be loaded may have had."""
 
 
-def note_unused(quantifier: Quantifier | None, environment: Environment, used: set[str], problems: Problems) -> None:
+def note_unused(
+    quantifier: Quantifier | None, environment: Environment, used: set[str], problems: Problems
+) -> None:
     """Tell of variables on which nothing depends: the rule does not read them, and they select no table rows."""
     for word in quantifier.variables if quantifier is not None else ():
-        selects = any(cell is not None and cell.key is not None for cell in environment.cells.get(word.text, ()))
-        if word.text not in used and not selects and word.text.casefold() != "unit" and environment.known:
+        selects = any(
+            cell is not None and cell.key is not None
+            for cell in environment.cells.get(word.text, ())
+        )
+        if (
+            word.text not in used
+            and not selects
+            and word.text.casefold() != "unit"
+            and environment.known
+        ):
             problems.info(
-                "FKG233", word.span, f"?{word.text} is not used in what the rule requires", "nothing depends on it but the number of rows"
+                "FKG233",
+                word.span,
+                f"?{word.text} is not used in what the rule requires",
+                "nothing depends on it but the number of rows",
             )

@@ -81,15 +81,22 @@ class Readings:
     def complete(self, labels: Container[str]) -> bool:
         """Whether every name has a column in every row; those of labels, which have several, are looked up where they stand."""
         return all(
-            name in labels if reading is None else all(place.column >= 0 for place in reading.places)
+            name in labels
+            if reading is None
+            else all(place.column >= 0 for place in reading.places)
             for (name, _), reading in self.found.items()
         )
 
     def complete_at(self, row: int) -> bool:
         """Whether every name has a column in one row."""
-        return all(reading is None or reading.places[row].column >= 0 for reading in self.found.values())
+        return all(
+            reading is None or reading.places[row].column >= 0 for reading in self.found.values()
+        )
 
     def take(self, rows: Sequence[int]) -> Readings:
         """The readings of some of the rows."""
-        found = {key: None if reading is None else reading.take(rows) for key, reading in self.found.items()}
+        found = {
+            key: None if reading is None else reading.take(rows)
+            for key, reading in self.found.items()
+        }
         return Readings(found=found, headers=self.headers)

@@ -61,7 +61,9 @@ class First:
     environment: Environment
 
 
-def bind_rule(rule: FileRule, sources: Sources, sheets: Sheets, *, permits: bool = False) -> list[BoundRows]:
+def bind_rule(
+    rule: FileRule, sources: Sources, sheets: Sheets, *, permits: bool = False
+) -> list[BoundRows]:
     """The bound rows of a rule; [] where it is wrong or holds for nothing, which has been said.
 
     Args:
@@ -74,7 +76,9 @@ def bind_rule(rule: FileRule, sources: Sources, sheets: Sheets, *, permits: bool
     rule = replace(rule, rule=replace(rule.rule, formula=without_top_always(formula)))
     tree = rule.rule
     environment = quantify(tree.quantifier, sources, sheets)
-    if not any(isinstance(node, Apply) and node.name.text == VALUE for node in names_in(tree.formula)):
+    if not any(
+        isinstance(node, Apply) and node.name.text == VALUE for node in names_in(tree.formula)
+    ):
         environment = environment.in_its_units()
     readings = look_up(tree.formula, environment, sources)
     numbers, used = variables_in(tree.formula)
@@ -86,20 +90,30 @@ def bind_rule(rule: FileRule, sources: Sources, sheets: Sheets, *, permits: bool
         return []
     missing = _missing(environment, used)
     _tell_missing(environment, missing, problems)
-    complete = next((i for i, names in enumerate(missing) if not names and readings.complete_at(i)), 0)
-    sources.firsts.setdefault(tree.name.text, First(rule=rule, environment=environment.take([complete])))
+    complete = next(
+        (i for i, names in enumerate(missing) if not names and readings.complete_at(i)), 0
+    )
+    sources.firsts.setdefault(
+        tree.name.text, First(rule=rule, environment=environment.take([complete]))
+    )
     bound = []
     for rows in _groups(environment, readings, numbers, missing):
         formula = prune(tree.formula, missing[rows[0]], permits=permits)
         if formula is None:
             continue
-        part = bind_part(rule, formula, environment.take(rows), readings.take(rows), sources, permits=permits)
-        assert part is not None or problems.failed, f"the rule `{tree.name.text}` would be left out without a word"
+        part = bind_part(
+            rule, formula, environment.take(rows), readings.take(rows), sources, permits=permits
+        )
+        assert part is not None or problems.failed, (
+            f"the rule `{tree.name.text}` would be left out without a word"
+        )
         if part is not None:
             bound.append(part)
     if any(not part.rows.slots_read() for part in bound):
         message = f"the rule `{tree.name.text}` reads no signal"
-        problems.error("FKG234", tree.name.span, message, "name a signal, a label or a `` `column` `` in it")
+        problems.error(
+            "FKG234", tree.name.span, message, "name a signal, a label or a `` `column` `` in it"
+        )
         return []
     return bound
 
@@ -111,7 +125,9 @@ def record_of(rule: FileRule) -> RuleRecord:
         {
             "name": tree.name.text,
             "title": tree.title.text if tree.title else "",
-            "kind": tree.kind.text if tree.kind is not None and tree.kind.text in KINDS else "other",
+            "kind": tree.kind.text
+            if tree.kind is not None and tree.kind.text in KINDS
+            else "other",
             "weight": tree.weight.value if tree.weight is not None else 1.0,
             "hard": tree.hard,
             "scope": scope_of(tree.scope),
@@ -125,15 +141,22 @@ def record_of(rule: FileRule) -> RuleRecord:
 def _missing(environment: Environment, used: set[str]) -> list[frozenset[str]]:
     """For each row, the variables that the rule uses and that have no value."""
     cells = {name: environment.cells[name] for name in sorted(used) if name in environment.cells}
-    return [frozenset(name for name, column in cells.items() if column[i] is None) for i in range(environment.rows)]
+    return [
+        frozenset(name for name, column in cells.items() if column[i] is None)
+        for i in range(environment.rows)
+    ]
 
 
-def _tell_missing(environment: Environment, missing: Sequence[frozenset[str]], problems: Problems) -> None:
+def _tell_missing(
+    environment: Environment, missing: Sequence[frozenset[str]], problems: Problems
+) -> None:
     rows = [i for i, names in enumerate(missing) if names]
     if not rows or environment.span is None:
         return
     names = ", ".join(f"?{name}" for name in sorted(missing[rows[0]]))
-    many, example = (f"{len(rows)} rows lack", ", for example") if len(rows) > 1 else ("one row lacks", "")
+    many, example = (
+        (f"{len(rows)} rows lack", ", for example") if len(rows) > 1 else ("one row lacks", "")
+    )
     problems.info(
         "FKG174",
         environment.span,
@@ -142,16 +165,32 @@ def _tell_missing(environment: Environment, missing: Sequence[frozenset[str]], p
     )
 
 
-def _groups(environment: Environment, readings: Readings, numbers: set[str], missing: Sequence[frozenset[str]]) -> list[list[int]]:
+def _groups(
+    environment: Environment,
+    readings: Readings,
+    numbers: set[str],
+    missing: Sequence[frozenset[str]],
+) -> list[list[int]]:
     """The rows that can be bound, together where all units agree and the same values are missing."""
     cells = [environment.cells[name] for name in sorted(numbers) if name in environment.cells]
-    found = sorted((key, reading.places) for key, reading in readings.found.items() if reading is not None)
+    found = sorted(
+        (key, reading.places) for key, reading in readings.found.items() if reading is not None
+    )
     groups: dict[Hashable, list[int]] = {}
     for i in range(environment.rows):
-        places = [places[i] for (_, variable), places in found if missing[i].isdisjoint(variable.split())]
+        places = [
+            places[i] for (_, variable), places in found if missing[i].isdisjoint(variable.split())
+        ]
         if all(place.column >= 0 for place in places):
             units = tuple(_unit(column[i]) for column in cells)
-            groups.setdefault((missing[i], units, tuple((place.role, place.stored, place.spoken) for place in places)), []).append(i)
+            groups.setdefault(
+                (
+                    missing[i],
+                    units,
+                    tuple((place.role, place.stored, place.spoken) for place in places),
+                ),
+                [],
+            ).append(i)
     return list(groups.values())
 
 
@@ -160,7 +199,13 @@ def _unit(cell: Cell | None) -> tuple[str, bool] | None:
 
 
 def bind_part(
-    rule: FileRule, formula: Condition, environment: Environment, readings: Readings, sources: Sources, *, permits: bool = False
+    rule: FileRule,
+    formula: Condition,
+    environment: Environment,
+    readings: Readings,
+    sources: Sources,
+    *,
+    permits: bool = False,
 ) -> BoundRows | None:
     """Rows that agree in their units, bound; None where something in the formula is wrong, which has been said."""
     rows = Rows(environment.rows)
@@ -184,10 +229,20 @@ def bind_part(
     set_scales(bound, rows, sources.book)
     if rule.rule.hard and bent_comparisons(bound):
         message = f"`{rule.rule.name.text}` is hard, but not linear in what the model predicts: it stays a penalty and a check"
-        sources.problems.warning("FKG222", rule.rule.formula.span, message, "write it linear in the outputs, or leave `hard` out")
+        sources.problems.warning(
+            "FKG222",
+            rule.rule.formula.span,
+            message,
+            "write it linear in the outputs, or leave `hard` out",
+        )
     if rule.rule.hard and is_temporal(bound) and reads_output(bound):
-        message = f"`{rule.rule.name.text}` is hard and speaks of several steps: it stays a penalty and a check"
-        sources.problems.warning("FKG263", rule.rule.formula.span, message, "say what must hold at one step, or leave `hard` out")
+        message = f"`{rule.rule.name.text}` is hard and speaks of several steps: forecasts are kept within it, single rows are not"
+        sources.problems.info(
+            "FKG263",
+            rule.rule.formula.span,
+            message,
+            "for single rows say what must hold at one step, or leave `hard` out",
+        )
     units = set(scope.compared)
     return BoundRows(
         rule=record_of(rule),
@@ -199,14 +254,20 @@ def bind_part(
     )
 
 
-def _keys(rule: FileRule, environment: Environment, readings: Readings, problems: Problems) -> tuple[tuple[tuple[str, str], ...], ...]:
+def _keys(
+    rule: FileRule, environment: Environment, readings: Readings, problems: Problems
+) -> tuple[tuple[tuple[str, str], ...], ...]:
     """What selects the table rows of each bank row: the keys of the entities it is about.
 
     Signals that entities share demand their keys, which must not contradict each other. The other entities of the quantifier select too,
     except those that the formula itself compares with a category (``variant is ?v``). Where two of them contradict each other and no signal
     decides, neither selects, which is said. Where every signal has a column of its own entity, nothing needs to be selected.
     """
-    compared = {node.value.text for node in names_in(rule.rule.formula) if isinstance(node, IsClass) and node.form == "variable"}
+    compared = {
+        node.value.text
+        for node in names_in(rule.rule.formula)
+        if isinstance(node, IsClass) and node.form == "variable"
+    }
     others = [cells for name, cells in environment.cells.items() if name not in compared]
     result = []
     for i in range(environment.rows):
@@ -221,7 +282,10 @@ def _keys(rule: FileRule, environment: Environment, readings: Readings, problems
                     "compare entities that have columns of their own",
                 )
         offered: dict[str, set[str]] = {}
-        own = all(variable and reading is not None and _is_own(reading.places[i]) for (_, variable), reading in readings.found.items())
+        own = all(
+            variable and reading is not None and _is_own(reading.places[i])
+            for (_, variable), reading in readings.found.items()
+        )
         for cells in () if own and readings.found else others:
             cell = cells[i]
             if cell is not None and cell.key is not None:
@@ -249,4 +313,8 @@ def _is_own(place: Place) -> bool:
 def _entity(environment: Environment, row: int) -> str:
     """What a row is about: its entities and texts."""
     cells = (cells[row] for name, cells in environment.cells.items() if name.casefold() != "unit")
-    return ", ".join(cell.text for cell in cells if cell is not None and cell.text and (cell.iri or cell.number is None))
+    return ", ".join(
+        cell.text
+        for cell in cells
+        if cell is not None and cell.text and (cell.iri or cell.number is None)
+    )

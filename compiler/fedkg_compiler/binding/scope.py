@@ -66,4 +66,8 @@ class Scope:
 
     def where(self, row: int) -> str:
         """`` in ROW`` for messages about a value of the quantifier; "" where the rule has none."""
-        return f" in {self.environment.name(row)}" if self.environment.cells and self.environment.known else ""
+        return (
+            f" in {self.environment.name(row)}"
+            if self.environment.cells and self.environment.known
+            else ""
+        )

@@ -28,7 +28,14 @@ from fedkg_compiler.binding.values import Fixed
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.syntax.tree import Expression, KeepSet, Reference, Variable, Word
 
-ELSEWHERE = {"l1": "l1_ball", "l2": "l2_ball", "linf": "linf_ball", "ball": "l2_ball", "interval": "box", "positive": "nonnegative"}
+ELSEWHERE = {
+    "l1": "l1_ball",
+    "l2": "l2_ball",
+    "linf": "linf_ball",
+    "ball": "l2_ball",
+    "interval": "box",
+    "positive": "nonnegative",
+}
 """What shapes are called elsewhere."""
 
 JOB = "job"
@@ -65,7 +72,9 @@ def bind_set(statement: KeepSet, sources: Sources, sheets: Sheets) -> KeptSet | 
     columns = [column for column in numbers if column is not None]
     if len(columns) < len(numbers) or (statement.quantifier is not None and not client):
         return None
-    if not _in_order(shape, [name for name, _ in arguments], columns, statement, environment, problems):
+    if not _in_order(
+        shape, [name for name, _ in arguments], columns, statement, environment, problems
+    ):
         return None
     clients = _clients(statement, client, columns, environment, sources)
     if clients is None:
@@ -104,8 +113,14 @@ def _target(word: Word, names: Names, problems: Problems) -> _Target | None:
         message = f"`{word.text}` is data: a set holds parameters, or what is predicted"
         problems.error("FKG289", word.span, message, "write a rule for it: require ...")
         return None
-    advice = did_you_mean(word.text, [*ALL, *outputs, *names.labels], "keep parameters, parameters.NAME, predictions or an output in a set")
-    problems.error("FKG289", word.span, f"nothing called `{word.text}` can be kept in a set", advice)
+    advice = did_you_mean(
+        word.text,
+        [*ALL, *outputs, *names.labels],
+        "keep parameters, parameters.NAME, predictions or an output in a set",
+    )
+    problems.error(
+        "FKG289", word.span, f"nothing called `{word.text}` can be kept in a set", advice
+    )
     return None
 
 
@@ -114,13 +129,17 @@ def _shape(word: Word, problems: Problems) -> Shape | None:
         return word.text
     known = ", ".join(ARGUMENTS)
     advice = (
-        f"did you mean `{ELSEWHERE[word.text]}`?" if word.text in ELSEWHERE else did_you_mean(word.text, ARGUMENTS, f"the sets are {known}")
+        f"did you mean `{ELSEWHERE[word.text]}`?"
+        if word.text in ELSEWHERE
+        else did_you_mean(word.text, ARGUMENTS, f"the sets are {known}")
     )
     problems.error("FKG290", word.span, f"there is no set `{word.text}`", advice)
     return None
 
 
-def _arguments(statement: KeepSet, shape: Shape, problems: Problems) -> list[tuple[str, Expression | None]] | None:
+def _arguments(
+    statement: KeepSet, shape: Shape, problems: Problems
+) -> list[tuple[str, Expression | None]] | None:
     """The set's numbers by name, None for what the job gives; None where there are too many, too few, or wrong ones."""
     call, wanted = statement.call, ARGUMENTS[shape]
     form = f"{shape}({', '.join([*(['1, -1'] if shape in _VECTORS else []), *(f'{name} = ...' for name in wanted if name != 'center')])})"
@@ -135,12 +154,22 @@ def _arguments(statement: KeepSet, shape: Shape, problems: Problems) -> list[tup
     if shape in _VECTORS:
         found += [(f"c{i}", arg) for i, arg in enumerate(call.args, start=1)]
         if not found:
-            problems.error("FKG290", call.span, f"`{shape}` needs the coefficients of what it holds", f"write {form}")
+            problems.error(
+                "FKG290",
+                call.span,
+                f"`{shape}` needs the coefficients of what it holds",
+                f"write {form}",
+            )
             return None
     else:
         free = [name for name in wanted if name not in named]
         if len(call.args) > len(free):
-            problems.error("FKG290", call.args[len(free)].span, f"`{shape}` takes {_counted(len(wanted))}", f"write {form}")
+            problems.error(
+                "FKG290",
+                call.args[len(free)].span,
+                f"`{shape}` takes {_counted(len(wanted))}",
+                f"write {form}",
+            )
             return None
         named |= dict(zip(free, call.args, strict=False))
     for name in wanted:
@@ -152,7 +181,12 @@ def _arguments(statement: KeepSet, shape: Shape, problems: Problems) -> list[tup
         elif name == "radius":
             found.append((name, None))
         elif name != "center":
-            problems.error("FKG290", call.span, f"`{shape}` lacks its `{name}`", f"write {form}, or {name} = job where the job gives it")
+            problems.error(
+                "FKG290",
+                call.span,
+                f"`{shape}` lacks its `{name}`",
+                f"write {form}, or {name} = job where the job gives it",
+            )
             return None
     return found
 
@@ -164,28 +198,46 @@ def _counted(count: int) -> str:
 def _client_variable(statement: KeepSet, environment: Environment, problems: Problems) -> str:
     """The variable that says which client a row is about: the first one with entities or texts; "" where there is none, which is said."""
     for word in statement.quantifier.variables if statement.quantifier is not None else ():
-        if any(cell is not None and (cell.iri or cell.number is None) for cell in environment.cells[word.text]):
+        if any(
+            cell is not None and (cell.iri or cell.number is None)
+            for cell in environment.cells[word.text]
+        ):
             return word.text
     if statement.quantifier is not None:
         message = "nothing here says which client a row is about"
         problems.error(
-            "FKG291", statement.quantifier.span, message, "ask for the client first: for ?client, ?r where { ?client plant:budget ?r }"
+            "FKG291",
+            statement.quantifier.span,
+            message,
+            "ask for the client first: for ?client, ?r where { ?client plant:budget ?r }",
         )
     return ""
 
 
-def _numbers(name: str, value: Expression | None, target: _Target, environment: Environment, sources: Sources) -> list[float | None] | None:
+def _numbers(
+    name: str, value: Expression | None, target: _Target, environment: Environment, sources: Sources
+) -> list[float | None] | None:
     """The values of one argument in every row; None, with a problem, where it is no number that is known when rules are compiled."""
     if value is None:
         return [None] * environment.rows
     problems = sources.problems
-    reads = next((node for node in names_in(value) if isinstance(node, Reference) and node.name != "pi"), None)
+    reads = next(
+        (node for node in names_in(value) if isinstance(node, Reference) and node.name != "pi"),
+        None,
+    )
     if reads is not None:
         message = f"`{reads.name}` is no number: a set is known before any data is seen"
-        problems.error("FKG290", reads.span, message, f"write a number, a variable of the quantifier, or `{JOB}` for what the job gives")
+        problems.error(
+            "FKG290",
+            reads.span,
+            message,
+            f"write a number, a variable of the quantifier, or `{JOB}` for what the job gives",
+        )
         return None
     rows: list[int] = list(range(environment.rows))
-    if isinstance(value, Variable) and value.name in environment.cells:  # what a row lacks, the job gives
+    if (
+        isinstance(value, Variable) and value.name in environment.cells
+    ):  # what a row lacks, the job gives
         rows = [i for i in rows if environment.cells[value.name][i] is not None]
     part = environment.take(rows)
     scope = Scope(
@@ -210,7 +262,12 @@ def _numbers(name: str, value: Expression | None, target: _Target, environment: 
     if name in _SIZES and (numbers < 0).any():
         row = int(np.flatnonzero(numbers < 0)[0])
         message = f"a {name} is not negative, and this is {numbers[row]:g}{scope.where(row)}"
-        problems.error("FKG290", value.span, message, "write 0 or more, or leave it empty where it is not known")
+        problems.error(
+            "FKG290",
+            value.span,
+            message,
+            "write 0 or more, or leave it empty where it is not known",
+        )
         return None
     result: list[float | None] = [None] * environment.rows
     for i, number in zip(rows, numbers.tolist(), strict=True):
@@ -218,18 +275,34 @@ def _numbers(name: str, value: Expression | None, target: _Target, environment: 
     return result
 
 
-def _in_its_unit(name: str, value: Fixed, target: _Target, scope: Scope) -> NDArray[np.float64] | None:
+def _in_its_unit(
+    name: str, value: Fixed, target: _Target, scope: Scope
+) -> NDArray[np.float64] | None:
     if not np.isfinite(value.values).all():
         where = scope.where(int(np.flatnonzero(~np.isfinite(value.values))[0]))
-        scope.problems.error("FKG228", value.span, f"`{name}` is not finite{where}", "mend the number, or leave it empty")
+        scope.problems.error(
+            "FKG228",
+            value.span,
+            f"`{name}` is not finite{where}",
+            "mend the number, or leave it empty",
+        )
         return None
-    unit = NUMBER if target.unit is None else target.unit.step() if name == "radius" else target.unit
+    unit = (
+        NUMBER if target.unit is None else target.unit.step() if name == "radius" else target.unit
+    )
     if name[0] == "c" and name[1:].isdigit():
         unit = NUMBER
     if value.unit is not None and not same_dimension(value.unit, unit):
-        what = f"what is kept in it is in `{target.unit.text}`" if target.unit is not None else "what is kept in it has no unit"
+        what = (
+            f"what is kept in it is in `{target.unit.text}`"
+            if target.unit is not None
+            else "what is kept in it has no unit"
+        )
         scope.problems.error(
-            "FKG213", value.span, f"`{name}` is in `{value.unit.text}`, and {what}", "write it in that unit, or mend the unit"
+            "FKG213",
+            value.span,
+            f"`{name}` is in `{value.unit.text}`, and {what}",
+            "write it in that unit, or mend the unit",
         )
         return None
     fitted = in_unit(value, unit, scope)
@@ -238,21 +311,37 @@ def _in_its_unit(name: str, value: Fixed, target: _Target, scope: Scope) -> NDAr
 
 
 def _in_order(
-    shape: Shape, names: list[str], columns: list[list[float | None]], statement: KeepSet, environment: Environment, problems: Problems
+    shape: Shape,
+    names: list[str],
+    columns: list[list[float | None]],
+    statement: KeepSet,
+    environment: Environment,
+    problems: Problems,
 ) -> bool:
     """Whether the set holds anything: the low end of a box does not lie above its high end."""
     if shape != "box":
         return True
-    for i, (low, high) in enumerate(zip(columns[names.index("low")], columns[names.index("high")], strict=True)):
+    for i, (low, high) in enumerate(
+        zip(columns[names.index("low")], columns[names.index("high")], strict=True)
+    ):
         if low is not None and high is not None and low > high:
             where = f" in {environment.name(i)}" if environment.cells else ""
-            problems.error("FKG290", statement.call.span, f"nothing lies above {low:g} and below {high:g}{where}", "exchange the two ends")
+            problems.error(
+                "FKG290",
+                statement.call.span,
+                f"nothing lies above {low:g} and below {high:g}{where}",
+                "exchange the two ends",
+            )
             return False
     return True
 
 
 def _clients(
-    statement: KeepSet, variable: str, columns: list[list[float | None]], environment: Environment, sources: Sources
+    statement: KeepSet,
+    variable: str,
+    columns: list[list[float | None]],
+    environment: Environment,
+    sources: Sources,
 ) -> tuple[ClientSet, ...] | None:
     rows = list(zip(*columns, strict=True)) if columns else [()] * environment.rows
     if not variable:
@@ -261,12 +350,19 @@ def _clients(
     for cell, numbers in zip(environment.cells[variable], rows, strict=True):
         name = _name(cell, sources)
         if cell is None or found.setdefault((name, cell.iri), numbers) != numbers:
-            message = f"?{variable} has no value in a row" if cell is None else f"the client {name} has several sets of numbers here"
-            place = statement.quantifier.span if statement.quantifier is not None else statement.span
+            message = (
+                f"?{variable} has no value in a row"
+                if cell is None
+                else f"the client {name} has several sets of numbers here"
+            )
+            place = (
+                statement.quantifier.span if statement.quantifier is not None else statement.span
+            )
             sources.problems.error("FKG291", place, message, "ask for one row for each client")
             return None
     entries = [
-        ClientSet(client=name, iri=iri if not iri.startswith("_:") else "", numbers=numbers) for (name, iri), numbers in found.items()
+        ClientSet(client=name, iri=iri if not iri.startswith("_:") else "", numbers=numbers)
+        for (name, iri), numbers in found.items()
     ]
     return tuple(sorted(entries, key=lambda entry: (entry.client, entry.iri)))
 

@@ -23,15 +23,27 @@ _UNIT_HEADERS = ("unit", "units", "einheit", "uom", "engunits")
 _WITH_UNIT = re.compile(r"^([-+−]?[\d.,' \u00a0]*\d(?:[eE][-+]?\d+)?)\s*([^\d\s].*)$")
 
 
-def sheet_environment(path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets) -> Environment | None:
+def sheet_environment(
+    path: Word, variables: Sequence[Word], sources: Sources, sheets: Sheets
+) -> Environment | None:
     """One row for each row of the sheet; None, with a problem, where the sheet or a column is missing."""
     if not path.text.strip():
-        sources.problems.error("FKG170", path.span, "this sheet has no name", 'write which file it is: in table "limits.csv"')
+        sources.problems.error(
+            "FKG170",
+            path.span,
+            "this sheet has no name",
+            'write which file it is: in table "limits.csv"',
+        )
         return None
     folder = sources.names.folders.get(path.span.file, Path())
     table = sheets.read(folder / path.text)
     if isinstance(table, FedkgError):
-        sources.problems.error("FKG170", path.span, unreadable(table, folder / path.text, path.text), _help(folder, path.text))
+        sources.problems.error(
+            "FKG170",
+            path.span,
+            unreadable(table, folder / path.text, path.text),
+            _help(folder, path.text),
+        )
         return None
     headers = {word.text: _header(word, table, path, sources.problems) for word in variables}
     if any(header is None for header in headers.values()):
@@ -41,7 +53,9 @@ def sheet_environment(path: Word, variables: Sequence[Word], sources: Sources, s
     return Environment(
         rows=table.rows,
         cells=cells,
-        units=tuple("" if is_unknown(text) else text for text in table.texts(unit)) if unit is not None else (),
+        units=tuple("" if is_unknown(text) else text for text in table.texts(unit))
+        if unit is not None
+        else (),
         span=path.span,
         where=partial(_where, table, Path(path.text).name),
     )
@@ -64,14 +78,20 @@ def unreadable(error: FedkgError, path: Path, short: str, what: str = "sheet") -
         return f'the {what} "{short}" cannot be read: {received}'
     detail = f" ({received})" if received else ""
     rest = said.removeprefix(f"{short} ").removeprefix(f"{path.name} ")
-    return f'the {what} "{short}" {rest}{detail}' if rest != said else f'the {what} "{short}" cannot be read: {said}{detail}'
+    return (
+        f'the {what} "{short}" {rest}{detail}'
+        if rest != said
+        else f'the {what} "{short}" cannot be read: {said}{detail}'
+    )
 
 
 def _help(folder: Path, name: str) -> str:
     try:
         if (folder / name).exists():
             return "a sheet is a CSV, TSV, Parquet or xlsx file with its headers in the first row"
-        near = nearest(name, [path.name for path in (folder / name).parent.iterdir() if path.is_file()])
+        near = nearest(
+            name, [path.name for path in (folder / name).parent.iterdir() if path.is_file()]
+        )
     except OSError:
         near = None
     return f'did you mean "{near}"?' if near else "the path counts from the folder of the rule file"

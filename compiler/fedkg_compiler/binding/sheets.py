@@ -36,5 +36,7 @@ class Sheets:
                 note(place, ABSENT)
                 self.tables[place] = error
             except OSError as error:
-                self.tables[place] = FedkgError(f"cannot read {path}", received=error.strerror or str(error))
+                self.tables[place] = FedkgError(
+                    f"cannot read {path}", received=error.strerror or str(error)
+                )
         return self.tables[place]

@@ -13,11 +13,17 @@ if TYPE_CHECKING:
 _IRI = re.compile(r"[A-Za-z][\w+.-]*:[^\s]+")
 
 
-def strange_unit(problem: UnitProblem, text: str, given: str, graph: Graph | None) -> tuple[str, str]:
+def strange_unit(
+    problem: UnitProblem, text: str, given: str, graph: Graph | None
+) -> tuple[str, str]:
     """Message and help for the unit `text`; `given` says who gives it: ``?limit comes in``, ``the graph gives ... the unit``."""
     if _IRI.fullmatch(text):
         near = None if graph is None else graph.nearest_unit(text)
-        advice = f"did you mean {near}?" if near else 'give the unit an `fkg:unitText` in the graph, as rule files write it: "N.m"'
+        advice = (
+            f"did you mean {near}?"
+            if near
+            else 'give the unit an `fkg:unitText` in the graph, as rule files write it: "N.m"'
+        )
         return f"{given} <{text}>, and no unit is known by that IRI", advice
     instead = " or ".join(f"`{word}`" for word in problem.instead)
     return f"{given} `{text}`, which {problem.reason}", f"write {instead}" if instead else ""

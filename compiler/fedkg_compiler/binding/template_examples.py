@@ -17,7 +17,19 @@ from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.rule import First
 from fedkg_compiler.binding.templates import call_template
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.syntax.tree import Apply, Example, Expression, Negative, Quantity, Reference, Rule, RuleFile, Series, Template, Temporal
+from fedkg_compiler.syntax.tree import (
+    Apply,
+    Example,
+    Expression,
+    Negative,
+    Quantity,
+    Reference,
+    Rule,
+    RuleFile,
+    Series,
+    Template,
+    Temporal,
+)
 
 
 def example_of_template(statement: Example, sources: Sources) -> tuple[Example, Sources] | None:
@@ -33,9 +45,28 @@ def example_of_template(statement: Example, sources: Sources) -> tuple[Example, 
         if unit is None and series.unit is not None:
             return None
         place = series.head.span
-        declared[name] = DeclaredSignal(name=name, role="input", family="", property=None, unit=unit, span=None, column=None, place=place)
-    names = replace(sources.names, signals=declared, labels={}, broken=set(), timing=replace(sources.names.timing, declared=True))
-    call = Apply(span=statement.rule.span, name=statement.rule, args=tuple(_argument(given[word.text]) for word in template.parameters))
+        declared[name] = DeclaredSignal(
+            name=name,
+            role="input",
+            family="",
+            property=None,
+            unit=unit,
+            span=None,
+            column=None,
+            place=place,
+        )
+    names = replace(
+        sources.names,
+        signals=declared,
+        labels={},
+        broken=set(),
+        timing=replace(sources.names.timing, declared=True),
+    )
+    call = Apply(
+        span=statement.rule.span,
+        name=statement.rule,
+        args=tuple(_argument(given[word.text]) for word in template.parameters),
+    )
     formula = call_template(call, names, sources.problems)
     if formula is None:
         return None
@@ -59,12 +90,20 @@ def _given(statement: Example, template: Template, sources: Sources) -> dict[str
     for name, series in given.items():
         if name not in parameters:
             near = did_you_mean(name, parameters, f"its parameters are {', '.join(parameters)}")
-            sources.problems.error("FKG266", series.head.span, f"`{name}` is no parameter of `{template.name.text}`", near, declared)
+            sources.problems.error(
+                "FKG266",
+                series.head.span,
+                f"`{name}` is no parameter of `{template.name.text}`",
+                near,
+                declared,
+            )
             return None
     missing = [name for name in parameters if name not in given]
     if missing:
         message = f"the example gives no value of the parameter `{missing[0]}`"
-        sources.problems.error("FKG266", statement.rule.span, message, f"add: and {missing[0]} = 1", declared)
+        sources.problems.error(
+            "FKG266", statement.rule.span, message, f"add: and {missing[0]} = 1", declared
+        )
         return None
     return given
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from typing_extensions import override
+
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 
 Key = tuple[str, int, int, int, int]
@@ -22,15 +24,19 @@ class TemplateSpan(Span):
     used: Span
     template: str
 
+    @override
     def __lt__(self, other: Span) -> bool:
         return _key(self) < _key(other)
 
+    @override
     def __le__(self, other: Span) -> bool:
         return _key(self) <= _key(other)
 
+    @override
     def __gt__(self, other: Span) -> bool:
         return _key(self) > _key(other)
 
+    @override
     def __ge__(self, other: Span) -> bool:
         return _key(self) >= _key(other)
 
@@ -42,7 +48,11 @@ def _key(span: Span) -> Key:
 def plain_span(span: Span) -> Span:
     """The place alone."""
     file, line, column, end_line, end_column = _key(span)
-    return Span(file=file, line=line, column=column, end_line=end_line, end_column=end_column) if isinstance(span, TemplateSpan) else span
+    return (
+        Span(file=file, line=line, column=column, end_line=end_line, end_column=end_column)
+        if isinstance(span, TemplateSpan)
+        else span
+    )
 
 
 def told_of_use(diagnostic: Diagnostic) -> Diagnostic:
@@ -50,9 +60,15 @@ def told_of_use(diagnostic: Diagnostic) -> Diagnostic:
     spans = (diagnostic.span, *(related.span for related in diagnostic.related))
     if not any(isinstance(span, TemplateSpan) for span in spans):
         return diagnostic
-    related = [Related(span=plain_span(one.span), message=one.message) for one in diagnostic.related]
+    related = [
+        Related(span=plain_span(one.span), message=one.message) for one in diagnostic.related
+    ]
     span = diagnostic.span
     while isinstance(span, TemplateSpan):
-        related.append(Related(span=plain_span(span.used), message=f"the template `{span.template}` is used here"))
+        related.append(
+            Related(
+                span=plain_span(span.used), message=f"the template `{span.template}` is used here"
+            )
+        )
         span = span.used
     return replace(diagnostic, span=plain_span(diagnostic.span), related=tuple(related))

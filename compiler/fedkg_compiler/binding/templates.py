@@ -68,7 +68,9 @@ class _Writer:
     nodes: int = 0
     failed: bool = False
 
-    def tree(self, node: Any, use: _Use | None, depth: int) -> Any:  # Any: a node, a tuple of them, or a plain value, and the same back
+    def tree(
+        self, node: Any, use: _Use | None, depth: int
+    ) -> Any:  # Any: a node, a tuple of them, or a plain value, and the same back
         """The node with parameters replaced by arguments, and with each `follows` replaced by its condition."""
         if isinstance(node, tuple):
             return tuple(self.tree(item, use, depth) for item in node)
@@ -82,13 +84,19 @@ class _Writer:
                 return self._follows(node, use, depth)
             case Reference(name=name, quoted=False) if use is not None and name in use.arguments:
                 return replace(use.arguments[name])
-            case Window(high=Reference(name=name, quoted=False, span=span)) if self._is_no_end(name, use):
+            case Window(high=Reference(name=name, quoted=False, span=span)) if self._is_no_end(
+                name, use
+            ):
                 node = replace(node, high=Quantity(span=span, value=math.inf))
             case _:
                 pass
         if use is not None:
             node = self._words(node, use)
-        changed = {name: self.tree(getattr(node, name), use, depth + 1) for name in node.__dataclass_fields__ if name != "span"}
+        changed = {
+            name: self.tree(getattr(node, name), use, depth + 1)
+            for name in node.__dataclass_fields__
+            if name != "span"
+        }
         span = node.span if use is None else _placed(node.span, use)
         return replace(node, span=span, **changed)
 
@@ -116,7 +124,11 @@ class _Writer:
         return written
 
     def _arguments(
-        self, template: Template, args: Sequence[Expression], named: Sequence[tuple[Word, Expression]], span: Span
+        self,
+        template: Template,
+        args: Sequence[Expression],
+        named: Sequence[tuple[Word, Expression]],
+        span: Span,
     ) -> dict[str, Expression] | None:
         parameters = list(dict.fromkeys(word.text for word in template.parameters))
         given = dict(zip(parameters, args, strict=False))
@@ -125,7 +137,11 @@ class _Writer:
         for word, arg in named:
             if word.text not in parameters or word.text in given:
                 said = "is given twice" if word.text in given else "is no parameter of it"
-                near = "keep one of the two" if word.text in given else did_you_mean(word.text, parameters, f"write {shown}")
+                near = (
+                    "keep one of the two"
+                    if word.text in given
+                    else did_you_mean(word.text, parameters, f"write {shown}")
+                )
                 self.problems.error("FKG266", word.span, f"`{word.text}` {said}", near, declared)
                 return None
             given[word.text] = arg
@@ -143,15 +159,26 @@ class _Writer:
             case IsClass(form="name", value=word) if word.text in use.arguments:
                 return self._class(node, word, use)
             case Membership():
-                return replace(node, values=tuple(self._name(word, use, "a class is a name: A") or word for word in node.values))
+                return replace(
+                    node,
+                    values=tuple(
+                        self._name(word, use, "a class is a name: A") or word
+                        for word in node.values
+                    ),
+                )
             case Monotone(feature=head, group=group):
                 return replace(
                     node,
                     feature=head if head is None else self._head(head, use),
-                    group=group if group is None else self._name(group, use, "a column is named") or group,
+                    group=group
+                    if group is None
+                    else self._name(group, use, "a column is named") or group,
                 )
             case Apply(name=word) if word.text in use.arguments:
-                return replace(node, name=self._name(word, use, "write the name of a signal of each entity") or word)
+                return replace(
+                    node,
+                    name=self._name(word, use, "write the name of a signal of each entity") or word,
+                )
             case _:
                 return node
 
@@ -167,11 +194,17 @@ class _Writer:
         match arg:
             case None:
                 return head
-            case Apply(name=name, args=(Variable(name=variable, span=span),), named=()) if head.variable is None:
+            case Apply(name=name, args=(Variable(name=variable, span=span),), named=()) if (
+                head.variable is None
+            ):
                 return Head(span=arg.span, name=name, variable=Word(span=span, text=variable))
             case _:
                 word = self._name(head.name, use, "write the name of a signal")
-                return head if word is None else replace(head, name=word, quoted=isinstance(arg, Reference) and arg.quoted)
+                return (
+                    head
+                    if word is None
+                    else replace(head, name=word, quoted=isinstance(arg, Reference) and arg.quoted)
+                )
 
     def _name(self, word: Word, use: _Use, advice: str) -> Word | None:
         """The name that replaces a parameter; None where it is none, or where the word is no parameter."""
@@ -182,7 +215,9 @@ class _Writer:
             return Word(span=arg.span, text=arg.name)
         self.failed = True
         related = (Related(span=_placed(word.span, use), message="it is used here"),)
-        self.problems.error("FKG270", arg.span, f"the argument for `{word.text}` must be a name", advice, related)
+        self.problems.error(
+            "FKG270", arg.span, f"the argument for `{word.text}` must be a name", advice, related
+        )
         return None
 
 
@@ -203,7 +238,11 @@ def _placed(span: Span, use: _Use) -> Span:
 
 def _within(inner: Span, outer: Span) -> bool:
     starts = (outer.line, outer.column) <= (inner.line, inner.column)
-    return inner.file == outer.file and starts and (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)
+    return (
+        inner.file == outer.file
+        and starts
+        and (inner.end_line, inner.end_column) <= (outer.end_line, outer.end_column)
+    )
 
 
 def expand(formula: Condition, names: Names, problems: Problems) -> Condition | None:
@@ -216,7 +255,12 @@ def expand(formula: Condition, names: Names, problems: Problems) -> Condition | 
         _measure(written)
     except _TooLarge:
         message = "this condition is too large when its templates are written out"
-        problems.error("FKG261", formula.span, message, "use fewer templates inside each other, or split the rule")
+        problems.error(
+            "FKG261",
+            formula.span,
+            message,
+            "use fewer templates inside each other, or split the rule",
+        )
         return None
     return None if writer.failed else written
 
@@ -250,14 +294,24 @@ def check_templates(names: Names, problems: Problems) -> None:
     for template in names.templates.values():
         used = {text for node in trees_in(template.formula) for text in _texts(node)}
         for word in template.parameters:
-            if word.span.file not in names.library and (word.text in names.signals or word.text in names.labels):
-                declared = names.signals[word.text].place if word.text in names.signals else names.labels[word.text].place
+            if word.span.file not in names.library and (
+                word.text in names.signals or word.text in names.labels
+            ):
+                declared = (
+                    names.signals[word.text].place
+                    if word.text in names.signals
+                    else names.labels[word.text].place
+                )
                 related = (Related(span=declared, message="declared here"),)
                 message = f"inside `{template.name.text}`, `{word.text}` is the parameter and not the signal"
-                problems.info("FKG268", word.span, message, "rename the parameter to say so", related)
+                problems.info(
+                    "FKG268", word.span, message, "rename the parameter to say so", related
+                )
             if word.text not in used:
                 message = f"the parameter `{word.text}` is not used"
-                problems.warning("FKG269", word.span, message, "use it in the condition, or leave it out")
+                problems.warning(
+                    "FKG269", word.span, message, "use it in the condition, or leave it out"
+                )
         for node in trees_in(template.formula):
             if isinstance(node, Follows) and node.call.name.text not in names.templates:
                 _complain_of_unknown(node.call.name.text, node.call.name.span, names, problems)
@@ -270,7 +324,11 @@ def _complain_of_unknown(name: str, span: Span, names: Names, problems: Problems
         from fedkg_compiler.library import home_of
 
         home = home_of(name, "template")
-        near = did_you_mean(name, names.templates, f"declare it: template {name}(x) = ...") if home is None else f"write: use rules {home}"
+        near = (
+            did_you_mean(name, names.templates, f"declare it: template {name}(x) = ...")
+            if home is None
+            else f"write: use rules {home}"
+        )
         if (whole := home_of(name, "rule")) is not None:
             near = f"it is a rule and no template: use rules {whole} takes it as it is"
         if name in FUNCTIONS:
@@ -291,7 +349,8 @@ def _texts(node: Tree) -> tuple[str, ...]:
 
 def _complain_of_cycles(names: Names, problems: Problems) -> None:
     calls = {
-        name: [node.call for node in trees_in(template.formula) if isinstance(node, Follows)] for name, template in names.templates.items()
+        name: [node.call for node in trees_in(template.formula) if isinstance(node, Follows)]
+        for name, template in names.templates.items()
     }
     done: set[str] = set()
     for start in names.templates:
@@ -300,7 +359,12 @@ def _complain_of_cycles(names: Names, problems: Problems) -> None:
             done.update(path)
             shown = " -> ".join(f"`{name}`" for name in path)
             span = next(call.name.span for call in calls[path[0]] if call.name.text == path[1])
-            problems.error("FKG267", span, f"the template `{path[0]}` follows itself: {shown}", "write one of them without the other")
+            problems.error(
+                "FKG267",
+                span,
+                f"the template `{path[0]}` follows itself: {shown}",
+                "write one of them without the other",
+            )
     names.broken_templates |= {name for name in names.templates if _reaches(name, done, calls)}
 
 

@@ -55,8 +55,14 @@ def _one_step(node: Temporal, scope: Scope, bind: Bind) -> Formula | None:
     arg = bind(node.arg, scope)
     if node.window is not None:
         wider = "once" if node.mode == "previous" else "eventually"
-        advice = "leave it away" if node.mode == "initially" else f"leave it away, or write {wider} with the window"
-        scope.problems.error("FKG259", node.window.span, f"`{node.mode}` is one step: it has no window", advice)
+        advice = (
+            "leave it away"
+            if node.mode == "initially"
+            else f"leave it away, or write {wider} with the window"
+        )
+        scope.problems.error(
+            "FKG259", node.window.span, f"`{node.mode}` is one step: it has no window", advice
+        )
         return None
     if arg is None:
         return None
@@ -82,7 +88,9 @@ def until(node: Until, scope: Scope, bind: Bind) -> Formula | None:
     right = bind(node.right, scope)
     if left is None or right is None or ends is None:
         return None
-    return Reached(op=node.mode, low=ends[0], high=ends[1], left=left, right=right, closed=node.closed)
+    return Reached(
+        op=node.mode, low=ends[0], high=ends[1], left=left, right=right, closed=node.closed
+    )
 
 
 def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:
@@ -91,17 +99,30 @@ def only_after(node: OnlyAfter, scope: Scope, bind: Bind) -> Formula | None:
     The effect begins at a step where it holds and did not hold in the step before; at the first step of a trace there is none before.
     """
     in_time(node.span, scope)
-    effect, cause = bind(node.effect, replace(scope, permits=not scope.permits)), bind(node.cause, scope)
-    window = None if node.within is None else Window(span=node.within.span, low=None, high=node.within)
+    effect, cause = (
+        bind(node.effect, replace(scope, permits=not scope.permits)),
+        bind(node.cause, scope),
+    )
+    window = (
+        None if node.within is None else Window(span=node.within.span, low=None, high=node.within)
+    )
     ends = window_params(window, scope)
     if effect is None or cause is None or ends is None:
         return None
     before = And(args=(_has_earlier_step(scope), _at(1.0, "once", effect, scope)))
-    return Implies(antecedent=And(args=(effect, Not(arg=before))), consequent=Held(op="once", low=ends[0], high=ends[1], arg=cause))
+    return Implies(
+        antecedent=And(args=(effect, Not(arg=before))),
+        consequent=Held(op="once", low=ends[0], high=ends[1], arg=cause),
+    )
 
 
 def _has_earlier_step(scope: Scope) -> Formula:
     """Whether this is not the first step of the trace: something that is true held earlier, in a window that the trace ends."""
     rows = scope.rows
     true = compare("<=", rows.param(np.array(0.0)), rows.param(np.array(BEYOND)), None, rows)
-    return Held(op="once", low=rows.param(np.array(1.0)).index, high=rows.param(np.array(NO_END)).index, arg=true)
+    return Held(
+        op="once",
+        low=rows.param(np.array(1.0)).index,
+        high=rows.param(np.array(NO_END)).index,
+        arg=true,
+    )

@@ -20,7 +20,11 @@ SHOWN = 3
 
 
 def value_places(
-    cells: Sequence[Cell | None], owners: Sequence[Cell | None] | None, units: Sequence[str], sources: Sources, span: Span
+    cells: Sequence[Cell | None],
+    owners: Sequence[Cell | None] | None,
+    units: Sequence[str],
+    sources: Sources,
+    span: Span,
 ) -> tuple[Place, ...]:
     """The places of ``value(?x)`` or ``value(?x, ?owner)``, for each of R rows.
 
@@ -39,7 +43,11 @@ def value_places(
             places.append(NOWHERE)
         elif not cell.iri:
             place = _text_place(cell, units[i] if units else "", sources, span)
-            places.append(place if owner is None or place.column < 0 else replace(place, key=owner.key, shared=owner.key is None))
+            places.append(
+                place
+                if owner is None or place.column < 0
+                else replace(place, key=owner.key, shared=owner.key is None)
+            )
         else:
             key = cell.iri, owner.iri if owner is not None else ""
             if key not in found:
@@ -52,7 +60,9 @@ def value_places(
 
 def _tell_without(without: Sequence[str], all_of_them: int, sources: Sources, span: Span) -> None:
     """Say which entities have no column: nothing can be checked there. In the rule library it is to be expected."""
-    shown = ", ".join(without[:SHOWN]) + (f" and {len(without) - SHOWN} more" if len(without) > SHOWN else "")
+    shown = ", ".join(without[:SHOWN]) + (
+        f" and {len(without) - SHOWN} more" if len(without) > SHOWN else ""
+    )
     message = f"no column for {shown}: left out there"
     advice = "give the sensor or the property an `fkg:column`; where entities share it, tell their table rows apart with `fkg:keyColumn`"
     if span.file in sources.names.library:
@@ -63,14 +73,18 @@ def _tell_without(without: Sequence[str], all_of_them: int, sources: Sources, sp
         sources.problems.warning("FKG542", span, message, advice)
 
 
-def _entity_place(cell: Cell, owner: Cell | None, sources: Sources, span: Span, without: list[str]) -> Place:
+def _entity_place(
+    cell: Cell, owner: Cell | None, sources: Sources, span: Span, without: list[str]
+) -> Place:
     shown = cell.text if owner is None else f"{cell.text} of {owner.text}"
     facts = _facts(cell.iri, owner, sources)
     own = [fact for fact in facts if fact.entity is not None]
     columns = {fact.column: fact for fact in reversed(own or facts)}
     if len(columns) > 1:
         headers = ", ".join(f"`{header}`" for header in sorted(columns)[:4])
-        sources.problems.error("FKG207", span, f"{shown} stands in several columns: {headers}", "ask for one sensor")
+        sources.problems.error(
+            "FKG207", span, f"{shown} stands in several columns: {headers}", "ask for one sensor"
+        )
         return NOWHERE
     if not columns:
         without.append(shown)
@@ -79,7 +93,11 @@ def _entity_place(cell: Cell, owner: Cell | None, sources: Sources, span: Span, 
     key: Key | None = None
     if owner is not None and fact.entity is None:
         key = owner.key
-    elif fact.entity is not None and sources.graph is not None and sources.graph.is_shared(fact.column):
+    elif (
+        fact.entity is not None
+        and sources.graph is not None
+        and sources.graph.is_shared(fact.column)
+    ):
         key = sources.graph.key_of(fact.entity)
     elif fact.entity is not None or owner is None:
         return replace(_column(fact, shown, sources, span), shared=fact.entity is None)
@@ -104,7 +122,12 @@ def _column(fact: ColumnFact, shown: str, sources: Sources, span: Span) -> Place
     if fact.unit is not None:
         parsed = parse_unit(fact.unit)
         if isinstance(parsed, UnitProblem):
-            said = strange_unit(parsed, fact.unit, f"the graph gives the column `{fact.column}` of {shown} the unit", sources.graph)
+            said = strange_unit(
+                parsed,
+                fact.unit,
+                f"the graph gives the column `{fact.column}` of {shown} the unit",
+                sources.graph,
+            )
             sources.problems.error("FKG211", span, *said)
             return NOWHERE
         unit = parsed
@@ -118,19 +141,29 @@ def _column(fact: ColumnFact, shown: str, sources: Sources, span: Span) -> Place
 def _text_place(cell: Cell, unit: str, sources: Sources, span: Span) -> Place:
     """The column that a text names; `unit` is the sheet's, or ""."""
     place = _tag_place(cell.text, sources, span)
-    return _spoken_in(place, unit, cell.text, sources, span) if unit and place.column >= 0 else place
+    return (
+        _spoken_in(place, unit, cell.text, sources, span) if unit and place.column >= 0 else place
+    )
 
 
 def _tag_place(tag: str, sources: Sources, span: Span) -> Place:
     signal = sources.names.signals.get(tag) or sources.names.by_header(tag)
-    return plain_place(signal, sources, span) if signal is not None and not signal.family else header_place(tag, sources, span)
+    return (
+        plain_place(signal, sources, span)
+        if signal is not None and not signal.family
+        else header_place(tag, sources, span)
+    )
 
 
 def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) -> Place:
     """The place, spoken of in the unit that the sheet gives."""
     unit = parse_unit(text)
     if isinstance(unit, UnitProblem):
-        sources.problems.error("FKG211", span, *strange_unit(unit, text, f"the sheet gives `{tag}` the unit", sources.graph))
+        sources.problems.error(
+            "FKG211",
+            span,
+            *strange_unit(unit, text, f"the sheet gives `{tag}` the unit", sources.graph),
+        )
         return NOWHERE
     if place.stored is None:
         sources.book.tell_by_sheet(place.column, unit, span)
@@ -138,13 +171,21 @@ def _spoken_in(place: Place, text: str, tag: str, sources: Sources, span: Span) 
     if not same_dimension(place.stored, unit):
         why, hint = "", ""
         if sources.book.headed(place.column):
-            why, hint = ", as its header says", f"mend the sheet, or declare what the column is in: `signal {quoted(tag)} in {text}`"
-        sources.problems.error("FKG213", span, f"the sheet gives `{tag}` the unit `{text}`, but it is in `{place.stored.text}`{why}", hint)
+            why, hint = (
+                ", as its header says",
+                f"mend the sheet, or declare what the column is in: `signal {quoted(tag)} in {text}`",
+            )
+        sources.problems.error(
+            "FKG213",
+            span,
+            f"the sheet gives `{tag}` the unit `{text}`, but it is in `{place.stored.text}`{why}",
+            hint,
+        )
         return NOWHERE
     if sources.book.told_at(place.column) is not None and not same_scale(place.stored, unit):
-        message = (
-            f"the sheet gives `{tag}` the unit `{text}`, elsewhere it is taken to be in `{place.stored.text}`: in which is its column?"
+        message = f"the sheet gives `{tag}` the unit `{text}`, elsewhere it is taken to be in `{place.stored.text}`: in which is its column?"
+        sources.problems.error(
+            "FKG216", span, message, f"declare it: `signal {quoted(tag)} in {place.stored.text}`"
         )
-        sources.problems.error("FKG216", span, message, f"declare it: `signal {quoted(tag)} in {place.stored.text}`")
         return NOWHERE
     return replace(place, spoken=unit)

@@ -64,7 +64,10 @@ def window_params(window: Window | None, scope: Scope) -> tuple[int, int] | None
     if first is None or last is None:
         return None
     for found in scope.mined.values():
-        found.first, found.last = found.first or found.param.index == first.param, found.last or found.param.index == last.param
+        found.first, found.last = (
+            found.first or found.param.index == first.param,
+            found.last or found.param.index == last.param,
+        )
     if first.steps is None or last.steps is None:
         return _place(first, np.ceil, scope), _place(last, np.floor, scope)
     if not _fits(window, first, last, scope):
@@ -78,7 +81,9 @@ def _place(end: _End, rounded: Callable[[Array], Array], scope: Scope) -> int:
     if end.steps is None:
         return end.param
     shift = -TOLERANCE if rounded is np.ceil else TOLERANCE
-    return scope.rows.param(np.where(np.isinf(end.steps), NO_END, rounded(end.steps + shift) + 0.0)).index
+    return scope.rows.param(
+        np.where(np.isinf(end.steps), NO_END, rounded(end.steps + shift) + 0.0)
+    ).index
 
 
 def _end(node: Expression, scope: Scope) -> _End | None:
@@ -97,7 +102,9 @@ def _end(node: Expression, scope: Scope) -> _End | None:
         return None
     if isinstance(value, Moving):
         message = "an end of a window is a number, a duration or a value of the quantifier: this is known row by row only"
-        scope.problems.error("FKG258", node.span, message, "write how long the window is: [0 min, 30 min]")
+        scope.problems.error(
+            "FKG258", node.span, message, "write how long the window is: [0 min, 30 min]"
+        )
         return None
     if not _finite(node, value.values, scope):
         return None
@@ -110,7 +117,11 @@ def _end(node: Expression, scope: Scope) -> _End | None:
             "to look back write `once`, `historically` or `since`",
         )
         return None
-    return _counted(node, value, scope) if value.unit is None else _timed(node, value, value.unit, scope)
+    return (
+        _counted(node, value, scope)
+        if value.unit is None
+        else _timed(node, value, value.unit, scope)
+    )
 
 
 def _no_unit(text: str) -> bool:
@@ -123,7 +134,9 @@ def _counted(node: Expression, value: Fixed, scope: Scope) -> _End | None:
     if broken.size:
         number = float(value.values[int(broken[0])])
         message = f"a bare number in a window counts steps, and {number:g} is not whole{scope.where(int(broken[0]))}"
-        scope.problems.error("FKG256", node.span, message, f"round it, or write a duration: {number:g} h")
+        scope.problems.error(
+            "FKG256", node.span, message, f"round it, or write a duration: {number:g} h"
+        )
         return None
     return _End(span=node.span, steps=value.values)
 
@@ -131,15 +144,25 @@ def _counted(node: Expression, value: Fixed, scope: Scope) -> _End | None:
 def _timed(node: Expression, value: Fixed, unit: Unit, scope: Scope) -> _End | None:
     second = parse_unit("s")
     if isinstance(second, UnitProblem) or not same_dimension(unit, second):
-        said = f"`{unit.text}` is not a time" if unit.text else "a plain number with a unit is not a time"
-        scope.problems.error("FKG251", node.span, said, "write a duration, 30 min, or a bare number of steps")
+        said = (
+            f"`{unit.text}` is not a time"
+            if unit.text
+            else "a plain number with a unit is not a time"
+        )
+        scope.problems.error(
+            "FKG251", node.span, said, "write a duration, 30 min, or a bare number of steps"
+        )
         return None
     timing = scope.names.timing
     if not np.any(value.values):
         return _End(span=node.span, steps=value.values, unit=unit)
     if timing.step is None:
         if not timing.step_broken and scope.problems.fresh("no step", node.span):
-            much = f"{float(value.values[0]):g} {unit.text}" if value.values.size else f"a time in {unit.text}"
+            much = (
+                f"{float(value.values[0]):g} {unit.text}"
+                if value.values.size
+                else f"a time in {unit.text}"
+            )
             scope.problems.error(
                 "FKG250",
                 node.span,
@@ -155,7 +178,9 @@ def _finite(node: Expression, values: Array, scope: Scope) -> bool:
     wrong = np.flatnonzero(~np.isfinite(values))
     if wrong.size:
         message = f"this comes out as no finite number{scope.where(int(wrong[0]))}"
-        scope.problems.error("FKG228", node.span, message, "write a number, or `end` where there is none")
+        scope.problems.error(
+            "FKG228", node.span, message, "write a number, or `end` where there is none"
+        )
     return not wrong.size
 
 
@@ -164,23 +189,37 @@ def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
     assert first.steps is not None
     assert last.steps is not None
     bare, timed = (first, last) if first.unit is None else (last, first)
-    if bare.unit is None and timed.unit is not None and _counts(bare.steps) and _counts(timed.steps):
+    if (
+        bare.unit is None
+        and timed.unit is not None
+        and _counts(bare.steps)
+        and _counts(timed.steps)
+    ):
         unit = timed.unit.text
         message = f"one end counts steps, the other is a time in {unit}"
-        scope.problems.error("FKG257", bare.span, message, f"give this one a unit too, say {unit}, or count steps in both")
+        scope.problems.error(
+            "FKG257",
+            bare.span,
+            message,
+            f"give this one a unit too, say {unit}, or count steps in both",
+        )
         return False
     before = np.flatnonzero(last.steps < first.steps - TOLERANCE)
     if before.size:
         row = int(before[0])
         message = f"this window ends before it begins{scope.where(row)}"
-        scope.problems.error("FKG252", window.span, message, "write the nearer end first: [1 h, 2 h]")
+        scope.problems.error(
+            "FKG252", window.span, message, "write the nearer end first: [1 h, 2 h]"
+        )
         return False
     low, high = np.ceil(first.steps - TOLERANCE), np.floor(last.steps + TOLERANCE)
     step = _seconds_text(scope)
     empty = np.flatnonzero(low > high)
     if empty.size:
         message = f"no row lies in this window{scope.where(int(empty[0]))}: rows are {step} apart"
-        scope.problems.error("FKG255", window.span, message, f"widen it until a multiple of {step} lies in it")
+        scope.problems.error(
+            "FKG255", window.span, message, f"widen it until a multiple of {step} lies in it"
+        )
         return False
     width = last.steps - first.steps
     narrow = np.flatnonzero((width > TOLERANCE) & (width < 1 - TOLERANCE))
@@ -188,7 +227,9 @@ def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
         row = int(narrow[0])
         where = "the row itself" if low[row] == 0 else f"the row {low[row]:g} steps away"
         message = f"this window is shorter than one step of {step}: {where} is all that lies in it{scope.where(row)}"
-        scope.problems.warning("FKG254", window.span, message, f"make it at least {step} long, or leave it away")
+        scope.problems.warning(
+            "FKG254", window.span, message, f"make it at least {step} long, or leave it away"
+        )
     return True
 
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from fedkg_compiler.diagnostics.codes import CODES, Code
+from fedkg_compiler.diagnostics.pages import CODES, Code
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Severity, Span
 from fedkg_compiler.diagnostics.render import render, to_json
 
-__all__ = ["CODES", "Code", "Diagnostic", "Edit", "Fix", "Related", "Severity", "Span", "render", "to_json"]
+__all__ = [
+    "CODES",
+    "Code",
+    "Diagnostic",
+    "Edit",
+    "Fix",
+    "Related",
+    "Severity",
+    "Span",
+    "render",
+    "to_json",
+]

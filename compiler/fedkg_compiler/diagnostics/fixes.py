@@ -19,9 +19,13 @@ def suggested(span: Span, advice: str) -> Fix | None:
     if not isinstance(advice, Suggestion) or type(span) is not Span or span.line != span.end_line:
         return None
     marks = span.end_column - span.column - len(advice.wrong)
-    if not 0 <= marks <= _MARKS or (marks < _MARKS and not _NAME.match(advice.right) and _NAME.match(advice.wrong)):
+    if not 0 <= marks <= _MARKS or (
+        marks < _MARKS and not _NAME.match(advice.right) and _NAME.match(advice.wrong)
+    ):
         return None
-    inner = replace(span, column=span.column + min(marks, 1), end_column=span.end_column - (marks == _MARKS))
+    inner = replace(
+        span, column=span.column + min(marks, 1), end_column=span.end_column - (marks == _MARKS)
+    )
     return Fix(edits=(Edit(span=inner, was=advice.wrong, text=advice.right),))
 
 
@@ -38,7 +42,10 @@ def put_in(text: str, fixes: Iterable[Fix]) -> tuple[str, tuple[Fix, ...]]:
         if any(place is None for place in wanted) or fix in done:
             continue
         places = [place for place in wanted if place is not None]
-        fits = all(text[start:end] == edit.was for (start, end, _), edit in zip(places, fix.edits, strict=True))
+        fits = all(
+            text[start:end] == edit.was
+            for (start, end, _), edit in zip(places, fix.edits, strict=True)
+        )
         if fits and not any(_meet(one, other) for one in places for other in taken):
             taken += places
             done.append(fix)
@@ -52,7 +59,11 @@ def _place(edit: Edit, starts: list[int]) -> _Place | None:
     span = edit.span
     if not 1 <= span.line <= span.end_line <= len(starts):
         return None
-    return starts[span.line - 1] + span.column - 1, starts[span.end_line - 1] + span.end_column - 1, edit.text
+    return (
+        starts[span.line - 1] + span.column - 1,
+        starts[span.end_line - 1] + span.end_column - 1,
+        edit.text,
+    )
 
 
 def _meet(one: _Place, other: _Place) -> bool:

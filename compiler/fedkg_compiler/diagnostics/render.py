@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 from typing import Any
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 
 _WIDEST = 120
 _MOST_LINES = 6
+
+
+@lru_cache(maxsize=4)
+def _lines(text: str) -> list[str]:
+    """The lines of a file: split once, however many diagnostics it has."""
+    return text.removeprefix("\ufeff").split("\n")
 
 
 def render(diagnostic: Diagnostic, text: str | None) -> str:
@@ -21,12 +28,15 @@ def render(diagnostic: Diagnostic, text: str | None) -> str:
     span = diagnostic.span
     place = f"{_place(span)}: " if span.file else ""
     lines = [f"{place}{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
-    source = None if text is None or not span.file else text.removeprefix("\ufeff").split("\n")
+    source = None if text is None or not span.file else _lines(text)
     shown = [span.end_line, *(related.span.end_line for related in diagnostic.related)]
     margin = " " * len(str(max(shown))) if source is not None else ""
     lines.extend(_excerpt(span, source, margin))
     for related in diagnostic.related:
-        lines.append(f"{margin} = note: {related.message}" + (f": {_place(related.span)}" if related.span.file else ""))
+        lines.append(
+            f"{margin} = note: {related.message}"
+            + (f": {_place(related.span)}" if related.span.file else "")
+        )
         if related.span.file == span.file:
             lines.extend(_excerpt(related.span, source, margin))
     if diagnostic.help:
@@ -45,13 +55,24 @@ def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
         **_span_json(diagnostic.span),
         "message": diagnostic.message,
         "help": diagnostic.help,
-        "related": [{**_span_json(related.span), "message": related.message} for related in diagnostic.related],
-        "fix": [{**_span_json(edit.span), "text": edit.text} for edit in diagnostic.fix.edits] if diagnostic.fix else None,
+        "related": [
+            {**_span_json(related.span), "message": related.message}
+            for related in diagnostic.related
+        ],
+        "fix": [{**_span_json(edit.span), "text": edit.text} for edit in diagnostic.fix.edits]
+        if diagnostic.fix
+        else None,
     }
 
 
 def _span_json(span: Span) -> dict[str, Any]:
-    return {"file": span.file, "line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column}
+    return {
+        "file": span.file,
+        "line": span.line,
+        "column": span.column,
+        "end_line": span.end_line,
+        "end_column": span.end_column,
+    }
 
 
 def _place(span: Span) -> str:
@@ -96,7 +117,9 @@ def _marked(line: str, start: int, end: int) -> tuple[str, str]:
 
 def _visible(text: str) -> str:
     """Control characters as the pictures that Unicode has for them, so that they cannot move the marks."""
-    return "".join(chr(0x2400 + ord(letter)) if letter < " " and letter != "\t" else letter for letter in text)
+    return "".join(
+        chr(0x2400 + ord(letter)) if letter < " " and letter != "\t" else letter for letter in text
+    )
 
 
 def _width(letter: str) -> int:

@@ -24,7 +24,13 @@ class Answer:
     @property
     def column(self) -> str:
         """The header under which tables have the true answer."""
-        known = self.number.column if self.label is None and self.number is not None else None if self.label is None else self.label.column
+        known = (
+            self.number.column
+            if self.label is None and self.number is not None
+            else None
+            if self.label is None
+            else self.label.column
+        )
         return known or self.name.text
 
     @property
@@ -45,11 +51,21 @@ def answer_of(statement: Statement, names: Names, problems: Problems) -> Answer 
         related = (Related(span=signal.place, message="declared here"),)
         what = "is told apart by entities" if signal.family else "is data"
         problems.error(
-            "FKG370", word.span, f"`{word.text}` {what}, and knowledge is of what the model says", "name an `output` or a `label`", related
+            "FKG370",
+            word.span,
+            f"`{word.text}` {what}, and knowledge is of what the model says",
+            "name an `output` or a `label`",
+            related,
         )
     elif word.text not in names.broken:
-        outputs = [*names.labels, *(name for name, known in names.signals.items() if known.role == "output")]
-        advice = did_you_mean(word.text, outputs) or f"declare it: label {word.text} classes A, B; or output {word.text} in ..."
+        outputs = [
+            *names.labels,
+            *(name for name, known in names.signals.items() if known.role == "output"),
+        ]
+        advice = (
+            did_you_mean(word.text, outputs)
+            or f"declare it: label {word.text} classes A, B; or output {word.text} in ..."
+        )
         problems.error("FKG370", word.span, f"there is no output `{word.text}`", advice)
     return None
 
@@ -59,5 +75,10 @@ def class_position(answer: Answer, word: Word, problems: Problems) -> int | None
     if word.text in answer.classes:
         return answer.classes.index(word.text)
     message = f"`{word.text}` is no class of `{answer.name.text}`"
-    problems.error("FKG371", word.span, message, did_you_mean(word.text, answer.classes) or f"its classes are {', '.join(answer.classes)}")
+    problems.error(
+        "FKG371",
+        word.span,
+        message,
+        did_you_mean(word.text, answer.classes) or f"its classes are {', '.join(answer.classes)}",
+    )
     return None

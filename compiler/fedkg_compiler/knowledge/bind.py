@@ -54,12 +54,21 @@ class _Context:
     outcome: Outcome
 
 
-def bind_knowledge(statement: Statement, file: RuleFile, sources: Sources, sheets: Sheets, outcome: Outcome) -> None:
+def bind_knowledge(
+    statement: Statement, file: RuleFile, sources: Sources, sheets: Sheets, outcome: Outcome
+) -> None:
     """Enter a knowledge model and its conditions; nothing where it is wrong, which has been said."""
     answer = answer_of(statement, sources.names, sources.problems)
     if answer is None:
         return
-    at = _Context(statement=statement, answer=answer, file=file, sources=sources, sheets=sheets, outcome=outcome)
+    at = _Context(
+        statement=statement,
+        answer=answer,
+        file=file,
+        sources=sources,
+        sheets=sheets,
+        outcome=outcome,
+    )
     before = sources.problems.errors
     fields: dict[str, object] = {}
     match statement.source:
@@ -69,7 +78,10 @@ def bind_knowledge(statement: Statement, file: RuleFile, sources: Sources, sheet
             clauses = table_clauses(table, statement, answer, sources, sheets)
             fields = {"clauses": tuple(_clauses(at, clauses)), "otherwise": _otherwise(at)}
         case None:
-            fields = {"clauses": tuple(_clauses(at, statement.clauses)), "otherwise": _otherwise(at)}
+            fields = {
+                "clauses": tuple(_clauses(at, statement.clauses)),
+                "otherwise": _otherwise(at),
+            }
     if sources.problems.errors > before:
         return
     number = answer.number
@@ -97,7 +109,9 @@ def _kind(statement: Statement) -> str:
     return "range" if isinstance(statement, RangeKnowledge) else "predict"
 
 
-def _clauses(at: _Context, clauses: Sequence[tuple[Condition, Choice | Expression]]) -> list[Clause]:
+def _clauses(
+    at: _Context, clauses: Sequence[tuple[Condition, Choice | Expression]]
+) -> list[Clause]:
     return [clause for condition, said in clauses for clause in _bind(at, condition, said)]
 
 
@@ -110,7 +124,9 @@ def _otherwise(at: _Context) -> Clause | None:
     if differing is not None:
         one, other = differing
         message = f"what holds otherwise differs from row to row of the quantifier: it is one thing for {one}, another for {other}"
-        at.sources.problems.error("FKG374", said.span, message, "give one value for all, or write another `when`")
+        at.sources.problems.error(
+            "FKG374", said.span, message, "give one value for all, or write another `when`"
+        )
     return found[0] if found else None
 
 
@@ -126,22 +142,36 @@ def _bind(at: _Context, condition: Condition | None, said: Choice | Expression) 
                 fields["anything"] = True  # it says nothing, and keeps `otherwise` away
             elif said.classes:
                 if at.answer.label is None:
-                    problems.error("FKG372", place, f"`{at.answer.name.text}` is a number", "write an interval: allow 0 .. 3 bar")
+                    problems.error(
+                        "FKG372",
+                        place,
+                        f"`{at.answer.name.text}` is a number",
+                        "write an interval: allow 0 .. 3 bar",
+                    )
                     return []
                 found = [class_position(at.answer, word, problems) for word in said.classes]
-                fields["classes"] = tuple(sorted({position for position in found if position is not None}))
+                fields["classes"] = tuple(
+                    sorted({position for position in found if position is not None})
+                )
             else:
                 requirement = _interval(at, said)
         case Reference() if at.answer.label is not None:
-            fields["predicted"] = class_position(at.answer, Word(span=said.span, text=said.name), problems)
+            fields["predicted"] = class_position(
+                at.answer, Word(span=said.span, text=said.name), problems
+            )
         case _ if at.answer.label is not None:
             problems.error(
-                "FKG372", place, f"`{at.answer.name.text}` is a label", f"predict one of its classes: {', '.join(at.answer.classes)}"
+                "FKG372",
+                place,
+                f"`{at.answer.name.text}` is a label",
+                f"predict one of its classes: {', '.join(at.answer.classes)}",
             )
             return []
         case _:
             output = Reference(span=at.answer.name.span, name=at.answer.name.text)
-            requirement = Comparison(span=place, operands=(output, said), operators=(Word(span=place, text="=="),))
+            requirement = Comparison(
+                span=place, operands=(output, said), operators=(Word(span=place, text="=="),)
+            )
     if at.answer.label is None and requirement is None and not fields:
         return []
     if condition is None and requirement is None:
@@ -157,7 +187,12 @@ def _interval(at: _Context, said: Choice) -> Condition | None:
     """``low <= number <= high``."""
     if at.answer.number is None:
         message = f"`{at.answer.name.text}` is a label"
-        at.sources.problems.error("FKG372", said.span, message, f"allow some of its classes: {', '.join(at.answer.classes)}")
+        at.sources.problems.error(
+            "FKG372",
+            said.span,
+            message,
+            f"allow some of its classes: {', '.join(at.answer.classes)}",
+        )
         return None
     if said.ends is not None:
         low, high = said.ends
@@ -183,17 +218,34 @@ def _bound(
         formula = IfThen(span=place, antecedent=condition, consequent=requirement)
     assert formula is not None
     rule = Rule(
-        span=at.statement.span, name=at.statement.name, formula=formula, quantifier=at.statement.quantifier, text=at.sources.written(place)
+        span=at.statement.span,
+        name=at.statement.name,
+        formula=formula,
+        quantifier=at.statement.quantifier,
+        text=at.sources.written(place),
     )
     result = []
-    for part in bind_rule(FileRule(rule=rule, file=at.file), at.sources, at.sheets, permits=requirement is None):
+    for part in bind_rule(
+        FileRule(rule=rule, file=at.file), at.sources, at.sheets, permits=requirement is None
+    ):
         held: Formula | None = part.formula
         said: Formula | None = None
         if requirement is not None:
-            held, said = (part.formula.antecedent, part.formula.consequent) if isinstance(part.formula, Implies) else (None, part.formula)
-        if (held is not None and reads_output(held)) or (said is not None and any(map(_both_sides, _compared(said)))):
+            held, said = (
+                (part.formula.antecedent, part.formula.consequent)
+                if isinstance(part.formula, Implies)
+                else (None, part.formula)
+            )
+        if (held is not None and reads_output(held)) or (
+            said is not None and any(map(_both_sides, _compared(said)))
+        ):
             message = "a clause of knowledge reads what the model says"
-            at.sources.problems.error("FKG373", place, message, "say it in signals; knowledge is there before any answer is")
+            at.sources.problems.error(
+                "FKG373",
+                place,
+                message,
+                "say it in signals; knowledge is there before any answer is",
+            )
             continue
         kept = replace(part, formula=held if held is not None else always(part.rows))
         result.append((kept, {} if said is None else _numbers(said)))
@@ -226,8 +278,14 @@ def _numbers(said: Formula) -> dict[str, Term | None]:
 def _always(at: _Context) -> BoundRows:
     """A condition that always holds, bound once."""
     rows = Rows(1)
-    record = RuleRecord(name=at.statement.name.text, file=Path(at.statement.span.file).name, line=at.statement.span.line)
-    return BoundRows(rule=record, formula=always(rows), rows=rows, keys=((),), entities=("",), unit="")
+    record = RuleRecord(
+        name=at.statement.name.text,
+        file=Path(at.statement.span.file).name,
+        line=at.statement.span.line,
+    )
+    return BoundRows(
+        rule=record, formula=always(rows), rows=rows, keys=((),), entities=("",), unit=""
+    )
 
 
 def _keep(at: _Context, bound: BoundRows) -> int:

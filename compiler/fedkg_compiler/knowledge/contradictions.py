@@ -19,15 +19,23 @@ def contradictions(masks: Masks) -> tuple[list[tuple[int, ...]], bool]:
     meeting = {i: {j for j in some if j > i and masks[i] & masks[j]} for i in some}
     pairs = [(i, j) for i, j in combinations(some, 2) if j not in meeting[i]]
     triples = [
-        (i, j, k) for i in some for j in sorted(meeting[i]) for k in sorted(meeting[i] & meeting[j]) if not masks[i] & masks[j] & masks[k]
+        (i, j, k)
+        for i in some
+        for j in sorted(meeting[i])
+        for k in sorted(meeting[i] & meeting[j])
+        if not masks[i] & masks[j] & masks[k]
     ]
     alone = [(i,) for i, mask in enumerate(masks) if not mask]
-    return [*alone, *pairs, *triples], _larger(masks, meeting, [frozenset(three) for three in triples])
+    return [*alone, *pairs, *triples], _larger(
+        masks, meeting, [frozenset(three) for three in triples]
+    )
 
 
 def _larger(masks: Masks, meeting: dict[int, set[int]], triples: Sequence[frozenset[int]]) -> bool:
     """Whether more than three masks may have nothing in common, without a pair that does not meet or one of the triples among them."""
-    waiting: list[tuple[tuple[int, ...], frozenset[int], set[int]]] = [((i,), masks[i], meeting[i]) for i in meeting]
+    waiting: list[tuple[tuple[int, ...], frozenset[int], set[int]]] = [
+        ((i,), masks[i], meeting[i]) for i in meeting
+    ]
     seen = 0
     while waiting:
         chosen, common, rest = waiting.pop()

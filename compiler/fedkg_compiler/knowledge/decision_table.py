@@ -87,7 +87,9 @@ def table_clauses(
     table = sheets.read(path)
     if isinstance(table, FedkgError):
         message = unreadable(table, path, source.path.text, "decision table")
-        sources.problems.error("FKG170", place, message, table.help or "name a CSV, Parquet or xlsx file")
+        sources.problems.error(
+            "FKG170", place, message, table.help or "name a CSV, Parquet or xlsx file"
+        )
         return []
     sheet = _Sheet(table=table, decimal=_decimal(table), place=place, sources=sources)
     columns = _columns(sheet, answer, sources.names)
@@ -97,10 +99,16 @@ def table_clauses(
     clauses: list[tuple[Condition, Choice | Expression]] = []
     for row in range(table.rows):
         known = len(sheet.found)
-        parts = [part for header, name in conditions if (part := _condition(sheet, header, name, row)) is not None]
+        parts = [
+            part
+            for header, name in conditions
+            if (part := _condition(sheet, header, name, row)) is not None
+        ]
         text = table.texts(said)[row].strip()
         result = (
-            _choice(sheet, answer, said, row, text) if isinstance(statement, RangeKnowledge) else _value(sheet, answer, said, row, text)
+            _choice(sheet, answer, said, row, text)
+            if isinstance(statement, RangeKnowledge)
+            else _value(sheet, answer, said, row, text)
         )
         if result is None:
             continue
@@ -108,44 +116,77 @@ def table_clauses(
             continue
         if not parts:
             message = "every cell of a condition is empty: it would hold always"
-            sheet.wrong(row, conditions[0][0] if conditions else said, message, "write `otherwise` behind the table in the rule file")
+            sheet.wrong(
+                row,
+                conditions[0][0] if conditions else said,
+                message,
+                "write `otherwise` behind the table in the rule file",
+            )
             continue
-        clauses.append((parts[0] if len(parts) == 1 else AllOf(span=place, args=tuple(parts)), result))
+        clauses.append(
+            (parts[0] if len(parts) == 1 else AllOf(span=place, args=tuple(parts)), result)
+        )
     sheet.tell()
     return clauses
 
 
 def _decimal(table: Table) -> DecimalMark:
     """How the numbers inside the cells are written, as far as their form tells; else as those of the whole table."""
-    numbers = [found for cells in table.headers for text in table.texts(cells) for found in _NUMBER.findall(text)]
+    numbers = [
+        found
+        for cells in table.headers
+        for text in table.texts(cells)
+        for found in _NUMBER.findall(text)
+    ]
     marks = decimal_marks(numbers)
     return next(iter(marks)) if len(marks) == 1 else table.found.decimal
 
 
-def _columns(sheet: _Sheet, answer: Answer, names: Names) -> tuple[list[tuple[str, str]], str] | None:
+def _columns(
+    sheet: _Sheet, answer: Answer, names: Names
+) -> tuple[list[tuple[str, str]], str] | None:
     """Headers with the names that rules have for them, and the header of the answer."""
     conditions: list[tuple[str, str]] = []
     said = ""
     for header in sheet.table.headers:
         bare = split_header(header)[0]
-        column = answer.label.column if answer.label is not None else answer.number.column if answer.number is not None else None
+        column = (
+            answer.label.column
+            if answer.label is not None
+            else answer.number.column
+            if answer.number is not None
+            else None
+        )
         if answer.name.text in (header, bare) or column == header:
             said = header
             continue
-        signal = names.signals.get(header) or names.signals.get(bare) or names.by_header(header) or names.by_header(bare)
+        signal = (
+            names.signals.get(header)
+            or names.signals.get(bare)
+            or names.by_header(header)
+            or names.by_header(bare)
+        )
         if signal is not None and not signal.family:
             conditions.append((header, signal.name))
         elif header in names.labels or bare in names.labels:
             conditions.append((header, header if header in names.labels else bare))
         elif bare.casefold() not in ("note", "notes", "comment", "remark"):
-            advice = did_you_mean(bare, names.known()) or f"declare it: signal {bare} in ...; or call the column `note`"
+            advice = (
+                did_you_mean(bare, names.known())
+                or f"declare it: signal {bare} in ...; or call the column `note`"
+            )
             sheet.sources.problems.error(
-                "FKG376", sheet.place, f"{sheet.table.name}: `{header}` is neither a signal nor `{answer.name.text}`", advice
+                "FKG376",
+                sheet.place,
+                f"{sheet.table.name}: `{header}` is neither a signal nor `{answer.name.text}`",
+                advice,
             )
             return None
     if not said:
         message = f"{sheet.table.name} has no column `{answer.name.text}` with the answers"
-        sheet.sources.problems.error("FKG376", sheet.place, message, f"its columns are {', '.join(sheet.table.headers)}")
+        sheet.sources.problems.error(
+            "FKG376", sheet.place, message, f"its columns are {', '.join(sheet.table.headers)}"
+        )
         return None
     return conditions, said
 
@@ -160,8 +201,12 @@ def _condition(sheet: _Sheet, header: str, name: str, row: int) -> Condition | N
     signal = sheet.sources.names.signals.get(name)
     found = _RANGE.match(text)
     if found is not None:
-        ends = [_quantity(sheet, found[end], found["unit"].strip() or unit) for end in ("low", "high")]
-        if _foreign(sheet, row, header, found["unit"].strip(), None if signal is None else signal.unit):
+        ends = [
+            _quantity(sheet, found[end], found["unit"].strip() or unit) for end in ("low", "high")
+        ]
+        if _foreign(
+            sheet, row, header, found["unit"].strip(), None if signal is None else signal.unit
+        ):
             return None
         if ends[0] is not None and ends[1] is not None:
             return _compare(sheet, (ends[0], subject, ends[1]), ("<=", "<="))
@@ -175,10 +220,22 @@ def _condition(sheet: _Sheet, header: str, name: str, row: int) -> Condition | N
         if not _foreign(sheet, row, header, parts["unit"], None if signal is None else signal.unit):
             return _compare(sheet, (subject, quantity), (operator,))
         return None
-    if operator in ("==", "!=") and rest and not re.search("[<>=]", rest) and (signal is None or signal.unit is None):
+    if (
+        operator in ("==", "!=")
+        and rest
+        and not re.search("[<>=]", rest)
+        and (signal is None or signal.unit is None)
+    ):
         values = tuple(Word(span=sheet.place, text=value.strip()) for value in rest.split(","))
-        return Membership(span=sheet.place, subject=subject, negated=operator == "!=", values=values)
-    sheet.wrong(row, header, f"`{text}` is no condition", "write > 12.5, 8 .. 12, = 3, a class, or leave it empty")
+        return Membership(
+            span=sheet.place, subject=subject, negated=operator == "!=", values=values
+        )
+    sheet.wrong(
+        row,
+        header,
+        f"`{text}` is no condition",
+        "write > 12.5, 8 .. 12, = 3, a class, or leave it empty",
+    )
     return None
 
 
@@ -187,20 +244,35 @@ def _foreign(sheet: _Sheet, row: int, header: str, text: str, unit: Unit | None)
     found = parse_unit(text) if text else None
     if found is None or (isinstance(found, Unit) and (unit is None or same_dimension(found, unit))):
         return False
-    said = f"`{text}` cannot be compared with `{unit.text}`" if isinstance(found, Unit) and unit is not None else f"`{text}` is not a unit"
-    sheet.wrong(row, header, said, "write the number in the unit of the column, or in another one of its kind")
+    said = (
+        f"`{text}` cannot be compared with `{unit.text}`"
+        if isinstance(found, Unit) and unit is not None
+        else f"`{text}` is not a unit"
+    )
+    sheet.wrong(
+        row,
+        header,
+        said,
+        "write the number in the unit of the column, or in another one of its kind",
+    )
     return True
 
 
 def _compare(sheet: _Sheet, operands: tuple[Expression, ...], signs: tuple[str, ...]) -> Comparison:
-    return Comparison(span=sheet.place, operands=operands, operators=tuple(Word(span=sheet.place, text=sign) for sign in signs))
+    return Comparison(
+        span=sheet.place,
+        operands=operands,
+        operators=tuple(Word(span=sheet.place, text=sign) for sign in signs),
+    )
 
 
 def _quantity(sheet: _Sheet, text: str, unit: str | None) -> Expression | None:
     value = number(text.replace("−", "-").replace(" ", ""), sheet.decimal)
     if value is None or value != value:
         return None
-    quantity = Quantity(span=sheet.place, value=abs(value), unit=Word(span=sheet.place, text=unit) if unit else None)
+    quantity = Quantity(
+        span=sheet.place, value=abs(value), unit=Word(span=sheet.place, text=unit) if unit else None
+    )
     return Negative(span=sheet.place, arg=quantity) if value < 0 else quantity
 
 
@@ -212,13 +284,23 @@ def _choice(sheet: _Sheet, answer: Answer, header: str, row: int, text: str) -> 
         classes = [value.strip() for value in text.split(",")]
         wrong = next((value for value in classes if value not in answer.classes), None)
         if wrong is None:
-            return Choice(span=sheet.place, classes=tuple(Word(span=sheet.place, text=value) for value in classes))
+            return Choice(
+                span=sheet.place,
+                classes=tuple(Word(span=sheet.place, text=value) for value in classes),
+            )
         message = f"`{wrong}` is no class of `{answer.name.text}`"
-        sheet.wrong(row, header, message, did_you_mean(wrong, answer.classes) or f"its classes are {', '.join(answer.classes)}")
+        sheet.wrong(
+            row,
+            header,
+            message,
+            did_you_mean(wrong, answer.classes) or f"its classes are {', '.join(answer.classes)}",
+        )
         return None
     found, unit = _RANGE.match(text), split_header(header)[1]
     if found is not None:
-        low, high = (_quantity(sheet, found[end], found["unit"].strip() or unit) for end in ("low", "high"))
+        low, high = (
+            _quantity(sheet, found[end], found["unit"].strip() or unit) for end in ("low", "high")
+        )
         if low is not None and high is not None:
             return Choice(span=sheet.place, ends=(low, high))
     sheet.wrong(row, header, f"`{text}` is no interval", "write 0 .. 3, or any")
@@ -230,11 +312,17 @@ def _value(sheet: _Sheet, answer: Answer, header: str, row: int, text: str) -> E
     if answer.label is not None:
         if text in answer.classes:
             return Reference(span=sheet.place, name=text)
-        advice = did_you_mean(text, answer.classes) or f"its classes are {', '.join(answer.classes)}"
+        advice = (
+            did_you_mean(text, answer.classes) or f"its classes are {', '.join(answer.classes)}"
+        )
         sheet.wrong(row, header, f"`{text}` is no class of `{answer.name.text}`", advice)
         return None
     parts = _QUANTITY.match(text)
-    value = None if parts is None else _quantity(sheet, parts["number"], parts["unit"] or split_header(header)[1])
+    value = (
+        None
+        if parts is None
+        else _quantity(sheet, parts["number"], parts["unit"] or split_header(header)[1])
+    )
     if value is None:
         sheet.wrong(row, header, f"`{text}` is no number", "write the number that is predicted")
     return value

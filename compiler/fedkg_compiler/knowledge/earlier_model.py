@@ -32,7 +32,9 @@ from fedkg_compiler.syntax.tree import EarlierModel
 _SYNTAX = 'its metadata needs a list: {"features": "[\\"ash\\", \\"sulphur\\"]"}'
 
 
-def bind_network(source: EarlierModel, statement: Statement, answer: Answer, sources: Sources, outcome: Outcome) -> dict[str, object]:
+def bind_network(
+    source: EarlierModel, statement: Statement, answer: Answer, sources: Sources, outcome: Outcome
+) -> dict[str, object]:
     """The network of a model file, its arrays entered into the outcome; {} with a problem where it cannot be used."""
     place, problems = source.path.span, sources.problems
     path = sources.names.folders[place.file] / source.path.text
@@ -43,39 +45,75 @@ def bind_network(source: EarlierModel, statement: Statement, answer: Answer, sou
         scaling = _scaling(read.metadata, len(features))
     except OSError as error:
         problems.error(
-            "FKG377", place, f"cannot read the model {source.path.text}: {error.strerror or error}", "check the path and its spelling"
+            "FKG377",
+            place,
+            f"cannot read the model {source.path.text}: {error.strerror or error}",
+            "check the path and its spelling",
         )
         return {}
     except Unreadable as error:
-        problems.error("FKG377", place, f"the model {source.path.text} {error.reason}", error.advice)
+        problems.error(
+            "FKG377", place, f"the model {source.path.text} {error.reason}", error.advice
+        )
         return {}
     rows = Rows(1)
     for name in features:
         if not _slot(name, rows, source, sources):
             return {}
     wanted = len(answer.classes) if read.answers > 1 else 1
-    if read.answers != wanted or (answer.label is None and read.answers > 1) or read.inputs != len(features):
+    if (
+        read.answers != wanted
+        or (answer.label is None and read.answers > 1)
+        or read.inputs != len(features)
+    ):
         received = f"{read.inputs} inputs and {read.answers} answers"
         expected = f"{len(features)} features are named, and `{answer.name.text}` has {len(answer.classes) or 1} answers"
         problems.error(
-            "FKG377", place, f"the model {source.path.text} has {received}, but {expected}", "export the model that belongs to it"
+            "FKG377",
+            place,
+            f"the model {source.path.text} has {received}, but {expected}",
+            "export the model that belongs to it",
         )
         return {}
-    decision = read.decision or ("largest" if read.answers > 1 else "logit" if answer.label is not None else "number")
+    decision = read.decision or (
+        "largest" if read.answers > 1 else "logit" if answer.label is not None else "number"
+    )
     if not _decides(decision, read.answers, len(answer.classes)):
         what = (
-            f"`{answer.name.text}` has {len(answer.classes)} classes" if answer.label is not None else f"`{answer.name.text}` is a number"
+            f"`{answer.name.text}` has {len(answer.classes)} classes"
+            if answer.label is not None
+            else f"`{answer.name.text}` is a number"
         )
         message = f"the model {source.path.text} decides by `{decision}` over {read.answers} answers, but {what}"
-        problems.error("FKG377", place, message, "export one answer for each class; or one for two classes, or for a number")
+        problems.error(
+            "FKG377",
+            place,
+            message,
+            "export one answer for each class; or one for two classes, or for a number",
+        )
         return {}
-    outcome.arrays |= {f"{statement.name.text}.{name}": array for name, array in read.arrays.items()}
-    outcome.sources.append(Source(name=path.name, kind="model", sha256=hashlib.sha256(body).hexdigest()))
+    outcome.arrays |= {
+        f"{statement.name.text}.{name}": array for name, array in read.arrays.items()
+    }
+    outcome.sources.append(
+        Source(name=path.name, kind="model", sha256=hashlib.sha256(body).hexdigest())
+    )
     record = RuleRecord(name=statement.name.text, file=Path(place.file).name, line=place.line)
-    outcome.conditions.append(BoundRows(rule=record, formula=always(rows), rows=rows, keys=((),), entities=("",), unit=""))
+    outcome.conditions.append(
+        BoundRows(rule=record, formula=always(rows), rows=rows, keys=((),), entities=("",), unit="")
+    )
     prefix = f"{statement.name.text}."
-    layers = tuple(layer.model_copy(update={"weight": prefix + layer.weight, "bias": prefix + layer.bias}) for layer in read.layers)
-    network = Network(bank=len(outcome.conditions) - 1, mean=scaling[0], std=scaling[1], layers=layers, decision=decision)
+    layers = tuple(
+        layer.model_copy(update={"weight": prefix + layer.weight, "bias": prefix + layer.bias})
+        for layer in read.layers
+    )
+    network = Network(
+        bank=len(outcome.conditions) - 1,
+        mean=scaling[0],
+        std=scaling[1],
+        layers=layers,
+        decision=decision,
+    )
     return {"network": network}
 
 
@@ -96,17 +134,26 @@ def _names(metadata: Mapping[str, str]) -> list[str]:
     return names
 
 
-def _scaling(metadata: Mapping[str, str], count: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _scaling(
+    metadata: Mapping[str, str], count: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
     result = []
     for name, default in (("mean", 0.0), ("std", 1.0)):
         try:
             numbers = json.loads(metadata[name]) if name in metadata else [default] * count
             values = tuple(float(value) for value in numbers)
         except (ValueError, TypeError):
-            raise Unreadable(f"has a `{name}` that is no list of numbers", "write it as JSON: [1.5, 20]") from None
-        if len(values) != count or not all(np.isfinite(values)) or (name == "std" and 0.0 in values):
             raise Unreadable(
-                f"has {len(values)} numbers as its `{name}`, for {count} features", "give one for each feature, no zero as std"
+                f"has a `{name}` that is no list of numbers", "write it as JSON: [1.5, 20]"
+            ) from None
+        if (
+            len(values) != count
+            or not all(np.isfinite(values))
+            or (name == "std" and 0.0 in values)
+        ):
+            raise Unreadable(
+                f"has {len(values)} numbers as its `{name}`, for {count} features",
+                "give one for each feature, no zero as std",
             )
         result.append(values)
     return result[0], result[1]
@@ -118,9 +165,18 @@ def _slot(name: str, rows: Rows, source: EarlierModel, sources: Sources) -> bool
     signal = names.signals.get(name) or names.by_header(name)
     if signal is None and not names.open:
         advice = did_you_mean(name, names.known()) or f"declare it: signal {name} in ..."
-        sources.problems.error("FKG378", place, f"the model {source.path.text} reads `{name}`, which is not declared", advice)
+        sources.problems.error(
+            "FKG378",
+            place,
+            f"the model {source.path.text} reads `{name}`, which is not declared",
+            advice,
+        )
         return False
-    found = header_place(name, sources, place) if signal is None else plain_place(signal, sources, place)
+    found = (
+        header_place(name, sources, place)
+        if signal is None
+        else plain_place(signal, sources, place)
+    )
     if found.column < 0:
         return False
     ids: NDArray[np.int64] = np.array([found.column])

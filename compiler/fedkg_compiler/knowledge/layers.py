@@ -18,8 +18,26 @@ from fedkg.pack.knowledge import Layer
 Decision = Literal["largest", "probability", "logit", "number"]
 ACTIVATIONS = ("none", "relu", "tanh", "sigmoid", "leaky_relu", "gelu")
 DECISIONS = ("largest", "probability", "logit", "number")
-_ONNX_ACTIVATIONS = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid", "LeakyRelu": "leaky_relu", "Gelu": "gelu"}
-_IGNORED = frozenset({"Identity", "Dropout", "Cast", "Flatten", "Softmax", "LogSoftmax", "ArgMax", "Squeeze", "ZipMap"})
+_ONNX_ACTIVATIONS = {
+    "Relu": "relu",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "LeakyRelu": "leaky_relu",
+    "Gelu": "gelu",
+}
+_IGNORED = frozenset(
+    {
+        "Identity",
+        "Dropout",
+        "Cast",
+        "Flatten",
+        "Softmax",
+        "LogSoftmax",
+        "ArgMax",
+        "Squeeze",
+        "ZipMap",
+    }
+)
 """What changes neither the order of the answers nor their meaning."""
 
 
@@ -65,21 +83,38 @@ def read_safetensors(body: bytes) -> Read:
         metadata = json.loads(body[8 : 8 + length]).get("__metadata__", {})
     except (SafetensorError, ValueError) as error:
         raise Unreadable(
-            f"is no safetensors file: {error}", "export it with safetensors.torch.save_file(model.state_dict(), ...)"
+            f"is no safetensors file: {error}",
+            "export it with safetensors.torch.save_file(model.state_dict(), ...)",
         ) from None
     weights = sorted((name for name in tensors if name.endswith("weight")), key=_natural)
     activation = metadata.get("activation", "relu")
     if activation not in ACTIVATIONS:
-        raise Unreadable(f"has the activation `{activation}`", f"known are {', '.join(ACTIVATIONS)}")
+        raise Unreadable(
+            f"has the activation `{activation}`", f"known are {', '.join(ACTIVATIONS)}"
+        )
     layers, arrays = [], {}
     for i, name in enumerate(weights):
         bias = name.removesuffix("weight") + "bias"
         arrays[name] = tensors[name].astype(np.float64)
         if arrays[name].ndim != 2:
-            raise Unreadable(f"has a tensor `{name}` that is no dense layer", "only dense layers are understood")
-        arrays[bias] = tensors[bias].astype(np.float64) if bias in tensors else np.zeros(arrays[name].shape[0])
-        layers.append(Layer.model_validate({"weight": name, "bias": bias, "activation": activation if i + 1 < len(weights) else "none"}))
-    return _checked(Read(layers=tuple(layers), arrays=arrays, metadata=metadata, decision=_decision(metadata)))
+            raise Unreadable(
+                f"has a tensor `{name}` that is no dense layer", "only dense layers are understood"
+            )
+        arrays[bias] = (
+            tensors[bias].astype(np.float64) if bias in tensors else np.zeros(arrays[name].shape[0])
+        )
+        layers.append(
+            Layer.model_validate(
+                {
+                    "weight": name,
+                    "bias": bias,
+                    "activation": activation if i + 1 < len(weights) else "none",
+                }
+            )
+        )
+    return _checked(
+        Read(layers=tuple(layers), arrays=arrays, metadata=metadata, decision=_decision(metadata))
+    )
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -104,13 +139,21 @@ def read_onnx(body: bytes) -> Read:
         model = onnx.load_from_string(body)
     except (DecodeError, ValueError) as error:
         raise Unreadable(f"is no ONNX file: {error}", "export it with torch.onnx.export") from None
-    numbers = {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in model.graph.initializer}
+    numbers = {
+        tensor.name: numpy_helper.to_array(tensor).astype(np.float64)
+        for tensor in model.graph.initializer
+    }
     chain = _Chain()
     for node in model.graph.node:
         chain.take(node, numbers)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     return _checked(
-        Read(layers=tuple(chain.layers), arrays=chain.arrays, metadata=metadata, decision=_decision(metadata) or chain.decision)
+        Read(
+            layers=tuple(chain.layers),
+            arrays=chain.arrays,
+            metadata=metadata,
+            decision=_decision(metadata) or chain.decision,
+        )
     )
 
 
@@ -130,17 +173,37 @@ class _Chain:
             scale = [settings[name].f if name in settings else 1.0 for name in ("alpha", "beta")]
             turned = "transB" in settings and settings["transB"].i == 1
             weight = scale[0] * (known[0] if turned else known[0].T)
-            self._dense(weight, scale[1] * known[1].ravel() if len(known) > 1 else np.zeros(weight.shape[0]))
+            self._dense(
+                weight, scale[1] * known[1].ravel() if len(known) > 1 else np.zeros(weight.shape[0])
+            )
         elif node.op_type == "MatMul" and len(known) == 1 and known[0].ndim == 2:
             self._dense(known[0].T, np.zeros(known[0].shape[1]))
-        elif node.op_type == "Add" and len(known) == 1 and self.layers and self.layers[-1].activation == "none":
+        elif (
+            node.op_type == "Add"
+            and len(known) == 1
+            and self.layers
+            and self.layers[-1].activation == "none"
+        ):
             self.arrays[self.layers[-1].bias] = self.arrays[self.layers[-1].bias] + known[0].ravel()
-        elif node.op_type == "Sigmoid" and self.layers and self.arrays[self.layers[-1].weight].shape[0] == 1:
+        elif (
+            node.op_type == "Sigmoid"
+            and self.layers
+            and self.arrays[self.layers[-1].weight].shape[0] == 1
+        ):
             self.decision = "logit"
-        elif node.op_type in _ONNX_ACTIVATIONS and self.layers and self.layers[-1].activation == "none":
-            self.layers[-1] = self.layers[-1].model_copy(update={"activation": _ONNX_ACTIVATIONS[node.op_type]})
+        elif (
+            node.op_type in _ONNX_ACTIVATIONS
+            and self.layers
+            and self.layers[-1].activation == "none"
+        ):
+            self.layers[-1] = self.layers[-1].model_copy(
+                update={"activation": _ONNX_ACTIVATIONS[node.op_type]}
+            )
         elif node.op_type not in _IGNORED:
-            raise Unreadable(f"has a step `{node.op_type}` that is no dense layer", "only chains of dense layers are understood")
+            raise Unreadable(
+                f"has a step `{node.op_type}` that is no dense layer",
+                "only chains of dense layers are understood",
+            )
 
     def _dense(self, weight: NDArray[np.float64], bias: NDArray[np.float64]) -> None:
         names = f"{len(self.layers)}.weight", f"{len(self.layers)}.bias"
@@ -153,9 +216,19 @@ def _checked(read: Read) -> Read:
         raise Unreadable("has no dense layer", "export a model of dense layers")
     for earlier, later in zip(read.layers, read.layers[1:], strict=False):
         if read.arrays[earlier.weight].shape[0] != read.arrays[later.weight].shape[1]:
-            raise Unreadable(f"has layers that do not fit, `{earlier.weight}` and `{later.weight}`", "number them in their order: 0.weight")
+            raise Unreadable(
+                f"has layers that do not fit, `{earlier.weight}` and `{later.weight}`",
+                "number them in their order: 0.weight",
+            )
     for layer in read.layers:
         weight, bias = read.arrays[layer.weight], read.arrays[layer.bias]
-        if bias.shape != (weight.shape[0],) or not np.isfinite(weight).all() or not np.isfinite(bias).all():
-            raise Unreadable(f"has a layer `{layer.weight}` that does not fit its bias or is not finite", "export it again")
+        if (
+            bias.shape != (weight.shape[0],)
+            or not np.isfinite(weight).all()
+            or not np.isfinite(bias).all()
+        ):
+            raise Unreadable(
+                f"has a layer `{layer.weight}` that does not fit its bias or is not finite",
+                "export it again",
+            )
     return read

@@ -24,21 +24,31 @@ def apart(parts: Sequence[BoundRows]) -> tuple[str, str] | None:
             other, as_before = first.setdefault(keys, (row, said))
             if as_before != said:
                 return _name(part, other), _name(part, row)
-        if len({tuple(header for header, _ in keys) for keys in first}) > 1:  # some rows select by more columns than others
+        if (
+            len({tuple(header for header, _ in keys) for keys in first}) > 1
+        ):  # some rows select by more columns than others
             found = [(dict(keys), row, said) for keys, (row, said) in first.items()]
             for i, (here, row, said) in enumerate(found):
                 for there, other, differently in found[:i]:
-                    if said != differently and all(there.get(header, text) == text for header, text in here.items()):
+                    if said != differently and all(
+                        there.get(header, text) == text for header, text in here.items()
+                    ):
                         return _name(part, other), _name(part, row)
     return None
 
 
 def _said(rows: Rows, row: int) -> Hashable:
     """The numbers and columns of a row: equal for rows that say the same."""
-    params = tuple((int(one.columns[row]), one.texts[row]) if isinstance(one, Codes) else float(one[row]) for one in rows.params)
+    params = tuple(
+        (int(one.columns[row]), one.texts[row]) if isinstance(one, Codes) else float(one[row])
+        for one in rows.params
+    )
     slots = tuple((int(slot.columns[row]), int(slot.views[row])) for slot in rows.slots)
     owned = tuple(
-        tuple(_said(table.rows, member) for member in range(int(table.offsets[row]), int(table.offsets[row + 1])))
+        tuple(
+            _said(table.rows, member)
+            for member in range(int(table.offsets[row]), int(table.offsets[row + 1]))
+        )
         for table in rows.members
         if table.parent == rows.number
     )

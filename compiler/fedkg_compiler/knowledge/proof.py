@@ -55,17 +55,34 @@ def prove(pack: Pack, places: Mapping[str, Span]) -> tuple[Pack, list[Diagnostic
     together = {output: prover.together(ranges) for output, ranges in _ranges(pack).items()}
     spans = {model.name: places.get(model.name, _line(model)) for model, _ in asked}
     doubted = {name for found in together.values() for names in found for name in names}
-    undecided = {model.name for model, verdicts in asked for what, verdict in verdicts if (what, verdict[0]) == ("nonempty", "open")}
+    undecided = {
+        model.name
+        for model, verdicts in asked
+        for what, verdict in verdicts
+        if (what, verdict[0]) == ("nonempty", "open")
+    }
     models, said = list[KnowledgeModel](), list[Diagnostic]()
     for model, verdicts in asked:
-        said += [_said(model.name, what, verdict, spans[model.name]) for what, verdict in verdicts if verdict[0] != "proven"]
-        proven = tuple(what for what, verdict in verdicts if verdict[0] == "proven" and (what == "within" or model.name not in doubted))
+        said += [
+            _said(model.name, what, verdict, spans[model.name])
+            for what, verdict in verdicts
+            if verdict[0] != "proven"
+        ]
+        proven = tuple(
+            what
+            for what, verdict in verdicts
+            if verdict[0] == "proven" and (what == "within" or model.name not in doubted)
+        )
         models.append(model.model_copy(update={"proven": proven}))
     for output, found in together.items():
         for names, verdict in found.items():
             if verdict[0] == "broken" or not undecided.intersection(names):
-                said.append(_said_together(output, [(name, spans[name]) for name in names], verdict))
-    return replace(pack, manifest=pack.manifest.model_copy(update={"knowledge": tuple(models)})), said
+                said.append(
+                    _said_together(output, [(name, spans[name]) for name in names], verdict)
+                )
+    return replace(
+        pack, manifest=pack.manifest.model_copy(update={"knowledge": tuple(models)})
+    ), said
 
 
 def _line(model: KnowledgeModel) -> Span:
@@ -92,10 +109,21 @@ def _said(model: str, what: str, verdict: Verdict, span: Span) -> Diagnostic:
             help="`fedkg eval` counts the rows for which it does",
         )
     if what == "nonempty":
-        message, advice = f"`{model}` allows nothing{verdict[1]}", "make the conditions exclude each other, or the ranges overlap"
-        return Diagnostic(code="FKG379", severity="warning", span=span, message=message, help=advice)
+        message, advice = (
+            f"`{model}` allows nothing{verdict[1]}",
+            "make the conditions exclude each other, or the ranges overlap",
+        )
+        return Diagnostic(
+            code="FKG379", severity="warning", span=span, message=message, help=advice
+        )
     message = f"what `{model}` predicts is not allowed{verdict[1]}"
-    return Diagnostic(code="FKG380", severity="warning", span=span, message=message, help="allow it there, or predict something else")
+    return Diagnostic(
+        code="FKG380",
+        severity="warning",
+        span=span,
+        message=message,
+        help="allow it there, or predict something else",
+    )
 
 
 def _said_together(output: str, models: Sequence[tuple[str, Span]], verdict: Verdict) -> Diagnostic:
@@ -134,18 +162,30 @@ class _Prover:
         self.pack, self.table = pack, RowTable(pack, pack.conditions)
         self.budget = Budget(each=500_000, total=STEPS)
 
-    def questions(self, model: KnowledgeModel) -> Iterator[tuple[Literal["nonempty", "within"], Verdict]]:
+    def questions(
+        self, model: KnowledgeModel
+    ) -> Iterator[tuple[Literal["nonempty", "within"], Verdict]]:
         """What must be true of a model, and whether it is."""
         if model.kind == "range":
-            yield "nonempty", ("proven", "") if model.network is not None else self._worst(self._empty(model))
+            yield (
+                "nonempty",
+                ("proven", "") if model.network is not None else self._worst(self._empty(model)),
+            )
             return
-        ranges = [other for other in self.pack.manifest.knowledge if other.kind == "range" and other.output == model.output]
+        ranges = [
+            other
+            for other in self.pack.manifest.knowledge
+            if other.kind == "range" and other.output == model.output
+        ]
         if not ranges:
             yield "within", ("proven", "")
         elif model.network is not None or any(other.network is not None for other in ranges):
             yield "within", ("open", "")
         else:
-            yield "within", self._worst(verdict for other in ranges for verdict in self._outside(model, other))
+            yield (
+                "within",
+                self._worst(verdict for other in ranges for verdict in self._outside(model, other)),
+            )
 
     def together(self, ranges: Sequence[KnowledgeModel]) -> dict[tuple[str, ...], Verdict]:
         """The sets of range models of one output that together allow nothing somewhere, or may, by their names."""
@@ -186,7 +226,9 @@ class _Prover:
             start = int(self.table.starts[clause.bank])
             for number in range(start, start + self.pack.conditions[clause.bank].rows):
                 last = clause is model.otherwise
-                earlier = tuple(row.number for row in found) if model.kind == "predict" or last else ()
+                earlier = (
+                    tuple(row.number for row in found) if model.kind == "predict" or last else ()
+                )
                 found.append(_Row(model.name, number, clause, earlier))
         return found
 
@@ -206,16 +248,30 @@ class _Prover:
                     yield self._ask([one], lambda at, a=one, span=model.span: at.misses(a, span))
 
     @staticmethod
-    def _contradictions(rows: Sequence[_Row], model: KnowledgeModel) -> tuple[list[tuple[list[_Row], Any]], bool]:
+    def _contradictions(
+        rows: Sequence[_Row], model: KnowledgeModel
+    ) -> tuple[list[tuple[list[_Row], Any]], bool]:
         """The sets of clauses about a model's output that allow nothing together, where a further condition (`Any`, as of `_ask`) holds;
         and whether there may be larger ones."""
         if model.classes:
             every = frozenset(range(len(model.classes)))
-            sets, more = contradictions([every if row.clause.classes is None else frozenset(row.clause.classes) for row in rows])
+            sets, more = contradictions(
+                [
+                    every if row.clause.classes is None else frozenset(row.clause.classes)
+                    for row in rows
+                ]
+            )
             return [([rows[i] for i in chosen], None) for chosen in sets], more
-        low, high = ([row for row in rows if getattr(row.clause, end) is not None] for end in ("low", "high"))
+        low, high = (
+            [row for row in rows if getattr(row.clause, end) is not None] for end in ("low", "high")
+        )
         return [
-            ([one, other] if one is not other else [one], lambda at, a=one, b=other: at.exceeds(a, b)) for one in low for other in high
+            (
+                [one, other] if one is not other else [one],
+                lambda at, a=one, b=other: at.exceeds(a, b),
+            )
+            for one in low
+            for other in high
         ], False
 
     def _outside(self, model: KnowledgeModel, other: KnowledgeModel) -> Iterator[Verdict]:
@@ -228,7 +284,10 @@ class _Prover:
                 yield self._ask([said], lambda at, a=said, span=other.span: at.strays(a, span))
             for allowed in ranges:
                 if model.classes:
-                    if allowed.clause.classes is not None and said.clause.predicted not in allowed.clause.classes:
+                    if (
+                        allowed.clause.classes is not None
+                        and said.clause.predicted not in allowed.clause.classes
+                    ):
                         yield self._ask([said, allowed])
                 elif allowed.clause.low is not None or allowed.clause.high is not None:
                     yield self._ask([said, allowed], lambda at, a=said, b=allowed: at.leaves(a, b))
@@ -236,13 +295,29 @@ class _Prover:
     def _ask(self, rows: Sequence[_Row], condition: Any = None) -> Verdict:
         """Whether these clauses can hold at once, under a further condition. `Any`: a function from questions to one of z3's."""
         keysets = [dict(self.table.keysets[int(self.table.keyset[row.number])]) for row in rows]
-        if any(one.get(column, code) != code for one in keysets for other in keysets for column, code in other.items()):
+        if any(
+            one.get(column, code) != code
+            for one in keysets
+            for other in keysets
+            for column, code in other.items()
+        ):
             return "proven", ""  # no sample is about both
         from fedkg_compiler.knowledge.questions import Questions
 
-        if any(is_temporal(self.pack.conditions[int(self.table.bank[n])].skeleton) for row in rows for n in (row.number, *row.earlier)):
-            return "open", ""  # what holds of a row now need not hold at other steps, as a rule does
+        if any(
+            is_temporal(self.pack.conditions[int(self.table.bank[n])].skeleton)
+            for row in rows
+            for n in (row.number, *row.earlier)
+        ):
+            return (
+                "open",
+                "",
+            )  # what holds of a row now need not hold at other steps, as a rule does
         keys = tuple(sorted({pair for one in keysets for pair in one.items()}))
-        return Questions(self.table, [row.number for row in rows], [n for row in rows for n in row.earlier], keys, self.budget).answer(
-            condition
-        )
+        return Questions(
+            self.table,
+            [row.number for row in rows],
+            [n for row in rows for n in row.earlier],
+            keys,
+            self.budget,
+        ).answer(condition)

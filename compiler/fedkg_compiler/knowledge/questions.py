@@ -31,10 +31,19 @@ class Questions:
         rows: of the conditions that must hold. earlier: of those that must fail.
     """
 
-    def __init__(self, table: RowTable, rows: Sequence[int], earlier: Sequence[int], keys: Keys, budget: Budget) -> None:
+    def __init__(
+        self,
+        table: RowTable,
+        rows: Sequence[int],
+        earlier: Sequence[int],
+        keys: Keys,
+        budget: Budget,
+    ) -> None:
         self.rows = list(dict.fromkeys(rows))
         self.earlier = list(dict.fromkeys(earlier))
-        self.solver = Solver(table, list(dict.fromkeys([*self.rows, *self.earlier])), budget, keys=keys)
+        self.solver = Solver(
+            table, list(dict.fromkeys([*self.rows, *self.earlier])), budget, keys=keys
+        )
 
     def answer(self, condition: Callable[[Questions], Z3] | None) -> Verdict:
         """``proven``: they cannot; ``broken``: they can, at these values; ``open``: not decided."""
@@ -57,8 +66,14 @@ class Questions:
         violated, table = self.solver.violated(row), self.solver.table
         if violated is None:
             return None
-        keys = [(table.variables.place(0, column)[0], code) for column, code in table.keysets[int(table.keyset[row])]]
-        return z3.Or(violated, *(self.solver.translator.variable(number, NOW) != code for number, code in keys))
+        keys = [
+            (table.variables.place(0, column)[0], code)
+            for column, code in table.keysets[int(table.keyset[row])]
+        ]
+        return z3.Or(
+            violated,
+            *(self.solver.translator.variable(number, NOW) != code for number, code in keys),
+        )
 
     def exceeds(self, low: _Row, high: _Row) -> Z3:
         """The least that one clause allows is above the greatest that another does."""
@@ -85,10 +100,20 @@ class Questions:
             self._compared(said, said.clause.value, allowed, allowed.clause.high, _above),
         )
 
-    def _compared(self, one: _Row, left: Term | None, other: _Row, right: Term | None, relation: Callable[[Z3, Z3], Z3]) -> Z3:
+    def _compared(
+        self,
+        one: _Row,
+        left: Term | None,
+        other: _Row,
+        right: Term | None,
+        relation: Callable[[Z3, Z3], Z3],
+    ) -> Z3:
         if left is None or right is None:
             return z3.BoolVal(False)
-        first, second = self.solver.translator.term(one.number, left), self.solver.translator.term(other.number, right)
+        first, second = (
+            self.solver.translator.term(one.number, left),
+            self.solver.translator.term(other.number, right),
+        )
         return z3.And(*first.known, *second.known, relation(first.number, second.number))
 
     def _bounded(self, row: _Row, term: Term | None, relation: Callable[[Z3], Z3]) -> Z3:
@@ -107,10 +132,17 @@ class Questions:
             number, shift = self.solver.table.variables.place(one.view, one.column)
             variable = self.solver.translator.variable(number, (0, one.step))
             for value in _near(one.value):
-                if self.solver.ask(self.rows, *asked, *fixed, variable == number_of(value - shift)) == "yes":
+                if (
+                    self.solver.ask(self.rows, *asked, *fixed, variable == number_of(value - shift))
+                    == "yes"
+                ):
                     fixed.append(variable == number_of(value - shift))
                     break
-        return self.solver.witness().readings if self.solver.ask(self.rows, *asked, *fixed) == "yes" else first
+        return (
+            self.solver.witness().readings
+            if self.solver.ask(self.rows, *asked, *fixed) == "yes"
+            else first
+        )
 
     def _where(self, asked: Sequence[Z3]) -> str:
         """``, at ash 13``: the values that the solver found."""
@@ -120,9 +152,13 @@ class Questions:
             column = columns[reading.column]
             if column.type == "category":
                 known = 0 <= int(reading.value) < len(column.vocabulary)
-                found.append(f"{column.name} {column.vocabulary[int(reading.value)] if known else 'something else'}")
+                found.append(
+                    f"{column.name} {column.vocabulary[int(reading.value)] if known else 'something else'}"
+                )
             else:
-                shown = f"{reading.value:.6g}" if _is_short(reading.value) else f"{reading.value:.17g}"
+                shown = (
+                    f"{reading.value:.6g}" if _is_short(reading.value) else f"{reading.value:.17g}"
+                )
                 found.append(f"{column.name} {shown}" + (f" {column.unit}" if column.unit else ""))
         return f", at {', '.join(found)}" if found else ""
 
@@ -131,7 +167,11 @@ def _near(value: float) -> list[float]:
     """The value itself where it is short, else the next ones below and above with few digits."""
     if _is_short(value):
         return [value]
-    return [round(end(value * 10**digits) / 10**digits, digits) for digits in DIGITS for end in (floor, ceil)]
+    return [
+        round(end(value * 10**digits) / 10**digits, digits)
+        for digits in DIGITS
+        for end in (floor, ceil)
+    ]
 
 
 def _is_short(value: float) -> bool:

@@ -29,29 +29,45 @@ class Proposal:
     notes: int
 
 
-def proposed(found: Sequence[Learned], *, client: str = "", least: float = 0.0, alpha: float = 0.05) -> Proposal:
+def proposed(
+    found: Sequence[Learned], *, client: str = "", least: float = 0.0, alpha: float = 0.05
+) -> Proposal:
     """What is proposed from the findings of runs.
 
     Args:
         client: for which client; "" for all. least: confidence that a property must have.
         alpha: the p-value that an edge has at most, corrected for the number of pairs where that is known.
     """
-    properties = [one for run in found for one in run.properties if one.client in ("", client) or not client]
+    properties = [
+        one for run in found for one in run.properties if one.client in ("", client) or not client
+    ]
     groups: dict[tuple[str, str], list[FoundProperty]] = {}
     for one in properties:
         groups.setdefault((one.inference, one.text), []).append(one)
     rules = [_legible(text) for key in sorted(groups) for text in _rule(groups[key], client, least)]
-    edges = [edge for run in found for edge in run.edges if _sure(edge) is None or (_sure(edge) or 0.0) <= alpha]
+    edges = [
+        edge
+        for run in found
+        for edge in run.edges
+        if _sure(edge) is None or (_sure(edge) or 0.0) <= alpha
+    ]
     causes = [_legible(text) for text in _causes(edges, alpha)]
-    leads = [_legible(text) for text in precedences(edges, timed=any(run.step is not None for run in found))]
+    leads = [
+        _legible(text)
+        for text in precedences(edges, timed=any(run.step is not None for run in found))
+    ]
     notes = [note for run in found for evidence in run.evidence for note in _noted(evidence)]
     where = f"for {client}" if client else "for all clients"
     titles = ", ".join(sorted({_titled(run) for run in found}))
-    head = comment(f"Candidates {where}, from what was learnt in: {titles}. Keep what is right, change it, delete the rest.")
+    head = comment(
+        f"Candidates {where}, from what was learnt in: {titles}. Keep what is right, change it, delete the rest."
+    )
     parts = [head, *rules, *causes, *leads, *(["\n".join(notes)] if notes else [])]
     if len(parts) == 1:
         parts.append(
-            comment(f"Nothing to propose: no property was found, no edge has a p-value of {plain(alpha)} or less, no rule stands out.")
+            comment(
+                f"Nothing to propose: no property was found, no edge has a p-value of {plain(alpha)} or less, no rule stands out."
+            )
         )
     made = sum("\nrule " in part for part in (*rules, *leads))
     allowed = sum("\ncause " in part for part in causes)
@@ -61,7 +77,11 @@ def proposed(found: Sequence[Learned], *, client: str = "", least: float = 0.0, 
 def _legible(text: str) -> str:
     """A candidate as it is where the parser reads it; else a comment that says what is left out, and why."""
     why = unwritable(text)
-    return comment(f"Left out, since it cannot be written as a rule: {why}. It would read: {text}") if why else text
+    return (
+        comment(f"Left out, since it cannot be written as a rule: {why}. It would read: {text}")
+        if why
+        else text
+    )
 
 
 def _titled(run: Learned) -> str:
@@ -75,21 +95,37 @@ def _rule(group: Sequence[FoundProperty], client: str, least: float) -> Iterator
     first = group[0]
     sure = min(one.confidence for one in group)
     clients = sorted({one.client for one in group} - {""})
-    who = clients[0] if len(clients) == 1 else f"{len(clients)} clients" if clients else "all clients together"
+    who = (
+        clients[0]
+        if len(clients) == 1
+        else f"{len(clients)} clients"
+        if clients
+        else "all clients together"
+    )
     traces = sorted(one.traces for one in group)
     seen = f"{traces[0]}" if traces[0] == traces[-1] else f"{traces[0]} to {traces[-1]}"
     window = joined([one.window for one in group])
     when = f", from {window[0]} to {window[1]}" if window else ""
     said = f"{first.inference}: found in the series of {who}, {seen} of them each{when}. "
-    said += f"Of further series, {sure:.0%} or more are expected to keep it." if sure else "So few series say nothing about further ones."
+    said += (
+        f"Of further series, {sure:.0%} or more are expected to keep it."
+        if sure
+        else "So few series say nothing about further ones."
+    )
     if sure < least:
         yield comment(f"{said} Left out: that is less than {least:.0%}.")
         return
-    numbers = [_common([one.numbers[place] for one in group]) for place in range(len(first.numbers))]
-    open_ones = [own.name for own, number in zip(first.numbers, numbers, strict=True) if number is None]
+    numbers = [
+        _common([one.numbers[place] for one in group]) for place in range(len(first.numbers))
+    ]
+    open_ones = [
+        own.name for own, number in zip(first.numbers, numbers, strict=True) if number is None
+    ]
     if open_ones:
         differ = " and ".join(f"?{name}" for name in open_ones)
-        yield comment(f"{said} No rule for all: {differ} differ from client to client, and the formula does not tell which is looser.")
+        yield comment(
+            f"{said} No rule for all: {differ} differ from client to client, and the formula does not tell which is looser."
+        )
         return
     text = first.text
     for own, number in zip(first.numbers, numbers, strict=True):
@@ -117,7 +153,9 @@ def _sure(edge: CausalEdge) -> float | None:
 def _causes(edges: Sequence[CausalEdge], alpha: float) -> Iterator[str]:
     for lag, word in sorted({(edge.lag, _judged_by(edge)) for edge in edges}):
         own = [edge for edge in edges if (edge.lag, _judged_by(edge)) == (lag, word)]
-        listed = "; ".join(f"{edge.driver} drives {edge.driven} ({edge.strength:.3g})" for edge in own)
+        listed = "; ".join(
+            f"{edge.driver} drives {edge.driven} ({edge.strength:.3g})" for edge in own
+        )
         only = f" ; fkg:{word} ?p . FILTER(?p <= {plain(alpha)})" if word else ""
         more = "_uncorrected" if word == "pValue" else "_untested" if not word else ""
         yield (
@@ -130,11 +168,17 @@ def _causes(edges: Sequence[CausalEdge], alpha: float) -> Iterator[str]:
 
 def _judged_by(edge: CausalEdge) -> str:
     """The word of the graph in which that p-value stands; "" where there is none."""
-    return "adjustedPValue" if edge.adjusted is not None else "pValue" if edge.p_value is not None else ""
+    return (
+        "adjustedPValue"
+        if edge.adjusted is not None
+        else "pValue"
+        if edge.p_value is not None
+        else ""
+    )
 
 
 def _noted(evidence: RuleEvidence) -> Iterator[str]:
-    if evidence.about != "data" or not evidence.applied:
+    if evidence.about != "data" or evidence.rate is None:
         return
     if evidence.violated:
         example = f" For example: {evidence.example}" if evidence.example else ""
@@ -143,4 +187,6 @@ def _noted(evidence: RuleEvidence) -> Iterator[str]:
             f"look at its limits, or at the data.{example}"
         )
     elif evidence.applied >= MANY:
-        yield comment(f"{evidence.rule}: held in all {evidence.applied:,} cases of the data; it can be made `hard`.")
+        yield comment(
+            f"{evidence.rule}: held in all {evidence.applied:,} cases of the data; it can be made `hard`."
+        )

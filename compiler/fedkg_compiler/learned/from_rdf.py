@@ -30,7 +30,10 @@ def read(triples: Sequence[ox.Quad], name: str) -> tuple[Learned, ...]:
     about: dict[Node, dict[str, list[Node]]] = defaultdict(lambda: defaultdict(list))
     for quad in triples:
         about[quad.subject][quad.predicate.value].append(quad.object)
-    kinds = {kind: sorted(_of_kind(about, kind), key=_order) for kind in ("FoundProperty", "CausalEdge", "RuleEvidence")}
+    kinds = {
+        kind: sorted(_of_kind(about, kind), key=_order)
+        for kind in ("FoundProperty", "CausalEdge", "RuleEvidence")
+    }
     units = {node: text for text, node in reversed(words.units().items())}
     runs: dict[str, list[Node]] = defaultdict(list)
     for findings in kinds.values():
@@ -43,11 +46,14 @@ def read(triples: Sequence[ox.Quad], name: str) -> tuple[Learned, ...]:
     return tuple(
         Learned(
             run=_text(about[ox.NamedNode(run)], "sha256") if run else "",
-            title=(_said(about[ox.NamedNode(run)], LABEL) if run else None) or "findings without a run",
+            title=(_said(about[ox.NamedNode(run)], LABEL) if run else None)
+            or "findings without a run",
             software="",
             began=(_said(about[ox.NamedNode(run)], words.STARTED) if run else None) or "",
             window=_window(about[ox.NamedNode(run)]) if run else None,
-            properties=made("FoundProperty", set(members), lambda node: _property(about, units, node)),
+            properties=made(
+                "FoundProperty", set(members), lambda node: _property(about, units, node)
+            ),
             evidence=made("RuleEvidence", set(members), lambda node: _evidence(about[node])),
             edges=made("CausalEdge", set(members), lambda node: _edge(about[node])),
         )
@@ -68,13 +74,27 @@ def _made(node: Node, make: Callable[[Node], Made], name: str) -> Made:
     try:
         return make(node)
     except (KeyError, ValueError, ValidationError) as error:
-        lacking = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error).partition("\n")[0]
-        raise FedkgError(f"{name}: the finding {node} cannot be read", received=lacking, help="see the words of fkg-learned.ttl") from error
+        lacking = (
+            f"it has no {error.args[0]}"
+            if isinstance(error, KeyError)
+            else str(error).partition("\n")[0]
+        )
+        raise FedkgError(
+            f"{name}: the finding {node} cannot be read",
+            received=lacking,
+            help="see the words of fkg-learned.ttl",
+        ) from error
 
 
-def _property(about: Mapping[Node, Mapping[str, Sequence[Node]]], units: Mapping[ox.NamedNode, str], node: Node) -> FoundProperty:
+def _property(
+    about: Mapping[Node, Mapping[str, Sequence[Node]]],
+    units: Mapping[ox.NamedNode, str],
+    node: Node,
+) -> FoundProperty:
     said = about[node]
-    numbers = [_number(about[own], units) for own in sorted(said.get(fkg("number").value, ()), key=_order)]
+    numbers = [
+        _number(about[own], units) for own in sorted(said.get(fkg("number").value, ()), key=_order)
+    ]
     text = _needed(said, "formula")
     numbers.sort(key=lambda one: text.find(f"?{one.name}"))
     return FoundProperty(
@@ -106,7 +126,9 @@ def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str
         {
             "name": _needed(said, "numberName"),
             "value": float(number[0].value),
-            "unit": units.get(unit, unit.value) if isinstance(unit, ox.NamedNode) else _said(said, words.UNIT) or "",
+            "unit": units.get(unit, unit.value)
+            if isinstance(unit, ox.NamedNode)
+            else _said(said, words.UNIT) or "",
             "integer": number[0].datatype == words.INTEGER,
             "direction": direction,
         }
@@ -166,4 +188,11 @@ def _text(said: Mapping[str, Sequence[Node]], name: str) -> str:
 
 def _said(said: Mapping[str, Sequence[Node]], property: ox.NamedNode) -> str | None:
     """The one thing that a property says of a node, as text; the least where it says several."""
-    return min((node.value for node in said.get(property.value, ()) if isinstance(node, ox.Literal | ox.NamedNode)), default=None)
+    return min(
+        (
+            node.value
+            for node in said.get(property.value, ())
+            if isinstance(node, ox.Literal | ox.NamedNode)
+        ),
+        default=None,
+    )

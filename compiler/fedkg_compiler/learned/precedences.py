@@ -22,10 +22,16 @@ def precedences(edges: Sequence[CausalEdge], *, timed: bool) -> Iterator[str]:
     if not said:
         return
     names = _names([column for _, one in said for column in (one.leads, one.follows)])
-    refused = {column: why for column, name in names.items() if (why := unwritable(_signal(name, column)))}
+    refused = {
+        column: why for column, name in names.items() if (why := unwritable(_signal(name, column)))
+    }
     for column, why in refused.items():
-        yield comment(f"Left out: rules of the column `{column}`, whose header cannot be written: {why}. Rename it in the data.")
-    found = [(edge, one) for edge, one in said if one.leads not in refused and one.follows not in refused]
+        yield comment(
+            f"Left out: rules of the column `{column}`, whose header cannot be written: {why}. Rename it in the data."
+        )
+    found = [
+        (edge, one) for edge, one in said if one.leads not in refused and one.follows not in refused
+    ]
     if not found:
         return
     used = {column for _, one in found for column in (one.leads, one.follows)}

@@ -23,7 +23,9 @@ DIGITS = 16
 
 def turtle(learned: Learned) -> str:
     """What a run has learnt as Turtle; the same text for the same findings."""
-    space = f"urn:fedkg:run:{hashlib.sha256(learned.model_dump_json().encode()).hexdigest()[:DIGITS]}#"
+    space = (
+        f"urn:fedkg:run:{hashlib.sha256(learned.model_dump_json().encode()).hexdigest()[:DIGITS]}#"
+    )
     triples = [*_run(learned, space)]
     units = words.units()
     for number, found in enumerate(learned.properties):
@@ -32,11 +34,21 @@ def turtle(learned: Learned) -> str:
         triples += _evidence(evidence, space, number)
     for number, edge in enumerate(learned.edges):
         triples += _edge(edge, space, number, learned.step)
-    prefixes = {"fkg": FKG, "prov": words.PROV, "qudt": QUDT, "rdfs": RDFS, "xsd": XSD, "run": space, "unit": "http://qudt.org/vocab/unit/"}
+    prefixes = {
+        "fkg": FKG,
+        "prov": words.PROV,
+        "qudt": QUDT,
+        "rdfs": RDFS,
+        "xsd": XSD,
+        "run": space,
+        "unit": "http://qudt.org/vocab/unit/",
+    }
     body = ox.serialize(triples, format=ox.RdfFormat.TURTLE, prefixes=prefixes)
     assert body is not None, "a serialisation without a file is bytes"
     lines = body.decode().splitlines()
-    return "\n".join([*sorted(lines[: len(prefixes)]), "", *lines[len(prefixes) :], ""])  # the writer has the prefixes in any order
+    return "\n".join(
+        [*sorted(lines[: len(prefixes)]), "", *lines[len(prefixes) :], ""]
+    )  # the writer has the prefixes in any order
 
 
 def _run(learned: Learned, space: str) -> Iterator[ox.Triple]:
@@ -57,9 +69,13 @@ def _run(learned: Learned, space: str) -> Iterator[ox.Triple]:
     yield ox.Triple(agent, LABEL, ox.Literal(learned.software))
 
 
-def _property(found: FoundProperty, space: str, number: int, units: dict[str, ox.NamedNode]) -> Iterator[ox.Triple]:
+def _property(
+    found: FoundProperty, space: str, number: int, units: dict[str, ox.NamedNode]
+) -> Iterator[ox.Triple]:
     node = ox.NamedNode(f"{space}property-{number}")
-    yield from _finding(node, "FoundProperty", f"{found.inference} of {found.client or 'all clients'}", space)
+    yield from _finding(
+        node, "FoundProperty", f"{found.inference} of {found.client or 'all clients'}", space
+    )
     yield _text(node, "inference", found.inference)
     yield _text(node, "template", found.template)
     yield _text(node, "formula", found.text)
@@ -70,13 +86,20 @@ def _property(found: FoundProperty, space: str, number: int, units: dict[str, ox
     if found.epsilon is not None:
         yield _real(node, "epsilon", found.epsilon)
     yield from _window(node, found.window)
-    numbers = [(each, ox.NamedNode(f"{space}property-{number}-{quote(each.name, safe='')}")) for each in found.numbers]
+    numbers = [
+        (each, ox.NamedNode(f"{space}property-{number}-{quote(each.name, safe='')}"))
+        for each in found.numbers
+    ]
     for _, own in numbers:
         yield ox.Triple(node, fkg("number"), own)
     for each, own in numbers:
         yield ox.Triple(own, TYPE, fkg("FoundNumber"))
         yield _text(own, "numberName", each.name)
-        value = ox.Literal(str(round(each.value)), datatype=INTEGER) if each.integer else ox.Literal(repr(each.value), datatype=DOUBLE)
+        value = (
+            ox.Literal(str(round(each.value)), datatype=INTEGER)
+            if each.integer
+            else ox.Literal(repr(each.value), datatype=DOUBLE)
+        )
         yield ox.Triple(own, words.NUMERIC_VALUE, value)
         if each.unit:
             yield ox.Triple(own, words.UNIT, units.get(each.unit, ox.Literal(each.unit)))
@@ -93,8 +116,9 @@ def _evidence(evidence: RuleEvidence, space: str, number: int) -> Iterator[ox.Tr
         yield _text(node, "training", evidence.training)
     yield _count(node, "applied", evidence.applied)
     yield _count(node, "violated", evidence.violated)
-    yield _real(node, "violationRate", evidence.rate)
-    yield _real(node, "confidence", 1.0 - evidence.rate)
+    if evidence.rate is not None:
+        yield _real(node, "violationRate", evidence.rate)
+        yield _real(node, "confidence", 1.0 - evidence.rate)
     if evidence.example:
         yield _text(node, "example", evidence.example)
 
@@ -120,7 +144,12 @@ def _edge(edge: CausalEdge, space: str, number: int, step: float | None) -> Iter
 def _precedence(node: ox.NamedNode, found: Precedence) -> Iterator[ox.Triple]:
     yield _text(node, "leadingColumn", found.leads)
     yield _text(node, "followingColumn", found.follows)
-    for name, value in (("rise", found.rise), ("answer", found.answer), ("keptShare", found.kept), ("chanceShare", found.chance)):
+    for name, value in (
+        ("rise", found.rise),
+        ("answer", found.answer),
+        ("keptShare", found.kept),
+        ("chanceShare", found.chance),
+    ):
         yield _real(node, name, value)
     yield _count(node, "withinSteps", found.within)
     yield _count(node, "riseCount", found.cases)

@@ -11,7 +11,9 @@ PROV = "http://www.w3.org/ns/prov#"
 
 TYPE, LABEL = ox.NamedNode(RDF + "type"), ox.NamedNode(RDFS + "label")
 NUMERIC_VALUE, UNIT = ox.NamedNode(QUDT + "numericValue"), ox.NamedNode(QUDT + "hasUnit")
-INTEGER, DOUBLE, DATE_TIME = (ox.NamedNode(XSD + name) for name in ("integer", "double", "dateTime"))
+INTEGER, DOUBLE, DATE_TIME = (
+    ox.NamedNode(XSD + name) for name in ("integer", "double", "dateTime")
+)
 ENTITY, SOFTWARE = ox.NamedNode(PROV + "Entity"), ox.NamedNode(PROV + "SoftwareAgent")
 GENERATED_BY, USED = ox.NamedNode(PROV + "wasGeneratedBy"), ox.NamedNode(PROV + "used")
 ASSOCIATED, STARTED = ox.NamedNode(PROV + "wasAssociatedWith"), ox.NamedNode(PROV + "startedAtTime")
@@ -28,6 +30,8 @@ def units() -> dict[str, ox.NamedNode]:
     found = {
         (quad.object.value, quad.subject)
         for quad in ox.parse(body, format=ox.RdfFormat.TURTLE)
-        if quad.predicate == fkg("unitText") and isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.Literal)
+        if quad.predicate == fkg("unitText")
+        and isinstance(quad.subject, ox.NamedNode)
+        and isinstance(quad.object, ox.Literal)
     }
     return dict(sorted(found, key=lambda pair: (pair[0], pair[1].value), reverse=True))

@@ -40,7 +40,11 @@ def shown(text: str) -> str:
 
 def comment(text: str) -> str:
     """A text as lines of comment."""
-    return "\n".join(textwrap.wrap(shown(text), WIDE, initial_indent="# ", subsequent_indent="# ", break_long_words=False))
+    return "\n".join(
+        textwrap.wrap(
+            shown(text), WIDE, initial_indent="# ", subsequent_indent="# ", break_long_words=False
+        )
+    )
 
 
 def unwritable(text: str) -> str:
@@ -48,7 +52,14 @@ def unwritable(text: str) -> str:
     stray = next((sign for sign in text if "\ud800" <= sign <= "\udfff"), "")
     if stray:
         return f"half a character, U+{ord(stray):04X}, stands in it"
-    return next((problem.message for problem in parse(text, "candidates.fkg")[1] if problem.severity == "error"), "")
+    return next(
+        (
+            problem.message
+            for problem in parse(text, "candidates.fkg")[1]
+            if problem.severity == "error"
+        ),
+        "",
+    )
 
 
 def name_of(text: str) -> str:

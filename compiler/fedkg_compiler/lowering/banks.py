@@ -30,7 +30,13 @@ class Lowered:
     units: tuple[str, ...]
 
 
-def lower(bound: Sequence[BoundRows], conditions: Sequence[BoundRows], rules: Mapping[str, int], book: Book, timing: Timing) -> Lowered:
+def lower(
+    bound: Sequence[BoundRows],
+    conditions: Sequence[BoundRows],
+    rules: Mapping[str, int],
+    book: Book,
+    timing: Timing,
+) -> Lowered:
     """The banks of all bound rows.
 
     Args:
@@ -56,13 +62,18 @@ def lower(bound: Sequence[BoundRows], conditions: Sequence[BoundRows], rules: Ma
         entities={entity: i for i, entity in enumerate(entities)},
         units={unit: i for i, unit in enumerate(units)},
     )
-    hashes = {key: skeleton_hash(formula) for key, formula in {id(part.formula): part.formula for part in bound}.items()}
+    hashes = {
+        key: skeleton_hash(formula)
+        for key, formula in {id(part.formula): part.formula for part in bound}.items()
+    }
     groups: dict[str, list[BoundRows]] = {}
     for part in bound:
         groups.setdefault(hashes[id(part.formula)], []).append(part)
     banks = tuple(_bank(parts, tables) for parts in groups.values())
     asides = tuple(_bank([part], tables) for part in conditions)
-    return Lowered(numbering=numbering, banks=banks, conditions=asides, entities=entities, units=units)
+    return Lowered(
+        numbering=numbering, banks=banks, conditions=asides, entities=entities, units=units
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +95,9 @@ def _key_columns(bound: Sequence[BoundRows], book: Book) -> dict[str, int]:
     ids: dict[str, int] = {}
     for header, text in pairs:
         if header not in ids:
-            ids[header] = book.column(BookColumn(name=names.get(header, header), source=header, type="category"))
+            ids[header] = book.column(
+                BookColumn(name=names.get(header, header), source=header, type="category")
+            )
         book.say(ids[header], text)
     return ids
 
@@ -97,20 +110,44 @@ def _bank(parts: Sequence[BoundRows], tables: _Tables) -> Bank:
         slots=_slots(rows, tables),
         views=_views(rows, tables),
         params=_params(rows, tables),
-        members=tuple(_members(tables_of, tables) for tables_of in zip(*(item.members for item in rows), strict=True)),
+        members=tuple(
+            _members(tables_of, tables)
+            for tables_of in zip(*(item.members for item in rows), strict=True)
+        ),
         keys=keys,
         codes=codes,
-        weight=np.repeat(np.array([tables.weights.get(part.rule.name, 0.0) for part in parts], dtype=np.float64), counts),
-        rule=np.repeat(np.array([tables.rules.get(part.rule.name, 0) for part in parts], dtype=np.int32), counts),
-        entity=np.array([tables.entities[entity] for part in parts for entity in part.entities], dtype=np.int32),
-        unit=np.repeat(np.array([tables.units[part.unit] for part in parts], dtype=np.int32), counts),
+        weight=np.repeat(
+            np.array([tables.weights.get(part.rule.name, 0.0) for part in parts], dtype=np.float64),
+            counts,
+        ),
+        rule=np.repeat(
+            np.array([tables.rules.get(part.rule.name, 0) for part in parts], dtype=np.int32),
+            counts,
+        ),
+        entity=np.array(
+            [tables.entities[entity] for part in parts for entity in part.entities], dtype=np.int32
+        ),
+        unit=np.repeat(
+            np.array([tables.units[part.unit] for part in parts], dtype=np.int32), counts
+        ),
     )
 
 
-def _renumbered(pieces: Sequence[Sequence[NDArray[np.int64]]], positions: Mapping[int, int], parts: Sequence[Rows]) -> NDArray[np.int32]:
+def _renumbered(
+    pieces: Sequence[Sequence[NDArray[np.int64]]],
+    positions: Mapping[int, int],
+    parts: Sequence[Rows],
+) -> NDArray[np.int32]:
     """Numbers of the book, of each part one array for each slot, as those of the contract: int32 [R, s]."""
-    columns = [[positions[i] for piece in column for i in piece.tolist()] for column in zip(*pieces, strict=True)]
-    return np.array(columns, dtype=np.int32).T.copy() if columns else np.zeros((_count(parts), 0), dtype=np.int32)
+    columns = [
+        [positions[i] for piece in column for i in piece.tolist()]
+        for column in zip(*pieces, strict=True)
+    ]
+    return (
+        np.array(columns, dtype=np.int32).T.copy()
+        if columns
+        else np.zeros((_count(parts), 0), dtype=np.int32)
+    )
 
 
 def _count(parts: Sequence[Rows]) -> int:
@@ -118,16 +155,22 @@ def _count(parts: Sequence[Rows]) -> int:
 
 
 def _slots(parts: Sequence[Rows], tables: _Tables) -> NDArray[np.int32]:
-    return _renumbered([[slot.columns for slot in rows.slots] for rows in parts], tables.numbering.columns, parts)
+    return _renumbered(
+        [[slot.columns for slot in rows.slots] for rows in parts], tables.numbering.columns, parts
+    )
 
 
 def _views(parts: Sequence[Rows], tables: _Tables) -> NDArray[np.int32]:
-    return _renumbered([[slot.views for slot in rows.slots] for rows in parts], tables.numbering.views, parts)
+    return _renumbered(
+        [[slot.views for slot in rows.slots] for rows in parts], tables.numbering.views, parts
+    )
 
 
 def _params(parts: Sequence[Rows], tables: _Tables) -> NDArray[np.float64]:
     columns = [
-        np.concatenate([_codes(piece, tables) if isinstance(piece, Codes) else piece for piece in pieces])
+        np.concatenate(
+            [_codes(piece, tables) if isinstance(piece, Codes) else piece for piece in pieces]
+        )
         for pieces in zip(*(rows.params for rows in parts), strict=True)
     ]
     return np.stack(columns, axis=1) if columns else np.zeros((_count(parts), 0))
@@ -148,11 +191,17 @@ def _members(parts: Sequence[MemberRows], tables: _Tables) -> MemberTable:
 
 def _codes(param: Codes, tables: _Tables) -> NDArray[np.float64]:
     return np.array(
-        [tables.numbering.code(int(column), text) for column, text in zip(param.columns, param.texts, strict=True)], dtype=np.float64
+        [
+            tables.numbering.code(int(column), text)
+            for column, text in zip(param.columns, param.texts, strict=True)
+        ],
+        dtype=np.float64,
     )
 
 
-def _keys(parts: Sequence[BoundRows], tables: _Tables) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+def _keys(
+    parts: Sequence[BoundRows], tables: _Tables
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Columns and codes that select the table rows of each row, int32 [R, k], -1 where there is none."""
     width = max((len(row) for part in parts for row in part.keys), default=0)
     keys = np.full((_count([part.rows for part in parts]), width), -1, dtype=np.int32)
@@ -162,6 +211,9 @@ def _keys(parts: Sequence[BoundRows], tables: _Tables) -> tuple[NDArray[np.int32
         for i, row in enumerate(part.keys, start):
             for j, (header, text) in enumerate(row):
                 column = tables.keys[header]
-                keys[i, j], codes[i, j] = tables.numbering.columns[column], tables.numbering.code(column, text)
+                keys[i, j], codes[i, j] = (
+                    tables.numbering.columns[column],
+                    tables.numbering.code(column, text),
+                )
         start += part.rows.count
     return keys, codes

@@ -59,7 +59,9 @@ class Rows:
         self.members: list[MemberRows] = []
         self._known: dict[Hashable, Slot] = {}
 
-    def slot(self, key: Hashable, columns: NDArray[np.int64], views: NDArray[np.int64], role: Role) -> Slot:
+    def slot(
+        self, key: Hashable, columns: NDArray[np.int64], views: NDArray[np.int64], role: Role
+    ) -> Slot:
         """The slot for a reading; the same `key` (what is read, in which view) gives the same slot."""
         if key not in self._known:
             self._known[key] = Slot(index=len(self.slots), role=role)
@@ -69,7 +71,9 @@ class Rows:
     def param(self, values: NDArray[np.float64]) -> Param:
         """A new parameter with one number for each row."""
         values = np.asarray(values, dtype=np.float64)
-        self.params.append(values if values.shape == (self.count,) else np.broadcast_to(values, (self.count,)))
+        self.params.append(
+            values if values.shape == (self.count,) else np.broadcast_to(values, (self.count,))
+        )
         return Param(index=len(self.params) - 1)
 
     def codes(self, columns: NDArray[np.int64], texts: tuple[str, ...]) -> int:
@@ -77,11 +81,15 @@ class Rows:
         self.params.append(Codes(columns=columns, texts=texts))
         return len(self.params) - 1
 
-    def set_of_members(self, offsets: NDArray[np.int64], parent: int | None = None) -> tuple[int, Rows]:
+    def set_of_members(
+        self, offsets: NDArray[np.int64], parent: int | None = None
+    ) -> tuple[int, Rows]:
         """A new table of members, which these rows own; its number, and the rows of its members."""
         tables = self.root.members
         rows = Rows(int(offsets[-1]), root=self.root, number=len(tables))
-        tables.append(MemberRows(parent=self.number if parent is None else parent, offsets=offsets, rows=rows))
+        tables.append(
+            MemberRows(parent=self.number if parent is None else parent, offsets=offsets, rows=rows)
+        )
         return rows.number, rows
 
     def forget(self) -> None:

@@ -9,7 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedkg_compiler.ontology.catalog import Added, Alignment, Catalog, Entry, Official, load_catalog
+    from fedkg_compiler.ontology.catalog import (
+        Added,
+        Alignment,
+        Catalog,
+        Entry,
+        Official,
+        load_catalog,
+    )
     from fedkg_compiler.ontology.entries import EntryInfo, TermInfo, list_entries, show_entry
     from fedkg_compiler.ontology.graph import Graph
     from fedkg_compiler.ontology.load import load_graph

@@ -22,10 +22,21 @@ from fedkg_compiler.ontology.vocabulary import closest
 
 MOST = 8
 """Terms of one spelling that are shown; more are only named."""
-_TOP = frozenset({OWL + "Thing", RDFS + "Resource", OWL + "topObjectProperty", OWL + "topDataProperty", OWL + "NamedIndividual"})
+_TOP = frozenset(
+    {
+        OWL + "Thing",
+        RDFS + "Resource",
+        OWL + "topObjectProperty",
+        OWL + "topDataProperty",
+        OWL + "NamedIndividual",
+    }
+)
 _SCHEMA_ORG = "https://schema.org/"
 _MATCHES = (
-    *(SKOS + word for word in ("exactMatch", "closeMatch", "broadMatch", "narrowMatch", "relatedMatch")),
+    *(
+        SKOS + word
+        for word in ("exactMatch", "closeMatch", "broadMatch", "narrowMatch", "relatedMatch")
+    ),
     *(OWL + word for word in ("equivalentClass", "equivalentProperty", "sameAs")),
 )
 
@@ -70,7 +81,9 @@ class About(BaseModel):
     mapped: tuple[Mapped, ...] = ()
 
 
-def about(text: str, *, home: Path | None = None) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]:
+def about(
+    text: str, *, home: Path | None = None
+) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]:
     """Return what is known of the terms that a text names, and the errors in the files.
 
     Args:
@@ -82,13 +95,20 @@ def about(text: str, *, home: Path | None = None) -> tuple[tuple[About, ...], tu
     """
     catalog = load_catalog(home=home)
     here = Span(file=text, line=1, column=1, end_line=1, end_column=1)
-    graph, problems, _ = load_graph([(name, here) for name in catalog.names()], {}, [], catalog=catalog)
+    graph, problems, _ = load_graph(
+        [(name, here) for name in catalog.names()], {}, [], catalog=catalog
+    )
     known = graph.terms()
     found = _named(text, known, graph)
     if not found:
-        raise UsageError(f"no ontology is called `{text}`, and none has such a term", help=_meant(text, known, catalog))
+        raise UsageError(
+            f"no ontology is called `{text}`, and none has such a term",
+            help=_meant(text, known, catalog),
+        )
     names = frozenset(term.iri for term in known)
-    return tuple(_about(term, names, graph, catalog) for term in found[:MOST]), tuple(one for one in problems if one.severity == "error")
+    return tuple(_about(term, names, graph, catalog) for term in found[:MOST]), tuple(
+        one for one in problems if one.severity == "error"
+    )
 
 
 def _meant(text: str, known: tuple[KnownTerm, ...], catalog: Catalog) -> str:
@@ -99,7 +119,11 @@ def _meant(text: str, known: tuple[KnownTerm, ...], catalog: Catalog) -> str:
     beside = [term for term in known if mark and term.short.startswith(f"{prefix}:")] or known
     local = closest(text.rpartition(":")[2], [local_name(term.iri) for term in beside])
     likely = [term.short for term in beside if local_name(term.iri) == local]
-    return f"did you mean {' or '.join(f'`{name}`' for name in likely[:3])}?" if likely else "`fedkg ontology list` lists the ontologies"
+    return (
+        f"did you mean {' or '.join(f'`{name}`' for name in likely[:3])}?"
+        if likely
+        else "`fedkg ontology list` lists the ontologies"
+    )
 
 
 def _named(text: str, known: tuple[KnownTerm, ...], graph: Graph) -> list[KnownTerm]:
@@ -133,11 +157,13 @@ def _about(term: KnownTerm, known: frozenset[str], graph: Graph, catalog: Catalo
         parents=facts.next(below, same, up=True),
         children=facts.next(below, same, up=False),
         types=() if is_class or is_property else facts.ends(RDF + "type"),
-        members=len(graph.instances(term.iri)) if is_class else 0,
+        members=len(graph.instances(term.iri, vocabularies=True)) if is_class else 0,
         domain=facts.ends(RDFS + "domain", _SCHEMA_ORG + "domainIncludes") if is_property else (),
         range=facts.ends(RDFS + "range", _SCHEMA_ORG + "rangeIncludes") if is_property else (),
         inverse=facts.ends(OWL + "inverseOf") if is_property else (),
-        properties=facts.ends(RDFS + "domain", _SCHEMA_ORG + "domainIncludes", reverse=True) if is_class else (),
+        properties=facts.ends(RDFS + "domain", _SCHEMA_ORG + "domainIncludes", reverse=True)
+        if is_class
+        else (),
         mapped=mapped,
     )
 
@@ -161,24 +187,38 @@ class _Facts:
     def ends(self, *predicates: str, reverse: bool = False) -> tuple[str, ...]:
         """What stands at the other end of these predicates."""
         path = "|".join(f"<{predicate}>" for predicate in predicates)
-        return self.short(self.ask(f"?x {path} <{self.iri}>" if reverse else f"<{self.iri}> {path} ?x"))
+        return self.short(
+            self.ask(f"?x {path} <{self.iri}>" if reverse else f"<{self.iri}> {path} ?x")
+        )
 
     def next(self, below: str, same: frozenset[str], *, up: bool) -> tuple[str, ...]:
         """The terms right above or below: those with none between; `same` are other names of the term."""
         step = "<{0}> <{1}> {2}" if up else "{2} <{1}> <{0}>"
-        near = [iri for iri in self.ask(step.format(self.iri, below, "?x")) if iri not in same and not self.alias(iri)]
+        near = [
+            iri
+            for iri in self.ask(step.format(self.iri, below, "?x"))
+            if iri not in same and not self.alias(iri)
+        ]
         others = set(near)
         between = f"?m <{below}> ?x" if up else f"?x <{below}> ?m"
         rows = self.graph.answers(
             f"SELECT DISTINCT ?x ?m WHERE {{ {step.format(self.iri, below, '?x')} . {step.format(self.iri, below, '?m')} . {between} }}"
         )
-        pairs = {(x.value, m.value) for x, m in rows if isinstance(x, Iri) and isinstance(m, Iri) and x != m and m.value in others}
-        return self.short([iri for iri in near if not any(x == iri and (m, x) not in pairs for x, m in pairs)])
+        pairs = {
+            (x.value, m.value)
+            for x, m in rows
+            if isinstance(x, Iri) and isinstance(m, Iri) and x != m and m.value in others
+        }
+        return self.short(
+            [iri for iri in near if not any(x == iri and (m, x) not in pairs for x, m in pairs)]
+        )
 
     def alias(self, iri: str) -> bool:
         """Whether an IRI is merely another name of a term that has one of its own, such as a node's number."""
         return iri not in self.known and bool(
-            self.graph.answers(f"SELECT ?x WHERE {{ ?x <{OWL}equivalentClass>|<{OWL}equivalentProperty> <{iri}> }} LIMIT 1")
+            self.graph.answers(
+                f"SELECT ?x WHERE {{ ?x <{OWL}equivalentClass>|<{OWL}equivalentProperty> <{iri}> }} LIMIT 1"
+            )
         )
 
     def mapped(self) -> tuple[Mapped, ...]:
@@ -186,11 +226,18 @@ class _Facts:
         found: dict[str, Mapped] = {}
         for predicate in _MATCHES:
             for reverse in (False, True):
-                pattern = f"?x <{predicate}> <{self.iri}>" if reverse else f"<{self.iri}> <{predicate}> ?x"
+                pattern = (
+                    f"?x <{predicate}> <{self.iri}>"
+                    if reverse
+                    else f"<{self.iri}> <{predicate}> ?x"
+                )
                 for iri in self.ask(pattern):
                     if iri not in self.known and predicate.startswith(OWL):
                         continue  # a node's number, and the like
-                    name, by = self.graph.vocabulary.shorten(iri), self.graph.vocabulary.shorten(predicate)
+                    name, by = (
+                        self.graph.vocabulary.shorten(iri),
+                        self.graph.vocabulary.shorten(predicate),
+                    )
                     found.setdefault(iri, Mapped(name=name, iri=iri, by=by, reverse=reverse))
         return tuple(found[iri] for iri in sorted(found))
 
@@ -199,7 +246,9 @@ def _place(term: KnownTerm, catalog: Catalog) -> str:
     """The file that defines a term, and the line where it does; "" where only an alignment speaks of it."""
     if term.ontology not in catalog.names() or not is_iri(term.iri):
         return ""
-    documents = [document for document, _ in documents_of(catalog, term.ontology)[0] if document is not None]
+    documents = [
+        document for document, _ in documents_of(catalog, term.ontology)[0] if document is not None
+    ]
     for document in documents:
         if any(getattr(quad.subject, "value", "") == term.iri for quad in document.triples):
             line = _line(document, term.iri)
@@ -212,10 +261,18 @@ def _line(document: Document, iri: str) -> int | None:
     if not document.text:
         return None
     space, local = split_iri(iri)
-    prefixes = [re.escape(prefix) for prefix, namespace in document.prefixes.items() if namespace == space]
+    prefixes = [
+        re.escape(prefix) for prefix, namespace in document.prefixes.items() if namespace == space
+    ]
     starts = [rf"(?:{'|'.join(prefixes)}):{re.escape(local)}(?![\w-])"] if prefixes else []
     starts.append(re.escape(f"<{iri}>"))
     names = rf"(?:{re.escape(local)}|{re.escape(local.removeprefix('has'))})"
-    starts.append(rf"""<[\w:]+\s[^<>]*?\b(?:about|ID|IRI|abbreviatedIRI|name|BrowseName)\s*=\s*["'](?:[^"'<>]*[#/;:])?{names}["']""")
+    starts.append(
+        rf"""<[\w:]+\s[^<>]*?\b(?:about|ID|IRI|abbreviatedIRI|name|BrowseName)\s*=\s*["'](?:[^"'<>]*[#/;:])?{names}["']"""
+    )
     match = re.search(rf"^[ \t]*(?:{'|'.join(starts)})", document.text, re.MULTILINE)
-    return find(document, iri, space, local).line if match is None else document.text.count("\n", 0, match.start()) + 1
+    return (
+        find(document, iri, space, local).line
+        if match is None
+        else document.text.count("\n", 0, match.start()) + 1
+    )

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import overload
 
 import pyoxigraph as ox
+from typing_extensions import override
 
 from fedkg_compiler.ontology.blank_names import as_kept, names_by_content, renamed
 from fedkg_compiler.ontology.standard import OWL
@@ -48,9 +49,11 @@ class LaterTriples(Sequence[ox.Quad]):
             self._made = self._read()
         return self._made
 
+    @override
     def __len__(self) -> int:
         return len(self._all())
 
+    @override
     def __iter__(self) -> Iterator[ox.Quad]:
         return iter(self._all())
 
@@ -58,6 +61,7 @@ class LaterTriples(Sequence[ox.Quad]):
     def __getitem__(self, index: int) -> ox.Quad: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[ox.Quad]: ...
+    @override
     def __getitem__(self, index: int | slice) -> ox.Quad | Sequence[ox.Quad]:
         return self._all()[index]
 
@@ -117,7 +121,9 @@ def _load_lines(store: ox.Store, body: bytes) -> list[ox.Quad] | None:
         start, at = end, body.find(b"_:", end)
         if len(others) * _APART > len(body):
             return None
-    store.bulk_load(b"".join([*plain, body[start:]]) if others else body, format=ox.RdfFormat.N_TRIPLES)
+    store.bulk_load(
+        b"".join([*plain, body[start:]]) if others else body, format=ox.RdfFormat.N_TRIPLES
+    )
     quads = list(ox.parse(b"".join(others), format=ox.RdfFormat.N_TRIPLES))
     blank = [_is_blank(quad) for quad in quads]
     store.bulk_extend(quad for quad, has in zip(quads, blank, strict=True) if not has)

@@ -60,10 +60,15 @@ def names_by_content(quads: Iterable[ox.Quad]) -> dict[str, str]:
     """Return the name of each blank node of these triples, by its label; names are ``b`` and hexadecimal digits, twins' with a number."""
     arcs = _Arcs(quads)
     names, steps = _Names(), _MOST_STEPS
-    for members in sorted(_together(arcs), key=lambda found: sorted(arcs.digests[label] for label in found)):
+    for members in sorted(
+        _together(arcs), key=lambda found: sorted(arcs.digests[label] for label in found)
+    ):
         if len(members) == 1 and not arcs.below.get(members[0]):
             names.give(members[0], arcs.digests[members[0]])
-        elif all(len(arcs.above.get(label, ())) <= 1 for label in members) and sum(label not in arcs.above for label in members) == 1:
+        elif (
+            all(len(arcs.above.get(label, ())) <= 1 for label in members)
+            and sum(label not in arcs.above for label in members) == 1
+        ):
             _name_tree(members, arcs, names)
         else:
             steps = _name_circles(members, arcs, names, steps)
@@ -81,21 +86,41 @@ def renamed(quads: Iterable[ox.Quad], names: dict[str, str]) -> list[ox.Quad]:
             blank, subject = True, nodes[subject.value]
         if isinstance(value, ox.BlankNode):
             blank, value = True, nodes[value.value]
-        found.append(ox.Quad(subject, quad.predicate, value) if blank or quad.graph_name != _DEFAULT else quad)
+        found.append(
+            ox.Quad(subject, quad.predicate, value)
+            if blank or quad.graph_name != _DEFAULT
+            else quad
+        )
     return found
 
 
 def as_kept(quads: Sequence[ox.Quad]) -> Sequence[ox.Quad]:
     """Return the triples with their literals as a store keeps them: ``4.50`` and ``04.5`` are ``4.5``, as in every answer of a query."""
     objects = {quad.object for quad in quads}
-    literals = [node for node in objects if isinstance(node, ox.Literal) and node.datatype not in _TEXTS]
+    literals = [
+        node for node in objects if isinstance(node, ox.Literal) and node.datatype not in _TEXTS
+    ]
     store = ox.Store()
-    store.extend(ox.Quad(ox.NamedNode(f"n:{number}"), _ANY, literal) for number, literal in enumerate(literals))
-    kept = {literals[int(quad.subject.value[2:])]: quad.object for quad in store if isinstance(quad.subject, ox.NamedNode)}
-    changed: dict[object, ox.Literal] = {one: other for one, other in kept.items() if isinstance(other, ox.Literal) and one != other}
+    store.extend(
+        ox.Quad(ox.NamedNode(f"n:{number}"), _ANY, literal)
+        for number, literal in enumerate(literals)
+    )
+    kept = {
+        literals[int(quad.subject.value[2:])]: quad.object
+        for quad in store
+        if isinstance(quad.subject, ox.NamedNode)
+    }
+    changed: dict[object, ox.Literal] = {
+        one: other for one, other in kept.items() if isinstance(other, ox.Literal) and one != other
+    }
     if not changed:
         return quads
-    return [ox.Quad(quad.subject, quad.predicate, changed[quad.object]) if quad.object in changed else quad for quad in quads]
+    return [
+        ox.Quad(quad.subject, quad.predicate, changed[quad.object])
+        if quad.object in changed
+        else quad
+        for quad in quads
+    ]
 
 
 class _Names:
@@ -113,7 +138,9 @@ class _Names:
 
 
 def _digest(parts: Sequence[str]) -> str:
-    return hashlib.blake2b("\n".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return hashlib.blake2b(
+        "\n".join(parts).encode("utf-8", "surrogatepass"), digest_size=8
+    ).hexdigest()
 
 
 def _together(arcs: _Arcs) -> list[list[str]]:
@@ -141,11 +168,18 @@ def _name_tree(members: Sequence[str], arcs: _Arcs, names: _Names) -> None:
         order += [other for _, other in arcs.below.get(label, ())]
     whole: dict[str, str] = {}
     for label in reversed(order):
-        whole[label] = _digest([arcs.digests[label], *sorted(f"{step} {whole[other]}" for step, other in arcs.below.get(label, ()))])
+        whole[label] = _digest(
+            [
+                arcs.digests[label],
+                *sorted(f"{step} {whole[other]}" for step, other in arcs.below.get(label, ())),
+            ]
+        )
     names.give(order[0], whole[order[0]])
     for label in order:
         name = names.given[label]
-        for step, other in sorted(arcs.below.get(label, ()), key=lambda arc: (arc[0], whole[arc[1]])):
+        for step, other in sorted(
+            arcs.below.get(label, ()), key=lambda arc: (arc[0], whole[arc[1]])
+        ):
             names.give(other, _digest([name, step, whole[other]]))
 
 

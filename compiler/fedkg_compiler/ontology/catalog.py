@@ -151,7 +151,9 @@ def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Cat
     try:
         listed = _CatalogFile.model_validate(tomllib.loads(read_bytes(source).decode()))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
-        raise FedkgError(f"the catalogue of ontologies {source} cannot be read", received=str(error)) from error
+        raise FedkgError(
+            f"the catalogue of ontologies {source} cannot be read", received=str(error)
+        ) from error
     shelf = shelf_folder(home)
     return Catalog(
         folder=place,

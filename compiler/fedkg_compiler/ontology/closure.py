@@ -23,9 +23,13 @@ from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, Relations, amon
 from fedkg_compiler.ontology.reasoning.kept import kept_closure
 from fedkg_compiler.ontology.reasoning.words import HIDDEN, NAMES, SAME, WORDS
 
-TYPE, SUB_CLASS, SUB_PROPERTY = (WORDS[NAMES[name]] for name in ("type", "subClassOf", "subPropertyOf"))
+TYPE, SUB_CLASS, SUB_PROPERTY = (
+    WORDS[NAMES[name]] for name in ("type", "subClassOf", "subPropertyOf")
+)
 DOMAIN, RANGE, INVERSE = (WORDS[NAMES[name]] for name in ("domain", "range", "inverseOf"))
-SAME_CLASS, SAME_PROPERTY = (WORDS[NAMES[name]] for name in ("equivalentClass", "equivalentProperty"))
+SAME_CLASS, SAME_PROPERTY = (
+    WORDS[NAMES[name]] for name in ("equivalentClass", "equivalentProperty")
+)
 _BELOW = (NAMES["subClassOf"], NAMES["subPropertyOf"])
 FEW = 16
 """Names of one thing that are few."""
@@ -48,10 +52,20 @@ class Closure:
 
     def all_told(self) -> Relations:
         """Return what was told, in one."""
-        return {predicate: relation.joined(*(part.get(predicate, NONE) for part in self.told)) for part in self.told for predicate in part}
+        return {
+            predicate: relation.joined(*(part.get(predicate, NONE) for part in self.told))
+            for part in self.told
+            for predicate in part
+        }
 
 
-def closure(triples: Sequence[ox.Quad], *, base: Sequence[ox.Quad] = (), key: str = "", all_rules: bool = False) -> Closure:
+def closure(
+    triples: Sequence[ox.Quad],
+    *,
+    base: Sequence[ox.Quad] = (),
+    key: str = "",
+    all_rules: bool = False,
+) -> Closure:
     """Return the closure of triples.
 
     Args:
@@ -127,7 +141,11 @@ def _named_pairs(facts: Facts, groups: Mapping[int, list[int]]) -> list[tuple[in
         for name in few.get(predicate, (predicate,)):
             found[name].append(whole)
     for first, names in groups.items():
-        ends = [(a, b) for a in names for b in names] if first in few else [pair for a in names for pair in ((first, a), (a, first))]
+        ends = (
+            [(a, b) for a in names for b in names]
+            if first in few
+            else [pair for a in names for pair in ((first, a), (a, first))]
+        )
         found[SAME].append(np.array([a * SPAN + b for a, b in ends if a != b], dtype=np.int64))
     return [(predicate, relation.joined(*parts)) for predicate, parts in found.items()]
 
@@ -137,4 +155,7 @@ def _quads(facts: Facts, predicate: int, pairs: Pairs) -> list[ox.Quad]:
     assert isinstance(node, ox.NamedNode)
     nodes = facts.nodes
     left, right = split(pairs)
-    return [ox.Quad(nodes[i], node, nodes[j]) for i, j in zip(left.tolist(), right.tolist(), strict=True)]
+    return [
+        ox.Quad(nodes[i], node, nodes[j])
+        for i, j in zip(left.tolist(), right.tolist(), strict=True)
+    ]

@@ -47,13 +47,26 @@ class Columns:
             common = self._column_texts.get(observed, [])
             common_unit = self._values.unit_of(observed)
             watching = self._observing.get(observed, [])
-            for sensor in watching if hosted is None else [sensor for sensor in hosted if observed in self._observed[sensor]]:
-                hosts = [host.value for host in self._hosts.get(sensor, []) if isinstance(host, ox.NamedNode)]
+            for sensor in (
+                watching
+                if hosted is None
+                else [sensor for sensor in hosted if observed in self._observed[sensor]]
+            ):
+                hosts = [
+                    host.value
+                    for host in self._hosts.get(sensor, [])
+                    if isinstance(host, ox.NamedNode)
+                ]
                 unit = self._values.unit_of(sensor) or common_unit
                 for column in self._column_texts.get(sensor) or common:
-                    own |= {ColumnFact(column=column, unit=unit, entity=host, sensor=sensor.value) for host in hosts or (None,)}
+                    own |= {
+                        ColumnFact(column=column, unit=unit, entity=host, sensor=sensor.value)
+                        for host in hosts or (None,)
+                    }
         if entity_iri is not None:
-            mine = {fact for fact in own if fact.entity == entity_iri} | self._of_attached(wanted, entity_iri)
+            mine = {fact for fact in own if fact.entity == entity_iri} | self._of_attached(
+                wanted, entity_iri
+            )
             return _ordered(mine or self._of_all(wanted))
         return _ordered(own | self._of_all(wanted))
 
@@ -61,7 +74,9 @@ class Columns:
         """The columns that a property has for all entities."""
         if wanted not in self._common:
             self._common[wanted] = frozenset(
-                ColumnFact(column=column, unit=self._values.unit_of(observed), entity=None, sensor=None)
+                ColumnFact(
+                    column=column, unit=self._values.unit_of(observed), entity=None, sensor=None
+                )
                 for observed in self._and_members(wanted)
                 for column in self._column_texts.get(observed, [])
             )
@@ -77,12 +92,20 @@ class Columns:
         observed = sorted(self._observed.get(node, ()), key=lambda other: other.value)
         if not hosts and not observed:
             unit = self._values.unit_of(node)
-            return [ColumnFact(column=column, unit=unit, entity=None, sensor=None) for column in self._column_texts.get(node, [])]
+            return [
+                ColumnFact(column=column, unit=unit, entity=None, sensor=None)
+                for column in self._column_texts.get(node, [])
+            ]
         found = set()
-        unit = self._values.unit_of(node) or next((u for other in observed if (u := self._values.unit_of(other))), None)
+        unit = self._values.unit_of(node) or next(
+            (u for other in observed if (u := self._values.unit_of(other))), None
+        )
         for source in (node,) if node in self._column_texts else observed:
             for column in self._column_texts.get(source, []):
-                found |= {ColumnFact(column=column, unit=unit, entity=host, sensor=iri) for host in hosts or (None,)}
+                found |= {
+                    ColumnFact(column=column, unit=unit, entity=host, sensor=iri)
+                    for host in hosts or (None,)
+                }
         return _ordered(found)
 
     def is_shared(self, column: str) -> bool:
@@ -96,7 +119,9 @@ class Columns:
         for sensor in {*self._hosts, *self._observed}:
             mine = {host.value for host in self._hosts.get(sensor, [])} or {sensor.value}
             observed = self._observed.get(sensor, ())
-            for column in self._column_texts.get(sensor) or [text for other in observed for text in self._column_texts.get(other, [])]:
+            for column in self._column_texts.get(sensor) or [
+                text for other in observed for text in self._column_texts.get(other, [])
+            ]:
                 hosts[column] |= mine
         return frozenset(column for column, entities in hosts.items() if len(entities) > 1)
 
@@ -157,16 +182,26 @@ class Columns:
     def _keyed_classes(self) -> dict[Resource, set[Resource]]:
         """The members of every class that has a key column."""
         return {
-            kind: {quad.subject for quad in self._store.quads_for_pattern(None, TYPE, kind) if not isinstance(quad.subject, ox.Triple)}
+            kind: {
+                quad.subject
+                for quad in self._store.quads_for_pattern(None, TYPE, kind)
+                if not isinstance(quad.subject, ox.Triple)
+            }
             for kind in self._key_columns
         }
 
     def _class_key(self, entity: Resource) -> str | None:
-        kinds = {kind: self._key_columns[kind][0] for kind, members in self._keyed_classes.items() if entity in members}
+        kinds = {
+            kind: self._key_columns[kind][0]
+            for kind, members in self._keyed_classes.items()
+            if entity in members
+        }
         for kind in sorted(kinds, key=lambda node: node.value):
             others = (other for other in kinds if other != kind)
             if not any(
-                ox.Quad(other, SUB_CLASS, kind) in self._store and ox.Quad(kind, SUB_CLASS, other) not in self._store for other in others
+                ox.Quad(other, SUB_CLASS, kind) in self._store
+                and ox.Quad(kind, SUB_CLASS, other) not in self._store
+                for other in others
             ):
                 return kinds[kind]
         return None
@@ -176,10 +211,16 @@ class Columns:
         if isinstance(wanted, ox.BlankNode):
             return set()
         if wanted not in self._attached:
-            pairs = ((subject, node) for subject, node in self._links(wanted) if node in self._column_texts)
+            pairs = (
+                (subject, node)
+                for subject, node in self._links(wanted)
+                if node in self._column_texts
+            )
             self._attached[wanted] = _grouped(pairs)
         return {
-            ColumnFact(column=column, unit=self._values.unit_of(node), entity=entity_iri, sensor=node.value)
+            ColumnFact(
+                column=column, unit=self._values.unit_of(node), entity=entity_iri, sensor=node.value
+            )
             for node in self._attached[wanted].get(node_of(entity_iri), [])
             for column in self._column_texts[node]
         }
@@ -187,7 +228,9 @@ class Columns:
     def _and_members(self, wanted: Resource) -> list[Resource]:
         if wanted not in self._members:
             found = self._store.quads_for_pattern(None, TYPE, wanted)
-            members = {quad.subject for quad in found if not isinstance(quad.subject, ox.Triple)} - {wanted}
+            members = {
+                quad.subject for quad in found if not isinstance(quad.subject, ox.Triple)
+            } - {wanted}
             self._members[wanted] = [wanted, *sorted(members, key=lambda node: node.value)]
         return self._members[wanted]
 
@@ -202,7 +245,8 @@ class Columns:
         return [
             (quad.subject, quad.object)
             for quad in self._store.quads_for_pattern(None, predicate, None)
-            if isinstance(quad.object, ox.NamedNode | ox.BlankNode) and not isinstance(quad.subject, ox.Triple)
+            if isinstance(quad.object, ox.NamedNode | ox.BlankNode)
+            and not isinstance(quad.subject, ox.Triple)
         ]
 
 
@@ -214,4 +258,6 @@ def _grouped(pairs: Iterable[tuple[Resource, Resource]]) -> Links:
 
 
 def _ordered(facts: Collection[ColumnFact]) -> list[ColumnFact]:
-    return sorted(facts, key=lambda fact: (fact.entity or "", fact.column, fact.unit or "", fact.sensor or ""))
+    return sorted(
+        facts, key=lambda fact: (fact.entity or "", fact.column, fact.unit or "", fact.sensor or "")
+    )

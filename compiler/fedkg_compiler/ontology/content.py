@@ -24,7 +24,11 @@ def lines_of(triples: Iterable[ox.Quad]) -> list[bytes]:
     lines = dict.fromkeys(text.split(b"\n"))  # in their order, in which runs are sorted already
     lines.pop(b"", None)
     changed = _kept({line.split(b" ", 2)[2] for line in lines if b'"^^<' in line})
-    others = [line for line in lines if b'"^^<' in line and line.split(b" ", 2)[2] in changed] if changed else []
+    others = (
+        [line for line in lines if b'"^^<' in line and line.split(b" ", 2)[2] in changed]
+        if changed
+        else []
+    )
     for line in others:
         del lines[line]
         subject, predicate, end = line.split(b" ", 2)
@@ -37,7 +41,9 @@ def _kept(objects: Set[bytes]) -> dict[bytes, bytes]:
     given = sorted(objects)
     store = ox.Store()
     lines = b"".join(b"<n:%d> <n:p> %s\n" % (number, end) for number, end in enumerate(given))
-    store.bulk_load(lines, format=ox.RdfFormat.N_TRIPLES, lenient=True)  # datatypes that are not quite IRIs are taken as they are
+    store.bulk_load(
+        lines, format=ox.RdfFormat.N_TRIPLES, lenient=True
+    )  # datatypes that are not quite IRIs are taken as they are
     text = store.dump(format=ox.RdfFormat.N_TRIPLES, from_graph=ox.DefaultGraph())
     assert text is not None
     found = (line.split(b" ", 2) for line in text.splitlines())
@@ -50,7 +56,9 @@ def checksum(documents: Sequence[Document]) -> str:
     if len(documents) == 1 and documents[0].content:
         return documents[0].content
     if len(documents) == 1:
-        return hashlib.sha256(b"".join([line + b"\n" for line in lines_of(documents[0].triples)])).hexdigest()
+        return hashlib.sha256(
+            b"".join([line + b"\n" for line in lines_of(documents[0].triples)])
+        ).hexdigest()
     found = hashlib.sha256()
     last = b""
     for line in merge(*(lines_of(document.triples) for document in documents)):
@@ -77,13 +85,22 @@ def apart(documents: Sequence[Document]) -> list[Document]:
     ]
     names = names_by_content(quad for quads in own for quad in quads)
     return [
-        replace(document, triples=tuple(renamed((_owned(quad, number) for quad in document.triples), names)), content="")
+        replace(
+            document,
+            triples=tuple(renamed((_owned(quad, number) for quad in document.triples), names)),
+            content="",
+        )
         for number, document in enumerate(documents)
     ]
 
 
 def _labels(document: Document) -> frozenset[str]:
-    return frozenset(node.value for quad in document.triples for node in (quad.subject, quad.object) if isinstance(node, ox.BlankNode))
+    return frozenset(
+        node.value
+        for quad in document.triples
+        for node in (quad.subject, quad.object)
+        if isinstance(node, ox.BlankNode)
+    )
 
 
 def _owned(quad: ox.Quad, number: int) -> ox.Quad:

@@ -50,26 +50,55 @@ def contradictions(closed: Closure, documents: Sequence[Document]) -> list[Diagn
     if not found:
         return []
     reasons = Reasons((), (facts, closed.all_told()))
-    prefixes = {prefix: space for document in reversed(documents) for prefix, space in document.prefixes.items()} | STANDARD_PREFIXES
-    return [_diagnostic(clash, reasons.why_not(clash.rule, clash.values), facts, documents, prefixes) for clash in found]
+    prefixes = {
+        prefix: space
+        for document in reversed(documents)
+        for prefix, space in document.prefixes.items()
+    } | STANDARD_PREFIXES
+    return [
+        _diagnostic(clash, reasons.why_not(clash.rule, clash.values), facts, documents, prefixes)
+        for clash in found
+    ]
 
 
 def _diagnostic(
-    clash: Clash, why: tuple[Step, dict[int, int]] | None, facts: Facts, documents: Sequence[Document], prefixes: dict[str, str]
+    clash: Clash,
+    why: tuple[Step, dict[int, int]] | None,
+    facts: Facts,
+    documents: Sequence[Document],
+    prefixes: dict[str, str],
 ) -> Diagnostic:
     triples, values = ([], clash.values) if why is None else ([*why[0].told()], why[1])
     where = places(documents, triples)
     order = {document.name: i for i, document in enumerate(documents)}
-    placed = sorted(((where[triple], triple) for triple in triples if triple in where), key=lambda one: (order[one[0].file], one[0]))
-    related = tuple(Related(span=span, message=" ".join(shown(node, prefixes) for node in triple)) for span, triple in placed)
-    names = [shown(facts.nodes[values[variable]], prefixes) for variable in sorted(values, reverse=True)]
+    placed = sorted(
+        ((where[triple], triple) for triple in triples if triple in where),
+        key=lambda one: (order[one[0].file], one[0]),
+    )
+    related = tuple(
+        Related(span=span, message=" ".join(shown(node, prefixes) for node in triple))
+        for span, triple in placed
+    )
+    names = [
+        shown(facts.nodes[values[variable]], prefixes) for variable in sorted(values, reverse=True)
+    ]
     message = _WORDS[clash.rule.name].format(*names) + f" ({clash.rule.name})"
     more = f"; {clash.more:,} more come of the same statements about terms" if clash.more else ""
-    advice = f"one of the statements beside this cannot stand{more}" if related else f"look at what is said of {names[-1]}{more}"
+    advice = (
+        f"one of the statements beside this cannot stand{more}"
+        if related
+        else f"look at what is said of {names[-1]}{more}"
+    )
     span = related[0].span if related else point(documents[0].name if documents else "")
     diagnostic = report("FKG125", span, message, help=advice, severity="warning")
     return Diagnostic(
-        code=diagnostic.code, severity="warning", span=span, message=message, help=diagnostic.help, related=related[1:], fix=diagnostic.fix
+        code=diagnostic.code,
+        severity="warning",
+        span=span,
+        message=message,
+        help=diagnostic.help,
+        related=related[1:],
+        fix=diagnostic.fix,
     )
 
 
@@ -77,14 +106,24 @@ def shown(node: Node, prefixes: dict[str, str]) -> str:
     """A node as people write it: with a prefix where one fits."""
     match node:
         case ox.NamedNode():
-            found = [(space, prefix) for prefix, space in prefixes.items() if node.value.startswith(space) and space]
+            found = [
+                (space, prefix)
+                for prefix, space in prefixes.items()
+                if node.value.startswith(space) and space
+            ]
             if found:
                 space, prefix = max(found)
                 rest = node.value[len(space) :]
                 if rest and not set("/#:") & set(rest):
-                    return "a" if node.value.endswith("22-rdf-syntax-ns#type") else f"{prefix}:{rest}"
+                    return (
+                        "a" if node.value.endswith("22-rdf-syntax-ns#type") else f"{prefix}:{rest}"
+                    )
             return f"<{node.value}>"
         case ox.BlankNode():
             return "[...]"
         case _:
-            return str(node) if isinstance(node, ox.Literal) and node.language else f'"{getattr(node, "value", node)}"'
+            return (
+                str(node)
+                if isinstance(node, ox.Literal) and node.language
+                else f'"{getattr(node, "value", node)}"'
+            )

@@ -7,7 +7,12 @@ import re
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.places import point, report
 
-_WIDE = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"<\x00?\x00": "utf-16-le", b"\x00<\x00?": "utf-16-be"}
+_WIDE = {
+    b"\xff\xfe": "utf-16",
+    b"\xfe\xff": "utf-16",
+    b"<\x00?\x00": "utf-16-le",
+    b"\x00<\x00?": "utf-16-be",
+}
 """How texts in UTF-16 begin."""
 
 
@@ -27,9 +32,18 @@ def decode(body: bytes, file: str) -> tuple[str, Diagnostic | None]:
             declared = _declared_encoding(body)
             if declared is not None:
                 return declared, None
-        line, column = before.count(b"\n") + 1, len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1
-        what = "a binary file" if b"\x00" in body[:4096] else f"not in UTF-8: byte 0x{body[error.start]:02x}"
-        return "", report("FKG102", point(file, line, column), f"{file} is {what}", help="save the file as UTF-8")
+        line, column = (
+            before.count(b"\n") + 1,
+            len(before[before.rfind(b"\n") + 1 :].decode("utf-8", "replace")) + 1,
+        )
+        what = (
+            "a binary file"
+            if b"\x00" in body[:4096]
+            else f"not in UTF-8: byte 0x{body[error.start]:02x}"
+        )
+        return "", report(
+            "FKG102", point(file, line, column), f"{file} is {what}", help="save the file as UTF-8"
+        )
 
 
 def _declared_encoding(body: bytes) -> str | None:

@@ -73,12 +73,16 @@ def show_entry(name: str, *, home: Path | None = None) -> tuple[EntryInfo, tuple
     if name not in catalog.names():
         meant = closest(name, catalog.names())
         raise UsageError(
-            f"there is no ontology {name!r}", expected=", ".join(catalog.names()), help=f"did you mean `{meant}`?" if meant else ""
+            f"there is no ontology {name!r}",
+            expected=", ".join(catalog.names()),
+            help=f"did you mean `{meant}`?" if meant else "",
         )
     here = Span(file=name, line=1, column=1, end_line=1, end_column=1)
     graph, problems, _ = load_graph([(name, here)], {}, [], catalog=catalog)
     terms = tuple(
-        TermInfo(name=term.short, iri=term.iri, kind=term.kind, label=term.label, comment=term.comment)
+        TermInfo(
+            name=term.short, iri=term.iri, kind=term.kind, label=term.label, comment=term.comment
+        )
         for term in graph.terms()
         if term.ontology == name
     )
@@ -104,7 +108,11 @@ def _entry(catalog: Catalog, name: str) -> EntryInfo:
         licence=official.licence if official is not None else "",
         loaded_from=ours if added is None else f"{added.source} (sha256 {added.sha256[:12]})",
         in_use="module" if added is None else "added",
-        file=str(catalog.shelf / added.file) if added is not None else str(catalog.folder / entry.module) if entry is not None else "",
+        file=str(catalog.shelf / added.file)
+        if added is not None
+        else str(catalog.folder / entry.module)
+        if entry is not None
+        else "",
         additions=entry.additions if entry is not None else (),
         always=entry.always if entry is not None else False,
     )

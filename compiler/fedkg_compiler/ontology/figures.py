@@ -29,21 +29,41 @@ from fedkg_compiler.ontology.terms import TermKind
 _TYPE = ox.NamedNode(RDF + "type")
 _SHAPE = ox.NamedNode("http://www.w3.org/ns/shacl#property")
 _RESTRICTION = ox.NamedNode(OWL + "Restriction")
-_APART = frozenset(ox.NamedNode(OWL + word) for word in ("disjointWith", "propertyDisjointWith", "disjointUnionOf"))
-_GROUPS_APART = frozenset(ox.NamedNode(OWL + word) for word in ("AllDisjointClasses", "AllDisjointProperties"))
+_APART = frozenset(
+    ox.NamedNode(OWL + word) for word in ("disjointWith", "propertyDisjointWith", "disjointUnionOf")
+)
+_GROUPS_APART = frozenset(
+    ox.NamedNode(OWL + word) for word in ("AllDisjointClasses", "AllDisjointProperties")
+)
 _AXIOMS = _APART | frozenset(
     [ox.NamedNode(RDFS + word) for word in ("subClassOf", "subPropertyOf", "domain", "range")]
     + [
         ox.NamedNode(OWL + word)
         for word in (
-            *("equivalentClass", "equivalentProperty", "inverseOf", "propertyChainAxiom", "hasKey", "sameAs", "differentFrom"),
+            *(
+                "equivalentClass",
+                "equivalentProperty",
+                "inverseOf",
+                "propertyChainAxiom",
+                "hasKey",
+                "sameAs",
+                "differentFrom",
+            ),
             *("complementOf", "oneOf"),
         )
     ]
 )
 _CHARACTERISTICS = _GROUPS_APART | frozenset(
     ox.NamedNode(OWL + f"{word}Property")
-    for word in ("Functional", "InverseFunctional", "Transitive", "Symmetric", "Asymmetric", "Reflexive", "Irreflexive")
+    for word in (
+        "Functional",
+        "InverseFunctional",
+        "Transitive",
+        "Symmetric",
+        "Asymmetric",
+        "Reflexive",
+        "Irreflexive",
+    )
 )
 
 
@@ -84,7 +104,9 @@ class Report(BaseModel):
     entailed: Entailed | None = None
 
 
-def report_figures(names: Sequence[str] = (), *, home: Path | None = None) -> tuple[Report, tuple[Diagnostic, ...]]:
+def report_figures(
+    names: Sequence[str] = (), *, home: Path | None = None
+) -> tuple[Report, tuple[Diagnostic, ...]]:
     """Return the figures of these ontologies (default: all of the catalogue), and what is wrong with their files."""
     catalog = load_catalog(home=home)
     chosen = sorted(set(names)) if names else list(catalog.names())
@@ -103,7 +125,15 @@ def report_figures(names: Sequence[str] = (), *, home: Path | None = None) -> tu
     aligned = _alignments(catalog, chosen)
     matched = _matched(aligned, kinds)
     rows = tuple(
-        _figures(name, "added" if name in catalog.added else "module", documents[name], kinds[name], whole, matched) for name in chosen
+        _figures(
+            name,
+            "added" if name in catalog.added else "module",
+            documents[name],
+            kinds[name],
+            whole,
+            matched,
+        )
+        for name in chosen
     )
     everything = [document for name in chosen for document in documents[name]]
     total = _figures("all", "", [*everything, *aligned], whole, whole, matched)
@@ -116,14 +146,20 @@ def _kinds(name: str, documents: Iterable[Document]) -> dict[str, TermKind]:
     found: dict[str, TermKind] = {}
     for document in documents:
         for iri, entry in definitions(document, name, individuals=True).items():
-            if found.get(iri, "individual") == "individual" and not iri.startswith(tuple(STANDARD_TERMS)):
+            if found.get(iri, "individual") == "individual" and not iri.startswith(
+                tuple(STANDARD_TERMS)
+            ):
                 found[iri] = entry.kind
     return found
 
 
 def _alignments(catalog: Catalog, names: Sequence[str]) -> list[Document]:
     """The alignment files between the ontologies of these names."""
-    opened = [our_file(catalog.folder / one.file) for one in catalog.alignments if set(one.between) <= set(names)]
+    opened = [
+        our_file(catalog.folder / one.file)
+        for one in catalog.alignments
+        if set(one.between) <= set(names)
+    ]
     return [document for document, _ in opened if document is not None]
 
 
@@ -142,7 +178,12 @@ def _value(node: object) -> str:
 
 
 def _figures(
-    name: str, in_use: str, documents: Sequence[Document], own: dict[str, TermKind], whole: dict[str, TermKind], matched: frozenset[str]
+    name: str,
+    in_use: str,
+    documents: Sequence[Document],
+    own: dict[str, TermKind],
+    whole: dict[str, TermKind],
+    matched: frozenset[str],
 ) -> Figures:
     concepts = {ox.NamedNode(iri) for iri in whole}
     triples = {quad for document in documents for quad in document.triples}
@@ -152,7 +193,9 @@ def _figures(
         relations += subject in concepts and value in concepts and subject != value
         axioms += predicate in _AXIOMS or (predicate == _TYPE and value in _CHARACTERISTICS)
         constraints += (
-            predicate == _SHAPE or predicate in _APART or (predicate == _TYPE and (value == _RESTRICTION or value in _GROUPS_APART))
+            predicate == _SHAPE
+            or predicate in _APART
+            or (predicate == _TYPE and (value == _RESTRICTION or value in _GROUPS_APART))
         )
     kinds = list(own.values())
     return Figures(

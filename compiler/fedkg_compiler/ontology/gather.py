@@ -22,7 +22,15 @@ _PROPERTY_TYPES = frozenset(
     {RDF + "Property"}
     | {
         OWL + name + "Property"
-        for name in ("Object", "Datatype", "Annotation", "Functional", "InverseFunctional", "Transitive", "Symmetric")
+        for name in (
+            "Object",
+            "Datatype",
+            "Annotation",
+            "Functional",
+            "InverseFunctional",
+            "Transitive",
+            "Symmetric",
+        )
     }
 )
 _KINDS = {
@@ -34,9 +42,16 @@ _KINDS = {
 }
 _LABEL = (RDFS + "label", SKOS + "prefLabel")
 _COMMENT = (RDFS + "comment", SKOS + "definition")
-_TELLING = frozenset(ox.NamedNode(iri) for iri in (*_LABEL, *_COMMENT, RDFS + "subClassOf", RDF + "type"))
+_TELLING = frozenset(
+    ox.NamedNode(iri) for iri in (*_LABEL, *_COMMENT, RDFS + "subClassOf", RDF + "type")
+)
 _TYPE = ox.NamedNode(RDF + "type")
-_TYPES = frozenset(ox.NamedNode(iri) for iri in _CLASS_TYPES | _PROPERTY_TYPES | {*_KINDS, SOSA + "ObservableProperty", OWL + "Ontology"})
+_TYPES = frozenset(
+    ox.NamedNode(iri)
+    for iri in _CLASS_TYPES
+    | _PROPERTY_TYPES
+    | {*_KINDS, SOSA + "ObservableProperty", OWL + "Ontology"}
+)
 _MOST_REPORTED = 20
 
 
@@ -67,7 +82,11 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
     for quad in document.triples:
         node = quad.predicate  # each look into a quad makes an object
         predicates.add(node)
-        if node not in _TELLING or (node == _TYPE and quad.object not in _TYPES) or not isinstance(subject := quad.subject, ox.NamedNode):
+        if (
+            node not in _TELLING
+            or (node == _TYPE and quad.object not in _TYPES)
+            or not isinstance(subject := quad.subject, ox.NamedNode)
+        ):
             continue  # most things of a plant are told to be of its own classes
         predicate, entry, told = node.value, found[subject.value], quad.object
         if isinstance(told, ox.Literal):
@@ -93,7 +112,9 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
         subjects = {quad.subject for quad in document.triples}
         named = {node.value for node in subjects if isinstance(node, ox.NamedNode)} - beside
         return {iri: found[iri] for iri in named if split_iri(iri)[1]}
-    kept = {iri: entry for iri, entry in found.items() if entry.kind != "individual" or iri in observed}
+    kept = {
+        iri: entry for iri, entry in found.items() if entry.kind != "individual" or iri in observed
+    }
     for iri in {node.value for node in predicates} - set(kept):
         if iri.startswith(tuple(STANDARD_TERMS)):
             continue
@@ -104,7 +125,11 @@ def definitions(document: Document, ontology: str, *, individuals: bool) -> dict
 
 def _best_text(texts: set[tuple[str, str]]) -> str:
     """Return the text in English, else without a language, else in the first language; "" where there is none."""
-    return min(texts, key=lambda item: (0 if item[0].startswith("en") else 1 if not item[0] else 2, *item), default=("", ""))[1]
+    return min(
+        texts,
+        key=lambda item: (0 if item[0].startswith("en") else 1 if not item[0] else 2, *item),
+        default=("", ""),
+    )[1]
 
 
 def known_terms(found: Mapping[str, Definition], vocabulary: Vocabulary) -> tuple[KnownTerm, ...]:
@@ -123,7 +148,10 @@ def known_terms(found: Mapping[str, Definition], vocabulary: Vocabulary) -> tupl
 
 
 def strangers(
-    document: Document, closed: Mapping[str, str], known: Mapping[str, frozenset[str]], partial: frozenset[str]
+    document: Document,
+    closed: Mapping[str, str],
+    known: Mapping[str, frozenset[str]],
+    partial: frozenset[str],
 ) -> tuple[Diagnostic, ...]:
     """Return a warning for each property or object of a user's graph in a known ontology's namespace that the ontology lacks.
 
@@ -131,7 +159,12 @@ def strangers(
     """
     spaces = sorted({*closed, *STANDARD_TERMS}, key=len, reverse=True)
     known_spaces = tuple(spaces)
-    nodes = dict.fromkeys(node for quad in document.triples for node in (quad.predicate, quad.object) if isinstance(node, ox.NamedNode))
+    nodes = dict.fromkeys(
+        node
+        for quad in document.triples
+        for node in (quad.predicate, quad.object)
+        if isinstance(node, ox.NamedNode)
+    )
     used = [node for node in nodes if node.value.startswith(known_spaces)]
     defined = {quad.subject for quad in document.triples}.intersection(used)
     problems: list[Diagnostic] = []
@@ -139,30 +172,56 @@ def strangers(
         space = next(space for space in spaces if iri.startswith(space))
         local = iri[len(space) :]
         names = known.get(space, frozenset()) | STANDARD_TERMS.get(space, frozenset())
-        if not local or local in names or (space.endswith("rdf-syntax-ns#") and re.fullmatch(r"_\d+", local)):
+        if (
+            not local
+            or local in names
+            or (space.endswith("rdf-syntax-ns#") and re.fullmatch(r"_\d+", local))
+        ):
             continue
         meant = units_meant(local, names) if space == UNIT else ()
         meant = meant or tuple(filter(None, (closest(local, names),)))
         if not meant and space in partial:
             continue
         shown = _shown(document, space, local)
-        advice = f"did you mean {' or '.join(f'`{_shown(document, space, one)}`' for one in meant)}?" if meant else ""
+        advice = (
+            f"did you mean {' or '.join(f'`{_shown(document, space, one)}`' for one in meant)}?"
+            if meant
+            else ""
+        )
         name = closed.get(space, space)
         problems.append(
-            report("FKG115", find(document, iri, space, local), f"{name} has no term `{shown}`", help=advice, severity="warning")
+            report(
+                "FKG115",
+                find(document, iri, space, local),
+                f"{name} has no term `{shown}`",
+                help=advice,
+                severity="warning",
+            )
         )
     return tuple(problems[:_MOST_REPORTED])
 
 
 def _shown(document: Document, space: str, local: str) -> str:
-    prefix = min((prefix for prefix, namespace in document.prefixes.items() if namespace == space), default=None)
+    prefix = min(
+        (prefix for prefix, namespace in document.prefixes.items() if namespace == space),
+        default=None,
+    )
     return f"<{space}{local}>" if prefix is None else f"{prefix}:{local}"
 
 
 def find(document: Document, iri: str, space: str, local: str) -> Span:
     """Return where a document first writes an IRI, in full or with a prefix; its beginning where that is not found."""
-    spellings = [re.escape(f"{prefix}:{local}") for prefix, namespace in document.prefixes.items() if namespace == space]
-    pattern = "|".join([*(rf"(?<![\w:.-]){text}(?![\w-])" for text in sorted(spellings)), re.escape(iri) + r"(?![\w-])"])
+    spellings = [
+        re.escape(f"{prefix}:{local}")
+        for prefix, namespace in document.prefixes.items()
+        if namespace == space
+    ]
+    pattern = "|".join(
+        [
+            *(rf"(?<![\w:.-]){text}(?![\w-])" for text in sorted(spellings)),
+            re.escape(iri) + r"(?![\w-])",
+        ]
+    )
     match = re.search(pattern, document.text)
     if match is None:
         return point(document.name)

@@ -13,10 +13,19 @@ from fedkg_compiler.ontology import answer, query, query_file
 from fedkg_compiler.ontology.closure import TYPE
 from fedkg_compiler.ontology.columns import Columns
 from fedkg_compiler.ontology.gather import Definition, known_terms
+from fedkg_compiler.ontology.own_nodes import Node, own_node_function
 from fedkg_compiler.ontology.ownership import Ownership
 from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.standard import RDFS, SKOS
-from fedkg_compiler.ontology.terms import ColumnFact, Iri, KnownTerm, Literal, RdfTerm, local_name, order_key
+from fedkg_compiler.ontology.terms import (
+    ColumnFact,
+    Iri,
+    KnownTerm,
+    Literal,
+    RdfTerm,
+    local_name,
+    order_key,
+)
 from fedkg_compiler.ontology.values import Values, is_iri, node_of
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
 
@@ -37,6 +46,7 @@ class Graph:
         store: the triples, closed. vocabulary: the names that rule files may use. defined: what ontologies and graphs say of their names.
         ownership: what belongs to the client whose private pack is made; the triples of others are cut out then. None for a public pack.
         told: what was told before it was closed, for questions why something holds; None where nobody will ask.
+        foreign: the nodes that only vocabularies describe, not the user's graphs.
     """
 
     def __init__(
@@ -46,8 +56,11 @@ class Graph:
         defined: Mapping[str, Definition],
         ownership: Ownership | None = None,
         told: Told | None = None,
+        foreign: frozenset[Node] = frozenset(),
     ) -> None:
         self._store = store
+        self._foreign = foreign
+        self._functions = own_node_function(foreign)
         self._values = Values(store)
         self._columns = Columns(store, self._values)
         self._defined = defined
@@ -72,7 +85,9 @@ class Graph:
         Returns:
             Rows, sorted; None where a variable is unbound. Diagnostics at their places inside `span`; with an error there are no rows.
         """
-        return query.select(self._store, self._values, self.vocabulary, where, variables, span)
+        return query.select(
+            self._store, self._values, self.vocabulary, where, variables, span, self._functions
+        )
 
     def select_file(
         self, text: str, file: str, variables: Sequence[tuple[str, Span]]
@@ -82,13 +97,17 @@ class Graph:
         Args:
             text: the query. file: how to name it. variables: without ``?``, each with the place where it is asked for.
         """
-        return query_file.select_file(self._store, self._values, self.vocabulary, text, file, variables)
+        return query_file.select_file(
+            self._store, self._values, self.vocabulary, text, file, variables, self._functions
+        )
 
     def answers(self, query: str) -> list[tuple[Iri | Literal | None, ...]]:
         """Return the solutions of a whole SELECT query, as the store gives them. Raises ValueError where it cannot."""
-        return answer.answers(self._store, query)
+        return answer.answers(self._store, query, self._functions)
 
-    def nodes(self, query: str, given: Mapping[str, Resource] | None = None) -> list[dict[str, Resource]]:
+    def nodes(
+        self, query: str, given: Mapping[str, Resource] | None = None
+    ) -> list[dict[str, Resource]]:
         """Return the solutions of a SELECT query as nodes, by their variables without ``?``; the prefixes of the rule files are known.
 
         Args:
@@ -97,11 +116,22 @@ class Graph:
         fixed: dict[ox.Variable, ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple] = {
             ox.Variable(name): node for name, node in (given or {}).items()
         }
-        found = self._store.query(query, prefixes=dict(self.vocabulary.prefixes), substitutions=fixed)
+        found = self._store.query(
+            query,
+            prefixes=dict(self.vocabulary.prefixes),
+            substitutions=fixed,
+            custom_functions=self._functions,
+        )
         assert isinstance(found, ox.QuerySolutions)
         names = [variable.value for variable in found.variables]
         rows = ({name: solution[name] for name in names} for solution in found)
-        return [{name: node for name, node in row.items() if isinstance(node, Resource)} for row in rows]
+        return [
+            {name: node for name, node in row.items() if isinstance(node, Resource)} for row in rows
+        ]
+
+    def is_true(self, query: str) -> bool:
+        """Return the answer to an ASK query over the data and the vocabularies; the prefixes of the rule files are known."""
+        return bool(self._store.query(query, prefixes=dict(self.vocabulary.prefixes)))
 
     def node(self, iri: str) -> Resource:
         """Return the node of an IRI, or of a blank node (``_:b0``). Raises ValueError for what is neither."""
@@ -111,16 +141,25 @@ class Graph:
         """Return what is wrong with the text of a query, with line and column, or None where it is SPARQL."""
         return answer.sparql_problem(query, self.vocabulary.prefixes)
 
-    def instances(self, iri: str) -> list[str]:
-        """Return the named members of a class and of its subclasses, sorted."""
+    def instances(self, iri: str, *, vocabularies: bool = False) -> list[str]:
+        """Return the named members of a class and of its subclasses in the user's data, sorted.
+
+        With `vocabularies` those that only a vocabulary describes too.
+        """
         found = {
-            quad.subject.value
+            quad.subject
             for quad in self._store.quads_for_pattern(None, TYPE, ox.NamedNode(iri))
             if isinstance(quad.subject, ox.NamedNode)
         }
-        return sorted(found)
+        return sorted(node.value for node in (found if vocabularies else found - self._foreign))
 
-    def resolve(self, text: str, form: OneOf["pname", "iri", "name"], span: Span) -> tuple[str | None, tuple[Diagnostic, ...]]:
+    def is_own(self, iri: str) -> bool:
+        """Tell whether a node, an IRI or a blank node (``_:b0``), belongs to the user's data."""
+        return node_of(iri) not in self._foreign
+
+    def resolve(
+        self, text: str, form: OneOf["pname", "iri", "name"], span: Span
+    ) -> tuple[str | None, tuple[Diagnostic, ...]]:
         """Return the IRI of a name as the rule file writes it; None with an error."""
         match form:
             case "name":
@@ -129,7 +168,14 @@ class Graph:
                 iri, problems = self.vocabulary.expand(text, span)
             case "iri":
                 if not is_iri(text):
-                    return None, (report("FKG108", span, f"<{text}> is not an IRI", help="an IRI begins with a scheme: `<https://...>`"),)
+                    return None, (
+                        report(
+                            "FKG108",
+                            span,
+                            f"<{text}> is not an IRI",
+                            help="an IRI begins with a scheme: `<https://...>`",
+                        ),
+                    )
                 iri, problems = text, ()
         if iri is None:
             return None, problems
@@ -143,11 +189,27 @@ class Graph:
                 return iri, ()
             case []:
                 meant = closest(name, self.vocabulary.all_local_names())
-                advice = f"did you mean `{meant}`?" if meant else "write it with its prefix, or load the ontology that has it with `use`"
-                return None, (report("FKG113", span, f"no loaded ontology or graph has a term `{name}`", help=advice),)
+                advice = (
+                    f"did you mean `{meant}`?"
+                    if meant
+                    else "write it with its prefix, or load the ontology that has it with `use`"
+                )
+                return None, (
+                    report(
+                        "FKG113",
+                        span,
+                        f"no loaded ontology or graph has a term `{name}`",
+                        help=advice,
+                    ),
+                )
             case _:
                 names = [self.vocabulary.shorten(iri) for iri in found]
-                problem = report("FKG114", span, f"`{name}` may be {' or '.join(names)}", help=f"write which one, `{names[0]}` for example")
+                problem = report(
+                    "FKG114",
+                    span,
+                    f"`{name}` may be {' or '.join(names)}",
+                    help=f"write which one, `{names[0]}` for example",
+                )
                 return None, (problem,)
 
     def columns_of(self, property_iri: str, entity_iri: str | None) -> list[ColumnFact]:
@@ -179,11 +241,17 @@ class Graph:
 
     def _label(self, iri: str) -> str:
         node = node_of(iri)
-        found = [quad.object for predicate in _LABELS for quad in self._store.quads_for_pattern(node, predicate, None)]
+        found = [
+            quad.object
+            for predicate in _LABELS
+            for quad in self._store.quads_for_pattern(node, predicate, None)
+        ]
         texts = [item for item in found if isinstance(item, ox.Literal)]
         if not texts:
             return local_name(iri)
-        return min(texts, key=lambda item: (_language_rank(item.language), item.language or "", item.value)).value
+        return min(
+            texts, key=lambda item: (_language_rank(item.language), item.language or "", item.value)
+        ).value
 
     def unit_text(self, iri: str) -> str:
         """Return a unit's IRI as rule files write the unit (``unit:N-M`` is ``N.m``), or the IRI where no text is known."""
@@ -217,7 +285,9 @@ class Graph:
         from oxrdflib.store import OxigraphStore
         from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 
-        return rdflib.Graph(store=OxigraphStore(store=self._store), identifier=DATASET_DEFAULT_GRAPH_ID)
+        return rdflib.Graph(
+            store=OxigraphStore(store=self._store), identifier=DATASET_DEFAULT_GRAPH_ID
+        )
 
 
 def _language_rank(language: str | None) -> int:

@@ -23,7 +23,9 @@ _CONFLICTS = (
 _MOST_REPORTED = 20
 
 
-def two_kinds(found: Mapping[str, Definition], documents: Sequence[Document]) -> tuple[Diagnostic, ...]:
+def two_kinds(
+    found: Mapping[str, Definition], documents: Sequence[Document]
+) -> tuple[Diagnostic, ...]:
     """Return a warning for each name with two kinds that exclude each other, at the first place in `documents` that has it."""
     problems: list[Diagnostic] = []
     for iri, entry in sorted(found.items()):
@@ -32,7 +34,11 @@ def two_kinds(found: Mapping[str, Definition], documents: Sequence[Document]) ->
         clash = next((clash for clash in _CONFLICTS if {*clash[:2]} <= entry.kinds), None)
         if clash is not None and len(problems) < _MOST_REPORTED:
             one, other, taken = clash
-            spans = (find(document, iri, *split_iri(iri)) for document in documents if _says(document, iri))
+            spans = (
+                find(document, iri, *split_iri(iri))
+                for document in documents
+                if _says(document, iri)
+            )
             span = next(spans, find(documents[0], iri, *split_iri(iri)))
             article = "an" if other[0] in "ao" else "a"
             problems.append(

@@ -23,6 +23,7 @@ from fedkg_compiler.ontology.documents import documents_of, our_file
 from fedkg_compiler.ontology.gather import Definition, by_namespace, definitions, find, strangers
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.kinds import told_twice, two_kinds
+from fedkg_compiler.ontology.own_nodes import Node, described_again, nodes_of
 from fedkg_compiler.ontology.ownership import Ownership, cut
 from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.reading import Document, read_rdf
@@ -54,11 +55,21 @@ class _Loading:
     sources: dict[tuple[str, str, str], Source] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
     prefixes: dict[str, str] = field(default_factory=lambda: dict(STANDARD_PREFIXES))
-    closed: dict[str, str] = field(default_factory=lambda: {namespace: prefix for prefix, namespace in STANDARD_PREFIXES.items()})
+    closed: dict[str, str] = field(
+        default_factory=lambda: {
+            namespace: prefix for prefix, namespace in STANDARD_PREFIXES.items()
+        }
+    )
     partial: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
     paths: dict[Path | str, Document | None] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    described: set[Node] = field(default_factory=set)
+    """Nodes of vocabularies that the user's graphs describe too."""
+
+    def vocabularies(self) -> list[ox.Quad]:
+        """The triples of all vocabularies."""
+        return [quad for _, document in self.ontologies for quad in document.triples]
 
     def keep_source(self, document: Document, kind: str) -> None:
         name = Path(document.name).name
@@ -100,10 +111,16 @@ def load_graph(
     _follow_imports(loading)
     for alignment in loading.catalog.alignments:
         if set(alignment.between) <= loading.names:
-            _keep_ontology(loading, "-".join(alignment.between), *our_file(loading.catalog.folder / alignment.file))
+            _keep_ontology(
+                loading,
+                "-".join(alignment.between),
+                *our_file(loading.catalog.folder / alignment.file),
+            )
     loading.graphs = apart(loading.graphs)
     ontologies = [document for _, document in loading.ontologies]
-    equal, said = one_of_two_names(loading.graphs, ontologies, [iri for iri, _ in prefixes.values()])
+    equal, said = one_of_two_names(
+        loading.graphs, ontologies, [iri for iri, _ in prefixes.values()]
+    )
     mapped, wrong = accepted(loading.graphs)
     equal = [*equal, *mapped]
     loading.problems += [*said, *wrong]
@@ -118,11 +135,17 @@ def load_graph(
     else:
         graph = _graph(loading, found, whole, whole)
     documents = (*loading.graphs, *(document for _, document in loading.ontologies))
-    graph.told = Told(documents=documents, triples=lambda: kept if client else _triples(loading, equal))
+    graph.told = Told(
+        documents=documents, triples=lambda: kept if client else _triples(loading, equal)
+    )
     given = [document for document in loading.graphs if document.name not in loading.used]
     if given:
-        loading.sources["graph", GRAPH, ""] = Source(name=GRAPH, kind="graph", sha256=checksum(given))
-    loading.problems += [problem for stored in _stored(loading) if (problem := stored.problem) is not None]
+        loading.sources["graph", GRAPH, ""] = Source(
+            name=GRAPH, kind="graph", sha256=checksum(given)
+        )
+    loading.problems += [
+        problem for stored in _stored(loading) if (problem := stored.problem) is not None
+    ]
     sources = tuple(loading.sources[key] for key in sorted(loading.sources))
     return graph, tuple(loading.problems), sources
 
@@ -132,28 +155,59 @@ def _triples(loading: _Loading, equal: Sequence[ox.Quad]) -> list[ox.Quad]:
     return [*(quad for document in documents for quad in document.triples), *equal]
 
 
-def _whole(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> tuple[ox.Store, dict[str, Definition]]:
+def _whole(
+    loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool
+) -> tuple[ox.Store, dict[str, Definition]]:
     """Everything that is said and follows, and the defined names: as a store on disk has kept them, else worked out and kept there."""
     stored = _stored(loading)
     if not stored:
-        return _closed(loading, _triples(loading, equal), _filled(loading, equal), tell=tell), _defined(loading)
+        return _filled_and_closed(loading, equal, tell=tell), _defined(loading)
     from fedkg_compiler.ontology.stores.closed import Closed, entry_for, find_closed, keep_closed
 
-    settings = {"closed": sorted(loading.closed.items()), "partial": sorted(loading.partial), "tell": tell}
+    settings = {
+        "closed": sorted(loading.closed.items()),
+        "partial": sorted(loading.partial),
+        "tell": tell,
+    }
     entry = entry_for(stored[0].folder, loading.graphs, loading.ontologies, equal, settings)
     closed = find_closed(entry)
     if closed is not None:
         loading.problems += closed.problems
+        loading.described = {ox.NamedNode(iri) for iri in closed.described}
         return closed.store, closed.defined
     count = len(loading.problems)
-    store, found = _closed(loading, _triples(loading, equal), _filled(loading, equal), tell=tell), _defined(loading)
-    if all(problem.severity != "error" for problem in loading.problems[count:]) and all(one.problem is None for one in stored):
-        keep_closed(entry, Closed(store=store, defined=found, problems=tuple(loading.problems[count:])))
+    store, found = _filled_and_closed(loading, equal, tell=tell), _defined(loading)
+    if all(problem.severity != "error" for problem in loading.problems[count:]) and all(
+        one.problem is None for one in stored
+    ):
+        described = sorted(
+            node.value for node in loading.described if isinstance(node, ox.NamedNode)
+        )
+        keep_closed(
+            entry,
+            Closed(
+                store=store,
+                defined=found,
+                problems=tuple(loading.problems[count:]),
+                described=tuple(described),
+            ),
+        )
     return store, found
 
 
+def _filled_and_closed(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> ox.Store:
+    """Everything that is stated and what it entails; records which terms of vocabularies the user's graphs describe."""
+    stated = (quad for document in loading.graphs for quad in document.triples)
+    loading.described = described_again(nodes_of(loading.vocabularies()), stated)
+    return _closed(loading, _triples(loading, equal), _filled(loading, equal), tell=tell)
+
+
 def _stored(loading: _Loading) -> list[StoredTriples]:
-    return [document.triples for document in loading.graphs if isinstance(document.triples, StoredTriples)]
+    return [
+        document.triples
+        for document in loading.graphs
+        if isinstance(document.triples, StoredTriples)
+    ]
 
 
 def _filled(loading: _Loading, equal: Sequence[ox.Quad]) -> ox.Store:
@@ -162,16 +216,24 @@ def _filled(loading: _Loading, equal: Sequence[ox.Quad]) -> ox.Store:
     stores = {
         number: store
         for number, document in enumerate(documents)
-        if isinstance(document.triples, LaterTriples) and (store := document.triples.taken()) is not None
+        if isinstance(document.triples, LaterTriples)
+        and (store := document.triples.taken()) is not None
     }
     largest = max(stores, key=lambda number: len(stores[number]), default=None)
     whole = ox.Store() if largest is None else stores[largest]
-    whole.bulk_extend(quad for number, document in enumerate(documents) if number != largest for quad in document.triples)
+    whole.bulk_extend(
+        quad
+        for number, document in enumerate(documents)
+        if number != largest
+        for quad in document.triples
+    )
     whole.bulk_extend(equal)
     return whole
 
 
-def _closed(loading: _Loading, triples: Sequence[ox.Quad], store: ox.Store, *, tell: bool = True) -> ox.Store:
+def _closed(
+    loading: _Loading, triples: Sequence[ox.Quad], store: ox.Store, *, tell: bool = True
+) -> ox.Store:
     """The store of these triples, with what follows from them; without, and a problem told, where that is too much.
 
     The ontologies, which come first, are closed by themselves and kept. With `tell`, contradictions are told.
@@ -195,7 +257,9 @@ def _closed(loading: _Loading, triples: Sequence[ox.Quad], store: ox.Store, *, t
 
 def _too_large(loading: _Loading, property: ox.NamedNode) -> Diagnostic:
     documents = [*loading.graphs, *(document for _, document in loading.ontologies)]
-    most = max(documents, key=lambda document: sum(quad.predicate == property for quad in document.triples))
+    most = max(
+        documents, key=lambda document: sum(quad.predicate == property for quad in document.triples)
+    )
     return report(
         "FKG118",
         find(most, property.value, *split_iri(property.value)),
@@ -215,10 +279,16 @@ def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
                 _use_file(loading, name, path)
                 return
             note(path, ABSENT)
-    local = {path.stem for path in beside.iterdir() if path.suffix in RDF_SUFFIXES} if beside is not None and beside.is_dir() else set()
+    local = (
+        {path.stem for path in beside.iterdir() if path.suffix in RDF_SUFFIXES}
+        if beside is not None and beside.is_dir()
+        else set()
+    )
     known = {*loading.catalog.names(), *local}
     meant = closest(name, known)
-    listed = f"known are {', '.join(loading.catalog.names())}; or put {name}.ttl beside the rule file"
+    listed = (
+        f"known are {', '.join(loading.catalog.names())}; or put {name}.ttl beside the rule file"
+    )
     advice = f"did you mean `{meant}`?" if meant else listed
     if meant and meant == certain(name, known):
         advice = Suggestion(advice, name, meant)
@@ -252,7 +322,9 @@ def _load_named(loading: _Loading, name: str) -> None:
         _keep_ontology(loading, name, document, problems)
 
 
-def _keep_ontology(loading: _Loading, name: str, document: Document | None, problems: tuple[Diagnostic, ...]) -> None:
+def _keep_ontology(
+    loading: _Loading, name: str, document: Document | None, problems: tuple[Diagnostic, ...]
+) -> None:
     loading.problems += problems
     if document is not None:
         loading.ontologies.append((name, document))
@@ -269,7 +341,9 @@ def _load_file(loading: _Loading, path: Path | str) -> Document | None:
     return loading.paths[place]
 
 
-def _keep_graph(loading: _Loading, document: Document | None, problems: tuple[Diagnostic, ...]) -> None:
+def _keep_graph(
+    loading: _Loading, document: Document | None, problems: tuple[Diagnostic, ...]
+) -> None:
     loading.problems += problems
     if document is not None:
         loading.graphs.append(document)
@@ -291,7 +365,15 @@ def _follow_imports(loading: _Loading) -> None:
             elif iri not in seen and id(document) in told and not _is_loaded(loading, iri):
                 span = find(document, iri, iri, "")
                 advice = "to have it loaded, give its file as a graph, or `fedkg ontology add` it"
-                loading.problems.append(report("FKG105", span, f"the import of <{iri}> is not followed", help=advice, severity="info"))
+                loading.problems.append(
+                    report(
+                        "FKG105",
+                        span,
+                        f"the import of <{iri}> is not followed",
+                        help=advice,
+                        severity="info",
+                    )
+                )
             seen.add(iri)
 
 
@@ -322,11 +404,21 @@ def _declare_prefixes(loading: _Loading, prefixes: Mapping[str, tuple[str, Span]
         nearly = next((iri + mark for mark in ("#", "/") if iri + mark in spaces), None)
         if nearly is not None and iri not in spaces:
             message = f"no graph has terms in <{iri}>, but in <{nearly}>"
-            loading.problems.append(report("FKG109", span, message, help=f"write `prefix {prefix}: <{nearly}>`", severity="warning"))
+            loading.problems.append(
+                report(
+                    "FKG109",
+                    span,
+                    message,
+                    help=f"write `prefix {prefix}: <{nearly}>`",
+                    severity="warning",
+                )
+            )
         elif known is not None and known != iri:
             message = f"`{prefix}:` is <{known}> elsewhere, and <{iri}> here"
             advice = f"leave this line out, or choose another prefix for <{iri}>"
-            loading.problems.append(report("FKG109", span, message, help=advice, severity="warning"))
+            loading.problems.append(
+                report("FKG109", span, message, help=advice, severity="warning")
+            )
         loading.prefixes[prefix] = iri
 
 
@@ -338,18 +430,32 @@ def _defined(loading: _Loading) -> dict[str, Definition]:
             _merge(found, iri, entry)
     ontology_names = by_namespace(list(found), loading.closed)
     for document in loading.graphs:
-        loading.problems += strangers(document, loading.closed, ontology_names, frozenset(loading.partial))
+        loading.problems += strangers(
+            document, loading.closed, ontology_names, frozenset(loading.partial)
+        )
     for document in sorted(loading.graphs, key=lambda item: (Path(item.name).name, item.sha256)):
-        for iri, entry in definitions(document, Path(document.name).name, individuals=False).items():
-            if iri in found and found[iri].ontology not in loading.names and (twice := told_twice(iri, found[iri], entry, document)):
+        for iri, entry in definitions(
+            document, Path(document.name).name, individuals=False
+        ).items():
+            if (
+                iri in found
+                and found[iri].ontology not in loading.names
+                and (twice := told_twice(iri, found[iri], entry, document))
+            ):
                 loading.problems.append(twice)
             _merge(found, iri, entry)
-    loading.problems += two_kinds(found, [*loading.graphs, *(document for _, document in loading.ontologies)])
+    loading.problems += two_kinds(
+        found, [*loading.graphs, *(document for _, document in loading.ontologies)]
+    )
     return found
 
 
 def _graph(
-    loading: _Loading, found: Mapping[str, Definition], store: ox.Store, whole: ox.Store, ownership: Ownership | None = None
+    loading: _Loading,
+    found: Mapping[str, Definition],
+    store: ox.Store,
+    whole: ox.Store,
+    ownership: Ownership | None = None,
 ) -> Graph:
     """The graph over `store`; names are known where `whole` has them, which is the same but for a private pack."""
     closed = dict(loading.closed)
@@ -363,7 +469,8 @@ def _graph(
         store=whole,
         told=None if store is whole else store,
     )
-    return Graph(store, vocabulary, found, ownership)
+    foreign = nodes_of(loading.vocabularies()) - loading.described
+    return Graph(store, vocabulary, found, ownership, foreign=frozenset(foreign))
 
 
 def _merge(found: dict[str, Definition], iri: str, entry: Definition) -> None:
@@ -373,7 +480,13 @@ def _merge(found: dict[str, Definition], iri: str, entry: Definition) -> None:
         found[iri] = entry
         return
     owner = old if old.kind != "individual" or entry.kind == "individual" else entry
-    found[iri] = Definition(owner.ontology, owner.kind, old.labels | entry.labels, old.comments | entry.comments, old.kinds | entry.kinds)
+    found[iri] = Definition(
+        owner.ontology,
+        owner.kind,
+        old.labels | entry.labels,
+        old.comments | entry.comments,
+        old.kinds | entry.kinds,
+    )
 
 
 def _unused(loading: _Loading) -> dict[str, str]:

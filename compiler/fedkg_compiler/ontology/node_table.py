@@ -55,4 +55,6 @@ def node_table(triples: Sequence[ox.Quad]) -> NodeTable:
     columns: dict[str, int] = {}
     for text, node in sorted(named, key=lambda one: (one[0], one[1] not in sensors, one[1])):
         columns.setdefault(text, place[node])
-    return NodeTable(nodes=nodes, edges=tuple(sorted((place[a], place[b]) for a, b in links)), columns=columns)
+    return NodeTable(
+        nodes=nodes, edges=tuple(sorted((place[a], place[b]) for a, b in links)), columns=columns
+    )

@@ -28,7 +28,10 @@ def _named(space: str, names: str) -> tuple[ox.NamedNode, ...]:
 
 
 UP = (
-    *_named(SOSA, "isHostedBy hasFeatureOfInterest madeBySensor madeByActuator madeBySampler isResultOf isSampleOf"),
+    *_named(
+        SOSA,
+        "isHostedBy hasFeatureOfInterest madeBySensor madeByActuator madeBySampler isResultOf isSampleOf",
+    ),
     *_named(FKG, "limitOf"),
     *_named(_ISA95, "isPartOf hasParent sublotOf"),
     *_named(_ISA95, " ".join(f"{part}IsPartOf{whole}" for whole, part in _LEVELS)),
@@ -37,10 +40,19 @@ UP = (
 """Properties by which a subject is its object's: a sensor, a part, a limit."""
 
 DOWN = (
-    *_named(SOSA, "hosts isFeatureOfInterestOf madeObservation madeActuation madeSampling hasResult hasSample"),
+    *_named(
+        SOSA,
+        "hosts isFeatureOfInterestOf madeObservation madeActuation madeSampling hasResult hasSample",
+    ),
     *_named(FKG, "hasLimit"),
-    *_named(_ISA95, "consistsOf hasChild hasSublot containsSublot hasEquipmentProperty hasPhysicalAssetProperty"),
-    *_named(_ISA95, "hasPersonProperty hasMaterialLotProperty recordsEquipmentTest recordsMaterialTest recordsQualificationTest"),
+    *_named(
+        _ISA95,
+        "consistsOf hasChild hasSublot containsSublot hasEquipmentProperty hasPhysicalAssetProperty",
+    ),
+    *_named(
+        _ISA95,
+        "hasPersonProperty hasMaterialLotProperty recordsEquipmentTest recordsMaterialTest recordsQualificationTest",
+    ),
     *_named(_ISA95, " ".join(f"{whole}ConsistsOf{part}" for whole, part in _LEVELS)),
     *_named(_SCHEMA_ORG, "hasPart"),
 )
@@ -49,7 +61,14 @@ DOWN = (
 _CLIENT = ox.NamedNode(FKG + "client")
 _SAME = ox.NamedNode(OWL + "sameAs")
 _VALUES = (*_named(QUDT, "numericValue value"), *_named(FKG, "column"))
-_OF_ALL = frozenset((*_named(SOSA, "observes observedProperty"), *_named(FKG, "limits"), *_named(QUDT, "unit hasUnit"), TYPE))
+_OF_ALL = frozenset(
+    (
+        *_named(SOSA, "observes observedProperty"),
+        *_named(FKG, "limits"),
+        *_named(QUDT, "unit hasUnit"),
+        TYPE,
+    )
+)
 """Properties that lead to what is everybody's: observed properties, units, classes."""
 
 _SCHEMA_KINDS = (
@@ -87,7 +106,9 @@ class _Owners:
     children: Links = field(default_factory=dict)
 
 
-def cut(triples: Sequence[ox.Quad], closed: ox.Store, client: str) -> tuple[list[ox.Quad], Ownership]:
+def cut(
+    triples: Sequence[ox.Quad], closed: ox.Store, client: str
+) -> tuple[list[ox.Quad], Ownership]:
     """Return the triples without those of other clients, and what belongs to the client.
 
     Args:
@@ -100,10 +121,16 @@ def cut(triples: Sequence[ox.Quad], closed: ox.Store, client: str) -> tuple[list
     said = _said(closed)
     names = _reached(client, said)
     own_names = frozenset({client}) | names
-    direct: dict[Node, frozenset[str]] = {node: _reached(_name(node), said) for node in _subjects(closed)}
+    direct: dict[Node, frozenset[str]] = {
+        node: _reached(_name(node), said) for node in _subjects(closed)
+    }
     for quad in closed.quads_for_pattern(None, _CLIENT, None):
         if isinstance(quad.object, ox.NamedNode | ox.BlankNode):
-            direct[quad.object] = direct.get(quad.object, frozenset()) | {_name(quad.object)} | _reached(_name(quad.object), said)
+            direct[quad.object] = (
+                direct.get(quad.object, frozenset())
+                | {_name(quad.object)}
+                | _reached(_name(quad.object), said)
+            )
     for quad in triples:
         if _name(quad.subject) == client:
             direct[quad.subject] = direct.get(quad.subject, frozenset()) | {client}
@@ -120,9 +147,12 @@ def cut(triples: Sequence[ox.Quad], closed: ox.Store, client: str) -> tuple[list
     kept = [
         quad
         for quad in triples
-        if not _speaks_of(state.foreign, (quad.subject, quad.predicate, quad.object)) and (quad.subject, quad.object) not in strangers
+        if not _speaks_of(state.foreign, (quad.subject, quad.predicate, quad.object))
+        and (quad.subject, quad.object) not in strangers
     ]
-    everyone = frozenset(name for owners in direct.values() for name in owners) if said else frozenset()
+    everyone = (
+        frozenset(name for owners in direct.values() for name in owners) if said else frozenset()
+    )
     return kept, Ownership(clients=everyone, own=frozenset(_name(node) for node in state.own))
 
 
@@ -168,7 +198,11 @@ def _hanging(closed: ox.Store) -> tuple[Links, Links]:
         for predicate in predicates:
             for quad in closed.quads_for_pattern(None, predicate, None):
                 low, high = (quad.object, quad.subject) if turned else (quad.subject, quad.object)
-                if low != high and not isinstance(low, ox.Literal) and not isinstance(high, ox.Literal):
+                if (
+                    low != high
+                    and not isinstance(low, ox.Literal)
+                    and not isinstance(high, ox.Literal)
+                ):
                     children[high].add(low)
                     parents[low].add(high)
     return dict(children), dict(parents)
@@ -204,7 +238,9 @@ def _nearest(node: Node, parents: Links, above: dict[Node, set[Node]]) -> set[No
         if other not in above:
             above[other] = _all_above(other, parents)
         if node not in above[other]:
-            beyond |= {far for far in above[other] & found if other not in _above(far, parents, above)}
+            beyond |= {
+                far for far in above[other] & found if other not in _above(far, parents, above)
+            }
     return found - beyond
 
 
@@ -245,7 +281,11 @@ def _withhold(triples: Sequence[ox.Quad], closed: ox.Store, state: _Owners) -> N
 
 def _schema(triples: Iterable[ox.Quad], closed: ox.Store) -> set[Node]:
     """Classes and properties, which are everybody's."""
-    found: set[Node] = {quad.subject for kind in _SCHEMA_KINDS for quad in closed.quads_for_pattern(None, TYPE, kind)}
+    found: set[Node] = {
+        quad.subject
+        for kind in _SCHEMA_KINDS
+        for quad in closed.quads_for_pattern(None, TYPE, kind)
+    }
     for quad in triples:
         found.add(quad.predicate)
         if quad.predicate in (TYPE, SUB_CLASS):
@@ -283,10 +323,16 @@ def _withhold_values(triples: Iterable[ox.Quad], values: set[Node], state: _Owne
     for quad in triples:
         if quad.object in values and quad.predicate not in _OF_ALL and quad.subject != quad.object:
             leading[quad.subject].add(quad.object)
-    free = _led_to([node for node in leading if node not in state.foreign and node not in values], leading, values - state.foreign)
+    free = _led_to(
+        [node for node in leading if node not in state.foreign and node not in values],
+        leading,
+        values - state.foreign,
+    )
     unled = values - {value for found in leading.values() for value in found} - state.foreign
     free |= _led_to([*unled], leading, values - state.foreign)
-    state.foreign |= _led_to([node for node in leading if node in state.foreign], leading, values) - free
+    state.foreign |= (
+        _led_to([node for node in leading if node in state.foreign], leading, values) - free
+    )
 
 
 def _led_to(starts: Sequence[Node], leading: Links, values: set[Node]) -> set[Node]:
@@ -302,6 +348,10 @@ def _led_to(starts: Sequence[Node], leading: Links, values: set[Node]) -> set[No
 
 def _speaks_of(foreign: set[Node], nodes: Iterable[Node]) -> bool:
     return any(
-        node in foreign or (isinstance(node, ox.Triple) and _speaks_of(foreign, (node.subject, node.predicate, node.object)))
+        node in foreign
+        or (
+            isinstance(node, ox.Triple)
+            and _speaks_of(foreign, (node.subject, node.predicate, node.object))
+        )
         for node in nodes
     )

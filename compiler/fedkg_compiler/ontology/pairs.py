@@ -71,7 +71,9 @@ def composed(first: Pairs, second: Pairs, n: int) -> Pairs:
     left, middle = ends(first, n)
     begin, end = np.searchsorted(second, middle * n), np.searchsorted(second, (middle + 1) * n)
     counts = end - begin
-    if counts.sum() > 8 * LIMIT:  # as numbers they are small, and the same pair may come about in several ways
+    if (
+        counts.sum() > 8 * LIMIT
+    ):  # as numbers they are small, and the same pair may come about in several ways
         raise TooManyPairs
     places = np.repeat(begin - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
     return of(np.repeat(left, counts), second[places] % n, n)
@@ -104,7 +106,11 @@ def reach(pairs: Pairs, n: int) -> Pairs:
         count += len(found)
         if count > LIMIT:
             raise TooManyPairs
-    return np.sort(np.fromiter((start * n + node for start, found in reached.items() for node in found), dtype=np.int64))
+    return np.sort(
+        np.fromiter(
+            (start * n + node for start, found in reached.items() for node in found), dtype=np.int64
+        )
+    )
 
 
 def grouped(pairs: Pairs, n: int) -> dict[int, list[int]]:

@@ -9,7 +9,9 @@ from typing import Literal, cast
 
 _PN_START = r"A-Za-z\u00C0-\u00D6\u00D8-\u00F6\u00F8-\u02FF\u0370-\u037D\u037F-\u1FFF\u200C-\u200D\u2070-\u218F\u2C00-\u2FEF\u3001-\uD7FF"
 _PN = _PN_START + r"0-9_\u00B7\u0300-\u036F-"
-TokenKind = Literal["iri", "variable", "blank", "pname", "language", "string", "word", "number", "mark"]
+TokenKind = Literal[
+    "iri", "variable", "blank", "pname", "language", "string", "word", "number", "mark"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,5 +50,12 @@ def tokens(text: str) -> list[Token]:
         if kind is None or kind == "skip":
             continue
         word = match.group()
-        found.append(Token(cast(TokenKind, kind), word[1:] if kind == "variable" else word, match.start(), match.end()))
+        found.append(
+            Token(
+                cast(TokenKind, kind),
+                word[1:] if kind == "variable" else word,
+                match.start(),
+                match.end(),
+            )
+        )
     return found

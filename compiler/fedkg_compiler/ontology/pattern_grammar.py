@@ -111,7 +111,11 @@ class _Walk:
                     self.group("UNION")
             else:
                 self.triples()
-                if not self.at(".", "}", "{") and self.here is not None and self.word() not in _CLAUSES:
+                if (
+                    not self.at(".", "}", "{")
+                    and self.here is not None
+                    and self.word() not in _CLAUSES
+                ):
                     self.after_triple()
             if self.at("."):
                 self.index += 1
@@ -120,9 +124,15 @@ class _Walk:
         token = self.here
         assert token is not None
         if self.word() in _AFTER_GROUP:
-            self.wrong("`.` or the end of the pattern", "the rows of a quantifier are a set: they have no order, limit or groups")
+            self.wrong(
+                "`.` or the end of the pattern",
+                "the rows of a quantifier are a set: they have no order, limit or groups",
+            )
         if token.kind in ("variable", "iri", "pname", "blank", "word") or token.text == "[":
-            self.wrong("`.`, `;` or `,`", "write `.` before the next triple, or `;` to go on with the same subject")
+            self.wrong(
+                "`.`, `;` or `,`",
+                "write `.` before the next triple, or `;` to go on with the same subject",
+            )
         if token.text in _OPERATORS:
             self.wrong("`.`, `;` or `,`", "a condition on values is written FILTER(...)")
         self.wrong("`.`, `;` or `,`")
@@ -143,7 +153,10 @@ class _Walk:
                 raise _Stop(None)
             case _:
                 self.index -= 1
-                self.wrong("a triple or a clause", "UNION stands between two patterns in braces: { ... } UNION { ... }")
+                self.wrong(
+                    "a triple or a clause",
+                    "UNION stands between two patterns in braces: { ... } UNION { ... }",
+                )
 
     def naming(self) -> None:
         if self.word() != "AS":
@@ -200,8 +213,13 @@ class _Walk:
         if token is not None and token.kind == "variable":
             self.index += 1
             return
-        if token is not None and not (token.kind in _TERMS or token.text == "a" or token.text in ("^", "!", "(")):
-            self.wrong("a property", "the middle of a triple is a name such as `plant:limit`, `a`, or a variable")
+        if token is not None and not (
+            token.kind in _TERMS or token.text == "a" or token.text in ("^", "!", "(")
+        ):
+            self.wrong(
+                "a property",
+                "the middle of a triple is a name such as `plant:limit`, `a`, or a variable",
+            )
         self.path()
 
     def path(self) -> None:
@@ -249,13 +267,20 @@ class _Walk:
             self.no_subject(token)
         elif not self.literal():
             bare = token.kind == "word"
-            self.wrong(role, f"a name needs its prefix, a variable its `?`: `?{token.text}`" if bare else help)
+            self.wrong(
+                role,
+                f"a name needs its prefix, a variable its `?`: `?{token.text}`" if bare else help,
+            )
 
     def no_subject(self, token: Token) -> None:
         word = token.text.upper()
         if token.kind == "word":
             clause = closest(word, _CLAUSES)
-            meant = f"did you mean {clause}?" if clause else f"a variable is written `?{token.text}`, a name with its prefix"
+            meant = (
+                f"did you mean {clause}?"
+                if clause
+                else f"a variable is written `?{token.text}`, a name with its prefix"
+            )
             self.wrong("a triple or a clause", meant)
         if token.kind in ("string", "number"):
             self.wrong("a subject", "a text or number can only be the value of a triple")
@@ -276,7 +301,11 @@ class _Walk:
                     self.wrong("a datatype after `^^`")
                 self.index += 1
             return True
-        if self.at("+", "-") and self.index + 1 < len(self.words) and self.words[self.index + 1].kind == "number":
+        if (
+            self.at("+", "-")
+            and self.index + 1 < len(self.words)
+            and self.words[self.index + 1].kind == "number"
+        ):
             self.index += 2
             return True
         if token.kind == "number" or self.word() in ("TRUE", "FALSE"):
@@ -297,7 +326,13 @@ class _Walk:
 
     def operator_wanted(self) -> None:
         """Say what is wrong where an operator, a comma or a closing parenthesis should stand."""
-        advice = {"AND": "write `&&`", "OR": "write `||`", "&": "write `&&`", "|": "write `||`", "IS": "write `=`"}
+        advice = {
+            "AND": "write `&&`",
+            "OR": "write `||`",
+            "&": "write `&&`",
+            "|": "write `||`",
+            "IS": "write `=`",
+        }
         token = self.here
         text = token.text.upper() if token is not None else ""
         if token is None:

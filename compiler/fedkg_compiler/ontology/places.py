@@ -25,6 +25,15 @@ def _advance(line: int, column: int, text: str) -> tuple[int, int]:
     return line + breaks, len(text) - text.rfind("\n")
 
 
-def report(code: str, span: Span, message: str, *, help: str = "", severity: Severity = "error") -> Diagnostic:
+def report(
+    code: str, span: Span, message: str, *, help: str = "", severity: Severity = "error"
+) -> Diagnostic:
     """Return a diagnostic, with the fix where the help is a `Suggestion`; shorter to write than the record itself."""
-    return Diagnostic(code=code, severity=severity, span=span, message=message, help=help, fix=suggested(span, help))
+    return Diagnostic(
+        code=code,
+        severity=severity,
+        span=span,
+        message=message,
+        help=help,
+        fix=suggested(span, help),
+    )

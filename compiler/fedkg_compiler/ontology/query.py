@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.ontology.own_nodes import Functions
 from fedkg_compiler.ontology.pattern import Token, tokens
 from fedkg_compiler.ontology.pattern_grammar import first_slip
 from fedkg_compiler.ontology.places import inside, report
@@ -26,30 +27,65 @@ _EXAMPLE = "braces hold a SPARQL group graph pattern: `?x a plant:Pump ; plant:l
 
 
 def select(
-    store: ox.Store, values: Values, vocabulary: Vocabulary, where: str, variables: Sequence[str], span: Span
+    store: ox.Store,
+    values: Values,
+    vocabulary: Vocabulary,
+    where: str,
+    variables: Sequence[str],
+    span: Span,
+    functions: Functions,
 ) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     """Return the distinct rows of `variables` under the pattern `where`, sorted; `span` is the place of `where`.
 
-    With an error there are no rows; with warnings alone there are.
+    With an error there are no rows; with warnings alone there are. Rows are about the user's data: terms of vocabularies alone make none.
+    `functions`: those that tell the user's data.
     """
     words = tokens(where)
     if not words:
         return [], (report("FKG150", span, "the pattern is empty", help=_EXAMPLE),)
     if (large := too_large(words)) is not None:
-        return [], (report("FKG154", span, large, help="write it as several rules, or give the graph a shorter way to say it"),)
-    problems = [*names(words, vocabulary, where, span), *refused(words, where, span), *_missing(words, variables, where, span)]
+        return [], (
+            report(
+                "FKG154",
+                span,
+                large,
+                help="write it as several rules, or give the graph a shorter way to say it",
+            ),
+        )
+    problems = [
+        *names(words, vocabulary, where, span),
+        *refused(words, where, span),
+        *_missing(words, variables, where, span),
+    ]
     if any(problem.severity == "error" for problem in problems):
         return [], tuple(problems)
     query = f"SELECT DISTINCT {' '.join('?' + name for name in variables)} WHERE {{\n{where}\n}}"
     try:
-        found = store.query(query, prefixes=dict(vocabulary.prefixes))
-        assert isinstance(found, ox.QuerySolutions)
+        found = solutions(store, query, vocabulary, functions)
         rows = sorted_rows(found, variables, values)
     except SyntaxError as error:
         return [], (*problems, _syntax_problem(str(error), where, words, vocabulary, span))
     except (OSError, ValueError, RuntimeError) as error:
-        return [], (*problems, report("FKG154", span, f"the graph cannot answer this pattern: {error}"))
+        return [], (
+            *problems,
+            report("FKG154", span, f"the graph cannot answer this pattern: {error}"),
+        )
     return rows, tuple(problems)
+
+
+def solutions(
+    store: ox.Store, query: str, vocabulary: Vocabulary, functions: Functions
+) -> ox.QuerySolutions:
+    """Return the solutions of a SELECT that are about the user's data. Raises what the store raises, of the query as it is written."""
+    from fedkg_compiler.sparql.anchors import tied_query
+
+    prefixes = dict(vocabulary.prefixes)
+    found = store.query(query, prefixes=prefixes)  # first, for its own problems and their places
+    tied = tied_query(query, prefixes)
+    if tied is not None:
+        found = store.query(tied, custom_functions=functions)
+    assert isinstance(found, ox.QuerySolutions)
+    return found
 
 
 def sorted_rows(solutions: ox.QuerySolutions, names: Sequence[str], values: Values) -> list[Row]:
@@ -57,7 +93,10 @@ def sorted_rows(solutions: ox.QuerySolutions, names: Sequence[str], values: Valu
     given = [variable.value for variable in solutions.variables]
     columns = [given.index(name) for name in names]
     found = [tuple(solution) for solution in solutions]
-    terms = {node: values.term(node) for node in dict.fromkeys([row[i] for row in found for i in columns])}
+    terms = {
+        node: values.term(node)
+        for node in dict.fromkeys([row[i] for row in found for i in columns])
+    }
     ordered = sorted(dict.fromkeys(terms.values()), key=order_key)
     rank = {term: i for i, term in enumerate(ordered)}
     ranks = {node: rank[term] for node, term in terms.items()}
@@ -112,24 +151,45 @@ def refused(words: list[Token], where: str, span: Span) -> list[Diagnostic]:
         place = inside(span, where, word.start, word.end)
         if name == "SERVICE":
             problems.append(
-                report("FKG152", place, "a pattern asks the loaded graph alone, not another server", help="load the data as a graph file")
+                report(
+                    "FKG152",
+                    place,
+                    "a pattern asks the loaded graph alone, not another server",
+                    help="load the data as a graph file",
+                )
             )
         elif name in _CHANGING and after is not None and after.text == "(":
             problems.append(
-                report("FKG153", place, f"{name}() gives another value each time", help="a pack must be the same for the same files")
+                report(
+                    "FKG153",
+                    place,
+                    f"{name}() gives another value each time",
+                    help="a pack must be the same for the same files",
+                )
             )
     return problems
 
 
-def _missing(words: list[Token], variables: Sequence[str], where: str, span: Span) -> list[Diagnostic]:
+def _missing(
+    words: list[Token], variables: Sequence[str], where: str, span: Span
+) -> list[Diagnostic]:
     there = {word.text for word in words if word.kind == "variable"}
     problems: list[Diagnostic] = []
     for name in variables:
         if name not in there:
             meant = closest(name, there)
-            advice = f"did you mean `?{meant}`?" if meant else "every variable after `for` needs a place in the pattern"
+            advice = (
+                f"did you mean `?{meant}`?"
+                if meant
+                else "every variable after `for` needs a place in the pattern"
+            )
             problems.append(
-                report("FKG151", inside(span, where, *_content(where)), f"the variable ?{name} does not occur in the pattern", help=advice)
+                report(
+                    "FKG151",
+                    inside(span, where, *_content(where)),
+                    f"the variable ?{name} does not occur in the pattern",
+                    help=advice,
+                )
             )
     return problems
 
@@ -141,29 +201,51 @@ def _content(where: str) -> tuple[int, int]:
     return start, start + len(stripped)
 
 
-def _syntax_problem(message: str, where: str, words: list[Token], vocabulary: Vocabulary, span: Span) -> Diagnostic:
+def _syntax_problem(
+    message: str, where: str, words: list[Token], vocabulary: Vocabulary, span: Span
+) -> Diagnostic:
     """Return the diagnostic for a pattern that the store refuses, at the first word that cannot stand where it stands."""
     slip = first_slip(words)
     if slip is None:
         return _by_the_store(message, where, words, span)
     if slip.token is None:
         place = inside(span, where, words[-1].start, words[-1].end)
-        return report("FKG150", place, f"the pattern ends too early: {slip.expected} is expected", help=slip.help or _EXAMPLE)
+        return report(
+            "FKG150",
+            place,
+            f"the pattern ends too early: {slip.expected} is expected",
+            help=slip.help or _EXAMPLE,
+        )
     place = inside(span, where, slip.token.start, slip.token.end)
     shown = where[slip.token.start : slip.token.end]
     named = vocabulary.by_local_name(shown) if slip.token.kind == "word" else []
     advice = f"did you mean `{vocabulary.shorten(named[0])}`?" if named else slip.help or _EXAMPLE
-    return report("FKG150", place, f"the pattern is not SPARQL at `{shown}`: {slip.expected} is expected", help=advice)
+    return report(
+        "FKG150",
+        place,
+        f"the pattern is not SPARQL at `{shown}`: {slip.expected} is expected",
+        help=advice,
+    )
 
 
 def _by_the_store(message: str, where: str, words: list[Token], span: Span) -> Diagnostic:
     """Place a diagnostic where the store's parser stopped, which may be behind the slip."""
     found = _PLACE.match(message)
     if found is None:
-        return report("FKG150", inside(span, where, *_content(where)), f"the pattern is not SPARQL: {message}", help=_EXAMPLE)
+        return report(
+            "FKG150",
+            inside(span, where, *_content(where)),
+            f"the pattern is not SPARQL: {message}",
+            help=_EXAMPLE,
+        )
     lines = where.split("\n")
     line = min(int(found.group(1)) - 1, len(lines))
     offset = sum(len(text) + 1 for text in lines[: line - 1]) + int(found.group(2)) - 1
     word = next((item for item in words if item.end > offset), words[-1])
     place = inside(span, where, word.start, word.end)
-    return report("FKG150", place, f"the pattern is not SPARQL near `{where[word.start : word.end]}`", help=_EXAMPLE)
+    return report(
+        "FKG150",
+        place,
+        f"the pattern is not SPARQL near `{where[word.start : word.end]}`",
+        help=_EXAMPLE,
+    )

@@ -9,25 +9,43 @@ from dataclasses import replace
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
+from fedkg_compiler.ontology.own_nodes import Functions
 from fedkg_compiler.ontology.pattern import Token, tokens
 from fedkg_compiler.ontology.places import inside, point, report
-from fedkg_compiler.ontology.query import Row, names, refused, sorted_rows, too_large
+from fedkg_compiler.ontology.query import Row, names, refused, solutions, sorted_rows, too_large
 from fedkg_compiler.ontology.values import Values
 from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")
-_FORMS = ("SELECT", "ASK", "CONSTRUCT", "DESCRIBE", "INSERT", "DELETE", "LOAD", "CLEAR", "DROP", "CREATE")
+_FORMS = (
+    "SELECT",
+    "ASK",
+    "CONSTRUCT",
+    "DESCRIBE",
+    "INSERT",
+    "DELETE",
+    "LOAD",
+    "CLEAR",
+    "DROP",
+    "CREATE",
+)
 _EXAMPLE = "a query file holds one SPARQL SELECT: SELECT ?machine ?limit WHERE { ?machine plant:limit ?limit }"
 
 
 def select_file(
-    store: ox.Store, values: Values, vocabulary: Vocabulary, text: str, file: str, variables: Sequence[tuple[str, Span]]
+    store: ox.Store,
+    values: Values,
+    vocabulary: Vocabulary,
+    text: str,
+    file: str,
+    variables: Sequence[tuple[str, Span]],
+    functions: Functions,
 ) -> tuple[list[Row], tuple[Diagnostic, ...]]:
     """Return the distinct rows of `variables` that a SELECT gives, sorted.
 
     Args:
         text: the query; the prefixes of `vocabulary` hold in it too, its own PREFIX first. file: how to name it in problems.
-        variables: the names that are wanted, each with the place where it is asked for.
+        variables: the names that are wanted, each with the place where it is asked for. functions: those that tell the user's data.
 
     With an error there are no rows; with warnings alone there are.
     """
@@ -36,28 +54,45 @@ def select_file(
     if not words:
         return [], (report("FKG284", whole, "this file holds no query", help=_EXAMPLE),)
     if (large := too_large(words)) is not None:
-        return [], (report("FKG154", whole, large.replace("pattern", "query"), help="give the graph a shorter way to say it"),)
-    form = next((word for word in words if word.kind == "word" and word.text.upper() in _FORMS), None)
+        return [], (
+            report(
+                "FKG154",
+                whole,
+                large.replace("pattern", "query"),
+                help="give the graph a shorter way to say it",
+            ),
+        )
+    form = next(
+        (word for word in words if word.kind == "word" and word.text.upper() in _FORMS), None
+    )
     if form is None or form.text.upper() != "SELECT":
         place = whole if form is None else inside(whole, text, form.start, form.end)
-        said = "this query selects nothing" if form is None else f"`{form.text}` gives no rows of values"
+        said = (
+            "this query selects nothing"
+            if form is None
+            else f"`{form.text}` gives no rows of values"
+        )
         return [], (report("FKG284", place, said, help=_EXAMPLE),)
     known, body = _prefixes(words, vocabulary)
     problems = [*names(body, known, text, whole), *refused(body, text, whole)]
     if any(problem.severity == "error" for problem in problems):
         return [], tuple(problems)
     try:
-        found = store.query(text, prefixes=dict(known.prefixes))
-        assert isinstance(found, ox.QuerySolutions)
+        found = solutions(store, text, known, functions)
         given = [variable.value for variable in found.variables]
-        missing = [_not_given(name, span, given, file) for name, span in variables if name not in given]
+        missing = [
+            _not_given(name, span, given, file) for name, span in variables if name not in given
+        ]
         if missing:
             return [], (*problems, *missing)
         rows = sorted_rows(found, [name for name, _ in variables], values)
     except SyntaxError as error:
         return [], (*problems, _slip(str(error), text, words, file))
     except (OSError, ValueError, RuntimeError) as error:
-        return [], (*problems, report("FKG154", whole, f"the graph cannot answer this query: {error}"))
+        return [], (
+            *problems,
+            report("FKG154", whole, f"the graph cannot answer this query: {error}"),
+        )
     return rows, tuple(problems)
 
 
@@ -65,7 +100,9 @@ def _prefixes(words: Sequence[Token], vocabulary: Vocabulary) -> tuple[Vocabular
     """The vocabulary with the query's own prefixes, and the words behind their declarations."""
     own: dict[str, str] = {}
     i = 0
-    while i < len(words) and words[i].kind == "word" and words[i].text.upper() in ("PREFIX", "BASE"):
+    while (
+        i < len(words) and words[i].kind == "word" and words[i].text.upper() in ("PREFIX", "BASE")
+    ):
         if words[i].text.upper() == "BASE":
             i += 2
             continue
@@ -78,7 +115,13 @@ def _prefixes(words: Sequence[Token], vocabulary: Vocabulary) -> tuple[Vocabular
 def _not_given(name: str, span: Span, given: Sequence[str], file: str) -> Diagnostic:
     meant = closest(name, given)
     shown = ", ".join(f"?{item}" for item in given)
-    advice = f"did you mean `?{meant}`?" if meant else f"it gives {shown}" if shown else "name it after SELECT"
+    advice = (
+        f"did you mean `?{meant}`?"
+        if meant
+        else f"it gives {shown}"
+        if shown
+        else "name it after SELECT"
+    )
     return report("FKG285", span, f"the query in {file} does not give ?{name}", help=advice)
 
 
@@ -90,6 +133,13 @@ def _slip(message: str, text: str, words: Sequence[Token], file: str) -> Diagnos
     offset = sum(len(one) + 1 for one in text.split("\n")[: line - 1]) + column - 1
     word = next((item for item in words if item.end > offset), None)
     if word is None:
-        return report("FKG150", point(file, line, column), "the query ends too early", help=_EXAMPLE)
+        return report(
+            "FKG150", point(file, line, column), "the query ends too early", help=_EXAMPLE
+        )
     place = inside(point(file), text, word.start, word.end)
-    return report("FKG150", place, f"the query is not SPARQL at `{text[word.start : word.end]}`", help=_EXAMPLE)
+    return report(
+        "FKG150",
+        place,
+        f"the query is not SPARQL at `{text[word.start : word.end]}`",
+        help=_EXAMPLE,
+    )

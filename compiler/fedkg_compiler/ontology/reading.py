@@ -59,7 +59,9 @@ class Document:
     marks: frozenset[str] = frozenset()
 
 
-def read_file(path: Path, *, shown: str | None = None, at_once: bool = False) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+def read_file(
+    path: Path, *, shown: str | None = None, at_once: bool = False
+) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return what the file at `path` says, and what is wrong with it; None where nothing at all could be read.
 
     Args:
@@ -71,8 +73,19 @@ def read_file(path: Path, *, shown: str | None = None, at_once: bool = False) ->
             return _from_source(read_schemas(path, name), name, "", "")
         body = read_bytes(path)
     except OSError as error:
-        reason = "there is no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
-        return None, (report("FKG101", point(name), f"{name} cannot be read: {reason}", help="check the path and its spelling"),)
+        reason = (
+            "there is no such file"
+            if isinstance(error, FileNotFoundError)
+            else (error.strerror or str(error)).lower()
+        )
+        return None, (
+            report(
+                "FKG101",
+                point(name),
+                f"{name} cannot be read: {reason}",
+                help="check the path and its spelling",
+            ),
+        )
     return read_rdf(body, file=name, folder=path.parent, at_once=at_once)
 
 
@@ -92,11 +105,18 @@ def read_rdf(
         return None, (problem,)
     syntax = sniff(text, file)
     if isinstance(syntax, NotRdf):
-        return None, (report("FKG102", point(file), f"{file} is not RDF but {syntax.what}", help=syntax.help),)
+        return None, (
+            report("FKG102", point(file), f"{file} is not RDF but {syntax.what}", help=syntax.help),
+        )
     digest = hashlib.sha256(body).hexdigest()
     if not is_rdf(syntax):
         return _from_source(read_source(syntax, text, file, folder), file, digest, text)
-    if at_once and len(text) >= LARGE and syntax not in _WHOLE and (large := _large(text, body, syntax, file, digest)) is not None:
+    if (
+        at_once
+        and len(text) >= LARGE
+        and syntax not in _WHOLE
+        and (large := _large(text, body, syntax, file, digest)) is not None
+    ):
         return large, ()
     problems: list[Diagnostic] = []
     prefixes: dict[str, str] = {}
@@ -110,16 +130,35 @@ def read_rdf(
         lenient = facts.broken_iris > 0
     elif syntax == "json-ld" and _json_depth(text) > _MOST_JSON_DEPTH:
         advice = "write the nodes side by side, and let them name each other by @id"
-        return None, (report("FKG103", point(file), f"the JSON-LD is nested more than {_MOST_JSON_DEPTH} deep", help=advice),)
+        return None, (
+            report(
+                "FKG103",
+                point(file),
+                f"the JSON-LD is nested more than {_MOST_JSON_DEPTH} deep",
+                help=advice,
+            ),
+        )
     raw, found = _parse(text, syntax, file, lenient=lenient, quiet=bool(problems))
     problems += found[0]
     if not lenient and any(problem.code == "FKG104" for problem in found[0]):
         lenient, (raw, _) = True, _parse(text, syntax, file, lenient=True, quiet=True)
     triples, plain = _own(raw, drop_broken=True) if lenient else _named(text, syntax, raw)
-    importing = (quad for quad in (triples if "imports" in text else ()) if quad.predicate == _IMPORTS)
-    imports = tuple(dict.fromkeys(quad.object.value for quad in importing if isinstance(quad.object, ox.NamedNode)))
+    importing = (
+        quad for quad in (triples if "imports" in text else ()) if quad.predicate == _IMPORTS
+    )
+    imports = tuple(
+        dict.fromkeys(
+            quad.object.value for quad in importing if isinstance(quad.object, ox.NamedNode)
+        )
+    )
     document = Document(
-        name=file, sha256=digest, triples=tuple(triples), prefixes={**found[1], **prefixes}, imports=imports, text=text, plain=plain
+        name=file,
+        sha256=digest,
+        triples=tuple(triples),
+        prefixes={**found[1], **prefixes},
+        imports=imports,
+        text=text,
+        plain=plain,
     )
     return document, tuple(problems)
 
@@ -129,30 +168,55 @@ def _large(text: str, body: bytes, syntax: RdfSyntax, file: str, digest: str) ->
     found = read_at_once(text, body, _FORMATS[syntax], _base(file))
     if found is None:
         return None
-    triples = LaterTriples(found.store, lambda: tuple(_named(text, syntax, _parse(text, syntax, file, lenient=False, quiet=True)[0])[0]))
-    return Document(name=file, sha256=digest, triples=triples, prefixes=found.prefixes, imports=found.imports, text=text, plain=found.plain)
+    triples = LaterTriples(
+        found.store,
+        lambda: tuple(
+            _named(text, syntax, _parse(text, syntax, file, lenient=False, quiet=True)[0])[0]
+        ),
+    )
+    return Document(
+        name=file,
+        sha256=digest,
+        triples=triples,
+        prefixes=found.prefixes,
+        imports=found.imports,
+        text=text,
+        plain=found.plain,
+    )
 
 
 def _named(text: str, syntax: RdfSyntax, quads: list[ox.Quad]) -> tuple[list[ox.Quad], bool]:
     """The triples of a text without a mistake, with blank nodes named after the content; and whether there are none."""
     if syntax != "n-triples":
         return _own(quads, drop_broken=False)
-    return (quads, True) if "_:" not in text else _own(quads, drop_broken=False, places=_places(text, len(quads)))
+    return (
+        (quads, True)
+        if "_:" not in text
+        else _own(quads, drop_broken=False, places=_places(text, len(quads)))
+    )
 
 
 def _base(file: str) -> str:
     return "file:///" + PurePath(file).name.replace(" ", "%20")
 
 
-def _from_source(source: Read, file: str, digest: str, text: str) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+def _from_source(
+    source: Read, file: str, digest: str, text: str
+) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """What a source that is no RDF says; its checksum is `digest`, or that of the list of it (unless "") and of the files with it."""
     if not source.usable:
         return None, source.problems
     triples, plain = _own(source.triples, drop_broken=False)
-    imports = dict.fromkeys(quad.object.value for quad in triples if quad.predicate == _IMPORTS and isinstance(quad.object, ox.NamedNode))
+    imports = dict.fromkeys(
+        quad.object.value
+        for quad in triples
+        if quad.predicate == _IMPORTS and isinstance(quad.object, ox.NamedNode)
+    )
     document = Document(
         name=file,
-        sha256=list_digest([*([(PurePath(file).name, digest)] if digest else []), *source.parts]) if source.parts else digest,
+        sha256=list_digest([*([(PurePath(file).name, digest)] if digest else []), *source.parts])
+        if source.parts
+        else digest,
         triples=tuple(triples),
         prefixes=source.prefixes,
         imports=tuple(imports),
@@ -164,7 +228,9 @@ def _from_source(source: Read, file: str, digest: str, text: str) -> tuple[Docum
 
 def list_digest(parts: Iterable[tuple[str, str]]) -> str:
     """Return the sha256 of several files, given by name and sha256: that of the sorted lines ``<sha256>  <name>``."""
-    return hashlib.sha256("".join(sorted(f"{digest}  {name}\n" for name, digest in parts)).encode()).hexdigest()
+    return hashlib.sha256(
+        "".join(sorted(f"{digest}  {name}\n" for name, digest in parts)).encode()
+    ).hexdigest()
 
 
 def _json_depth(text: str) -> int:
@@ -183,7 +249,10 @@ def _parse(
     try:
         parser = ox.parse(text, format=_FORMATS[syntax], base_iri=_base(file), lenient=lenient)
     except ValueError as error:
-        return [], ([report("FKG103", point(file), f"{file} cannot be read as {_NAMES[syntax]}: {error}")], {})
+        return [], (
+            [report("FKG103", point(file), f"{file} cannot be read as {_NAMES[syntax]}: {error}")],
+            {},
+        )
     quads: list[ox.Quad] = []
     problems: list[Diagnostic] = []
     last: tuple[int, int] | None = None
@@ -203,7 +272,9 @@ def _parse(
     return quads, ([] if quiet else problems, dict(parser.prefixes))
 
 
-def _syntax_problem(error: SyntaxError, text: str, syntax: RdfSyntax, file: str, place: tuple[int, int]) -> Diagnostic:
+def _syntax_problem(
+    error: SyntaxError, text: str, syntax: RdfSyntax, file: str, place: tuple[int, int]
+) -> Diagnostic:
     line, column = place
     reason = str(error.msg or error)
     if "columns" in reason or "line" in reason:
@@ -214,7 +285,10 @@ def _syntax_problem(error: SyntaxError, text: str, syntax: RdfSyntax, file: str,
     width = max(1, len(rest.split(maxsplit=1)[0]) if rest.strip() and not rest[0].isspace() else 1)
     if "LoadDocumentCallback" in reason:
         return report(
-            "FKG103", point(file), "the JSON-LD context is at another address, and is not fetched", help="write the @context into the file"
+            "FKG103",
+            point(file),
+            "the JSON-LD context is at another address, and is not fetched",
+            help="write the @context into the file",
         )
     if "IRI" in reason and rest.startswith("<"):
         iri = rest[1:].split(">", 1)[0]
@@ -244,13 +318,22 @@ def _syntax_problem(error: SyntaxError, text: str, syntax: RdfSyntax, file: str,
             help="is the file complete?",
         )
     reason = f"{reason[:1].lower()}{reason[1:]}" if reason[1:2].islower() else reason
-    advice = "what comes after it is not read" if syntax in _WHOLE else "the rest of the file is read on"
-    return report("FKG103", point(file, line, column, width=width), f"this is not {_NAMES[syntax]}: {reason}", help=advice)
+    advice = (
+        "what comes after it is not read" if syntax in _WHOLE else "the rest of the file is read on"
+    )
+    return report(
+        "FKG103",
+        point(file, line, column, width=width),
+        f"this is not {_NAMES[syntax]}: {reason}",
+        help=advice,
+    )
 
 
 def _places(text: str, count: int) -> list[int] | None:
     """Which of the triples of N-Triples may have blank nodes; None where they cannot be told from the lines."""
-    if text.count("\n") + (not text.endswith("\n")) != count or ("\r" in text and text.count("\r") != text.count("\r\n")):
+    if text.count("\n") + (not text.endswith("\n")) != count or (
+        "\r" in text and text.count("\r") != text.count("\r\n")
+    ):
         return None  # at most one triple stands in each line
     found: dict[int, None] = {}
     number = seen = 0
@@ -262,7 +345,9 @@ def _places(text: str, count: int) -> list[int] | None:
     return list(found)
 
 
-def _own(quads: list[ox.Quad], *, drop_broken: bool, places: list[int] | None = None) -> tuple[list[ox.Quad], bool]:
+def _own(
+    quads: list[ox.Quad], *, drop_broken: bool, places: list[int] | None = None
+) -> tuple[list[ox.Quad], bool]:
     """Give every quad to the default graph, with blank nodes named after the content; and tell whether there are none.
 
     Args:
@@ -274,8 +359,16 @@ def _own(quads: list[ox.Quad], *, drop_broken: bool, places: list[int] | None = 
             quads[place] = quad
         return quads, plain
     if drop_broken:
-        quads = [quad for quad in quads if not any(_is_broken(node) for node in (quad.subject, quad.predicate, quad.object))]
-    blank = [quad for quad in quads if isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)]
+        quads = [
+            quad
+            for quad in quads
+            if not any(_is_broken(node) for node in (quad.subject, quad.predicate, quad.object))
+        ]
+    blank = [
+        quad
+        for quad in quads
+        if isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)
+    ]
     if not blank and all(quad.graph_name == _DEFAULT for quad in quads):
         return quads, True
     return renamed(quads, names_by_content(as_kept(blank))), not blank

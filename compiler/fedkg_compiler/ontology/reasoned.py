@@ -54,16 +54,22 @@ class Reasoned(BaseModel):
     unsatisfiable: tuple[str, ...]
 
 
-def reason(asked: Sequence[str], *, dl: bool = False, limit: float = 60.0, home: Path | None = None) -> tuple[Reasoned, list[Diagnostic]]:
+def reason(
+    asked: Sequence[str], *, dl: bool = False, limit: float = 60.0, home: Path | None = None
+) -> tuple[Reasoned, list[Diagnostic]]:
     """Return what follows from ontologies and graphs, and what contradicts itself in them.
 
     Args:
         asked: files, and names of the catalogue. dl: whether HermiT is asked too, for at most `limit` seconds.
     """
-    names = [one for one in asked if one in load_catalog(home=home).names() and not Path(one).exists()]
+    names = [
+        one for one in asked if one in load_catalog(home=home).names() and not Path(one).exists()
+    ]
     files = [Path(one) for one in asked if one not in names]
     here = Span(file=" ".join(asked), line=1, column=1, end_line=1, end_column=1)
-    graph, said, _ = load_graph([(name, here) for name in names], {}, files, catalog=load_catalog(home=home))
+    graph, said, _ = load_graph(
+        [(name, here) for name in names], {}, files, catalog=load_catalog(home=home)
+    )
     assert graph.told is not None
     problems = list(said)
     prefixes = {**graph.vocabulary.prefixes, **graph.told.prefixes()}
@@ -71,29 +77,49 @@ def reason(asked: Sequence[str], *, dl: bool = False, limit: float = 60.0, home:
         return _sorted_out((), (), prefixes, "OWL 2 RL"), problems
     triples = graph.told.triples()
     closed = closure(triples)
-    own = {quad.subject for document in graph.told.documents[: len(files)] for quad in document.triples}
+    own = {
+        quad.subject for document in graph.told.documents[: len(files)] for quad in document.triples
+    }
     own |= {ox.NamedNode(term.iri) for term in graph.terms() if term.ontology in names}
     new = {quad.triple for quad in closed.added()}
     unsatisfiable = _unsatisfiable(closed.facts)
+    reasoner = "OWL 2 RL"
     if dl:
         described, found = describe(triples, files[0].name if files else names[0], limit)
         problems += found
         if described is not None:
+            reasoner = "OWL 2 RL and HermiT"
             told = {quad.triple for quad in triples}
-            more = {ox.Triple(ox.NamedNode(one), SUB_CLASS, ox.NamedNode(other)) for one, other in described.below} - told
-            more |= {ox.Triple(ox.NamedNode(one), TYPE, ox.NamedNode(other)) for one, other in described.types} - told
-            found_too = [ox.Quad(triple.subject, triple.predicate, triple.object) for triple in more]
+            more = {
+                ox.Triple(ox.NamedNode(one), SUB_CLASS, ox.NamedNode(other))
+                for one, other in described.below
+            } - told
+            more |= {
+                ox.Triple(ox.NamedNode(one), TYPE, ox.NamedNode(other))
+                for one, other in described.types
+            } - told
+            found_too = [
+                ox.Quad(triple.subject, triple.predicate, triple.object) for triple in more
+            ]
             new |= more | {quad.triple for quad in closure([*triples, *found_too]).added()}
             unsatisfiable |= set(described.unsatisfiable)
             if described.inconsistent and not any(one.code == "FKG125" for one in problems):
                 problems.append(
-                    report("FKG125", point(asked[0]), _INCONSISTENT, help="leave out files until it is gone", severity="warning")
+                    report(
+                        "FKG125",
+                        point(asked[0]),
+                        _INCONSISTENT,
+                        help="leave out files until it is gone",
+                        severity="warning",
+                    )
                 )
     about = [triple for triple in new if triple.subject in own]
-    return _sorted_out(about, unsatisfiable, prefixes, "OWL 2 RL and HermiT" if dl else "OWL 2 RL"), problems
+    return _sorted_out(about, unsatisfiable, prefixes, reasoner), problems
 
 
-def _sorted_out(new: Iterable[ox.Triple], unsatisfiable: Iterable[str], prefixes: dict[str, str], reasoner: str) -> Reasoned:
+def _sorted_out(
+    new: Iterable[ox.Triple], unsatisfiable: Iterable[str], prefixes: dict[str, str], reasoner: str
+) -> Reasoned:
     found: dict[str, list[Line]] = {"below": [], "types": [], "same": []}
     others: Counter[str] = Counter()
     for triple in new:
@@ -101,7 +127,13 @@ def _sorted_out(new: Iterable[ox.Triple], unsatisfiable: Iterable[str], prefixes
         if kind is None or (kind == "types" and str(triple.object).startswith(_VOCABULARY)):
             others[shown(triple.predicate, prefixes)] += 1
         else:
-            found[kind].append((shown(triple.subject, prefixes), shown(triple.predicate, prefixes), shown(triple.object, prefixes)))
+            found[kind].append(
+                (
+                    shown(triple.subject, prefixes),
+                    shown(triple.predicate, prefixes),
+                    shown(triple.object, prefixes),
+                )
+            )
     return Reasoned(
         reasoner=reasoner,
         others=dict(sorted(others.items())),

@@ -53,7 +53,9 @@ def read_shelf(shelf: Path) -> list[Added]:
         return []
     except (OSError, ValidationError) as error:
         message = f"the list of added ontologies {source} cannot be read"
-        raise FedkgError(message, received=str(error), help="remove the file and add the ontologies again") from error
+        raise FedkgError(
+            message, received=str(error), help="remove the file and add the ontologies again"
+        ) from error
 
 
 def add_entry(
@@ -75,9 +77,14 @@ def add_entry(
         UsageError: `name` is no word that can stand after `use`, or `sha256` is no checksum.
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name) or name == "rules":
-        raise UsageError(f"{name!r} cannot be the name of an ontology", expected="letters, digits and _, as after `use`")
+        raise UsageError(
+            f"{name!r} cannot be the name of an ontology",
+            expected="letters, digits and _, as after `use`",
+        )
     if sha256 is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
-        raise UsageError("the checksum is no SHA-256", expected="64 hexadecimal digits", received=sha256)
+        raise UsageError(
+            "the checksum is no SHA-256", expected="64 hexadecimal digits", received=sha256
+        )
     catalog = load_catalog(home=home)
     taken, problems = take(source)
     if taken is None:
@@ -89,20 +96,38 @@ def add_entry(
     if document is None or any(problem.severity == "error" for problem in problems):
         return None, problems
     if not document.triples:
-        return None, (*problems, report("FKG102", point(source), f"{source} says nothing: it has no triples"))
+        return None, (
+            *problems,
+            report("FKG102", point(source), f"{source} says nothing: it has no triples"),
+        )
     record = _record(name, taken, document, catalog)
-    if not any(isinstance(quad.subject, ox.NamedNode) and quad.subject.value.startswith(record.namespace) for quad in document.triples):
-        message = f"{source} says nothing about {name}: it describes no term of <{record.namespace}>"
+    if not any(
+        isinstance(quad.subject, ox.NamedNode) and quad.subject.value.startswith(record.namespace)
+        for quad in document.triples
+    ):
+        message = (
+            f"{source} says nothing about {name}: it describes no term of <{record.namespace}>"
+        )
         if record.namespace == _NAMELESS:
             message = f"{source} describes nothing that has an IRI"
-        return None, (*problems, report("FKG116", point(source), message, help="is this the right file? else add it under another name"))
+        return None, (
+            *problems,
+            report(
+                "FKG116",
+                point(source),
+                message,
+                help="is this the right file? else add it under another name",
+            ),
+        )
     catalog.shelf.mkdir(parents=True, exist_ok=True)
     before = catalog.added.get(name)
     if taken.is_folder:
         _write_folder(catalog.shelf / record.file, taken.files)
     else:
         _write(catalog.shelf / record.file, next(iter(taken.files.values())))
-    _write_list(catalog.shelf, [*(item for item in catalog.added.values() if item.name != name), record])
+    _write_list(
+        catalog.shelf, [*(item for item in catalog.added.values() if item.name != name), record]
+    )
     if before is not None and before.file != record.file:
         _take_away(catalog.shelf / before.file)
     return record, problems
@@ -119,7 +144,9 @@ def remove_entry(name: str, *, home: Path | None = None) -> Added:
     if name not in records:
         near = closest(name, records)
         raise UsageError(
-            f"no ontology was added as {name!r}" if records else f"no ontology was added as {name!r}, nor any other",
+            f"no ontology was added as {name!r}"
+            if records
+            else f"no ontology was added as {name!r}, nor any other",
             expected=", ".join(sorted(records)),
             help=f"did you mean `{near}`?" if near else "",
         )
@@ -128,18 +155,33 @@ def remove_entry(name: str, *, home: Path | None = None) -> Added:
     return records[name]
 
 
-def _checksum_problem(digest: str, source: str, sha256: str | None, catalog: Catalog, name: str) -> Diagnostic | None:
+def _checksum_problem(
+    digest: str, source: str, sha256: str | None, catalog: Catalog, name: str
+) -> Diagnostic | None:
     entry = catalog.entries.get(name)
     listed = entry.official.sha256 if entry is not None and entry.official is not None else ""
     expected = (sha256 or listed).lower()
     if not expected or digest == expected:
         return None
-    whose = "the one given with --sha256" if sha256 else f"that of the file of `{name}` in the catalogue"
-    whole = next((other.name for other in catalog.entries.values() if other.official is not None and other.official.sha256 == digest), "")
+    whose = (
+        "the one given with --sha256"
+        if sha256
+        else f"that of the file of `{name}` in the catalogue"
+    )
+    whole = next(
+        (
+            other.name
+            for other in catalog.entries.values()
+            if other.official is not None and other.official.sha256 == digest
+        ),
+        "",
+    )
     advice = f"fetch it again, or, if this version is wanted: `--sha256 {digest}`"
     if whole:
         advice = f"this is the file of `{whole}`: fedkg ontology add {whole} {source}"
-    message = f"{source} is not the file that was meant: its SHA-256 is {digest}, {whose} {expected}"
+    message = (
+        f"{source} is not the file that was meant: its SHA-256 is {digest}, {whose} {expected}"
+    )
     return report("FKG106", point(source), message, help=advice)
 
 
@@ -147,8 +189,16 @@ def _record(name: str, taken: Taken, document: Document, catalog: Catalog) -> Ad
     entry = catalog.entries.get(name)
     suffix = _SUFFIX.search(PurePath(taken.source).name)
     file = name if taken.is_folder else name + (suffix.group().lower() if suffix else ".rdf")
-    kinds = ((quad.subject, quad.object) for quad in document.triples if quad.predicate.value == RDF + "type")
-    named = (subject.value for subject, kind in kinds if isinstance(subject, ox.NamedNode) and kind == _ONTOLOGY)
+    kinds = (
+        (quad.subject, quad.object)
+        for quad in document.triples
+        if quad.predicate.value == RDF + "type"
+    )
+    named = (
+        subject.value
+        for subject, kind in kinds
+        if isinstance(subject, ox.NamedNode) and kind == _ONTOLOGY
+    )
     iri = next(named, "")
     namespace = entry.namespace if entry is not None else _main_namespace(document, iri)
     return Added(
@@ -165,7 +215,9 @@ def _record(name: str, taken: Taken, document: Document, catalog: Catalog) -> Ad
 
 def _main_namespace(document: Document, iri: str) -> str:
     """Return the namespace of most subjects, the ontology itself left out; with none, the ontology's own IRI."""
-    subjects = (quad.subject.value for quad in document.triples if isinstance(quad.subject, ox.NamedNode))
+    subjects = (
+        quad.subject.value for quad in document.triples if isinstance(quad.subject, ox.NamedNode)
+    )
     spaces = Counter(split_iri(subject)[0] for subject in subjects if subject != iri)
     for standard in STANDARD_PREFIXES.values():
         spaces.pop(standard, None)

@@ -28,15 +28,21 @@ EXTENSIONS: dict[str, RdfSyntax] = {
 RDF_SUFFIXES = (".ttl", ".nt", ".rdf", ".owl", ".jsonld", ".ofn", ".owx", ".xsd", ".xml")
 """The endings that `use NAME` tries, in this order."""
 
-_HTML = re.compile(r"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
-_XML_START = re.compile(r"\s*<(\?xml|!DOCTYPE|!--|([A-Za-z_][\w.-]*:)?RDF\b|[A-Za-z_][\w.:-]*\s[^<>]*\bxmlns)")
+_HTML = re.compile(
+    r"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL
+)
+_XML_START = re.compile(
+    r"\s*<(\?xml|!DOCTYPE|!--|([A-Za-z_][\w.-]*:)?RDF\b|[A-Za-z_][\w.:-]*\s[^<>]*\bxmlns)"
+)
 _XML_SOURCES: dict[tuple[str, str], SourceSyntax] = {
     ("http://www.w3.org/2002/07/owl#", "Ontology"): "owl-xml",
     ("http://www.w3.org/2001/XMLSchema", "schema"): "xml-schema",
     ("http://opcfoundation.org/UA/2011/03/UANodeSet.xsd", "UANodeSet"): "opcua-nodeset",
 }
 _FUNCTIONAL = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology)\s*\(")
-_TURTLE_START = re.compile(r"(\s|#[^\n]*(\n|$))*($|[<@\[(]|[^\s:<]*:|(prefix|base|version)\s)", re.IGNORECASE)
+_TURTLE_START = re.compile(
+    r"(\s|#[^\n]*(\n|$))*($|[<@\[(]|[^\s:<]*:|(prefix|base|version)\s)", re.IGNORECASE
+)
 _MANCHESTER = re.compile(r"\s*(#[^\n]*\n\s*)*(Prefix|Ontology):\s")
 
 
@@ -64,13 +70,19 @@ def sniff(text: str, name: str) -> Syntax | NotRdf:
     if not text or text.isspace():
         return NotRdf("an empty file", "a graph needs at least one triple; is this the right file?")
     if "\x00" in text[:4096]:
-        return NotRdf("a binary file", "give Turtle (.ttl), N-Triples (.nt), RDF/XML (.rdf, .owl) or JSON-LD (.jsonld)")
+        return NotRdf(
+            "a binary file",
+            "give Turtle (.ttl), N-Triples (.nt), RDF/XML (.rdf, .owl) or JSON-LD (.jsonld)",
+        )
     if _HTML.match(text):
         return NotRdf("a web page (HTML)", "download the file itself, not the page that shows it")
     if _FUNCTIONAL.match(text):
         return "owl-functional"
     if _MANCHESTER.match(text):
-        return NotRdf("OWL in Manchester syntax", "save it as RDF/XML, Turtle or in functional syntax, in Protege for example")
+        return NotRdf(
+            "OWL in Manchester syntax",
+            "save it as RDF/XML, Turtle or in functional syntax, in Protege for example",
+        )
     head = text.lstrip()
     if head.startswith("{") or (head.startswith("[") and suffix in (".jsonld", ".json")):
         return "json-ld"
@@ -99,7 +111,9 @@ def _root(text: str) -> tuple[str, str]:
         at = text.find("<", at)
         if at < 0:
             return "", ""
-        closing = "?>" if text.startswith("<?", at) else "-->" if text.startswith("<!--", at) else ""
+        closing = (
+            "?>" if text.startswith("<?", at) else "-->" if text.startswith("<!--", at) else ""
+        )
         if text.startswith("<!DOCTYPE", at):
             inner, end = text.find("[", at), text.find(">", at)
             closing = "]" if 0 <= inner < end else ">"
@@ -112,5 +126,7 @@ def _root(text: str) -> tuple[str, str]:
     tag = text[at + 1 : at + 4096].split(">", 1)[0]
     name = re.match(r"[^\s/]*", tag)
     prefix, _, local = (name.group() if name else "").rpartition(":")
-    declared = re.search(rf"""\bxmlns{":" + re.escape(prefix) if prefix else ""}\s*=\s*["']([^"']*)["']""", tag)
+    declared = re.search(
+        rf"""\bxmlns{":" + re.escape(prefix) if prefix else ""}\s*=\s*["']([^"']*)["']""", tag
+    )
     return (declared.group(1) if declared else ""), local

@@ -45,5 +45,15 @@ _TERMS = {
     ),
 }
 
-STANDARD_TERMS: dict[str, frozenset[str]] = {space: frozenset(names.split()) for space, names in _TERMS.items()}
+_WHOLE = (
+    "integer int long short byte nonNegativeInteger positiveInteger nonPositiveInteger "
+    "negativeInteger unsignedInt unsignedLong unsignedShort unsignedByte"
+)
+WHOLE_NUMBERS = frozenset(XSD + name for name in _WHOLE.split())
+NUMBERS = WHOLE_NUMBERS | {XSD + name for name in ("decimal", "double", "float")}
+"""Datatypes of numbers."""
+
+STANDARD_TERMS: dict[str, frozenset[str]] = {
+    space: frozenset(names.split()) for space, names in _TERMS.items()
+}
 """Namespace to the local names that it has."""

@@ -48,12 +48,23 @@ def take(source: str) -> tuple[Taken | None, tuple[Diagnostic, ...]]:
     """Return the bytes of a source, or None with the reason. An address is fetched as it is given, and nothing that it names."""
     path = local(source)
     if path is not None and path.is_dir():
-        files = {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*.xsd"))}
+        files = {
+            file.relative_to(path).as_posix(): file.read_bytes()
+            for file in sorted(path.rglob("*.xsd"))
+        }
         if not files:
             message = f"{source} is a folder without an XML schema"
-            return None, (report("FKG101", point(source), message, help="give a file, or a folder of .xsd files"),)
-        return Taken(source=source, files=files, is_folder=True, sha256=_list_digest(files.items())), ()
-    from fedkg_compiler.ontology.fetch import fetch  # the libraries of HTTP and TLS, which a compilation has no need of
+            return None, (
+                report(
+                    "FKG101", point(source), message, help="give a file, or a folder of .xsd files"
+                ),
+            )
+        return Taken(
+            source=source, files=files, is_folder=True, sha256=_list_digest(files.items())
+        ), ()
+    from fedkg_compiler.ontology.fetch import (
+        fetch,
+    )  # the libraries of HTTP and TLS, which a compilation has no need of
 
     body, problems = fetch(source)
     if body is None:

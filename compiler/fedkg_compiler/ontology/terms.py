@@ -50,8 +50,16 @@ def order_key(term: RdfTerm | None) -> tuple[int, float, str, str]:
         case Iri(value):
             return (1, 0.0, value, "")
         case Literal(value, lexical, datatype):
-            number = float(value) if isinstance(value, float | int) and not isinstance(value, bool) else math.nan
-            return (3, 0.0, lexical, datatype) if math.isnan(number) else (2, number, lexical, datatype)
+            number = (
+                float(value)
+                if isinstance(value, float | int) and not isinstance(value, bool)
+                else math.nan
+            )
+            return (
+                (3, 0.0, lexical, datatype)
+                if math.isnan(number)
+                else (2, number, lexical, datatype)
+            )
         case Quantity(value, unit):
             return (5, 0.0, unit, "") if math.isnan(value) else (4, value, unit, "")
 

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 Spoken = tuple[Node, Node, Node]
-_FORMATS = {"turtle": ox.RdfFormat.TURTLE, "n-triples": ox.RdfFormat.N_TRIPLES, "rdf-xml": ox.RdfFormat.RDF_XML}
+_FORMATS = {
+    "turtle": ox.RdfFormat.TURTLE,
+    "n-triples": ox.RdfFormat.N_TRIPLES,
+    "rdf-xml": ox.RdfFormat.RDF_XML,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +52,11 @@ class Told:
 
     def prefixes(self) -> dict[str, str]:
         """Return the prefixes that the documents declare, by which names are shown."""
-        found = {prefix: space for document in reversed(self.documents) for prefix, space in document.prefixes.items()}
+        found = {
+            prefix: space
+            for document in reversed(self.documents)
+            for prefix, space in document.prefixes.items()
+        }
         return found | STANDARD_PREFIXES
 
     def places(self, triples: Collection[Spoken]) -> dict[Spoken, Span]:
@@ -77,14 +85,19 @@ def places(documents: Sequence[Document], triples: Collection[Spoken]) -> dict[S
         missing = {triple for triple in triples if triple not in found}
         if not missing:
             break
-        said = ((i, (quad.subject, quad.predicate, quad.object)) for i, quad in enumerate(document.triples))
+        said = (
+            (i, (quad.subject, quad.predicate, quad.object))
+            for i, quad in enumerate(document.triples)
+        )
         here = {i: triple for i, triple in said if triple in missing}
         if not here:
             continue
         lines = _lines(document, max(here)) if document.text else []
         for i, triple in here.items():
             if triple not in found:
-                found[triple] = _line_span(document, lines[i]) if i < len(lines) else _by_name(document, triple)
+                found[triple] = (
+                    _line_span(document, lines[i]) if i < len(lines) else _by_name(document, triple)
+                )
     return found
 
 
@@ -109,7 +122,9 @@ def _lines(document: Document, last: int) -> list[int]:
 
 
 def _quads(text: _Lines, syntax: ox.RdfFormat, base: str) -> Iterator[ox.Quad]:
-    return ox.parse(cast("IO[bytes]", text), format=syntax, base_iri=base)  # it calls nothing but `read`
+    return ox.parse(
+        cast("IO[bytes]", text), format=syntax, base_iri=base
+    )  # it calls nothing but `read`
 
 
 def _line_span(document: Document, line: int) -> Span:

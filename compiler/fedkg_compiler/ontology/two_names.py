@@ -32,31 +32,59 @@ def one_of_two_names(
     Nothing is returned where nobody uses the newer spelling.
     """
     older = [document for document in graphs if OLDER in document.text or OLDER in document.marks]
-    newer = NEWER in namespaces or any(NEWER in document.text or NEWER in document.marks for document in (*graphs, *ontologies))
+    newer = NEWER in namespaces or any(
+        NEWER in document.text or NEWER in document.marks for document in (*graphs, *ontologies)
+    )
     if not older or not newer:
         return [], []
     terms: set[ox.NamedNode] = set()
     quads: list[ox.Quad] = []
     said: list[Diagnostic] = []
     for document in older:
-        found = {node for quad in document.triples for node in (quad.subject, quad.predicate, quad.object) if _is_older(node)}
+        found = {
+            node
+            for quad in document.triples
+            for node in (quad.subject, quad.predicate, quad.object)
+            if _is_older(node)
+        }
         if not found:
             continue
-        message, advice = f"terms of <{OLDER}> are taken as those of <{NEWER}>", f"write <{NEWER}>, and there is one name for each"
-        said.append(report("FKG117", find(document, OLDER, OLDER, ""), message, help=advice, severity="info"))
+        message, advice = (
+            f"terms of <{OLDER}> are taken as those of <{NEWER}>",
+            f"write <{NEWER}>, and there is one name for each",
+        )
+        said.append(
+            report(
+                "FKG117", find(document, OLDER, OLDER, ""), message, help=advice, severity="info"
+            )
+        )
         about = (quad for quad in document.triples if quad.subject in found or quad.object in found)
-        quads += [ox.Quad(_newer(quad.subject), _newer(quad.predicate), _newer(quad.object)) for quad in about]
+        quads += [
+            ox.Quad(_newer(quad.subject), _newer(quad.predicate), _newer(quad.object))
+            for quad in about
+        ]
         terms |= {node for node in found if isinstance(node, ox.NamedNode)}
-    quads += [ox.Quad(term, SAME_CLASS if _is_class(term) else SAME_PROPERTY, _newer(term)) for term in terms]
+    quads += [
+        ox.Quad(term, SAME_CLASS if _is_class(term) else SAME_PROPERTY, _newer(term))
+        for term in terms
+    ]
     return quads, said
 
 
 def _is_older(node: object) -> bool:
-    return isinstance(node, ox.NamedNode) and node.value.startswith(OLDER) and node.value[len(OLDER) :].isidentifier()
+    return (
+        isinstance(node, ox.NamedNode)
+        and node.value.startswith(OLDER)
+        and node.value[len(OLDER) :].isidentifier()
+    )
 
 
 def _newer(node: N) -> N | ox.NamedNode:
-    return ox.NamedNode(NEWER + node.value.removeprefix(OLDER)) if isinstance(node, ox.NamedNode) and _is_older(node) else node
+    return (
+        ox.NamedNode(NEWER + node.value.removeprefix(OLDER))
+        if isinstance(node, ox.NamedNode) and _is_older(node)
+        else node
+    )
 
 
 def _is_class(term: ox.NamedNode) -> bool:

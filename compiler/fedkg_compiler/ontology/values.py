@@ -75,7 +75,9 @@ class Values:
         """Return a unit as rule files write it: our text for it, else its UCUM code, else its IRI."""
         if iri not in self._units:
             node = ox.NamedNode(iri)
-            texts = self._texts(node, _UNIT_TEXT) or [text for text in self._texts(node, _UCUM) if "[" not in text and "{" not in text]
+            texts = self._texts(node, _UNIT_TEXT) or [
+                text for text in self._texts(node, _UCUM) if "[" not in text and "{" not in text
+            ]
             self._units[iri] = texts[0] if texts else iri
         return self._units[iri]
 
@@ -92,7 +94,11 @@ class Values:
         if spelt:
             return " or ".join(_unit_shown(locals_[local]) for local in spelt)
         meant = parse_unit(word.lower().replace("_", "."))
-        same = [] if isinstance(meant, UnitProblem) else [o for o, u in known.items() if isinstance(u, Unit) and same_scale(meant, u)]
+        same = (
+            []
+            if isinstance(meant, UnitProblem)
+            else [o for o, u in known.items() if isinstance(u, Unit) and same_scale(meant, u)]
+        )
         near = locals_.get(nearest(word, locals_) or "")
         found = min(same, key=lambda other: (len(other), other)) if same else near
         return None if found is None else _unit_shown(found)
@@ -107,11 +113,20 @@ class Values:
         return min((self._unit_name(unit) for unit in self._unit_nodes.get(node, ())), default=None)
 
     def _unit_name(self, node: Node) -> str:
-        return self.unit_text(node.value) if isinstance(node, ox.NamedNode) else node.value if isinstance(node, ox.Literal) else str(node)
+        return (
+            self.unit_text(node.value)
+            if isinstance(node, ox.NamedNode)
+            else node.value
+            if isinstance(node, ox.Literal)
+            else str(node)
+        )
 
     def _texts(self, node: ox.NamedNode, predicate: ox.NamedNode) -> list[str]:
         found = self._store.quads_for_pattern(node, predicate, None)
-        return sorted((quad.object.value for quad in found if isinstance(quad.object, ox.Literal)), key=lambda text: (len(text), text))
+        return sorted(
+            (quad.object.value for quad in found if isinstance(quad.object, ox.Literal)),
+            key=lambda text: (len(text), text),
+        )
 
     def _numbers_by_node(self) -> dict[Node, list[Literal]]:
         """Return the numbers of every node that has any; gathered once, because most nodes of a row have none."""

@@ -41,7 +41,9 @@ class Vocabulary:
     def shorten(self, iri: str) -> str:
         """Return the prefixed name of an IRI, or ``<IRI>`` where no prefix fits."""
         best = max(
-            (item for item in self.prefixes.items() if iri.startswith(item[1])), key=lambda item: (len(item[1]), item[0]), default=None
+            (item for item in self.prefixes.items() if iri.startswith(item[1])),
+            key=lambda item: (len(item[1]), item[0]),
+            default=None,
         )
         if best is None or any(mark in iri[len(best[1]) :] for mark in "/#:"):
             return f"<{iri}>"
@@ -63,7 +65,11 @@ class Vocabulary:
             if not local or local in known:
                 return ()
             meant = closest(local, known)
-            advice = f"did you mean `{self._like(shown, space + meant)}`?" if meant else f"`fedkg ontology show {name}` lists what it has"
+            advice = (
+                f"did you mean `{self._like(shown, space + meant)}`?"
+                if meant
+                else f"`fedkg ontology show {name}` lists what it has"
+            )
             if space in self.partial and not meant:
                 advice = f"the module that ships has a part of {name}; `fedkg ontology add {name} FILE` loads all of it"
             return (report("FKG111", span, f"{name} has no term `{local}`", help=advice),)
@@ -74,8 +80,20 @@ class Vocabulary:
         if not others:
             return ()
         meant = closest(iri[len(split) :], others)
-        advice = f"did you mean `{self._like(shown, split + meant)}`?" if meant else "check the spelling against the graph"
-        return (report("FKG112", span, f"nothing in the graph speaks of `{shown}`", help=advice, severity="warning"),)
+        advice = (
+            f"did you mean `{self._like(shown, split + meant)}`?"
+            if meant
+            else "check the spelling against the graph"
+        )
+        return (
+            report(
+                "FKG112",
+                span,
+                f"nothing in the graph speaks of `{shown}`",
+                help=advice,
+                severity="warning",
+            ),
+        )
 
     def mentioned(self, iri: str) -> bool:
         """Tell whether any triple has this IRI."""
@@ -84,8 +102,15 @@ class Vocabulary:
     def speaks_of(self, namespace: str) -> frozenset[str]:
         """Return the local names of a namespace's IRIs in the graph that may be told; looks at every triple, so for messages only."""
         store = self.store if self.told is None else self.told
-        nodes = (node for quad in store for node in (quad.subject, quad.predicate, quad.object) if isinstance(node, ox.NamedNode))
-        return frozenset(node.value[len(namespace) :] for node in nodes if node.value.startswith(namespace))
+        nodes = (
+            node
+            for quad in store
+            for node in (quad.subject, quad.predicate, quad.object)
+            if isinstance(node, ox.NamedNode)
+        )
+        return frozenset(
+            node.value[len(namespace) :] for node in nodes if node.value.startswith(namespace)
+        )
 
     def by_local_name(self, name: str) -> list[str]:
         """Return the IRIs of known terms with this local name, sorted."""
@@ -94,7 +119,12 @@ class Vocabulary:
     def all_local_names(self) -> frozenset[str]:
         """Return the local names of all terms that `by_local_name` finds and that may be told."""
         told = self.told
-        return frozenset(name for space, names in self.terms.items() for name in names if told is None or _mentions(told, space + name))
+        return frozenset(
+            name
+            for space, names in self.terms.items()
+            for name in names
+            if told is None or _mentions(told, space + name)
+        )
 
     def _closed_space(self, iri: str) -> str | None:
         return max((space for space in self.closed if iri.startswith(space)), key=len, default=None)
@@ -108,11 +138,25 @@ class Vocabulary:
             return report("FKG110", span, message, help=f"add `use {self.unused[prefix]}`")
         if prefix in self.declared:
             namespace, file = self.declared[prefix]
-            return report("FKG110", span, message, help=f"{file} calls <{namespace}> so: add `prefix {prefix}: <{namespace}>`")
+            return report(
+                "FKG110",
+                span,
+                message,
+                help=f"{file} calls <{namespace}> so: add `prefix {prefix}: <{namespace}>`",
+            )
         meant = closest(prefix, (*self.prefixes, *self.unused))
         if meant is not None and meant in self.unused:
-            return report("FKG110", span, message, help=f"did you mean `{meant}:`? then add `use {self.unused[meant]}`")
-        advice = f"did you mean `{meant}:`?" if meant else f"declare it: `prefix {prefix}: <https://...#>`"
+            return report(
+                "FKG110",
+                span,
+                message,
+                help=f"did you mean `{meant}:`? then add `use {self.unused[meant]}`",
+            )
+        advice = (
+            f"did you mean `{meant}:`?"
+            if meant
+            else f"declare it: `prefix {prefix}: <https://...#>`"
+        )
         return report("FKG110", span, message, help=advice)
 
 
@@ -121,7 +165,9 @@ def _mentions(store: ox.Store, iri: str) -> bool:
         return False
     node = ox.NamedNode(iri)
     patterns = ((node, None, None), (None, node, None), (None, None, node))
-    return any(next(iter(store.quads_for_pattern(*pattern)), None) is not None for pattern in patterns)
+    return any(
+        next(iter(store.quads_for_pattern(*pattern)), None) is not None for pattern in patterns
+    )
 
 
 def closest(name: str, candidates: Iterable[str]) -> str | None:

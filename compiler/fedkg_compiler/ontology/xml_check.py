@@ -59,13 +59,23 @@ class Entities:
     ) -> None:
         """The callback of expat."""
         if value is None:
-            self._refuse("FKG107", f"the entity &{name}; points outside the file", "write its text into the file, or leave it out")
+            self._refuse(
+                "FKG107",
+                f"the entity &{name}; points outside the file",
+                "write its text into the file, or leave it out",
+            )
             return
-        size = len(value) + sum(self._sizes.get(inner, 0) for inner in re.findall(r"[&%]([\w.-]+);", value))
+        size = len(value) + sum(
+            self._sizes.get(inner, 0) for inner in re.findall(r"[&%]([\w.-]+);", value)
+        )
         self._sizes[name] = size
         if size > _MOST_ENTITY_TEXT:
             message = f"the entity &{name}; grows to more than {_MOST_ENTITY_TEXT} characters"
-            self._refuse("FKG107", message, "entities are for short names of namespaces; such a file is made to exhaust memory")
+            self._refuse(
+                "FKG107",
+                message,
+                "entities are for short names of namespaces; such a file is made to exhaust memory",
+            )
 
 
 class _Reader:
@@ -81,8 +91,20 @@ class _Reader:
         self.parser.StartNamespaceDeclHandler = self.namespace
         self.parser.EntityDeclHandler = Entities(self.stop).declared
 
-    def refuse(self, code: str, message: str, help: str, *, line: int | None = None, column: int | None = None) -> None:
-        span = point(self.file, line or self.parser.CurrentLineNumber, (self.parser.CurrentColumnNumber if column is None else column) + 1)
+    def refuse(
+        self,
+        code: str,
+        message: str,
+        help: str,
+        *,
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        span = point(
+            self.file,
+            line or self.parser.CurrentLineNumber,
+            (self.parser.CurrentColumnNumber if column is None else column) + 1,
+        )
         self.facts.problems.append(report(code, span, message, help=help))
         self.facts.usable = False
 
@@ -90,14 +112,22 @@ class _Reader:
         self.depth += 1
         if self.depth == 1 and name != _RDF_ROOT and not _may_be_rdf(name):
             space, _, local = name.rpartition(" ")
-            self.refuse("FKG102", f"this is XML but not RDF: its root is <{local}> of {space or 'no namespace'}", _other_xml(name))
+            self.refuse(
+                "FKG102",
+                f"this is XML but not RDF: its root is <{local}> of {space or 'no namespace'}",
+                _other_xml(name),
+            )
             raise Refused
         for key in _IRI_ATTRIBUTES:
             value = attributes.get(key)
             if value is not None and BROKEN_IRI.search(value):
                 self.facts.broken_iris += 1
                 if self.facts.broken_iris <= _MOST_REPORTED:
-                    span = point(self.file, self.parser.CurrentLineNumber, self.parser.CurrentColumnNumber + 1)
+                    span = point(
+                        self.file,
+                        self.parser.CurrentLineNumber,
+                        self.parser.CurrentColumnNumber + 1,
+                    )
                     self.facts.problems.append(broken_iri(span, value))
 
     def end(self, name: str) -> None:
@@ -146,7 +176,9 @@ def broken_iri(span: Span, iri: str) -> Diagnostic:
 def _may_be_rdf(root: str) -> bool:
     """A root that is no rdf:RDF may still be one node of RDF; XML that is known to be something else is not."""
     space = root.rpartition(" ")[0]
-    return bool(space) and space not in _KNOWN_OTHER and not space.startswith("http://www.mesa.org/")
+    return (
+        bool(space) and space not in _KNOWN_OTHER and not space.startswith("http://www.mesa.org/")
+    )
 
 
 _KNOWN_OTHER = {

@@ -14,7 +14,22 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Call, Choose, Coalesce, Compare, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term, subterms
+from fedkg.pack import (
+    Call,
+    Choose,
+    Coalesce,
+    Compare,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+    subterms,
+)
 from fedkg.pack.walk import reads_output
 
 Array = NDArray[np.float64]
@@ -35,7 +50,10 @@ def slots_of(term: Term) -> frozenset[int]:
 
 def affine_in(compare: Compare, slots: frozenset[int]) -> bool:
     """Whether both sides of a comparison are affine in `slots`, everything else being given."""
-    return all(_degree(side, slots) <= 1 or _sympy_degree(side, slots) <= 1 for side in (compare.left, compare.right))
+    return all(
+        _degree(side, slots) <= 1 or _sympy_degree(side, slots) <= 1
+        for side in (compare.left, compare.right)
+    )
 
 
 _HIGH = 99
@@ -57,7 +75,9 @@ def _degree(term: Term, slots: frozenset[int]) -> int:
         case Product():
             return min(_HIGH, sum(_degree(arg, slots) for arg in term.args))
         case Quotient():
-            return _degree(term.numerator, slots) if _degree(term.denominator, slots) == 0 else _HIGH
+            return (
+                _degree(term.numerator, slots) if _degree(term.denominator, slots) == 0 else _HIGH
+            )
         case Power():
             degree = _degree(term.base, slots)
             return (
@@ -81,7 +101,11 @@ def _reduced(term: Reduce) -> int:
     """The degree of a reduction in what its members predict; the slots of its owner are not in it."""
     if not reads_output(term):
         return 0
-    outputs = frozenset(part.index for part in subterms(term.arg) if isinstance(part, Slot) and part.role == "output")
+    outputs = frozenset(
+        part.index
+        for part in subterms(term.arg)
+        if isinstance(part, Slot) and part.role == "output"
+    )
     linear = term.op in ("sum", "mean") and not term.skip and _degree(term.arg, outputs) <= 1
     return 1 if linear else _HIGH
 
@@ -100,7 +124,9 @@ def _sympy_degree(term: Term, slots: frozenset[int]) -> int:
 def _too_large(term: Term) -> bool:
     parts = list(subterms(term))
     return len(parts) > LARGEST or any(
-        isinstance(part, Reduce | Choose | Coalesce) or (isinstance(part, Power) and abs(part.exponent) > STEEPEST) for part in parts
+        isinstance(part, Reduce | Choose | Coalesce)
+        or (isinstance(part, Power) and abs(part.exponent) > STEEPEST)
+        for part in parts
     )
 
 
@@ -142,7 +168,10 @@ def affine(term: Term, params: Sequence[Array]) -> Affine | None:
 
 def affine_by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
     """The affine form of a term whose shape alone shows that it is affine, else None; never slow."""
-    if any(isinstance(part, Reduce | Choose | Coalesce) for part in subterms(term)) or _degree(term, slots_of(term)) > 1:
+    if (
+        any(isinstance(part, Reduce | Choose | Coalesce) for part in subterms(term))
+        or _degree(term, slots_of(term)) > 1
+    ):
         return None
     return _by_shape(term, params, rows)
 
@@ -152,7 +181,9 @@ def _by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine:
         case Slot():
             return Affine(coefficients={term.index: np.ones(rows)}, constant=np.zeros(rows))
         case Param():
-            return Affine(coefficients={}, constant=np.asarray(params[term.index], dtype=np.float64))
+            return Affine(
+                coefficients={}, constant=np.asarray(params[term.index], dtype=np.float64)
+            )
         case Sum():
             total = _by_shape(term.args[0], params, rows)
             for arg in term.args[1:]:
@@ -164,7 +195,11 @@ def _by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine:
             total = _by_shape(term.args[0], params, rows)
             for arg in term.args[1:]:
                 other = _by_shape(arg, params, rows)
-                total = _times(total, other.constant) if not other.coefficients else _times(other, total.constant)
+                total = (
+                    _times(total, other.constant)
+                    if not other.coefficients
+                    else _times(other, total.constant)
+                )
             return total
         case Quotient():
             below = _by_shape(term.denominator, params, rows).constant
@@ -172,7 +207,11 @@ def _by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine:
                 return _times(_by_shape(term.numerator, params, rows), 1 / below)
         case Power():
             base = _by_shape(term.base, params, rows)
-            return base if term.exponent == 1 else Affine(coefficients={}, constant=base.constant**term.exponent)
+            return (
+                base
+                if term.exponent == 1
+                else Affine(coefficients={}, constant=base.constant**term.exponent)
+            )
         case Call():
             return Affine(coefficients={}, constant=_value(term, params, rows))
         case Reduce() | Choose() | Coalesce():
@@ -199,12 +238,18 @@ def _plus(a: Affine, b: Affine) -> Affine:
     keys = [*a.coefficients, *(key for key in b.coefficients if key not in a.coefficients)]
     zero = np.zeros_like(a.constant)
     return Affine(
-        coefficients={key: a.coefficients.get(key, zero) + b.coefficients.get(key, zero) for key in keys}, constant=a.constant + b.constant
+        coefficients={
+            key: a.coefficients.get(key, zero) + b.coefficients.get(key, zero) for key in keys
+        },
+        constant=a.constant + b.constant,
     )
 
 
 def _times(a: Affine, factor: Array) -> Affine:
-    return Affine(coefficients={key: value * factor for key, value in a.coefficients.items()}, constant=a.constant * factor)
+    return Affine(
+        coefficients={key: value * factor for key, value in a.coefficients.items()},
+        constant=a.constant * factor,
+    )
 
 
 def _by_sympy(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
@@ -224,6 +269,9 @@ def _by_sympy(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
     if any(part.atoms(sympy.Function) for part in (*parts, constant)):
         return None
     numbers = [
-        np.broadcast_to(np.asarray(sympy.lambdify(names, part, "numpy")(*params), dtype=np.float64), (rows,)) for part in (*parts, constant)
+        np.broadcast_to(
+            np.asarray(sympy.lambdify(names, part, "numpy")(*params), dtype=np.float64), (rows,)
+        )
+        for part in (*parts, constant)
     ]
     return Affine(coefficients=dict(zip(slots, numbers[:-1], strict=True)), constant=numbers[-1])

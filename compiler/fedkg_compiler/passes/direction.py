@@ -63,9 +63,13 @@ def direction(formula: Formula, param: int, ranges: Ranges) -> Sign:
         case Temporal():
             universal = formula.op in ("always", "historically")
             inner = direction(formula.arg, param, ranges)
-            return _both((inner, _window(formula.low, formula.high, param, wider=-1 if universal else 1)))
+            return _both(
+                (inner, _window(formula.low, formula.high, param, wider=-1 if universal else 1))
+            )
         case Until():
-            inner = _both((direction(formula.left, param, ranges), direction(formula.right, param, ranges)))
+            inner = _both(
+                (direction(formula.left, param, ranges), direction(formula.right, param, ranges))
+            )
             return _both((inner, _window(formula.low, formula.high, param, wider=1)))
         case Initially():
             return direction(formula.arg, param, ranges)
@@ -113,7 +117,10 @@ def slope(term: Term, param: int, ranges: Ranges) -> Sign:
                 return inner
             return _times(inner, _sign(term.args[0], ranges)) if term.function == "abs" else None
         case Choose():
-            if any(isinstance(part, Param) and part.index == param for _, part in everywhere(term.condition)):
+            if any(
+                isinstance(part, Param) and part.index == param
+                for _, part in everywhere(term.condition)
+            ):
                 return None
             return _both((slope(term.then, param, ranges), slope(term.otherwise, param, ranges)))
         case _:
@@ -149,7 +156,13 @@ def _power(term: Power, param: int, ranges: Ranges) -> Sign:
     if term.exponent > 0 and (not term.exponent.is_integer() or int(term.exponent) % 2 == 1):
         return inner
     sign = _sign(term.base, ranges)
-    turned = _times(inner, sign) if term.exponent.is_integer() and int(term.exponent) % 2 == 0 else inner if sign is not None else None
+    turned = (
+        _times(inner, sign)
+        if term.exponent.is_integer() and int(term.exponent) % 2 == 0
+        else inner
+        if sign is not None
+        else None
+    )
     return _turned(turned) if term.exponent < 0 else turned
 
 

@@ -14,7 +14,10 @@ def bent_comparisons(formula: Formula) -> list[Compare]:
         if not isinstance(atom, Compare) or not reads_output(atom):
             continue
         outputs = frozenset(
-            term.index for side in sides(atom) for term in subterms(side) if isinstance(term, Slot) and term.role == "output"
+            term.index
+            for side in sides(atom)
+            for term in subterms(side)
+            if isinstance(term, Slot) and term.role == "output"
         )
         if not affine_in(atom, outputs):
             bent.append(atom)

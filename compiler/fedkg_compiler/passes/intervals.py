@@ -14,7 +14,20 @@ from typing import Protocol, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.pack import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack import (
+    Call,
+    Choose,
+    Coalesce,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+)
 from fedkg_compiler.binding.book import Book
 from fedkg_compiler.lowering.rows import Rows
 
@@ -58,7 +71,10 @@ class Declared:
 
     def slot(self, index: int) -> Interval:
         """The spans of a slot's columns."""
-        spans = [self.book.columns[column].span or (-np.inf, np.inf) for column in self.rows.slots[index].columns.tolist()]
+        spans = [
+            self.book.columns[column].span or (-np.inf, np.inf)
+            for column in self.rows.slots[index].columns.tolist()
+        ]
         ends = np.array(spans, dtype=np.float64).reshape(-1, 2)
         return ends[:, 0], ends[:, 1]
 
@@ -128,7 +144,9 @@ def _interval(term: Term, ranges: Ranges, seen: Seen | None) -> Interval:
         case Reduce():
             return _reduce(term, ranges, seen)
         case Choose():
-            return _hull([interval(term.then, ranges, seen), interval(term.otherwise, ranges, seen)])
+            return _hull(
+                [interval(term.then, ranges, seen), interval(term.otherwise, ranges, seen)]
+            )
         case Coalesce():
             return _hull([interval(arg, ranges, seen) for arg in term.args])
         case _:
@@ -150,7 +168,10 @@ def _reduce(term: Reduce, ranges: Ranges, seen: Seen | None) -> Interval:
     if term.op == "sum":
         if term.skip:
             low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-        least, most = (np.bincount(owners, weights=ends, minlength=ranges.count).astype(np.float64) for ends in (low, high))
+        least, most = (
+            np.bincount(owners, weights=ends, minlength=ranges.count).astype(np.float64)
+            for ends in (low, high)
+        )
         return least, most
     least, most = np.full(ranges.count, np.inf), np.full(ranges.count, -np.inf)
     np.minimum.at(least, owners, low)
@@ -187,11 +208,15 @@ def _between(*corners: Array) -> Interval:
 
 def outwards(low: Array, high: Array, share: float = ROUND) -> Interval:
     """An interval whose ends are moved by a share of themselves."""
-    return low * np.where(low > 0, 1 - share, 1 + share), high * np.where(high > 0, 1 + share, 1 - share)
+    return low * np.where(low > 0, 1 - share, 1 + share), high * np.where(
+        high > 0, 1 + share, 1 - share
+    )
 
 
 def _power(base: Interval, exponent: float) -> Interval:
-    low, high = base if exponent.is_integer() else (np.maximum(base[0], 0.0), np.maximum(base[1], 0.0))
+    low, high = (
+        base if exponent.is_integer() else (np.maximum(base[0], 0.0), np.maximum(base[1], 0.0))
+    )
     if exponent < 0:
         least, most = _power((low, high), -exponent)
         return outwards(np.where(low > 0, 1 / most, -np.inf), np.where(low > 0, 1 / least, np.inf))
@@ -206,13 +231,17 @@ def _wave(one: Array, other: Array, low: Array, high: Array, top: float) -> Inte
     """The values of a sine or cosine: those at both ends, 1 and -1 where it turns between them (`top`: an angle where it is 1)."""
     least, most = outwards(np.minimum(one, other), np.maximum(one, other))
     turns = [_passes(low, high, at, 2 * np.pi) for at in (top - np.pi, top)]
-    return np.where(turns[0], -1.0, np.maximum(least, -1.0)), np.where(turns[1], 1.0, np.minimum(most, 1.0))
+    return np.where(turns[0], -1.0, np.maximum(least, -1.0)), np.where(
+        turns[1], 1.0, np.minimum(most, 1.0)
+    )
 
 
 def _passes(low: Array, high: Array, point: float, period: float) -> NDArray[np.bool_]:
     """Whether a point, or a repetition of it, lies between low and high, or as near as rounding goes."""
     near = 1e-12 * (1 + np.maximum(np.abs(low), np.abs(high)))
-    found: NDArray[np.bool_] = ~(np.floor((high + near - point) / period) < np.ceil((low - near - point) / period))
+    found: NDArray[np.bool_] = ~(
+        np.floor((high + near - point) / period) < np.ceil((low - near - point) / period)
+    )
     return found
 
 
@@ -227,7 +256,9 @@ def _call(term: Call, ranges: Ranges, seen: Seen | None) -> Interval:
             return lows.max(axis=0), highs.max(axis=0)
         case "abs":
             within = (low <= 0) & (high >= 0)
-            return np.where(within, 0.0, np.minimum(abs(low), abs(high))), np.maximum(abs(low), abs(high))
+            return np.where(within, 0.0, np.minimum(abs(low), abs(high))), np.maximum(
+                abs(low), abs(high)
+            )
         case "sqrt":
             return np.sqrt(np.maximum(low, 0)), np.sqrt(np.maximum(high, 0))
         case "exp":

@@ -46,28 +46,51 @@ class Board:
     """
 
     def __init__(
-        self, table: RowTable, bounds: Bounds, places: Sequence[tuple[Keys, Sequence[int]]], still: Mapping[int, Formula | None]
+        self,
+        table: RowTable,
+        bounds: Bounds,
+        places: Sequence[tuple[Keys, Sequence[int]]],
+        still: Mapping[int, Formula | None],
     ) -> None:
         self.table, self.still = table, still
         sizes = [len(rows) for _, rows in places]
         self.row = np.array([row for _, rows in places for row in rows], dtype=np.int64)
         self.place = np.repeat(np.arange(len(places)), sizes)
         self.starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
-        self.of = [slice(int(start), int(start) + size) for start, size in zip(self.starts, sizes, strict=True)]
+        self.of = [
+            slice(int(start), int(start) + size)
+            for start, size in zip(self.starts, sizes, strict=True)
+        ]
         bank = table.bank[self.row]
-        self.banks = {int(number): np.flatnonzero(bank == number) for number in sorted({*bank.tolist()})}
+        self.banks = {
+            int(number): np.flatnonzero(bank == number) for number in sorted({*bank.tolist()})
+        }
         self.plain = bounds.plain[self.row]
         self._width = len(table.variables.items)
         found = {number: self._reads(number, here) for number, here in self.banks.items()}
-        codes = [reads.columns[:, list(reads.used)].ravel() for tables in found.values() for reads in tables.values()]
-        fixed = [i * self._width + table.variables.place(0, column)[0] for i, (keys, _) in enumerate(places) for column, _ in keys]
+        codes = [
+            reads.columns[:, list(reads.used)].ravel()
+            for tables in found.values()
+            for reads in tables.values()
+        ]
+        fixed = [
+            i * self._width + table.variables.place(0, column)[0]
+            for i, (keys, _) in enumerate(places)
+            for column, _ in keys
+        ]
         # asked for places too: for the values alone NumPy first imports its masked arrays
-        self.codes, _ = np.unique(np.concatenate([*codes, np.array(fixed, dtype=np.int64)]), return_index=True)
+        self.codes, _ = np.unique(
+            np.concatenate([*codes, np.array(fixed, dtype=np.int64)]), return_index=True
+        )
         self.variable = self.codes % self._width
-        self._first: list[int] = np.searchsorted(self.codes, np.arange(len(places) + 1) * self._width).tolist()
+        self._first: list[int] = np.searchsorted(
+            self.codes, np.arange(len(places) + 1) * self._width
+        ).tolist()
         for tables in found.values():
             for reads in tables.values():
-                reads.columns[:] = np.minimum(np.searchsorted(self.codes, reads.columns), max(0, self.codes.size - 1))
+                reads.columns[:] = np.minimum(
+                    np.searchsorted(self.codes, reads.columns), max(0, self.codes.size - 1)
+                )
         self.reads = found
         self.fixed = np.searchsorted(self.codes, np.array(fixed, dtype=np.int64))
         self.fixed_to = np.array([code for keys, _ in places for _, code in keys], dtype=np.float64)
@@ -83,35 +106,61 @@ class Board:
             if table != ROWS:
                 parent = bank.members[table].parent
                 part, taken[table] = bank.members[table].take(taken[parent])
-                offsets, places[table] = part.offsets, np.repeat(places[parent], np.diff(part.offsets))
+                offsets, places[table] = (
+                    part.offsets,
+                    np.repeat(places[parent], np.diff(part.offsets)),
+                )
             readers = self.table.readers[number].get(table)
             if readers is None:
                 continue
             columns = readers.variables[taken[table]] + places[table][:, None] * self._width
             shifts, params = readers.shifts[taken[table]], readers.params[taken[table]]
-            found[table] = Reads(columns=columns, shifts=shifts, params=params, offsets=offsets, parent=parent, used=readers.used)
+            found[table] = Reads(
+                columns=columns,
+                shifts=shifts,
+                params=params,
+                offsets=offsets,
+                parent=parent,
+                used=readers.used,
+            )
         return found
 
     def _boxes(self, bounds: Bounds) -> None:
         """Spans, and boxes with ends."""
         items = self.table.variables.items
-        self.whole = np.array([items[number].type in ("category", "boolean") for number in self.variable], dtype=np.bool_)
-        spans = [(-1.0, max(0.0, entry.codes - 1.0)) if entry.type == "category" else entry.span for entry in items]
+        self.whole = np.array(
+            [items[number].type in ("category", "boolean") for number in self.variable],
+            dtype=np.bool_,
+        )
+        spans = [
+            (-1.0, max(0.0, entry.codes - 1.0)) if entry.type == "category" else entry.span
+            for entry in items
+        ]
         self.span = np.array(spans, dtype=np.float64).reshape(-1, 2)[self.variable].T.copy()
         low, high = self.span.copy()
         ends = bounds.ends.take(np.argsort(bounds.ends.row, kind="stable"))
         first, last = (np.searchsorted(ends.row, self.row, side=side) for side in ("left", "right"))
         count = last - first
-        which = np.repeat(first - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(count.sum())
-        column = np.searchsorted(self.codes, np.repeat(self.place, count) * self._width + ends.variable[which])
+        which = np.repeat(first - np.concatenate([[0], np.cumsum(count)[:-1]]), count) + np.arange(
+            count.sum()
+        )
+        column = np.searchsorted(
+            self.codes, np.repeat(self.place, count) * self._width + ends.variable[which]
+        )
         upper = ends.sign[which] > 0
         np.minimum.at(high, column[upper], ends.value[which][upper])
         np.maximum.at(low, column[~upper], -ends.value[which][~upper])
         most = np.ones(len(self.of))
         for bank, here in self.banks.items():
-            np.maximum.at(most, self.place[here], np.abs(self.reads[bank][ROWS].params).max(axis=1, initial=1.0))
+            np.maximum.at(
+                most,
+                self.place[here],
+                np.abs(self.reads[bank][ROWS].params).max(axis=1, initial=1.0),
+            )
         size = np.minimum(most, 1e12)[self.codes // self._width]
-        self.box, self.reach = (_with_ends(ends, size) for ends in (np.stack([low, high]), self.span))
+        self.box, self.reach = (
+            _with_ends(ends, size) for ends in (np.stack([low, high]), self.span)
+        )
         self.middle = self.box.mean(axis=0)
 
     def settle(self, points: Float) -> None:
@@ -129,13 +178,20 @@ class Board:
             slots = np.zeros((reads.columns.shape[1], points.shape[0], reads.columns.shape[0]))
             for slot in reads.used:
                 slots[slot] = points[:, reads.columns[:, slot]] + reads.shifts[:, slot]
-            inside = {child: entry for child, entry in found.items() if tables[child].parent == table}
-            found[table] = Scope(slots=slots, params=np.ascontiguousarray(reads.params.T), members=inside), reads.offsets
+            inside = {
+                child: entry for child, entry in found.items() if tables[child].parent == table
+            }
+            found[table] = (
+                Scope(slots=slots, params=np.ascontiguousarray(reads.params.T), members=inside),
+                reads.offsets,
+            )
         return found[ROWS][0]
 
     def verdicts(self, points: Float) -> tuple[Bool, Bool]:
         """Which rows each point keeps, and which it violates: bool [P, M]."""
-        kept, broken = (np.zeros((points.shape[0], self.row.size), dtype=np.bool_) for _ in range(2))
+        kept, broken = (
+            np.zeros((points.shape[0], self.row.size), dtype=np.bool_) for _ in range(2)
+        )
         for bank, here in self.banks.items():
             formula = self.still[bank]
             if formula is not None:

@@ -55,7 +55,11 @@ class Ends:
     def take(self, which: NDArray[np.bool_] | Int) -> Ends:
         """Some of the ends."""
         return Ends(
-            row=self.row[which], variable=self.variable[which], sign=self.sign[which], value=self.value[which], strict=self.strict[which]
+            row=self.row[which],
+            variable=self.variable[which],
+            sign=self.sign[which],
+            value=self.value[which],
+            strict=self.strict[which],
         )
 
 
@@ -103,7 +107,9 @@ def _numbers(table: RowTable, bank: int) -> frozenset[int]:
     return indices(table.banks[bank].skeleton)[1].get(ROWS, frozenset())
 
 
-def ends_of(parts: tuple[Compare, ...], table: RowTable, number: int) -> tuple[list[Ends], NDArray[np.bool_], NDArray[np.bool_]] | None:
+def ends_of(
+    parts: tuple[Compare, ...], table: RowTable, number: int
+) -> tuple[list[Ends], NDArray[np.bool_], NDArray[np.bool_]] | None:
     """The ends of a bank's rows, in which rows they say everything, and which rows are linear; None where the skeleton is not linear."""
     rows, readers = table.banks[number].rows, table.readers[number][ROWS]
     single, straight = np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_)
@@ -126,21 +132,41 @@ def ends_of(parts: tuple[Compare, ...], table: RowTable, number: int) -> tuple[l
     return found, single, straight
 
 
-def linear_form(part: Compare, params: Float, rows: int) -> tuple[dict[int, Float], Float, Float] | None:
+def linear_form(
+    part: Compare, params: Float, rows: int
+) -> tuple[dict[int, Float], Float, Float] | None:
     """Of a comparison: the factors of left - right by slot, its constant, and the tolerance, float64 [R] each; None if it is not linear."""
     numbers = list(params.T)
-    left, right = affine_by_shape(part.left, numbers, rows), affine_by_shape(part.right, numbers, rows)
+    left, right = (
+        affine_by_shape(part.left, numbers, rows),
+        affine_by_shape(part.right, numbers, rows),
+    )
     tolerance = None if part.tolerance is None else affine_by_shape(part.tolerance, numbers, rows)
-    if left is None or right is None or (part.tolerance is not None and (tolerance is None or tolerance.coefficients)):
+    if (
+        left is None
+        or right is None
+        or (part.tolerance is not None and (tolerance is None or tolerance.coefficients))
+    ):
         return None
     slots = sorted({*left.coefficients, *right.coefficients})
     zero = np.zeros(rows)
-    factors = {slot: left.coefficients.get(slot, zero) - right.coefficients.get(slot, zero) for slot in slots}
+    factors = {
+        slot: left.coefficients.get(slot, zero) - right.coefficients.get(slot, zero)
+        for slot in slots
+    }
     constant = left.constant - right.constant
     return factors, constant, zero if tolerance is None else tolerance.constant
 
 
-def _sides(op: str, factor: Float, constant: Float, tolerance: Float, slot: int, table: RowTable, number: int) -> list[Ends]:
+def _sides(
+    op: str,
+    factor: Float,
+    constant: Float,
+    tolerance: Float,
+    slot: int,
+    table: RowTable,
+    number: int,
+) -> list[Ends]:
     """The bounds of ``factor * x + constant <op> 0 +/- tolerance``."""
     readers, start = table.readers[number][ROWS], int(table.starts[number])
     rows = np.arange(factor.shape[0], dtype=np.int64)

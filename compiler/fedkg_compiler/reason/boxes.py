@@ -29,13 +29,15 @@ class Boxes:
         self.spans = spans if spans.size else np.zeros((1, 2))
         self.signatures = sorted({_columns(keys) for keys in table.keysets})
         number = {signature: i for i, signature in enumerate(self.signatures)}
-        self.signature = np.array([number[_columns(keys)] for keys in table.keysets] or [0], dtype=np.int64)
+        self.signature = np.array(
+            [number[_columns(keys)] for keys in table.keysets] or [0], dtype=np.int64
+        )
         self._projected: dict[tuple[int, ...], Int] = {}
         ends = bounds.ends
         away = self._reach(ends, outward=False)
-        self.outside = _flag(table.count, ends.row, ends.value < away - slack(ends.value, away)) | _flag(
-            table.count, ends.row, ends.strict & (ends.value <= away)
-        )
+        self.outside = _flag(
+            table.count, ends.row, ends.value < away - slack(ends.value, away)
+        ) | _flag(table.count, ends.row, ends.strict & (ends.value <= away))
         self.torn: list[tuple[int, int]] = self._torn()
         self.alone = self.outside.copy()
         self.alone[[row for row, _ in self.torn]] = True
@@ -53,8 +55,12 @@ class Boxes:
                 lower = ends.take((ends.sign < 0) & (self._signature(ends) == t))
                 if not upper.row.size or not lower.row.size:
                     continue
-                common = tuple(column for column in self.signatures[s] if column in self.signatures[t])
-                for one, other in _clashes(upper, lower, self._groups(upper, common), self._groups(lower, common)):
+                common = tuple(
+                    column for column in self.signatures[s] if column in self.signatures[t]
+                )
+                for one, other in _clashes(
+                    upper, lower, self._groups(upper, common), self._groups(lower, common)
+                ):
                     pair = (min(one, other), max(one, other))
                     if pair not in seen:
                         seen.add(pair)
@@ -99,10 +105,17 @@ class Boxes:
         if columns not in self._projected:
             ids: dict[Keys, int] = {}
             self._projected[columns] = np.array(
-                [ids.setdefault(tuple(pair for pair in keys if pair[0] in columns), len(ids)) for keys in self.table.keysets] or [0],
+                [
+                    ids.setdefault(tuple(pair for pair in keys if pair[0] in columns), len(ids))
+                    for keys in self.table.keysets
+                ]
+                or [0],
                 dtype=np.int64,
             )
-        found: Int = ends.variable * (len(self.table.keysets) + 1) + self._projected[columns][self.table.keyset[ends.row]]
+        found: Int = (
+            ends.variable * (len(self.table.keysets) + 1)
+            + self._projected[columns][self.table.keyset[ends.row]]
+        )
         return found
 
     def _reach(self, ends: Ends, *, outward: bool) -> Float:
@@ -115,7 +128,9 @@ class Boxes:
         ends = self.bounds.ends
         upper, lower = ends.take(ends.sign > 0), ends.take(ends.sign < 0)
         width = len(self.spans)
-        pairs = _clashes(upper, lower, upper.row * width + upper.variable, lower.row * width + lower.variable)
+        pairs = _clashes(
+            upper, lower, upper.row * width + upper.variable, lower.row * width + lower.variable
+        )
         return [(row, row) for row in sorted({one for one, _ in pairs})]
 
 
@@ -132,7 +147,9 @@ class _Best:
         top = np.repeat(rules[ends.row[self.first]], sizes)
         others = np.flatnonzero(rules[ends.row[order]] != top)
         self.second = np.full(self.codes.shape, -1, dtype=np.int64)
-        where, at = np.unique(np.repeat(np.arange(self.codes.size), sizes)[others], return_index=True)
+        where, at = np.unique(
+            np.repeat(np.arange(self.codes.size), sizes)[others], return_index=True
+        )
         self.second[where] = order[others[at]]
 
     def implying(self, goals: Ends, boxes: Boxes, columns: tuple[int, ...], rules: Int) -> Int:
@@ -145,8 +162,12 @@ class _Best:
         chosen = np.where(rules[self.ends.row[first]] == rules[goals.row], second, first)
         value, strict = self.ends.value[chosen], self.ends.strict[chosen]
         gap = slack(value, goals.value)
-        tighter = (value < goals.value - gap) | ((value <= goals.value + gap) & (strict | ~goals.strict))
-        return np.where((self.codes[at] == groups) & (chosen >= 0) & tighter, self.ends.row[chosen], -1)
+        tighter = (value < goals.value - gap) | (
+            (value <= goals.value + gap) & (strict | ~goals.strict)
+        )
+        return np.where(
+            (self.codes[at] == groups) & (chosen >= 0) & tighter, self.ends.row[chosen], -1
+        )
 
 
 def _columns(keys: Keys) -> tuple[int, ...]:
@@ -181,7 +202,9 @@ def _clashes(upper: Ends, lower: Ends, over: Int, under: Int) -> list[tuple[int,
     for ends, groups, rivals, tight in ((upper, over, lower, bottom), (lower, under, upper, top)):
         inside = np.flatnonzero(np.isin(groups, shared))
         rival = tight[np.searchsorted(shared, groups[inside])]
-        hit = _excludes(ends.value[inside], ends.strict[inside], rivals.value[rival], rivals.strict[rival])
+        hit = _excludes(
+            ends.value[inside], ends.strict[inside], rivals.value[rival], rivals.strict[rival]
+        )
         found += zip(ends.row[inside[hit]].tolist(), rivals.row[rival[hit]].tolist(), strict=True)
     return found
 

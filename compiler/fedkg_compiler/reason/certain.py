@@ -14,7 +14,21 @@ from typing import assert_never
 
 import numpy as np
 
-from fedkg.pack import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
 from fedkg_compiler.passes.intervals import Interval, Ranges, interval
 from fedkg_compiler.reason.bounds import CLOSE, Float, Int
 from fedkg_compiler.reason.truth import Bool, Truth
@@ -64,10 +78,16 @@ def certain(formula: Formula, boxes: Ranges) -> Truth:
         case And() | Or():
             parts = [certain(arg, boxes) for arg in formula.args]
             every, some = (0, 1) if isinstance(formula, And) else (1, 0)
-            all_, any_ = np.logical_and.reduce([part[every] for part in parts]), np.logical_or.reduce([part[some] for part in parts])
+            all_, any_ = (
+                np.logical_and.reduce([part[every] for part in parts]),
+                np.logical_or.reduce([part[some] for part in parts]),
+            )
             return (all_, any_) if isinstance(formula, And) else (any_, all_)
         case Implies():
-            (holds, fails), (then, not_then) = certain(formula.antecedent, boxes), certain(formula.consequent, boxes)
+            (holds, fails), (then, not_then) = (
+                certain(formula.antecedent, boxes),
+                certain(formula.consequent, boxes),
+            )
             return fails | then, holds & not_then
         case AtLeast():
             members, offsets = boxes.members(formula.members)
@@ -90,11 +110,17 @@ def _totals(which: Bool, offsets: Int) -> Int:
 
 def _compared(atom: Compare, boxes: Ranges) -> Truth:
     left, right = interval(atom.left, boxes), interval(atom.right, boxes)
-    tolerance = (np.zeros(boxes.count), np.zeros(boxes.count)) if atom.tolerance is None else interval(atom.tolerance, boxes)
+    tolerance = (
+        (np.zeros(boxes.count), np.zeros(boxes.count))
+        if atom.tolerance is None
+        else interval(atom.tolerance, boxes)
+    )
     with np.errstate(all="ignore"):
         least, most = right[0] - left[1], right[1] - left[0]
         hair = CLOSE * np.nan_to_num(np.maximum(np.abs(most), np.abs(least)), posinf=0.0)
-        hair = hair + CLOSE * np.nan_to_num(np.maximum(np.abs(right[0]), np.abs(right[1])), posinf=0.0)
+        hair = hair + CLOSE * np.nan_to_num(
+            np.maximum(np.abs(right[0]), np.abs(right[1])), posinf=0.0
+        )
         if atom.op in ("le", "lt"):
             return least + tolerance[0] > hair, most + tolerance[1] < -hair
         apart = (least > tolerance[1] + hair) | (most < -tolerance[1] - hair)

@@ -71,7 +71,9 @@ class Narrowed:
     def join(self, others: Sequence[Narrowed]) -> None:
         """Become the hull of others; of those that are dead nothing."""
         for ends, pick, none in (("low", np.minimum, np.inf), ("high", np.maximum, -np.inf)):
-            parts = [np.where(other.dead[:, None], none, getattr(other.sides, ends)) for other in others]
+            parts = [
+                np.where(other.dead[:, None], none, getattr(other.sides, ends)) for other in others
+            ]
             getattr(self.sides, ends)[:] = pick.reduce(parts)
         self.dead |= np.logical_and.reduce([other.dead for other in others])
         for table, (mine, offsets) in self.inside.items():
@@ -88,9 +90,13 @@ def contract(formula: Formula, holds: bool, boxes: Narrowed) -> None:
         case Not():
             contract(formula.arg, not holds, boxes)
         case And() | Or():
-            _several([(arg, holds) for arg in formula.args], isinstance(formula, And) == holds, boxes)
+            _several(
+                [(arg, holds) for arg in formula.args], isinstance(formula, And) == holds, boxes
+            )
         case Implies():
-            _several([(formula.antecedent, not holds), (formula.consequent, holds)], not holds, boxes)
+            _several(
+                [(formula.antecedent, not holds), (formula.consequent, holds)], not holds, boxes
+            )
         case Compare():
             with np.errstate(all="ignore"):
                 _compared(formula, holds, boxes)
@@ -135,10 +141,16 @@ def _compared(atom: Compare, holds: bool, boxes: Narrowed) -> None:
         return
     sides, seen = boxes.sides, Seen()
     left, right = interval(atom.left, sides, seen), interval(atom.right, sides, seen)
-    least, most = (np.zeros(sides.count),) * 2 if atom.tolerance is None else interval(atom.tolerance, sides, seen)
+    least, most = (
+        (np.zeros(sides.count),) * 2
+        if atom.tolerance is None
+        else interval(atom.tolerance, sides, seen)
+    )
     hair = 2 * CLOSE * np.maximum.reduce([_size(one) for one in (left, right, (least, most))])
     top = most + hair if holds or not order else np.full(sides.count, np.inf)
-    bottom = -most - hair if not order else least - hair if not holds else np.full(sides.count, -np.inf)
+    bottom = (
+        -most - hair if not order else least - hair if not holds else np.full(sides.count, -np.inf)
+    )
     _back(atom.left, (bottom + right[0], top + right[1]), boxes, seen)
     _back(atom.right, (left[0] - top, left[1] - bottom), boxes, seen)
 
@@ -151,7 +163,9 @@ def _back(term: Term, left: Interval, boxes: Narrowed, seen: Seen) -> None:
     match term:
         case Slot():
             np.maximum(boxes.sides.low[:, term.index], left[0], out=boxes.sides.low[:, term.index])
-            np.minimum(boxes.sides.high[:, term.index], left[1], out=boxes.sides.high[:, term.index])
+            np.minimum(
+                boxes.sides.high[:, term.index], left[1], out=boxes.sides.high[:, term.index]
+            )
         case Sum():
             parts = [interval(arg, boxes.sides, seen) for arg in term.args]
             slack = ROUND * np.add.reduce([_size(part) for part in parts])
@@ -161,14 +175,24 @@ def _back(term: Term, left: Interval, boxes: Narrowed, seen: Seen) -> None:
             _back(term.arg, (-high, -low), boxes, seen)
         case Product():
             parts = [interval(arg, boxes.sides, seen) for arg in term.args]
-            for arg, own, others in zip(term.args, parts, _without_each(parts, product), strict=True):
+            for arg, own, others in zip(
+                term.args, parts, _without_each(parts, product), strict=True
+            ):
                 _back(arg, _wide(_divided((low, high), others, own)), boxes, seen)
         case Quotient():
-            above, below = interval(term.numerator, boxes.sides, seen), interval(term.denominator, boxes.sides, seen)
+            above, below = (
+                interval(term.numerator, boxes.sides, seen),
+                interval(term.denominator, boxes.sides, seen),
+            )
             _back(term.numerator, _wide(product((low, high), below)), boxes, seen)
             _back(term.denominator, _wide(_divided(above, (low, high), below)), boxes, seen)
         case Power():
-            _back(term.base, _wide(_root((low, high), term.exponent, interval(term.base, boxes.sides, seen))), boxes, seen)
+            _back(
+                term.base,
+                _wide(_root((low, high), term.exponent, interval(term.base, boxes.sides, seen))),
+                boxes,
+                seen,
+            )
         case Call():
             _call(term, (low, high), boxes, seen)
         case Reduce() if not term.skip and term.op != "count":
@@ -184,7 +208,9 @@ def _fit(now: Interval, left: Interval, boxes: Narrowed) -> Interval:
     slack = 10 * ROUND * np.minimum(np.abs(low), np.abs(high))
     boxes.dead |= low > high + slack
     crossed = low > high
-    return np.where(crossed, np.where(boxes.dead, now[0], high), low), np.where(crossed, np.where(boxes.dead, now[1], low), high)
+    return np.where(crossed, np.where(boxes.dead, now[0], high), low), np.where(
+        crossed, np.where(boxes.dead, now[1], low), high
+    )
 
 
 def _wide(ends: Interval) -> Interval:
@@ -202,7 +228,9 @@ def _plus(one: Interval, other: Interval) -> Interval:
     return one[0] + other[0], one[1] + other[1]
 
 
-def _without_each(parts: Sequence[Interval], join: Callable[[Interval, Interval], Interval]) -> list[Interval]:
+def _without_each(
+    parts: Sequence[Interval], join: Callable[[Interval, Interval], Interval]
+) -> list[Interval]:
     """All parts but one, joined; for each of them."""
     if len(parts) == 1:
         none = np.full(parts[0][0].shape, 0.0 if join is _plus else 1.0)
@@ -243,20 +271,31 @@ def _root(whole: Interval, exponent: float, own: Interval) -> Interval:
     if exponent == 0:
         return own
     if exponent < 0:
-        up = _root(_wide((np.where(high > 0, 1 / high, 0.0), np.where(low > 0, 1 / low, np.inf))), -exponent, own)
+        up = _root(
+            _wide((np.where(high > 0, 1 / high, 0.0), np.where(low > 0, 1 / low, np.inf))),
+            -exponent,
+            own,
+        )
         positive = own[0] >= 0
         return np.where(positive, up[0], own[0]), np.where(positive, up[1], own[1])
     if not exponent.is_integer():
         return np.maximum(low, 0.0) ** (1 / exponent), np.maximum(high, 0.0) ** (1 / exponent)
     if exponent % 2:
-        return np.sign(low) * np.abs(low) ** (1 / exponent), np.sign(high) * np.abs(high) ** (1 / exponent)
-    return _sized(_wide((np.maximum(low, 0.0) ** (1 / exponent), np.maximum(high, 0.0) ** (1 / exponent))), own)
+        return np.sign(low) * np.abs(low) ** (1 / exponent), np.sign(high) * np.abs(high) ** (
+            1 / exponent
+        )
+    return _sized(
+        _wide((np.maximum(low, 0.0) ** (1 / exponent), np.maximum(high, 0.0) ** (1 / exponent))),
+        own,
+    )
 
 
 def _sized(size: Interval, own: Interval) -> Interval:
     """What x is where its size lies between these, x lying in `own`."""
     low, high = size
-    return np.where(own[0] > -low, np.maximum(low, -high), -high), np.where(own[1] < low, -low, high)
+    return np.where(own[0] > -low, np.maximum(low, -high), -high), np.where(
+        own[1] < low, -low, high
+    )
 
 
 def _call(term: Call, left: Interval, boxes: Narrowed, seen: Seen) -> None:
@@ -302,13 +341,18 @@ def _steep(values: Float, way: float) -> Float:
 
 def _arc(low: Float, high: Float) -> Interval:
     """The angles between -pi/2 and pi/2 whose sine lies between these, with room for what turns of pi lose."""
-    return np.arcsin(np.clip(low - 4 * ROUND, -1, 1)) - 1e-9, np.arcsin(np.clip(high + 4 * ROUND, -1, 1)) + 1e-9
+    return np.arcsin(np.clip(low - 4 * ROUND, -1, 1)) - 1e-9, np.arcsin(
+        np.clip(high + 4 * ROUND, -1, 1)
+    ) + 1e-9
 
 
 def _angles(arc: Interval, own: Interval, turned: float) -> Interval:
     """The first and the last angle in `own` that is `turned` from one with the sine of one in `arc`; `own` itself where it has no end."""
     turn, firsts, lasts = 2 * np.pi, [], []
-    for start, end in ((arc[0] + turned, arc[1] + turned), (np.pi + turned - arc[1], np.pi + turned - arc[0])):
+    for start, end in (
+        (arc[0] + turned, arc[1] + turned),
+        (np.pi + turned - arc[1], np.pi + turned - arc[0]),
+    ):
         firsts.append(np.maximum(own[0], start + turn * np.ceil((own[0] - end) / turn)))
         lasts.append(np.minimum(own[1], end + turn * np.floor((own[1] - start) / turn)))
     first, last = np.minimum(*firsts), np.maximum(*lasts)
@@ -329,7 +373,14 @@ def _members(term: Reduce, left: Interval, boxes: Narrowed, seen: Seen) -> None:
     else:
         sizes = np.diff(offsets)[owners] if term.op == "mean" else np.ones(owners.size)
         own = interval(term.arg, members.sides, seen)
-        least, most = (np.bincount(owners, weights=ends, minlength=boxes.dead.size)[owners] for ends in own)
+        least, most = (
+            np.bincount(owners, weights=ends, minlength=boxes.dead.size)[owners] for ends in own
+        )
         slack = ROUND * np.bincount(owners, weights=_size(own), minlength=boxes.dead.size)[owners]
-        _back(term.arg, (low * sizes - (most - own[1]) - slack, high * sizes - (least - own[0]) + slack), members, seen)
+        _back(
+            term.arg,
+            (low * sizes - (most - own[1]) - slack, high * sizes - (least - own[0]) + slack),
+            members,
+            seen,
+        )
     np.logical_or.at(boxes.dead, owners[members.dead], True)

@@ -28,7 +28,9 @@ def uncovered(pack: Pack, names: Names, sources: Sources) -> list[Diagnostic]:
 def _unread(pack: Pack, names: Names) -> Iterator[Diagnostic]:
     """Signals and labels that no rule reads, and that no knowledge is of."""
     columns = pack.manifest.contract.columns
-    read = {column.name.split("[")[0].removesuffix(" (category)") for column in columns} | {column.label for column in columns}
+    read = {column.name.split("[")[0].removesuffix(" (category)") for column in columns} | {
+        column.label for column in columns
+    }
     read |= {model.output for model in pack.manifest.knowledge}
     headers = {column.source for column in columns}
     declared = [(signal.name, signal.column, signal.place) for signal in names.signals.values()]
@@ -36,7 +38,13 @@ def _unread(pack: Pack, names: Names) -> Iterator[Diagnostic]:
     for name, column, place in declared:
         if name not in read and (column is None or column not in headers):
             advice = "write a rule about it, or leave the declaration out"
-            yield Diagnostic(code="FKG510", severity="info", span=place, message=f"no rule reads `{name}`", help=advice)
+            yield Diagnostic(
+                code="FKG510",
+                severity="info",
+                span=place,
+                message=f"no rule reads `{name}`",
+                help=advice,
+            )
 
 
 def _unreached(pack: Pack, names: Names, sources: Sources) -> Iterator[Diagnostic]:
@@ -48,7 +56,9 @@ def _unreached(pack: Pack, names: Names, sources: Sources) -> Iterator[Diagnosti
     keys = {
         (contract.columns[key].source, contract.columns[key].vocabulary[code])
         for bank in pack.banks
-        for key, code in {*zip(bank.keys.ravel().tolist(), bank.codes.ravel().tolist(), strict=True)}
+        for key, code in {
+            *zip(bank.keys.ravel().tolist(), bank.codes.ravel().tolist(), strict=True)
+        }
         if key >= 0
     }
     entities = {part for entity in pack.manifest.entities for part in (entity, *entity.split(", "))}
@@ -58,20 +68,33 @@ def _unreached(pack: Pack, names: Names, sources: Sources) -> Iterator[Diagnosti
         missed = [iri for iri in members if iri not in told and not reached.by_rule(iri)]
         told.update(missed)
         if missed and len(missed) < len(members):
-            yield _missed(graph, span, missed, f"of the {len(members)} members of `{title}`, {{}} by any rule")
+            yield _missed(
+                graph, span, missed, f"of the {len(members)} members of `{title}`, {{}} by any rule"
+            )
     for signal in names.signals.values():
-        facts = sources.columns_of(signal.property, None) if signal.property and signal.family else ()
+        facts = (
+            sources.columns_of(signal.property, None) if signal.property and signal.family else ()
+        )
         own = {fact.entity: fact.column for fact in facts if fact.entity is not None}
-        missed = sorted(iri for iri, column in own.items() if column not in headers and iri not in told)
+        missed = sorted(
+            iri for iri, column in own.items() if column not in headers and iri not in told
+        )
         if missed and len(missed) < len(own):
             told.update(missed)
-            yield _missed(graph, signal.place, missed, f"`{signal.name}` is observed of {len(own)} entities: {{}} by a rule about it")
+            yield _missed(
+                graph,
+                signal.place,
+                missed,
+                f"`{signal.name}` is observed of {len(own)} entities: {{}} by a rule about it",
+            )
 
 
 class _Reached:
     """Which entities some bound row is about."""
 
-    def __init__(self, graph: Graph, headers: set[str], keys: set[tuple[str, str]], entities: set[str]) -> None:
+    def __init__(
+        self, graph: Graph, headers: set[str], keys: set[tuple[str, str]], entities: set[str]
+    ) -> None:
         self.graph, self.headers, self.keys, self.entities = graph, headers, keys, entities
 
     def by_rule(self, iri: str) -> bool:
@@ -91,7 +114,9 @@ def _classes(names: Names, graph: Graph) -> Iterator[tuple[str, Span, list[str]]
                 yield text, quantifier.span if quantifier else span, graph.instances(iri)
 
 
-def _named(quantifier: Quantifier | None) -> Iterator[tuple[str, Literal["pname", "iri", "name"], Span]]:
+def _named(
+    quantifier: Quantifier | None,
+) -> Iterator[tuple[str, Literal["pname", "iri", "name"], Span]]:
     if quantifier is None:
         return
     if isinstance(quantifier.source, InClass):

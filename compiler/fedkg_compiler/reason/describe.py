@@ -72,7 +72,9 @@ def describe(pack: Pack, rule: str, entity: str = "", replay: Replay | None = No
     entities = list(dict.fromkeys(name for row in rows if (name := table.entity_name(row))))
     chosen = [row for row in rows if not entity or _is_about(entity, table.entity_name(row))]
     if not chosen:
-        raise UsageError(f"`{rule}` is not about `{entity}`", help=_meant(entity, entities, "entities"))
+        raise UsageError(
+            f"`{rule}` is not about `{entity}`", help=_meant(entity, entities, "entities")
+        )
     row, record = chosen[0], pack.manifest.rules[names.index(rule)]
     ref = table.ref(row)
     bank = pack.banks[ref.bank]
@@ -118,20 +120,32 @@ def _origins(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
     body = _body(text, rule)
     names = ["?" + word.text.removeprefix("?") for word in rule.quantifier.variables]
     numbers = {"?" + name.removeprefix("?") for name in variables_in(rule.formula)[0]}
-    used = [name for name in names if name in numbers or re.search(rf"(?<!\(){re.escape(name)}(?!\w)", body)]
+    used = [
+        name
+        for name in names
+        if name in numbers or re.search(rf"(?<!\(){re.escape(name)}(?!\w)", body)
+    ]
     if not used:
         return []
     told = [f"{', '.join(used)}: from {_source(rule.quantifier.source)}, for each of its entities"]
     found = _values(table, rows)
     moving = [values for values in found if len(values) > 1]
-    alone = all(re.search(rf"[-+*/^(]\s*{re.escape(name)}(?!\w)|{re.escape(name)}\s*[-+*/^)]", body) is None for name in used)
+    alone = all(
+        re.search(rf"[-+*/^(]\s*{re.escape(name)}(?!\w)|{re.escape(name)}\s*[-+*/^)]", body) is None
+        for name in used
+    )
     own = _values_of(table, rows, body, used) if alone and len(used) > 1 else {}
     if own:
-        ranges = [f"{name} {'ranges over' if len(values) > 1 else 'is'} {_range(values)}" for name, values in own.items()]
+        ranges = [
+            f"{name} {'ranges over' if len(values) > 1 else 'is'} {_range(values)}"
+            for name, values in own.items()
+        ]
         told.append("; ".join(ranges))
     elif moving:
         ranges = [_range(values) for values in moving[:4]]
-        told.append(f"{'they range' if alone else 'the numbers made from them range'} over {'; '.join(ranges)}")
+        told.append(
+            f"{'they range' if alone else 'the numbers made from them range'} over {'; '.join(ranges)}"
+        )
     elif alone and len(used) == len(found) == 1:
         told.append(f"{used[0]} is {plain_number(found[0][0])}")
     return told
@@ -141,7 +155,9 @@ def _range(values: Sequence[float]) -> str:
     return " .. ".join(dict.fromkeys(plain_number(value) for value in (values[0], values[-1])))
 
 
-def _values_of(table: RowTable, rows: Sequence[int], body: str, used: Sequence[str]) -> dict[str, list[float]]:
+def _values_of(
+    table: RowTable, rows: Sequence[int], body: str, used: Sequence[str]
+) -> dict[str, list[float]]:
     """The distinct numbers of each variable, where a formula's text names one number for each parameter, in order; {} where it does not."""
     said = re.findall(r"\?\w+|(?<![\w.])\d[\d.]*(?:[eE][+-]?\d+)?", re.sub(r'"[^"]*"', "", body))
     found: dict[str, set[float]] = {name: set() for name in used}
@@ -165,16 +181,29 @@ def _params(table: RowTable, rows: Sequence[int]) -> Iterator[tuple[Bank, list[l
         of_bank.setdefault(ref.bank, []).append(ref.row)
     for number, mine in of_bank.items():
         bank = table.banks[number]
-        scales = {part.scale for where, part in everywhere(bank.skeleton) if where == ROWS and isinstance(part, Compare)}
-        yield bank, [bank.params[mine, i].tolist() for i in range(bank.params.shape[1]) if i not in scales]
+        scales = {
+            part.scale
+            for where, part in everywhere(bank.skeleton)
+            if where == ROWS and isinstance(part, Compare)
+        }
+        yield (
+            bank,
+            [bank.params[mine, i].tolist() for i in range(bank.params.shape[1]) if i not in scales],
+        )
 
 
 def _without_variables(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
     """The same of a rule without a quantifier: its numbers stand in its text, unless it ranges over members."""
     if not text:
         return []
-    inner = any(table.banks[table.ref(row).bank].members for row in rows) or re.search(r"\bover\s+\?\w", text)
-    return ["its numbers stand in the rule itself, or come from the graph with the members"] if inner else [OWN]
+    inner = any(table.banks[table.ref(row).bank].members for row in rows) or re.search(
+        r"\bover\s+\?\w", text
+    )
+    return (
+        ["its numbers stand in the rule itself, or come from the graph with the members"]
+        if inner
+        else [OWN]
+    )
 
 
 def _body(text: str, rule: Rule) -> str:
@@ -202,32 +231,93 @@ def _values(table: RowTable, rows: Sequence[int]) -> list[list[float]]:
     for _, params in _params(table, rows):
         for i, numbers in enumerate(params):
             values.setdefault(i, set()).update(numbers)
-    return [sorted(found) for found in values.values() if all(math.isfinite(value) for value in found)]
+    return [
+        sorted(found) for found in values.values() if all(math.isfinite(value) for value in found)
+    ]
 
 
-def _examples(table: RowTable, bounds: Bounds, row: int, replay: Replay | None) -> tuple[Example | None, Example | None]:
-    pairs = _near_the_bounds(table, bounds, row) if bounds.plain[row] and not is_temporal(table.skeleton(row)) else _solved(table, row)
-    found: list[Example | None] = []
-    for witness, expected in zip(pairs, ("satisfied", "violated"), strict=True):
-        if witness is None:
-            found.append(None)
-            continue
-        witness = _yes_or_no(table, witness)
-        said = replay(table.ref(row), witness) if replay else ""
-        text = values_text(table, witness, sorted(table.reads(row)))
-        found.append(Example(text=text, values=witness, replayed=said == expected) if text and said in ("", expected) else None)
-    return found[0], found[1]
+def _examples(
+    table: RowTable, bounds: Bounds, row: int, replay: Replay | None
+) -> tuple[Example | None, Example | None]:
+    keeps, breaks = (
+        _near_the_bounds(table, bounds, row)
+        if bounds.plain[row] and not is_temporal(table.skeleton(row))
+        else _solved(table, row)
+    )
+    kept = (
+        _example(table, row, witness, "satisfied", replay, note)
+        for witness, note in _candidates(table, bounds, row, keeps, holds=True)
+    )
+    broken = (
+        _example(table, row, witness, "violated", replay, note)
+        for witness, note in _candidates(table, bounds, row, breaks, holds=False)
+    )
+    return next(filter(None, kept), None), next(filter(None, broken), None)
+
+
+def _example(
+    table: RowTable, row: int, witness: Witness, expected: str, replay: Replay | None, note: str
+) -> Example | None:
+    """The witness as an example; None where the interpreter does not confirm it."""
+    witness = _yes_or_no(table, witness)
+    said = replay(table.ref(row), witness) if replay else ""
+    text = values_text(table, witness, sorted(table.reads(row)))
+    if not text or said not in ("", expected):
+        return None
+    return Example(text=text + note, values=witness, replayed=said == expected)
+
+
+def _candidates(
+    table: RowTable, bounds: Bounds, row: int, first: Witness | None, *, holds: bool
+) -> Iterator[tuple[Witness, str]]:
+    """Values that may keep or break a row, the simplest first, each with a note on them."""
+    if first is not None:
+        yield first, ""
+    if (found := _sought(table, bounds, row, holds=holds)) is not None:
+        yield found, ""
+    if (beyond := _solved(table, row, spans=False)[0 if holds else 1]) is not None:
+        yield beyond, " (outside the declared spans)"
+
+
+def _sought(table: RowTable, bounds: Bounds, row: int, *, holds: bool) -> Witness | None:
+    """Values that keep or break a row where the solver alone shows none: by search, or a whole trace."""
+    from fedkg_compiler.reason.search import Condition, Search
+    from fedkg_compiler.reason.traces import WholeTraces
+
+    keys, skeleton = table.keysets[int(table.keyset[row])], table.skeleton(row)
+    asked = (
+        [[Condition(row, part.antecedent, True)] for part in implications(skeleton)] + [[]]
+        if holds
+        else [[Condition(row, skeleton, False)]]
+    )
+    rows = [row] if holds else []
+    for conditions in asked:
+        found = (
+            WholeTraces(table, Budget(), keys).keeping(rows, conditions)
+            if table.is_timed(row)
+            else Search(table, bounds, Budget(), keys).ask(rows, conditions).witness
+        )
+        if found is not None:
+            return found
+    return None
 
 
 def _yes_or_no(table: RowTable, witness: Witness) -> Witness:
     """The witness with 0 or 1 for what is true or false: a solver and bounds may give any number on the same side of 0.5."""
     columns = table.pack.manifest.contract.columns
     return Witness(
-        tuple(replace(one, value=float(one.value >= 0.5)) if columns[one.column].type == "boolean" else one for one in witness.readings)
+        tuple(
+            replace(one, value=float(one.value >= 0.5))
+            if columns[one.column].type == "boolean"
+            else one
+            for one in witness.readings
+        )
     )
 
 
-def _near_the_bounds(table: RowTable, bounds: Bounds, row: int) -> tuple[Witness | None, Witness | None]:
+def _near_the_bounds(
+    table: RowTable, bounds: Bounds, row: int
+) -> tuple[Witness | None, Witness | None]:
     """Values a plain step inside and outside one of the row's bounds: 59 and 61 where 60 is the limit."""
     keeping = point_of(table, bounds, [row])
     if keeping is None:
@@ -243,13 +333,23 @@ def _near_the_bounds(table: RowTable, bounds: Bounds, row: int) -> tuple[Witness
             continue
         step = _step(limit, min(high - low, 4 * room) if room else high - low)
         inside, outside = _moved(limit, -sign, step), _moved(limit, sign, step) if room else limit
-        asked = [(int(ends.sign[j]), float(ends.value[j]), bool(ends.strict[j])) for j in at if int(ends.variable[j]) == number]
-        floors = [(-end, strict) for way, end, strict in asked if way < 0] + [(max(low, inside), False)]
-        tops = [(end, strict) for way, end, strict in asked if way > 0] + [(min(high, inside), False)]
+        asked = [
+            (int(ends.sign[j]), float(ends.value[j]), bool(ends.strict[j]))
+            for j in at
+            if int(ends.variable[j]) == number
+        ]
+        floors = [(-end, strict) for way, end, strict in asked if way < 0] + [
+            (max(low, inside), False)
+        ]
+        tops = [(end, strict) for way, end, strict in asked if way > 0] + [
+            (min(high, inside), False)
+        ]
         if not low <= outside <= high:
             continue
         better = between(floors, tops)
-        return _put(table, keeping, number, inside if better is not None else None), _put(table, keeping, number, outside)
+        return _put(table, keeping, number, inside if better is not None else None), _put(
+            table, keeping, number, outside
+        )
     return keeping, None
 
 
@@ -271,22 +371,31 @@ def _put(table: RowTable, witness: Witness, number: int, value: float | None) ->
     """The witness with another value of one variable."""
     if value is None:
         return witness
-    places = {(view, column): shift for view, column, shift in table.variables.items[number].readings}
+    places = {
+        (view, column): shift for view, column, shift in table.variables.items[number].readings
+    }
     return Witness(
         tuple(
-            Reading(one.step, one.view, one.column, value + places[one.view, one.column]) if (one.view, one.column) in places else one
+            Reading(one.step, one.view, one.column, value + places[one.view, one.column])
+            if (one.view, one.column) in places
+            else one
             for one in witness.readings
         )
     )
 
 
-def _solved(table: RowTable, row: int) -> tuple[Witness | None, Witness | None]:
-    """Values that keep a row, where it applies if it can, and values that break it; inside the spans."""
+def _solved(
+    table: RowTable, row: int, *, spans: bool = True
+) -> tuple[Witness | None, Witness | None]:
+    """Values that keep a row, where it applies if it can, and values that break it; inside the spans or anywhere."""
     from fedkg_compiler.reason.solve import Solver
 
-    solver = Solver(table, [row], Budget(), keys=table.keysets[int(table.keyset[row])], whole=True)
+    keys = table.keysets[int(table.keyset[row])]
+    solver = Solver(table, [row], Budget(), keys=keys, spans=spans, whole=True)
     parts = implications(table.banks[int(table.bank[row])].skeleton)
-    applies = [condition for part in parts if (condition := solver.part(row, part.antecedent)) is not None]
+    applies = [
+        condition for part in parts if (condition := solver.part(row, part.antecedent)) is not None
+    ]
     fails = solver.violated(row)
     keeps = breaks = None
     if solver.ask([row], *applies) == "yes" or solver.ask([row]) == "yes":

@@ -23,7 +23,9 @@ from fedkg_compiler.reason.windows import example, wider, window_params
 from fedkg_compiler.reason.words import clause
 
 Status = Literal["same", "stricter", "looser", "changed", "undecided"]
-Change = Literal["added", "removed", "renamed", "same", "stricter", "looser", "changed", "undecided"]
+Change = Literal[
+    "added", "removed", "renamed", "same", "stricter", "looser", "changed", "undecided"
+]
 SETTINGS = ("kind", "weight", "hard", "output", "scope")
 
 
@@ -104,8 +106,22 @@ class _Comparison:
             else:
                 was, change = "", "added"
             because = self._because(old[was], i) if was else ()
-            found.append(RuleDifference(name=name, change=change, was=was, of=len(self.places[i]), after=self._clause(i), because=because))
-        found += [RuleDifference(name=name, change="removed", of=len(self.places[i]), before=self._clause(i)) for name, i in gone.items()]
+            found.append(
+                RuleDifference(
+                    name=name,
+                    change=change,
+                    was=was,
+                    of=len(self.places[i]),
+                    after=self._clause(i),
+                    because=because,
+                )
+            )
+        found += [
+            RuleDifference(
+                name=name, change="removed", of=len(self.places[i]), before=self._clause(i)
+            )
+            for name, i in gone.items()
+        ]
         return tuple(found)
 
     def _clause(self, rule: int) -> str:
@@ -113,7 +129,10 @@ class _Comparison:
         return self._said(first[:1])
 
     def _said(self, rows: Sequence[int]) -> str:
-        texts = [clause(self.pack, self.pack.banks[ref.bank], ref.row) for ref in map(self.table.ref, rows)]
+        texts = [
+            clause(self.pack, self.pack.banks[ref.bank], ref.row)
+            for ref in map(self.table.ref, rows)
+        ]
         return "; ".join(dict.fromkeys(texts))
 
     def _text(self, rule: int) -> Hashable:
@@ -132,9 +151,19 @@ class _Comparison:
         numbers = indices(skeleton)[1]
         left_out = window_params(skeleton) if timeless else {}
         for number, readers in self.table.readers[bank].items():
-            where = slice(index, index + 1) if number < 0 else self.table.members(bank, number, index)
-            used, params = list(readers.used), sorted(numbers.get(number, frozenset()) - left_out.get(number, set()))
-            parts.append((readers.variables[where][:, used].tobytes(), readers.shifts[where][:, used].tobytes()))
+            where = (
+                slice(index, index + 1) if number < 0 else self.table.members(bank, number, index)
+            )
+            used, params = (
+                list(readers.used),
+                sorted(numbers.get(number, frozenset()) - left_out.get(number, set())),
+            )
+            parts.append(
+                (
+                    readers.variables[where][:, used].tobytes(),
+                    readers.shifts[where][:, used].tobytes(),
+                )
+            )
             sizes = self.table.member_sizes(bank, number, index) if number >= 0 else ()
             parts.append((readers.params[where][:, params].tobytes(), sizes))
         return skeleton_hash(skeleton), tuple(parts)
@@ -162,10 +191,14 @@ class _Comparison:
             before, after = self.places[old].get(key, []), self.places[new].get(key, [])
             compared = self._at(before, after)
             counted[compared.status] += 1
-            if compared.status != "same" and (shown is None or (shown[1].witness is None and compared.witness is not None)):
+            if compared.status != "same" and (
+                shown is None or (shown[1].witness is None and compared.witness is not None)
+            ):
                 shown = (key, compared)
         if shown is None:
-            return RuleDifference(name=name, change="same", of=len(places), settings=settings, text=text)
+            return RuleDifference(
+                name=name, change="same", of=len(places), settings=settings, text=text
+            )
         key, compared = shown
         before, after = self.places[old].get(key, []), self.places[new].get(key, [])
         return RuleDifference(
@@ -186,7 +219,9 @@ class _Comparison:
 
     def _because(self, old: int, new: int) -> tuple[str, ...]:
         """What of the contract changed the meaning of a rule that is in both packs."""
-        before, after = ([row for rows in self.places[rule].values() for row in rows] for rule in (old, new))
+        before, after = (
+            [row for rows in self.places[rule].values() for row in rows] for rule in (old, new)
+        )
         return self.changes.concerning(self.table, before, after)
 
     def _at(self, before: Sequence[int], after: Sequence[int]) -> _Compared:
@@ -207,10 +242,14 @@ class _Comparison:
 
     def _by_windows(self, before: Sequence[int], after: Sequence[int]) -> _Compared | None:
         """How rows that differ in their windows alone changed; None where that does not tell."""
-        old, new = ({self._letter(row, timeless=True): row for row in rows} for rows in (before, after))
+        old, new = (
+            {self._letter(row, timeless=True): row for row in rows} for rows in (before, after)
+        )
         if old.keys() != new.keys() or len(old) < len(before) or len(new) < len(after):
             return None
-        pairs = [(row, new[letter], wider(self.table, row, new[letter])) for letter, row in old.items()]
+        pairs = [
+            (row, new[letter], wider(self.table, row, new[letter])) for letter, row in old.items()
+        ]
         ways = {found.way if found else None for _, _, found in pairs} - {0}
         if len(ways) != 1 or None in ways:
             return None
@@ -218,10 +257,16 @@ class _Comparison:
         assert found is not None
         lenient: Literal["old", "new"] = "new" if found.way > 0 else "old"
         shown = example(self.table, one, other, found, self.budget) if len(pairs) == 1 else None
-        return _Compared("looser" if found.way > 0 else "stricter", shown, lenient if shown else "", found.text)
+        return _Compared(
+            "looser" if found.way > 0 else "stricter", shown, lenient if shown else "", found.text
+        )
 
     def _accepts(
-        self, rows: Sequence[int], kept: Sequence[int], broken: Sequence[int], keys: tuple[tuple[int, int], ...]
+        self,
+        rows: Sequence[int],
+        kept: Sequence[int],
+        broken: Sequence[int],
+        keys: tuple[tuple[int, int], ...],
     ) -> tuple[str, Witness | None]:
         """Whether something keeps these rows and breaks one of those; inside the spans if possible."""
         if not broken:
@@ -231,7 +276,11 @@ class _Comparison:
             fails = [solver.violated(row) for row in broken]
             answer = "unknown" if None in fails else solver.ask(kept, any_of(fails))
             if answer == "yes":
-                return ("unknown", None) if solver.weakened else ("yes", solver.witness() if solver.replayable else None)
+                return (
+                    ("unknown", None)
+                    if solver.weakened
+                    else ("yes", solver.witness() if solver.replayable else None)
+                )
             if answer == "unknown":
                 return answer, None
         return "no", None
@@ -245,19 +294,27 @@ class _Comparison:
 
 def values_text(table: RowTable, witness: Witness, variables: Sequence[int]) -> str:
     """The values of some variables in a witness: ``torque = 57.5 N.m, grade = A``; of several steps each with its step."""
-    by_place = {(reading.step, reading.view, reading.column): reading.value for reading in witness.readings}
+    by_place = {
+        (reading.step, reading.view, reading.column): reading.value for reading in witness.readings
+    }
     steps = sorted({step for step, _, _ in by_place})
     texts: list[tuple[list[str], int, int]] = []
     for step in steps:
-        said = [text for number in variables if (text := _value_text(table, by_place, step, number))]
+        said = [
+            text for number in variables if (text := _value_text(table, by_place, step, number))
+        ]
         if said and texts and texts[-1][0] == said and texts[-1][2] == step - 1:
             texts[-1] = (said, texts[-1][1], step)
         elif said:
             texts.append((said, step, step))
-    return ", ".join(f"{text}{_when(first, last, len(steps))}" for said, first, last in texts for text in said)
+    return ", ".join(
+        f"{text}{_when(first, last, len(steps))}" for said, first, last in texts for text in said
+    )
 
 
-def _value_text(table: RowTable, by_place: Mapping[tuple[int, int, int], float], step: int, number: int) -> str:
+def _value_text(
+    table: RowTable, by_place: Mapping[tuple[int, int, int], float], step: int, number: int
+) -> str:
     entry = table.variables.items[number]
     view, column, shift = entry.readings[0]
     if (step, view, column) not in by_place:
@@ -266,7 +323,11 @@ def _value_text(table: RowTable, by_place: Mapping[tuple[int, int, int], float],
     words = table.pack.manifest.contract.columns[column].vocabulary
     if table.pack.manifest.contract.columns[column].type == "boolean":
         return f"{entry.name} = {'true' if value >= 0.5 else 'false'}"
-    said = (words[int(value)] if 0 <= value < len(words) else "another") if entry.type == "category" else f"{value:.12g}"
+    said = (
+        (words[int(value)] if 0 <= value < len(words) else "another")
+        if entry.type == "category"
+        else f"{value:.12g}"
+    )
     unit = f" {entry.unit}" if entry.unit and entry.unit != "probability" else ""
     return f"{entry.name} = {said}{unit}"
 
@@ -279,11 +340,21 @@ def _when(first: int, last: int, steps: int) -> str:
 
 def _settings(old: RuleRecord, new: RuleRecord) -> tuple[str, ...]:
     pairs = [(name, getattr(old, name), getattr(new, name)) for name in SETTINGS]
-    return tuple(f"{name} {_plain(before)} -> {_plain(after)}" for name, before, after in pairs if before != after)
+    return tuple(
+        f"{name} {_plain(before)} -> {_plain(after)}"
+        for name, before, after in pairs
+        if before != after
+    )
 
 
 def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    return (
+        f"{value:g}"
+        if isinstance(value, float)
+        else ("yes" if value else "no")
+        if isinstance(value, bool)
+        else str(value)
+    )
 
 
 def _together(counted: Counter[Status]) -> Change:

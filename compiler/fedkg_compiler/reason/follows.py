@@ -33,7 +33,11 @@ class Follows:
         pairs: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
         for i, rows in enumerate(places):
             boxed = {row: set(box) for row in rows if (box := self._box(row))}
-            reads = self.table.all_reads([row for row in rows if self._fit[int(self.table.bank[row])]]) if boxed else {}
+            reads = (
+                self.table.all_reads([row for row in rows if self._fit[int(self.table.bank[row])]])
+                if boxed
+                else {}
+            )
             readers: dict[int, list[int]] = defaultdict(list)
             for row, variables in reads.items():
                 for variable in list(variables)[:1]:
@@ -41,10 +45,14 @@ class Follows:
             for row, within in boxed.items():
                 for other in (one for variable in within for one in readers[variable]):
                     if other != row and reads[other] <= within:
-                        pairs[int(self.table.bank[row]), int(self.table.bank[other])].append((i, row, other))
+                        pairs[int(self.table.bank[row]), int(self.table.bank[other])].append(
+                            (i, row, other)
+                        )
         found: list[dict[int, list[int]]] = [defaultdict(list) for _ in places]
         for (_, bank), asked in pairs.items():
-            for (i, row, other), sure in zip(asked, self._violated(bank, asked).tolist(), strict=True):
+            for (i, row, other), sure in zip(
+                asked, self._violated(bank, asked).tolist(), strict=True
+            ):
                 if sure:
                     found[i][row].append(other)
         return [{row: sorted(others) for row, others in here.items()} for here in found]
@@ -72,7 +80,11 @@ class Follows:
     def _ends(self, bank: int) -> Ends | None:
         """The bounds that hold where rows of a bank are violated; None where that is no conjunction of such."""
         skeleton = self.table.banks[bank].skeleton
-        parts = None if self.table.banks[bank].members or is_temporal(skeleton) else comparisons(skeleton, positive=False)
+        parts = (
+            None
+            if self.table.banks[bank].members or is_temporal(skeleton)
+            else comparisons(skeleton, positive=False)
+        )
         found = None if parts is None else ends_of(parts, self.table, bank)
         if found is None:
             return None
@@ -82,14 +94,22 @@ class Follows:
 
     def _violated(self, bank: int, asked: Sequence[tuple[int, int, int]]) -> Bool:
         """Whether each pair's second row, all of one bank, is certainly violated where the first is: bool [m]."""
-        readers, others = self.table.readers[bank][ROWS], np.array([other for _, _, other in asked]) - self.table.starts[bank]
+        readers, others = (
+            self.table.readers[bank][ROWS],
+            np.array([other for _, _, other in asked]) - self.table.starts[bank],
+        )
         sides = np.zeros((2, len(asked), readers.variables.shape[1]))
         for k, (_, row, other) in enumerate(asked):
             box = self._box(row)
             for slot in readers.used:
-                sides[:, k, slot] = box[int(readers.variables[other - self.table.starts[bank], slot])]
+                sides[:, k, slot] = box[
+                    int(readers.variables[other - self.table.starts[bank], slot])
+                ]
         low, high = sides + readers.shifts[others]
-        return certain(self.table.banks[bank].skeleton, Sides(low=low, high=high, params=readers.params[others]))[1]
+        return certain(
+            self.table.banks[bank].skeleton,
+            Sides(low=low, high=high, params=readers.params[others]),
+        )[1]
 
 
 def _is_known(skeleton: Formula) -> bool:

@@ -41,17 +41,30 @@ def join(old: Pack, new: Pack) -> Joint:
     for pack, rules in zip(packs, (0, len(old.manifest.rules)), strict=True):
         contract = pack.manifest.contract
         where = np.array([position[_key(column)] for column in contract.columns], dtype=np.int32)
-        seen = np.array([views.setdefault(_moved(view, where), len(views)) for view in contract.views], dtype=np.int32)
-        names = np.array([entities.setdefault(name, len(entities)) for name in pack.manifest.entities], dtype=np.int32)
-        marks = np.array([units.setdefault(unit, len(units)) for unit in pack.manifest.units], dtype=np.int32)
+        seen = np.array(
+            [views.setdefault(_moved(view, where), len(views)) for view in contract.views],
+            dtype=np.int32,
+        )
+        names = np.array(
+            [entities.setdefault(name, len(entities)) for name in pack.manifest.entities],
+            dtype=np.int32,
+        )
+        marks = np.array(
+            [units.setdefault(unit, len(units)) for unit in pack.manifest.units], dtype=np.int32
+        )
         codes = [
-            np.array([columns[_key(column)].vocabulary.index(word) for word in column.vocabulary] or [0], dtype=np.int32)
+            np.array(
+                [columns[_key(column)].vocabulary.index(word) for word in column.vocabulary] or [0],
+                dtype=np.int32,
+            )
             for column in contract.columns
         ]
         banks += [_bank(bank, rules, where, seen, names, marks, codes) for bank in pack.banks]
     manifest = old.manifest.model_copy(
         update={
-            "contract": old.manifest.contract.model_copy(update={"columns": tuple(columns.values()), "views": tuple(views)}),
+            "contract": old.manifest.contract.model_copy(
+                update={"columns": tuple(columns.values()), "views": tuple(views)}
+            ),
             "rules": (*old.manifest.rules, *new.manifest.rules),
             "skeletons": tuple(bank.skeleton for bank in banks),
             "entities": tuple(entities),
@@ -66,7 +79,9 @@ def _key(column: Column) -> tuple[object, ...]:
 
 
 def _moved(view: View, where: NDArray[np.int32]) -> View:
-    return view if view.column is None else view.model_copy(update={"column": int(where[view.column])})
+    return (
+        view if view.column is None else view.model_copy(update={"column": int(where[view.column])})
+    )
 
 
 def _bank(
@@ -82,16 +97,21 @@ def _bank(
     selected = bank.codes.copy()
     for row, place in np.argwhere(keyed).tolist():
         selected[row, place] = codes[int(bank.keys[row, place])][int(bank.codes[row, place])]
-    params = {ROWS: bank.params.copy(), **{i: table.params.copy() for i, table in enumerate(bank.members)}}
+    params = {
+        ROWS: bank.params.copy(),
+        **{i: table.params.copy() for i, table in enumerate(bank.members)},
+    }
     for table, part in everywhere(bank.skeleton):
         if isinstance(part, CategoryIs):
             slots = bank.slots if table == ROWS else bank.members[table].slots
             old = params[table][:, part.param].astype(np.int64)
             params[table][:, part.param] = [
-                codes[column][code] for column, code in zip(slots[:, part.slot].tolist(), old.tolist(), strict=True)
+                codes[column][code]
+                for column, code in zip(slots[:, part.slot].tolist(), old.tolist(), strict=True)
             ]
     members: tuple[MemberTable, ...] = tuple(
-        replace(table, slots=where[table.slots], views=views[table.views], params=params[i]) for i, table in enumerate(bank.members)
+        replace(table, slots=where[table.slots], views=views[table.views], params=params[i])
+        for i, table in enumerate(bank.members)
     )
     return replace(
         bank,

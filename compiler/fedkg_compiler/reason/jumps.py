@@ -35,7 +35,9 @@ class Job:
     mend: bool = False
 
 
-def propose(board: Board, jobs: Sequence[Sequence[Job]], tries: int, random: np.random.Generator) -> Float:
+def propose(
+    board: Board, jobs: Sequence[Sequence[Job]], tries: int, random: np.random.Generator
+) -> Float:
     """Points to try: for each place where its first job starts, then as many candidates for each job: float64 [P, N]."""
     size = 1 + tries * max(len(mine) for mine in jobs)
     points = np.empty((size, board.variable.size))
@@ -46,8 +48,12 @@ def propose(board: Board, jobs: Sequence[Sequence[Job]], tries: int, random: np.
         if any(job.start is not mine[0].start for job in mine):
             points[1:, board.columns(i)] = np.stack([job.start for job in mine])[turn]
     at = np.tile(np.arange(1, size), len(jobs))
-    mover = np.concatenate([np.array([job.row for job in mine])[turn] for mine, turn in zip(jobs, turns, strict=True)])
-    mend = np.concatenate([np.array([job.mend for job in mine])[turn] for mine, turn in zip(jobs, turns, strict=True)])
+    mover = np.concatenate(
+        [np.array([job.row for job in mine])[turn] for mine, turn in zip(jobs, turns, strict=True)]
+    )
+    mend = np.concatenate(
+        [np.array([job.mend for job in mine])[turn] for mine, turn in zip(jobs, turns, strict=True)]
+    )
     bank = board.table.bank[board.row[mover]]
     for number in board.banks:
         here = np.flatnonzero(bank == number)
@@ -61,7 +67,15 @@ def propose(board: Board, jobs: Sequence[Sequence[Job]], tries: int, random: np.
 class _Moves:
     """The proposals for rows of one bank."""
 
-    def __init__(self, board: Board, bank: int, points: Float, at: Int, mover: Int, random: np.random.Generator) -> None:
+    def __init__(
+        self,
+        board: Board,
+        bank: int,
+        points: Float,
+        at: Int,
+        mover: Int,
+        random: np.random.Generator,
+    ) -> None:
         self.board, self.points, self.at, self.random = board, points, at, random
         self.rows = np.searchsorted(board.banks[bank], mover)
         self.plain = board.plain[mover]
@@ -83,14 +97,20 @@ class _Moves:
         atoms = list(_atoms(formula))
         one = self.random.integers(0, max(1, len(atoms)), size)
         for number, (atom, breaks, applies) in enumerate(atoms):
-            aim = np.where(chance[1] < 0.45, breaks, np.where(chance[1] < 0.75, applies, self.random.random(size) < 0.5))
+            aim = np.where(
+                chance[1] < 0.45,
+                breaks,
+                np.where(chance[1] < 0.75, applies, self.random.random(size) < 0.5),
+            )
             aim = np.where(mend, not breaks, aim)
             moved = self.random.random(size) < np.where(chance[2] < 0.7, 0.95, 0.4)
             moved = np.where(mend, (one == number) | (chance[2] < 0.2), moved)
             match atom:
                 case Compare():
                     self._jump(atom, aim, moved & (self.random.random(size) < 0.4))
-                    for _ in range(2):  # another variable, where the end of a span was in the way of the first
+                    for _ in range(
+                        2
+                    ):  # another variable, where the end of a span was in the way of the first
                         self._jump(atom, aim, moved & (self._met(atom, moved) != aim))
                 case CategoryIs():
                     self._category(atom, aim, moved)
@@ -106,14 +126,24 @@ class _Moves:
                 return
             assert owners is self.reads
             sizes = np.diff(reads.offsets)[rows]
-            first = np.repeat(reads.offsets[:-1][rows] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes)
+            first = np.repeat(
+                reads.offsets[:-1][rows] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes
+            )
             proposals, rows = np.repeat(proposals, sizes), first + np.arange(sizes.sum())
-        share = np.concatenate([[0.0, 1.0, 0.5], self.random.random(3)])[self.random.integers(0, 6, self.at.size)]
+        share = np.concatenate([[0.0, 1.0, 0.5], self.random.random(3)])[
+            self.random.integers(0, 6, self.at.size)
+        ]
         wide = self.random.random(self.at.size) < 0.5
         for slot in reads.used:
             column = reads.columns[rows, slot]
-            low, high = np.where(wide[proposals], self.board.reach[:, column], self.board.box[:, column])
-            own = share[proposals] if table != ROWS else share[self.random.integers(0, share.size, proposals.size)]
+            low, high = np.where(
+                wide[proposals], self.board.reach[:, column], self.board.box[:, column]
+            )
+            own = (
+                share[proposals]
+                if table != ROWS
+                else share[self.random.integers(0, share.size, proposals.size)]
+            )
             if table == ROWS:
                 own = np.where(self.random.random(proposals.size) < 0.5, np.nan, own)
             value = low + own * (high - low)
@@ -127,23 +157,35 @@ class _Moves:
         if not used or len(slots) > 1:
             return
         size = self.at.size
-        slot, hairs = np.array(used)[self.random.integers(0, len(used), size)], HAIR[self.random.integers(0, HAIR.size, size)]
-        either, inside = np.where(self.random.random(size) < 0.5, 1, -1), ~self.plain & (self.random.random(size) < 0.8)
+        slot, hairs = (
+            np.array(used)[self.random.integers(0, len(used), size)],
+            HAIR[self.random.integers(0, HAIR.size, size)],
+        )
+        either, inside = (
+            np.where(self.random.random(size) < 0.5, 1, -1),
+            ~self.plain & (self.random.random(size) < 0.8),
+        )
         where = np.flatnonzero(moved)
         column = self.columns[slot[where], where]
         low, high = self.board.box[:, column]
         width = np.maximum(high - low, 1e-9)
         now = self.points[self.at[where], column]
         step = 0.01 * width
-        before, after = (margin(atom, self._scope(used, where, column, value))[0] for value in (now, now + step))
+        before, after = (
+            margin(atom, self._scope(used, where, column, value))[0] for value in (now, now + step)
+        )
         with np.errstate(all="ignore"):
             slope = (after - before) / step
             there = now - before / slope
             hair = hairs[where] * width * np.sign(slope)
             target = there + np.where(aim[where], 1, -1) * hair
         if atom.tolerance is None and atom.op in ("eq", "ne"):
-            target = np.where(aim[where] == (atom.op == "eq"), there, there + np.abs(hair) * either[where])
-        target = np.clip(target, *np.where(inside[where], self.board.box[:, column], self.board.span[:, column]))
+            target = np.where(
+                aim[where] == (atom.op == "eq"), there, there + np.abs(hair) * either[where]
+            )
+        target = np.clip(
+            target, *np.where(inside[where], self.board.box[:, column], self.board.span[:, column])
+        )
         good = np.isfinite(target)
         self.points[self.at[where[good]], column[good]] = target[good]
 
@@ -154,7 +196,9 @@ class _Moves:
         where = np.flatnonzero(which)
         if len(slots) <= 1 and where.size:
             nowhere = np.full(where.size, -1)
-            found[where] = truth(atom, self._scope(slots.get(ROWS, ()), where, nowhere, np.zeros(where.size)))[0][0]
+            found[where] = truth(
+                atom, self._scope(slots.get(ROWS, ()), where, nowhere, np.zeros(where.size))
+            )[0][0]
         return found
 
     def _scope(self, slots: Iterable[int], where: Int, column: Int, value: Float) -> Scope:
@@ -163,7 +207,9 @@ class _Moves:
         start = self.at[where] * self.points.shape[1]
         for slot in slots:
             columns = self.columns[slot, where]
-            found[slot, 0] = np.where(columns == column, value, flat[start + columns]) + self.shifts[slot, where]
+            found[slot, 0] = (
+                np.where(columns == column, value, flat[start + columns]) + self.shifts[slot, where]
+            )
         return Scope(slots=found, params=self.params[:, where], members={})
 
     def _category(self, atom: CategoryIs, aim: Bool, moved: Bool) -> None:
@@ -185,7 +231,9 @@ class _Moves:
                 self.points[self.at[good], column[good]] = best[good] + 1.0
 
 
-def _atoms(formula: Formula, breaks: bool = False, applies: bool = True) -> Iterator[tuple[Atom, bool, bool]]:
+def _atoms(
+    formula: Formula, breaks: bool = False, applies: bool = True
+) -> Iterator[tuple[Atom, bool, bool]]:
     """Comparisons of a formula: whether each must hold for the formula to break, and for its conditions and what follows to hold."""
     match formula:
         case Compare() | CategoryIs() | ClassIn():

@@ -45,9 +45,14 @@ def linear_core(table: RowTable, rows: Sequence[int]) -> list[int] | None:
     size = np.ones(given.bound.size)
     np.maximum.at(size, given.line, np.abs(given.factor))
     size = np.maximum(size, np.abs(given.bound))
-    left = coo_array((given.factor / size[given.line], (given.line, column)), shape=(given.bound.size, numbers.size))
+    left = coo_array(
+        (given.factor / size[given.line], (given.line, column)),
+        shape=(given.bound.size, numbers.size),
+    )
     spans = [table.variables.items[number].span for number in numbers.tolist()]
-    ends = [(None if low == -np.inf else low, None if high == np.inf else high) for low, high in spans]
+    ends = [
+        (None if low == -np.inf else low, None if high == np.inf else high) for low, high in spans
+    ]
     result = linprog(
         np.concatenate([np.zeros(numbers.size), np.ones(given.bound.size)]),
         A_ub=hstack([left, -eye_array(given.bound.size)], format="csr"),

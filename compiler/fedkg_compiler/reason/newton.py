@@ -53,7 +53,9 @@ class Newton:
 
     def __init__(self, board: Board, parts: Sequence[Part]) -> None:
         self.board, self.parts = board, parts
-        self.useful = len(parts) <= MOST and any(_has_equation(part.formula, part.holds) for part in parts)
+        self.useful = len(parts) <= MOST and any(
+            _has_equation(part.formula, part.holds) for part in parts
+        )
         low, high = board.reach
         self.size = np.where(board.whole, 0.0, high - low)
         self.size[board.fixed] = 0.0
@@ -62,7 +64,11 @@ class Newton:
         """A value near this one [N] that meets all but for rounding, and whether its equations are met exactly; else None."""
         point = point.copy()
         for _ in range(STEPS):
-            wanted = [one for part in self.parts for one in self._chosen(part, part.formula, part.holds, point)]
+            wanted = [
+                one
+                for part in self.parts
+                for one in self._chosen(part, part.formula, part.holds, point)
+            ]
             missed = self._missed(wanted, point[None])[:, 0]
             if not np.isfinite(missed).all():
                 return None
@@ -76,7 +82,12 @@ class Newton:
             point = moved
         if not all(self._room(part, part.formula, part.holds, point) >= 0 for part in self.parts):
             return None
-        wanted = [one for part in self.parts for one in self._chosen(part, part.formula, part.holds, point) if one.equal]
+        wanted = [
+            one
+            for part in self.parts
+            for one in self._chosen(part, part.formula, part.holds, point)
+            if one.equal
+        ]
         exact = self._exact(wanted, point)
         return (point, False) if exact is None else (exact, True)
 
@@ -115,12 +126,16 @@ class Newton:
                 rooms = [self._room(part, one, way, point) for one, way in parts]
                 return min(rooms) if every else max(rooms)
             case Compare():
-                apart, tolerance, size = (float(one[0]) for one in self._gap(part, formula, point[None]))
+                apart, tolerance, size = (
+                    float(one[0]) for one in self._gap(part, formula, point[None])
+                )
                 room = tolerance - (apart if formula.op in ("le", "lt") else abs(apart))
                 room = room if (formula.op != "ne") == holds else -room
                 if np.isnan(room):
                     return -np.inf
-                if (formula.op in ("lt", "ne")) == holds:  # the limit itself is excluded: no rounding helps
+                if (
+                    formula.op in ("lt", "ne")
+                ) == holds:  # the limit itself is excluded: no rounding helps
                     return room if room > 0 else min(room, -CLOSE)
                 return room + CLOSE * size
             case _:
@@ -180,7 +195,11 @@ class Newton:
                 points[2 + 2 * k, column], points[3 + 2 * k, column] = below, above
             points[1, column] += 1e-6 * self.size[column]
             apart, tolerance, _ = self._gap(one, one.atom, points)
-            met = (np.abs(apart) <= tolerance) & (points[:, column] >= low) & (points[:, column] <= high)
+            met = (
+                (np.abs(apart) <= tolerance)
+                & (points[:, column] >= low)
+                & (points[:, column] <= high)
+            )
             if met.any():
                 return np.asarray(points[int(met.argmax())])
             slope = (apart[1] - apart[0]) / (points[1, column] - point[column])

@@ -7,7 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedkg_compiler.binding.column_facts import Spoken, facts_of_column, facts_of_key, facts_of_values
+from fedkg_compiler.binding.column_facts import (
+    Spoken,
+    facts_of_column,
+    facts_of_key,
+    facts_of_values,
+)
 from fedkg_compiler.binding.names import FileRule
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.diagnostics.record import Span
@@ -83,7 +88,12 @@ def origins(paths: Sequence[Path | str], rules: Sequence[str], entity: str) -> l
         found += _of_shapes(sources, graphs, rules, is_meant)
         found += _of_queries(sources, rules, is_meant)
     return [
-        Origin(rule=one.rule, entity=one.entity, label=graph.label_of(one.entity), facts=_explained(graph, one))
+        Origin(
+            rule=one.rule,
+            entity=one.entity,
+            label=graph.label_of(one.entity),
+            facts=_explained(graph, one),
+        )
         for one in sorted(found, key=lambda one: rules.index(one.rule))
     ]
 
@@ -128,12 +138,18 @@ def _queries(quantifier: Quantifier, sources: Sources) -> Iterator[tuple[str, li
             return
 
 
-def _meant(graph: Graph, query: str, variables: Sequence[str], is_meant: Meant) -> tuple[str, Resource] | None:
+def _meant(
+    graph: Graph, query: str, variables: Sequence[str], is_meant: Meant
+) -> tuple[str, Resource] | None:
     """The variable and the node that is meant, of those that the query gives; None for none."""
     for row in graph.nodes(query):
         for name in variables:
             node = row.get(name)
-            if node is not None and str(node).startswith("<") and is_meant(getattr(node, "value", "")):
+            if (
+                node is not None
+                and str(node).startswith("<")
+                and is_meant(getattr(node, "value", ""))
+            ):
                 return name, node
     return None
 
@@ -144,11 +160,15 @@ def _of_columns(rule: FileRule, sources: Sources, entity: Resource) -> Iterator[
     yield from facts_of_key(sources.graph, entity)
     text = sources.written(rule.rule.span)
     for signal in sources.names.signals.values():
-        if signal.property is not None and re.search(rf"(?<!\w){re.escape(signal.name)}(?!\w)", text):
+        if signal.property is not None and re.search(
+            rf"(?<!\w){re.escape(signal.name)}(?!\w)", text
+        ):
             yield from facts_of_column(sources, signal.property, entity)
 
 
-def _of_shapes(sources: Sources, graphs: Sequence[Path], rules: Collection[str], is_meant: Meant) -> Iterator[_Found]:
+def _of_shapes(
+    sources: Sources, graphs: Sequence[Path], rules: Collection[str], is_meant: Meant
+) -> Iterator[_Found]:
     """Those of components of shapes; the shapes are bound once more, to find their focus nodes."""
     from fedkg_compiler.shacl import holds_shapes
 
@@ -163,10 +183,19 @@ def _of_shapes(sources: Sources, graphs: Sequence[Path], rules: Collection[str],
     with quiet():
         for binder in bind_shapes(graphs, sources, Outcome()):
             for rule, part in binder.ruled.items():
-                roots = [focus.root for focus in part.foci if isinstance(focus.root, URIRef) and is_meant(str(focus.root))]
+                roots = [
+                    focus.root
+                    for focus in part.foci
+                    if isinstance(focus.root, URIRef) and is_meant(str(focus.root))
+                ]
                 for root in roots[:1] if rule in rules else ():
                     said = statements(binder, part, root)
-                    yield _Found(rule=rule, entity=str(root), spoken=facts_of_part(binder, part, root), statements=said)
+                    yield _Found(
+                        rule=rule,
+                        entity=str(root),
+                        spoken=facts_of_part(binder, part, root),
+                        statements=said,
+                    )
 
 
 def _of_queries(sources: Sources, rules: Collection[str], is_meant: Meant) -> Iterator[_Found]:
@@ -191,7 +220,9 @@ def _of_queries(sources: Sources, rules: Collection[str], is_meant: Meant) -> It
                 return True
             return False
 
-        spoken = facts_of_query(query, read_tree([query], observations), observations, {}, frozenset(), noted)
+        spoken = facts_of_query(
+            query, read_tree([query], observations), observations, {}, frozenset(), noted
+        )
         if names:
             yield _Found(rule=query.name, entity=next(iter(names)), spoken=spoken)
 
@@ -204,10 +235,18 @@ def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
     steps = [(triple, reasons.why(*triple)) for triple in _with_values(graph, found.spoken)]
     leaves = [leaf for _, step in steps if step is not None for leaf in step.told()]
     places = told.places(leaves)
-    unlined = {document.name for document in told.documents if not document.text}  # stores and endpoints
+    unlined = {
+        document.name for document in told.documents if not document.text
+    }  # stores and endpoints
 
     def place(span: Span | None) -> str:
-        return "" if span is None else span.file if span.file in unlined else f"{span.file}:{span.line}"
+        return (
+            ""
+            if span is None
+            else span.file
+            if span.file in unlined
+            else f"{span.file}:{span.line}"
+        )
 
     def fact(step: Step) -> Fact:
         return Fact(

@@ -42,9 +42,14 @@ class OverTime:
         self._parts: dict[tuple[int, int, int, int, bool], tuple[Side, Side, bool]] = {}
         self._solvers: dict[tuple[int, int], Solver] = {}
 
-    def implying(self, row: int, others: Sequence[int], reads: Mapping[int, set[int]]) -> tuple[frozenset[int], bool]:
+    def implying(
+        self, row: int, others: Sequence[int], reads: Mapping[int, set[int]]
+    ) -> tuple[frozenset[int], bool]:
         """Rows among the others that imply this one, none where none do; and whether that is certain."""
-        near = sorted((one for one in others if reads[one] & reads[row]), key=lambda one: (not reads[one] <= reads[row], one))
+        near = sorted(
+            (one for one in others if reads[one] & reads[row]),
+            key=lambda one: (not reads[one] <= reads[row], one),
+        )
         for other in near[:MOST]:
             if self.follows(other, row):
                 return frozenset([other]), True
@@ -52,13 +57,22 @@ class OverTime:
         if found:
             return found, True
         shown = found is not None and len(near) <= MOST
-        return frozenset(), shown or WholeTraces(self.table, self.budget, self.keys).stands_alone(row, others)
+        return frozenset(), shown or WholeTraces(self.table, self.budget, self.keys).stands_alone(
+            row, others
+        )
 
     def follows(self, other: int, row: int) -> bool:
         """Whether windows and limits alone show that a row follows from another."""
-        one, two = Side(other, self.table.at_any_step(other)), Side(row, _at_some_step(self.table.skeleton(row)))
+        one, two = (
+            Side(other, self.table.at_any_step(other)),
+            Side(row, _at_some_step(self.table.skeleton(row))),
+        )
         if not self._one_timeline(other, row):
-            return not is_temporal(one.formula) and not is_temporal(two.formula) and self._weaker(one, two, holds=False)
+            return (
+                not is_temporal(one.formula)
+                and not is_temporal(two.formula)
+                and self._weaker(one, two, holds=False)
+            )
         whole = Side(other, self.table.skeleton(other)), Side(row, self.table.skeleton(row))
         return self._weaker(one, two, holds=False) or self._weaker(*whole, holds=False)
 
@@ -84,28 +98,44 @@ class OverTime:
                 return all(self._weaker(one.of(arg), two, holds=holds) for arg in a.args)
             case Initially(), Initially():
                 return self._weaker(one.of(a.arg), two.of(b.arg), holds=holds)
-            case Until(), Until() if a.op == b.op and a.closed == b.closed and self._fits(one, two, a, b, holds):
-                return all(self._weaker(one.of(x), two.of(y), holds=holds) for x, y in ((a.left, b.left), (a.right, b.right)))
+            case Until(), Until() if (
+                a.op == b.op and a.closed == b.closed and self._fits(one, two, a, b, holds)
+            ):
+                return all(
+                    self._weaker(one.of(x), two.of(y), holds=holds)
+                    for x, y in ((a.left, b.left), (a.right, b.right))
+                )
             case Temporal(), Temporal() if a.op == b.op and self._fits(one, two, a, b, holds):
                 if self._weaker(one.of(a.arg), two.of(b.arg), holds=holds):
                     return True
             case _:
                 pass
-        if isinstance(a, And) and any(self._weaker(one.of(arg), two, holds=holds) for arg in a.args):
+        if isinstance(a, And) and any(
+            self._weaker(one.of(arg), two, holds=holds) for arg in a.args
+        ):
             return True
         if isinstance(b, Or) and any(self._weaker(one, two.of(arg), holds=holds) for arg in b.args):
             return True
-        if isinstance(a, Temporal) and _is_universal(a) and not self._ends(one, a)[0] and self._weaker(one.of(a.arg), two, holds=holds):
+        if (
+            isinstance(a, Temporal)
+            and _is_universal(a)
+            and not self._ends(one, a)[0]
+            and self._weaker(one.of(a.arg), two, holds=holds)
+        ):
             return True
         starts_now = isinstance(b, Temporal) and not _is_universal(b) and not self._ends(two, b)[0]
-        return starts_now and isinstance(b, Temporal) and self._weaker(one, two.of(b.arg), holds=holds)
+        return (
+            starts_now and isinstance(b, Temporal) and self._weaker(one, two.of(b.arg), holds=holds)
+        )
 
     def _ends(self, side: Side, part: Temporal | Until) -> tuple[float, float]:
         """First and last step of a window; infinite where it has no end."""
         low, high = (round(self.table.param(side.row, end)) for end in (part.low, part.high))
         return low, high if high >= 0 else float("inf")
 
-    def _fits(self, one: Side, two: Side, a: Temporal | Until, b: Temporal | Until, holds: bool) -> bool:
+    def _fits(
+        self, one: Side, two: Side, a: Temporal | Until, b: Temporal | Until, holds: bool
+    ) -> bool:
         """Whether one window lies in the other so that the second asks for no more.
 
         A window without an end ends with the trace, one with an end is unknown there under "strict": where that decides, they do not fit.
@@ -113,7 +143,9 @@ class OverTime:
         (low, high), (low_, high_) = self._ends(one, a), self._ends(two, b)
         universal = isinstance(a, Temporal) and _is_universal(a)
         inside = low <= low_ and high_ <= high if universal else low_ <= low and high <= high_
-        whole = self.table.pack.manifest.contract.end == "clip" or (high == float("inf")) == (high_ == float("inf"))
+        whole = self.table.pack.manifest.contract.end == "clip" or (high == float("inf")) == (
+            high_ == float("inf")
+        )
         return inside and (whole or universal != holds)
 
     def _known_weaker(self, one: Side, two: Side, holds: bool) -> bool:
@@ -125,7 +157,10 @@ class OverTime:
                 self._solvers[rows] = self._solver(rows)
             solver = self._solvers[rows]
             asked, granted = (one, two) if holds else (two, one)
-            said = solver.part(asked.row, asked.formula, positive=holds), solver.part(granted.row, granted.formula, positive=holds)
+            said = (
+                solver.part(asked.row, asked.formula, positive=holds),
+                solver.part(granted.row, granted.formula, positive=holds),
+            )
             exact = None not in said and not solver.is_loose([granted.row])
             self._parts[key] = one, two, exact and solver.ask([], said[0], denied(said[1])) == "no"
         return self._parts[key][2]
@@ -137,7 +172,11 @@ class OverTime:
 
     def _unrolled(self, row: int, others: Sequence[int]) -> frozenset[int] | None:
         """Rows that imply this one together, over the steps that they name: none where a trace shows otherwise; None: not decided."""
-        timed = [one for one in others if self._one_timeline(one, row) or not is_temporal(self.table.skeleton(one))]
+        timed = [
+            one
+            for one in others
+            if self._one_timeline(one, row) or not is_temporal(self.table.skeleton(one))
+        ]
         solver = self._solver([row, *timed])
         fails = solver.violated(row)
         facts = {one: self._kept(solver, one, NOW) for one in timed}
@@ -161,12 +200,20 @@ class OverTime:
         whole = len(usable) == len(others) and len(steps) <= STEPS and not solver.weakened
         beyond = {step for _, step in solver.translator.copies} - {NOW, *steps}
         ends = [denied(inside) for step in beyond for inside in solver.translator.is_inside(step)]
-        return frozenset() if whole and answer == "yes" and self._ask(solver, usable, facts, fails, *ends) == "yes" else None
+        return (
+            frozenset()
+            if whole and answer == "yes" and self._ask(solver, usable, facts, fails, *ends) == "yes"
+            else None
+        )
 
     def _kept(self, solver: Solver, row: int, step: tuple[int, int]) -> list[object]:
         """That a row is not violated at a step, if the trace has it; [] where that is too large."""
         fails = solver.violated(row, step)
-        return [] if fails is None else [any_of([denied(fails), *map(denied, solver.translator.is_inside(step))])]
+        return (
+            []
+            if fails is None
+            else [any_of([denied(fails), *map(denied, solver.translator.is_inside(step))])]
+        )
 
     def _ask(
         self, solver: Solver, rows: Sequence[int], facts: Mapping[int, list[object]], *more: object

@@ -55,13 +55,15 @@ class Findings:
     """All findings at one place.
 
     Attributes:
-        torn: rows that are part of a conflict. empty: rows that never apply or never fail. implied: for each row that others imply, which.
+        torn: rows that are part of a conflict. empty: rows that never apply or never fail.
+        alarms: rows that apply only where soft rules are violated. implied: for each row that others imply, which.
         by_numbers: those of them that say the same as another but for their numbers. open: how many questions were not decided.
     """
 
     found: list[Finding] = field(default_factory=list)
     torn: set[int] = field(default_factory=set)
     empty: set[int] = field(default_factory=set)
+    alarms: set[int] = field(default_factory=set)
     implied: dict[int, frozenset[int]] = field(default_factory=dict)
     by_numbers: set[int] = field(default_factory=set)
     open: int = 0
@@ -85,7 +87,13 @@ class PlaceReasoner:
         `rows`: those of the place that intervals did not find to contradict others or themselves. `givers`: rows that each follows from by
         its numbers. `shown`: what values showed.
         """
-        self.table, self.place, self.budget, self.givers, self.shown = table, place, budget, givers, shown
+        self.table, self.place, self.budget, self.givers, self.shown = (
+            table,
+            place,
+            budget,
+            givers,
+            shown,
+        )
         self.rows, self._whole, self._bounds = list(rows), rows, bounds
         self.search = Search(table, bounds, budget, place.keys)
         self.result = Findings()
@@ -102,21 +110,35 @@ class PlaceReasoner:
 
     @cached_property
     def _board(self) -> Board:
-        still = {bank: without_time(self.table.banks[bank].skeleton) for bank in {int(self.table.bank[row]) for row in self._whole}}
+        still = {
+            bank: without_time(self.table.banks[bank].skeleton)
+            for bank in {int(self.table.bank[row]) for row in self._whole}
+        }
         return Board(self.table, self._bounds, [(self.place.keys, self._whole)], still)
 
-    def _said(self, conditions: Sequence[Condition], solver: Solver | None = None) -> list[Any] | None:
+    def _said(
+        self, conditions: Sequence[Condition], solver: Solver | None = None
+    ) -> list[Any] | None:
         """The conditions for the solver; None where one is too large."""
-        found = [(solver or self.solver).part(one.row, one.formula, positive=one.holds) for one in conditions]
+        found = [
+            (solver or self.solver).part(one.row, one.formula, positive=one.holds)
+            for one in conditions
+        ]
         return None if None in found else found
 
     def _ask(self, rows: Sequence[int], *conditions: Condition) -> tuple[Answer, list[int]]:
         """Whether something keeps these rows and meets the conditions, and of which rows one had to know for that."""
         said = self._said(conditions)
-        return self._settled("unknown" if said is None else self.solver.ask(rows, *said), rows, rows, conditions)
+        return self._settled(
+            "unknown" if said is None else self.solver.ask(rows, *said), rows, rows, conditions
+        )
 
     def _settled(
-        self, answer: Answer, needed: Sequence[int], rows: Sequence[int], conditions: Sequence[Condition]
+        self,
+        answer: Answer,
+        needed: Sequence[int],
+        rows: Sequence[int],
+        conditions: Sequence[Condition],
     ) -> tuple[Answer, list[int]]:
         """The solver's answer where it is to be relied on, else that of a search, else that on short traces.
 
@@ -137,7 +159,9 @@ class PlaceReasoner:
 
         return WholeTraces(self.table, self.budget, self.place.keys, width=width)
 
-    def _written_out(self, rows: Sequence[int], conditions: Sequence[Condition], **settings: Any) -> Answer:  # Any: those of `Solver`
+    def _written_out(
+        self, rows: Sequence[int], conditions: Sequence[Condition], **settings: Any
+    ) -> Answer:  # Any: those of `Solver`
         """The same with longer windows written out."""
         solver = self._longer(rows, conditions, **settings)
         said = self._said(conditions, solver)
@@ -145,9 +169,16 @@ class PlaceReasoner:
         doubtful = solver.weakened if longer == "yes" else solver.translator.narrowed
         return "unknown" if doubtful else longer
 
-    def _longer(self, rows: Sequence[int], conditions: Sequence[Condition], **settings: Any) -> Solver:  # Any: those of `Solver`
+    def _longer(
+        self, rows: Sequence[int], conditions: Sequence[Condition], **settings: Any
+    ) -> Solver:  # Any: those of `Solver`
         """A solver of these rows that is told longer windows."""
-        return self._solver([*dict.fromkeys([*rows, *(one.row for one in conditions)])], bounded=True, taken=rows, **settings)
+        return self._solver(
+            [*dict.fromkeys([*rows, *(one.row for one in conditions)])],
+            bounded=True,
+            taken=rows,
+            **settings,
+        )
 
     def _narrowed(self, rows: Sequence[int], condition: Condition) -> tuple[Answer, list[int]]:
         """What is said of these rows and a condition, and of which rows one had to know for that.
@@ -160,9 +191,17 @@ class PlaceReasoner:
         taken: list[int] = []
         while (answer := self.solver.ask(taken, *said)) == "yes":
             point = self.shown.best.copy()
-            values = self.solver.values(set().union(*(self.table.reads(one) for one in (condition.row, *taken))))
+            values = self.solver.values(
+                set().union(*(self.table.reads(one) for one in (condition.row, *taken)))
+            )
             point[np.searchsorted(self._board.variable, list(values))] = list(values.values())
-            kept = dict(zip(self._board.row.tolist(), self._board.verdicts(point[None])[0][0].tolist(), strict=True))
+            kept = dict(
+                zip(
+                    self._board.row.tolist(),
+                    self._board.verdicts(point[None])[0][0].tolist(),
+                    strict=True,
+                )
+            )
             missed = [row for row in rows if not kept[row]]
             if missed and not set(missed) - set(taken):
                 return self._ask(rows, condition)
@@ -174,9 +213,15 @@ class PlaceReasoner:
     def _core(self, rows: Sequence[int], *conditions: Condition) -> tuple[list[int], Method]:
         """A minimal set among these rows, which nothing keeps where the conditions are met, and what shows that."""
         kept, method = list(rows), "interval"
-        for solver in (self.solver, self._longer(rows, conditions)) if self.solver.timed else (self.solver,):
+        for solver in (
+            (self.solver, self._longer(rows, conditions)) if self.solver.timed else (self.solver,)
+        ):
             said = self._said(conditions, solver)
-            if said is not None and not solver.translator.narrowed and solver.ask(rows, *said) == "no":
+            if (
+                said is not None
+                and not solver.translator.narrowed
+                and solver.ask(rows, *said) == "no"
+            ):
                 kept, method = solver.core(rows, *said), "z3"
                 break
         if method == "interval" or self.solver.is_loose([*kept, *(one.row for one in conditions)]):
@@ -205,7 +250,9 @@ class PlaceReasoner:
             spans = method == "interval" or self._solver(core, spans=False).ask(core) != "no"
             keeps = tuple(self._keeping([other for other in core if other != row]) for row in core)
             kind: Kind = "conflict" if len(core) > 1 or not spans else "outside"
-            self.result.found.append(Finding(kind=kind, rows=tuple(core), keeps=keeps, spans=spans, method=method))
+            self.result.found.append(
+                Finding(kind=kind, rows=tuple(core), keeps=keeps, spans=spans, method=method)
+            )
         self.rows = [row for row in rows if row not in self.result.torn]
 
     def antecedents(self) -> None:
@@ -227,24 +274,46 @@ class PlaceReasoner:
             self.result.empty.add(row)
             self.result.found.append(Finding(kind="never_applies", rows=(row,), spans=True))
             return
-        full, needed = self._narrowed(self.rows, applies)
-        self.result.open += full == "unknown"
-        if full != "no":
-            return
-        order = [other for other in needed if other != row] + [row] * (row in needed)
-        core, method = self._core(order, applies)
-        if self._hair(core, applies) or (core == [row] and self._never_fails(row)):
-            return
+        rows = self.rows
+        for _ in range(MOST_CONFLICTS):
+            full, needed = self._narrowed(rows, applies)
+            self.result.open += full == "unknown"
+            if full != "no":
+                return
+            order = [other for other in needed if other != row] + [row] * (row in needed)
+            core, method = self._core(order, applies)
+            if self._hair(core, applies) or (core == [row] and self._never_fails(row)):
+                return
+            soft = [one for one in core if not self.table.is_hard(one)]
+            if row in core or not soft:
+                self._inapplicable(row, core, applies, method)
+                return
+            # Data may violate a soft rule: it does not prove that the antecedent never holds.
+            self.result.alarms.add(row)
+            rows = [one for one in rows if one not in soft]
+
+    def _inapplicable(
+        self, row: int, core: Sequence[int], applies: Condition, method: Method
+    ) -> None:
+        """Note that nothing keeps the rows of `core` where a row applies: with the row itself, or without it."""
         others = tuple(other for other in core if other != row)
         if row not in core:
             self.result.empty.add(row)
         kind: Kind = "conditional" if row in core else "never_applies"
-        keeps = tuple(self._keeping([kept for kept in core if kept != one], applies) for one in (row, *others))
-        self.result.found.append(Finding(kind=kind, rows=(row, *others), keeps=keeps, spans=True, method=method))
+        keeps = tuple(
+            self._keeping([kept for kept in core if kept != one], applies) for one in (row, *others)
+        )
+        self.result.found.append(
+            Finding(kind=kind, rows=(row, *others), keeps=keeps, spans=True, method=method)
+        )
 
     def vacuous(self, plain: set[int]) -> None:
         """Rules that never fail inside the spans; those of `plain` have been looked at."""
-        rows = [row for row in self.rows if row not in plain and row not in self.result.empty and row not in self.shown.fails]
+        rows = [
+            row
+            for row in self.rows
+            if row not in plain and row not in self.result.empty and row not in self.shown.fails
+        ]
         if not rows:
             return
         solver = self._wider(rows)
@@ -274,9 +343,13 @@ class PlaceReasoner:
         always = sure(self.table.skeleton(row))
         if not always:
             holds = solver.part(row, self.table.skeleton(row))
-            always = holds is None or (not solver.is_loose([row]) and solver.ask([], denied(holds)) == "no")
+            always = holds is None or (
+                not solver.is_loose([row]) and solver.ask([], denied(holds)) == "no"
+            )
         self.result.empty.add(row)
-        self.result.found.append(Finding(kind="never_fails", rows=(row,), spans=True, detail="" if always else UNKNOWN))
+        self.result.found.append(
+            Finding(kind="never_fails", rows=(row,), spans=True, detail="" if always else UNKNOWN)
+        )
 
     def _never_fails(self, row: int) -> bool:
         return self._failing(row, self._wider([row])) == "no"
@@ -285,7 +358,12 @@ class PlaceReasoner:
         """Only the spans, a little wider than they are."""
         return self._solver(rows, width=WIDER, taken=())
 
-    def redundant(self, may_imply: Callable[[int, int], bool], kind: Callable[[int], Hashable], plain: Container[int]) -> None:
+    def redundant(
+        self,
+        may_imply: Callable[[int, int], bool],
+        kind: Callable[[int], Hashable],
+        plain: Container[int],
+    ) -> None:
         """Rows that rows of other rules imply, the latest rule first; rows that need no others for that never fail.
 
         Implied is a row where, whenever it is violated, one of the others is: also where values are missing.
@@ -295,16 +373,22 @@ class PlaceReasoner:
         """
         rules = self.table.rule
         kept = list(self.rows)
-        temporal = {row for row in kept if self.table.is_timed(row) and is_temporal(self.table.at_any_step(row))}
+        temporal = {
+            row
+            for row in kept
+            if self.table.is_timed(row) and is_temporal(self.table.at_any_step(row))
+        }
         reads = self.table.all_reads(kept)
         kinds = {row: kind(row) for row in kept}
         models = {kinds[row]: row for row in kept}
         rule_of = {row: int(rules[row]) for row in kept}
         for row in reversed(list(kept)):
-            if row in self.result.empty or row in self.shown.alone:
+            if row in self.result.empty | self.result.alarms or row in self.shown.alone:
                 continue
             usable = {one for one, model in models.items() if may_imply(model, row)}
-            others = [other for other in kept if rule_of[other] != rule_of[row] and kinds[other] in usable]
+            others = [
+                other for other in kept if rule_of[other] != rule_of[row] and kinds[other] in usable
+            ]
             if not any(reads[row] & reads[other] for other in others):
                 continue
             giver = next((other for other in self.givers.get(row, ()) if other in others), None)
@@ -330,17 +414,23 @@ class PlaceReasoner:
             elif row not in plain:
                 self._no_failure(row, self.solver)
 
-    def _over_time(self, row: int, others: Sequence[int], reads: Mapping[int, set[int]], kept: list[int]) -> None:
+    def _over_time(
+        self, row: int, others: Sequence[int], reads: Mapping[int, set[int]], kept: list[int]
+    ) -> None:
         """Whether others imply a row with windows."""
         from fedkg_compiler.reason.over_time import OverTime
 
-        implying, certain = OverTime(self.table, self.budget, self.place.keys).implying(row, others, reads)
+        implying, certain = OverTime(self.table, self.budget, self.place.keys).implying(
+            row, others, reads
+        )
         self.result.open += not certain
         if implying:
             self.result.implied[row] = implying
             kept.remove(row)
 
-    def _giving(self, row: int, core: Sequence[int], nearer: Sequence[int], fails: Condition) -> frozenset[int]:
+    def _giving(
+        self, row: int, core: Sequence[int], nearer: Sequence[int], fails: Condition
+    ) -> frozenset[int]:
         """Rows of which one is violated wherever this one is, also where values are missing; none where there are no such rows.
 
         `core`: rows that imply it where every value is known. `nearer`: the others that read nothing else than it does. `fails`: that the
@@ -367,7 +457,9 @@ class PlaceReasoner:
         fails = [solver.part(one, self.table.at_any_step(one), positive=False) for one in rows]
         if not solver.weakened and all(condition is not None for condition in fails):
             return solver.ask([], fails[0], *(denied(condition) for condition in fails[1:])) == "no"
-        if any(looks_for_gaps(skeleton) or not sure(skeleton) for skeleton in skeletons) or not isinstance(skeletons[0], Compare):
+        if any(
+            looks_for_gaps(skeleton) or not sure(skeleton) for skeleton in skeletons
+        ) or not isinstance(skeletons[0], Compare):
             return False
         return all(self.table.reads(other) <= self.table.reads(row) for other in others)
 
@@ -376,7 +468,11 @@ class PlaceReasoner:
         if said is not None and self.solver.ask(rows, *said) == "yes" and self.solver.replayable:
             return self.solver.witness()
         timed = any(self.table.is_timed(row) for row in (*rows, *(one.row for one in conditions)))
-        return self._traces().keeping(rows, conditions) if timed else self.search.ask(rows, conditions).witness
+        return (
+            self._traces().keeping(rows, conditions)
+            if timed
+            else self.search.ask(rows, conditions).witness
+        )
 
     def _hair(self, core: Sequence[int], applies: Condition | None = None) -> bool:
         """Whether a set of rows only just has no solution, by the rounding of converted numbers."""
@@ -391,4 +487,6 @@ class PlaceReasoner:
         if not solver.is_loose(rows):
             return True
         exact = self.search.ask(core, conditions).answer == "no"
-        return not exact and not (solver.timed and self._written_out(core, conditions, lenient=1.0) == "no")
+        return not exact and not (
+            solver.timed and self._written_out(core, conditions, lenient=1.0) == "no"
+        )

@@ -77,12 +77,16 @@ def _tight_rows(table: RowTable, bounds: Bounds) -> dict[tuple[int, Keys], set[i
     ends = bounds.ends.take(bounds.plain[bounds.ends.row])
     if not ends.row.size:
         return {}
-    groups = (ends.variable * (len(table.keysets) + 1) + table.keyset[ends.row]) * 2 + (ends.sign > 0)
+    groups = (ends.variable * (len(table.keysets) + 1) + table.keyset[ends.row]) * 2 + (
+        ends.sign > 0
+    )
     order = np.lexsort((ends.row, ~ends.strict, ends.value, groups))
     _, first = np.unique(groups[order], return_index=True)
     found: dict[tuple[int, Keys], set[int]] = defaultdict(set)
     for i in order[first].tolist():
-        found[int(ends.variable[i]), table.keysets[int(table.keyset[ends.row[i]])]].add(int(ends.row[i]))
+        found[int(ends.variable[i]), table.keysets[int(table.keyset[ends.row[i]])]].add(
+            int(ends.row[i])
+        )
     return found
 
 
@@ -107,7 +111,9 @@ def _components(rows: Sequence[int], reads: Mapping[int, set[int]]) -> list[list
     return list(groups.values())
 
 
-def _split(rows: list[int], reads: Mapping[int, set[int]], linear: NDArray[np.bool_]) -> Iterator[tuple[list[int], list[int]]]:
+def _split(
+    rows: list[int], reads: Mapping[int, set[int]], linear: NDArray[np.bool_]
+) -> Iterator[tuple[list[int], list[int]]]:
     """The parts of a place that do not meet; one that is too wide is cut at the variables that most rows read: then with all its rows."""
     for group in _components(rows, reads):
         if len(group) <= WIDEST or linear[group].all():
@@ -143,7 +149,10 @@ def _contexts(keysets: Sequence[Keys]) -> list[Keys]:
                     indexed[shared][tuple(pair for pair in keys if pair[0] in shared)].append(keys)
             matching = indexed[shared].get(tuple((column, known[column]) for column in shared), [])
             met.update(matching)
-            joined.update({tuple(sorted({**known, **dict(keys)}.items())): None for keys in matching} or {context: None})
+            joined.update(
+                {tuple(sorted({**known, **dict(keys)}.items())): None for keys in matching}
+                or {context: None}
+            )
         joined.update({keys: None for keys in by_columns[columns] if keys not in met})
         contexts = list(joined)
         if len(contexts) > 2 * MOST_PLACES:
@@ -157,17 +166,30 @@ def _subsets(keys: Keys) -> Iterator[Keys]:
 
 
 def _with_bounds(
-    table: RowTable, rows: list[int], reads: Mapping[int, set[int]], keys: Keys, tight: Mapping[tuple[int, Keys], set[int]]
+    table: RowTable,
+    rows: list[int],
+    reads: Mapping[int, set[int]],
+    keys: Keys,
+    tight: Mapping[tuple[int, Keys], set[int]],
 ) -> Place:
     """The place of these rows, with the bounds on what they read."""
     variables: set[int] = set().union(*(reads[row] for row in rows))
-    bounding = {row for variable in variables for part in _subsets(keys) for row in tight.get((variable, part), ())}
+    bounding = {
+        row
+        for variable in variables
+        for part in _subsets(keys)
+        for row in tight.get((variable, part), ())
+    }
     everything = sorted({*rows, *bounding}, key=lambda row: (int(table.rule[row]), row))
     return Place(keys=keys, rows=tuple(everything))
 
 
 def _name(table: RowTable, rows: Sequence[int], keys: Keys) -> str:
-    names = list(dict.fromkeys(name for row in rows if (name := table.pack.manifest.entities[int(table.entity[row])])))
+    names = list(
+        dict.fromkeys(
+            name for row in rows if (name := table.pack.manifest.entities[int(table.entity[row])])
+        )
+    )
     return table.keys_name(keys) or (names[0] if names else "")
 
 
@@ -180,7 +202,10 @@ class _Fingerprints:
         for readers in table.readers:
             used = {number: (each, list(each.used)) for number, each in readers.items()}
             self._read.append(
-                {number: (each.variables[:, of].tolist(), each.shifts[:, of], each.params) for number, (each, of) in used.items()}
+                {
+                    number: (each.variables[:, of].tolist(), each.shifts[:, of], each.params)
+                    for number, (each, of) in used.items()
+                }
             )
 
     def of(self, place: Place) -> Hashable:
@@ -193,8 +218,18 @@ class _Fingerprints:
             index = int(row - table.starts[bank])
             parts.append((int(table.rule[row]), bank))
             for number, (variables, shifts, params) in self._read[bank].items():
-                where = slice(index, index + 1) if number < 0 else table.members(bank, number, index)
-                parts.append(tuple([local.setdefault(variable, len(local)) for line in variables[where] for variable in line]))
+                where = (
+                    slice(index, index + 1) if number < 0 else table.members(bank, number, index)
+                )
+                parts.append(
+                    tuple(
+                        [
+                            local.setdefault(variable, len(local))
+                            for line in variables[where]
+                            for variable in line
+                        ]
+                    )
+                )
                 parts.append((shifts[where].tobytes(), params[where].tobytes()))
                 if number >= 0:
                     parts.append(table.member_sizes(bank, number, index))

@@ -23,7 +23,9 @@ def point_of(table: RowTable, bounds: Bounds, rows: Sequence[int]) -> Witness | 
     ends = bounds.ends
     for row in rows:
         for i in bounds.of(row):
-            limits.setdefault(int(ends.variable[i]), []).append((float(ends.value[i]), bool(ends.strict[i]), int(ends.sign[i])))
+            limits.setdefault(int(ends.variable[i]), []).append(
+                (float(ends.value[i]), bool(ends.strict[i]), int(ends.sign[i]))
+            )
     readings: list[Reading] = []
     for number, asked in limits.items():
         entry = table.variables.items[number]
@@ -33,12 +35,20 @@ def point_of(table: RowTable, bounds: Bounds, rows: Sequence[int]) -> Witness | 
         value = between(floors, tops)
         if value is None:
             return None
-        readings += [Reading(0, view, column, value + shift) for view, column, shift in entry.readings]
-    readings += [Reading(0, 0, column, float(code)) for row in rows for column, code in table.keysets[int(table.keyset[row])]]
+        readings += [
+            Reading(0, view, column, value + shift) for view, column, shift in entry.readings
+        ]
+    readings += [
+        Reading(0, 0, column, float(code))
+        for row in rows
+        for column, code in table.keysets[int(table.keyset[row])]
+    ]
     return Witness(tuple(sorted(set(readings))))
 
 
-def between(floors: Iterable[tuple[float, bool]], tops: Iterable[tuple[float, bool]]) -> float | None:
+def between(
+    floors: Iterable[tuple[float, bool]], tops: Iterable[tuple[float, bool]]
+) -> float | None:
     """A plain number above all floors and below all tops (each with whether it is excluded), or None."""
     low, open_low = max(floors, key=lambda end: (end[0], end[1]))
     high, open_high = min(tops, key=lambda end: (end[0], not end[1]))

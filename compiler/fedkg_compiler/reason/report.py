@@ -13,24 +13,42 @@ from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.reason.coverage import uncovered
 from fedkg_compiler.reason.run import reason
 from fedkg_compiler.reason.say import diagnostics_of
+from fedkg_compiler.waivers import Waivers
 
 MOST = 40
 """Findings of one code that are told."""
 
 
-def reason_about(pack: Pack, names: Names, sources: Sources, files: Sequence[Path], others: Mapping[str, Span]) -> list[Diagnostic]:
+def reason_about(
+    pack: Pack,
+    names: Names,
+    sources: Sources,
+    files: Sequence[Path],
+    others: Mapping[str, Span],
+    waivers: Waivers,
+) -> list[Diagnostic]:
     """Warnings and notes on what the rules mean together, and on what they leave out.
 
     Args:
         files: shapes, to name the files in which rules stand that no rule file has. others: where rules of queries stand, by name.
+        waivers: the warnings that rules allow.
     """
     places = dict(others) | {entry.rule.name.text: entry.rule.name.span for entry in names.rules}
     paths = {path.name: str(path) for path in files}
     for record in pack.manifest.rules:
         if record.name not in places and record.file:
             line = max(1, record.line)
-            places[record.name] = Span(file=paths.get(record.file, record.file), line=line, column=1, end_line=line, end_column=2)
-    return [*_the_first(diagnostics_of(pack, reason(pack), places)), *uncovered(pack, names, sources)]
+            places[record.name] = Span(
+                file=paths.get(record.file, record.file),
+                line=line,
+                column=1,
+                end_line=line,
+                end_column=2,
+            )
+    return [
+        *_the_first(waivers.reported(diagnostics_of(pack, reason(pack), places))),
+        *waivers.reported(uncovered(pack, names, sources)),
+    ]
 
 
 def _the_first(found: Sequence[Diagnostic]) -> list[Diagnostic]:

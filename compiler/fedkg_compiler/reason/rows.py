@@ -41,7 +41,9 @@ class RowTable:
         readers: for each bank those of its rows and of its member tables, by table (-1: the rows).
     """
 
-    def __init__(self, pack: Pack, banks: Sequence[Bank] | None = None, variables: Variables | None = None) -> None:
+    def __init__(
+        self, pack: Pack, banks: Sequence[Bank] | None = None, variables: Variables | None = None
+    ) -> None:
         self.pack = pack
         self.banks = tuple(pack.banks if banks is None else banks)
         self.variables = Variables(pack.manifest.contract) if variables is None else variables
@@ -88,6 +90,10 @@ class RowTable:
         """The name of a row's rule."""
         return self.pack.manifest.rules[int(self.rule[row])].name
 
+    def is_hard(self, row: int) -> bool:
+        """Whether a row's rule is hard."""
+        return self.pack.manifest.rules[int(self.rule[row])].hard
+
     def entity_name(self, row: int) -> str:
         """What a row is about: its entity, else the texts of its keys."""
         name = self.pack.manifest.entities[int(self.entity[row])]
@@ -96,7 +102,12 @@ class RowTable:
     def keys_name(self, keys: Keys) -> str:
         """``M07``, ``M07, H``."""
         columns = self.pack.manifest.contract.columns
-        return ", ".join(columns[column].vocabulary[code] if code < len(columns[column].vocabulary) else str(code) for column, code in keys)
+        return ", ".join(
+            columns[column].vocabulary[code]
+            if code < len(columns[column].vocabulary)
+            else str(code)
+            for column, code in keys
+        )
 
     def is_timed(self, row: int) -> bool:
         """Whether a row has windows."""
@@ -127,15 +138,26 @@ class RowTable:
     def repeated(self, bank: int) -> dict[int, int]:
         """Rows of a bank that say to the letter what an earlier rule says of the same table rows: by number, the row that says it."""
         if bank not in self._repeated:
-            self._repeated[bank] = {} if self.banks[bank].members or not self.banks[bank].rows else self._repetitions(bank)
+            self._repeated[bank] = (
+                {}
+                if self.banks[bank].members or not self.banks[bank].rows
+                else self._repetitions(bank)
+            )
         return self._repeated[bank]
 
     def _repetitions(self, bank: int) -> dict[int, int]:
         readers, start = self.readers[bank][ROWS], int(self.starts[bank])
-        used, numbers = list(readers.used), sorted(indices(self.banks[bank].skeleton)[1].get(ROWS, ()))
+        used, numbers = (
+            list(readers.used),
+            sorted(indices(self.banks[bank].skeleton)[1].get(ROWS, ())),
+        )
         here = slice(start, start + self.banks[bank].rows)
         said = [readers.shifts[:, used], readers.params[:, numbers]]
-        letters = [self.keyset[here, None], readers.variables[:, used], *(np.ascontiguousarray(part).view(np.int64) for part in said)]
+        letters = [
+            self.keyset[here, None],
+            readers.variables[:, used],
+            *(np.ascontiguousarray(part).view(np.int64) for part in said),
+        ]
         _, group = np.unique(np.concatenate(letters, axis=1), axis=0, return_inverse=True)
         order = np.lexsort((self.rule[here], group.ravel()))
         first = order[np.searchsorted(group.ravel()[order], group.ravel())]
@@ -162,7 +184,13 @@ class RowTable:
         width = bank.keys.shape[1]
         ids = []
         for line in distinct.tolist():
-            keys = tuple(sorted((column, code) for column, code in zip(line[:width], line[width:], strict=True) if column >= 0))
+            keys = tuple(
+                sorted(
+                    (column, code)
+                    for column, code in zip(line[:width], line[width:], strict=True)
+                    if column >= 0
+                )
+            )
             ids.append(self._keyset(keys))
         return np.array(ids, dtype=np.int64)[where.ravel()]
 
@@ -179,7 +207,9 @@ class RowTable:
             source = bank if table == ROWS else bank.members[table]
             variables, shifts = self.variables.number(source.views, source.slots)
             used = tuple(sorted(slots.get(table, ())))
-            found[table] = Readers(variables=variables, shifts=shifts, params=source.params, used=used)
+            found[table] = Readers(
+                variables=variables, shifts=shifts, params=source.params, used=used
+            )
         return found
 
 

@@ -59,7 +59,9 @@ class _Reasoning:
         self.unsure: set[int] = set()
         self.no_failure: dict[int, int] = defaultdict(int)
         self.never_fails: set[int] = set(np.flatnonzero(self.boxes.never_fails).tolist())
-        self.never_applies: dict[int, tuple[tuple[int, ...], int, bool, tuple[Witness | None, ...]]] = {}
+        self.never_applies: dict[
+            int, tuple[tuple[int, ...], int, bool, tuple[Witness | None, ...]]
+        ] = {}
         self.seen: dict[int, int] = defaultdict(int)
         self.torn: set[int] = set(np.flatnonzero(self.boxes.alone).tolist())
         self.implied: dict[int, frozenset[int]] = {}
@@ -73,14 +75,30 @@ class _Reasoning:
         self._single()
         self._pairs()
         self._places()
-        self.never_fails.update(row for row, places in self.no_failure.items() if places >= self.seen[row])
+        self.never_fails.update(
+            row for row, places in self.no_failure.items() if places >= self.seen[row]
+        )
         self._needless()
-        found = [self._verdict(kind, rules, entry) for (kind, rules), entry in self.gathered.items()]
-        found += [*self._empty("never_fails"), *self._empty("never_applies"), *self._redundant(), *self._undecided()]
+        found = [
+            self._verdict(kind, rules, entry) for (kind, rules), entry in self.gathered.items()
+        ]
+        found += [
+            *self._empty("never_fails"),
+            *self._empty("never_applies"),
+            *self._redundant(),
+            *self._undecided(),
+        ]
         return found
 
     def gather(
-        self, kind: Kind, rows: Sequence[int], names: Iterable[str], method: Method, *, spans: bool, keeps: tuple[Witness | None, ...] = ()
+        self,
+        kind: Kind,
+        rows: Sequence[int],
+        names: Iterable[str],
+        method: Method,
+        *,
+        spans: bool,
+        keeps: tuple[Witness | None, ...] = (),
     ) -> None:
         """One more place at which something is so."""
         rules = tuple(dict.fromkeys(int(self.table.rule[row]) for row in rows))
@@ -96,7 +114,13 @@ class _Reasoning:
     def _single(self) -> None:
         for row in np.flatnonzero(self.boxes.alone).tolist():
             torn = any(row == one for one, _ in self.boxes.torn)
-            self.gather("conflict" if torn else "outside", [row], [self.table.entity_name(row)], "interval", spans=not torn)
+            self.gather(
+                "conflict" if torn else "outside",
+                [row],
+                [self.table.entity_name(row)],
+                "interval",
+                spans=not torn,
+            )
 
     def _pairs(self) -> None:
         for one, other in self.boxes.conflicts():
@@ -104,7 +128,11 @@ class _Reasoning:
             rows = sorted((one, other), key=lambda row: (int(self.table.rule[row]), row))
             key = ("conflict", tuple(sorted({int(self.table.rule[row]) for row in rows})))
             known = key in self.gathered
-            keeps = () if known else tuple(point_of(self.table, self.bounds, [other]) for other in reversed(rows))
+            keeps = (
+                ()
+                if known
+                else tuple(point_of(self.table, self.bounds, [other]) for other in reversed(rows))
+            )
             names = dict.fromkeys(name for row in rows if (name := self.table.entity_name(row)))
             self.gather("conflict", rows, [", ".join(names)], "interval", spans=False, keeps=keeps)
 
@@ -148,8 +176,16 @@ class _Reasoning:
         for by_numbers, others in zip(givers, Follows(self.table).givers(rows), strict=True):
             for row, more in others.items():
                 by_numbers[row] = [*by_numbers.get(row, []), *more]
-        shown = trials.show([(place.keys, here, implied) for place, here, implied in zip(places, rows, givers, strict=True)])
-        return [PlaceReasoner(self.table, self.bounds, self.budget, *each) for each in zip(places, rows, givers, shown, strict=True)]
+        shown = trials.show(
+            [
+                (place.keys, here, implied)
+                for place, here, implied in zip(places, rows, givers, strict=True)
+            ]
+        )
+        return [
+            PlaceReasoner(self.table, self.bounds, self.budget, *each)
+            for each in zip(places, rows, givers, shown, strict=True)
+        ]
 
     def _linear(self, place: Place) -> None:
         """Very many linear rules: linear programming names the conflict, the solver makes it minimal."""
@@ -167,7 +203,10 @@ class _Reasoning:
                 return
             core = solver.core(core)
             for row in core:
-                found = solver.ask([other for other in core if other != row]) == "yes" and solver.replayable
+                found = (
+                    solver.ask([other for other in core if other != row]) == "yes"
+                    and solver.replayable
+                )
                 keeps += (solver.witness() if found else None,)
         self.gather("conflict", core, place.names, "lp", spans=True, keeps=keeps)
 
@@ -186,21 +225,39 @@ class _Reasoning:
                 for rows in place.alike:
                     here = tuple(rows[position[row]] for row in finding.rows)
                     old = self.never_applies.get(here[0], (here, 0, True, finding.keeps))
-                    self.never_applies[here[0]] = (here if len(here) > len(old[0]) else old[0], old[1] + 1, finding.spans, finding.keeps)
+                    self.never_applies[here[0]] = (
+                        here if len(here) > len(old[0]) else old[0],
+                        old[1] + 1,
+                        finding.spans,
+                        finding.keeps,
+                    )
             else:
-                self.gather(finding.kind, finding.rows, place.names, finding.method, spans=finding.spans, keeps=finding.keeps)
+                self.gather(
+                    finding.kind,
+                    finding.rows,
+                    place.names,
+                    finding.method,
+                    spans=finding.spans,
+                    keeps=finding.keeps,
+                )
         for row, others in result.implied.items():
             if any(column in _key_columns(self.table, place) for column, _ in place.keys):
                 continue
             for rows in place.alike:
-                self.implied[rows[position[row]]] = frozenset(rows[position[other]] for other in others)
+                self.implied[rows[position[row]]] = frozenset(
+                    rows[position[other]] for other in others
+                )
                 self.by_solver.update([] if row in result.by_numbers else [rows[position[row]]])
 
     def _may_imply(self, one: int, other: int) -> bool:
         """Whether a row can make another needless: it is as binding, as public, and about all table rows that the other is about."""
         keys = [set(self.table.keysets[int(self.table.keyset[row])]) for row in (one, other)]
-        records = [self.table.pack.manifest.rules[int(self.table.rule[row])] for row in (one, other)]
-        return keys[0] <= keys[1] and _binds(records[0].hard, records[0].scope, records[1].hard, records[1].scope)
+        records = [
+            self.table.pack.manifest.rules[int(self.table.rule[row])] for row in (one, other)
+        ]
+        return keys[0] <= keys[1] and _binds(
+            records[0].hard, records[0].scope, records[1].hard, records[1].scope
+        )
 
     def _kind(self, row: int) -> tuple[int, bool, str]:
         """All of a row on which `_may_imply` depends."""
@@ -209,7 +266,9 @@ class _Reasoning:
 
     def _needless(self) -> None:
         """Rows that bounds of other rules imply, and of rules over several steps what is there twice."""
-        temporal = (number for number, bank in enumerate(self.table.banks) if is_temporal(bank.skeleton))
+        temporal = (
+            number for number, bank in enumerate(self.table.banks) if is_temporal(bank.skeleton)
+        )
         for bank in temporal:
             for row, other in self.table.repeated(bank).items():
                 if self._may_imply(other, row):
@@ -221,7 +280,9 @@ class _Reasoning:
         for hard, scope in sorted(set(classes)):
             wanted = np.array([each == (hard, scope) for each in classes], dtype=np.bool_)
             giving = np.array([_binds(*each, hard, scope) for each in classes], dtype=np.bool_)
-            self.implied |= self.boxes.implied(giving[self.table.rule] & usable, wanted[self.table.rule] & usable)
+            self.implied |= self.boxes.implied(
+                giving[self.table.rule] & usable, wanted[self.table.rule] & usable
+            )
 
     def _rows_of(self, rule: int) -> NDArray[np.int64]:
         return np.flatnonzero((self.table.rule == rule) & ~self.bounds.dead)
@@ -231,7 +292,11 @@ class _Reasoning:
         flagged = (
             self.never_fails
             if kind == "never_fails"
-            else {row for row, (_, places, _, _) in self.never_applies.items() if places >= self.seen[row]}
+            else {
+                row
+                for row, (_, places, _, _) in self.never_applies.items()
+                if places >= self.seen[row]
+            }
         )
         by_rule: dict[int, list[int]] = defaultdict(list)
         for row in sorted(flagged):
@@ -244,24 +309,47 @@ class _Reasoning:
             spans = True
             if kind == "never_applies":
                 proof, _, spans, keeps = self.never_applies[rows[0]]
-            entry = _Gathered(tuple(proof), keeps, spans, "interval" if self.bounds.plain[rows[0]] else "z3", places=len(rows))
-            entry.detail = UNKNOWN if kind == "never_fails" and self.unsure.intersection(rows) else ""
-            entry.names = dict.fromkeys(name for row in rows if (name := self.table.entity_name(row)))
+            entry = _Gathered(
+                tuple(proof),
+                keeps,
+                spans,
+                "interval" if self.bounds.plain[rows[0]] else "z3",
+                places=len(rows),
+            )
+            entry.detail = (
+                UNKNOWN if kind == "never_fails" and self.unsure.intersection(rows) else ""
+            )
+            entry.names = dict.fromkeys(
+                name for row in rows if (name := self.table.entity_name(row))
+            )
             rules = tuple(dict.fromkeys(int(self.table.rule[row]) for row in proof))
             found.append(self._verdict(kind, rules, entry, of=len(whole)))
         return found
 
     def _redundant(self) -> list[Verdict]:
         """Rules that say nothing which others do not say, the latest first; what makes a rule needless stays."""
-        torn = {rule for kind, rules in self.gathered if kind in ("conflict", "outside") for rule in rules}
-        implied = {row: others for row, others in self.implied.items() if row not in self.never_fails}
+        torn = {
+            rule
+            for kind, rules in self.gathered
+            if kind in ("conflict", "outside")
+            for rule in rules
+        }
+        implied = {
+            row: others for row, others in self.implied.items() if row not in self.never_fails
+        }
         by_rule: dict[int, list[int]] = defaultdict(list)
         for row in implied:
             by_rule[int(self.table.rule[row])].append(row)
         needless: dict[int, tuple[int, ...]] = {}
-        full = {rule for rule, rows in by_rule.items() if len(rows) == len(self._rows_of(rule)) and rule not in torn}
+        full = {
+            rule
+            for rule, rows in by_rule.items()
+            if len(rows) == len(self._rows_of(rule)) and rule not in torn
+        }
         for rule in sorted(full, reverse=True):
-            givers = {int(self.table.rule[other]) for row in by_rule[rule] for other in implied[row]}
+            givers = {
+                int(self.table.rule[other]) for row in by_rule[rule] for other in implied[row]
+            }
             if givers & set(needless):
                 continue
             needless[rule] = tuple(sorted(givers))
@@ -270,12 +358,24 @@ class _Reasoning:
             rows = sorted(by_rule[rule])
             mutual = len(givers_) == 1 and givers_[0] in full
             same = (len(givers_) == 1 and self.twice.issuperset(rows)) or (
-                mutual and all({int(self.table.rule[other]) for other in implied[row]} == {rule} for row in by_rule[givers_[0]])
+                mutual
+                and all(
+                    {int(self.table.rule[other]) for other in implied[row]} == {rule}
+                    for row in by_rule[givers_[0]]
+                )
             )
             method: Method = "z3" if any(row in self.by_solver for row in rows) else "interval"
-            entry = _Gathered((rows[0], *sorted(implied[rows[0]])), (), False, method, places=len(rows))
-            entry.names = dict.fromkeys(name for row in rows if (name := self.table.entity_name(row)))
-            found.append(self._verdict("duplicate" if same else "redundant", (rule, *givers_), entry, of=len(rows)))
+            entry = _Gathered(
+                (rows[0], *sorted(implied[rows[0]])), (), False, method, places=len(rows)
+            )
+            entry.names = dict.fromkeys(
+                name for row in rows if (name := self.table.entity_name(row))
+            )
+            found.append(
+                self._verdict(
+                    "duplicate" if same else "redundant", (rule, *givers_), entry, of=len(rows)
+                )
+            )
         return found
 
     def _undecided(self) -> list[Verdict]:
@@ -283,9 +383,27 @@ class _Reasoning:
         for rules, detail in ((self.open, "time"), (self.cut, "size")):
             if rules:
                 names = tuple(self.table.pack.manifest.rules[rule].name for rule in sorted(rules))
-                found.append(Verdict(kind="undecided", rules=names, rows=(), decided_by="z3", detail=detail, places=len(names)))
+                found.append(
+                    Verdict(
+                        kind="undecided",
+                        rules=names,
+                        rows=(),
+                        decided_by="z3",
+                        detail=detail,
+                        places=len(names),
+                    )
+                )
         if self.left_out:
-            found.append(Verdict(kind="undecided", rules=(), rows=(), decided_by="z3", detail="places", places=self.left_out))
+            found.append(
+                Verdict(
+                    kind="undecided",
+                    rules=(),
+                    rows=(),
+                    decided_by="z3",
+                    detail="places",
+                    places=self.left_out,
+                )
+            )
         return found
 
     def _verdict(self, kind: Kind, rules: Sequence[int], entry: _Gathered, of: int = 0) -> Verdict:
@@ -293,7 +411,9 @@ class _Reasoning:
         names = self.table.pack.manifest.rules
         return Verdict(
             kind=kind,
-            rules=tuple(names[rule].name for rule in (order if set(order) >= set(rules) else rules)),
+            rules=tuple(
+                names[rule].name for rule in (order if set(order) >= set(rules) else rules)
+            ),
             rows=tuple(self.table.ref(row) for row in entry.rows),
             entities=tuple(entry.names)[:MOST_NAMES],
             places=entry.places,

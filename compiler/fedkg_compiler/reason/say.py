@@ -24,7 +24,9 @@ LONGEST = 160
 """Longer clauses are cut in the middle of a sentence."""
 
 
-def diagnostics_of(pack: Pack, verdicts: Sequence[Verdict], places: Mapping[str, Span]) -> list[Diagnostic]:
+def diagnostics_of(
+    pack: Pack, verdicts: Sequence[Verdict], places: Mapping[str, Span]
+) -> list[Diagnostic]:
     """The diagnostics of verdicts.
 
     Args:
@@ -47,9 +49,20 @@ class _Speech:
         first, *others = about
         if verdict.kind in ("conflict", "undecided"):
             *others, first = about
-        related = tuple(Related(span=self._span(name), message=self._note(verdict, name)) for name in others) if verdict.rows else ()
+        related = (
+            tuple(
+                Related(span=self._span(name), message=self._note(verdict, name)) for name in others
+            )
+            if verdict.rows
+            else ()
+        )
         return Diagnostic(
-            code=CODES[verdict.kind], severity=severity, span=self._span(first), message=message, help=advice, related=related
+            code=CODES[verdict.kind],
+            severity=severity,
+            span=self._span(first),
+            message=message,
+            help=advice,
+            related=related,
         )
 
     def _span(self, name: str) -> Span:
@@ -61,7 +74,9 @@ class _Speech:
 
     def _wants(self, verdict: Verdict, name: str, verb: str = "wants") -> str:
         """``x wants torque >= 70 N.m and torque <= 80 N.m``."""
-        clauses = dict.fromkeys(self._clause(ref) for ref in verdict.rows if self._rule(ref) == name)
+        clauses = dict.fromkeys(
+            self._clause(ref) for ref in verdict.rows if self._rule(ref) == name
+        )
         return f"`{name}` {verb} {_listed(list(clauses))}" if clauses else f"`{name}`"
 
     def _clause(self, ref: RowRef, part: Formula | None = None) -> str:
@@ -86,10 +101,16 @@ class _Speech:
         where = self._where(verdict)
         if len(verdict.rules) == 1:
             wants = self._wants(verdict, verdict.rules[0])
-            return f"{wants}: no value{inside} keeps that{where}", "correct its bounds: as it stands it is always violated"
+            return (
+                f"{wants}: no value{inside} keeps that{where}",
+                "correct its bounds: as it stands it is always violated",
+            )
         wants = _listed([self._wants(verdict, name) for name in verdict.rules])
         keeps = "both" if len(verdict.rules) == 2 else f"all {len(verdict.rules)}"
-        return f"{wants}: no value{inside} keeps {keeps}{where}", "change one of them, or say with `if ... then ...` where each applies"
+        return (
+            f"{wants}: no value{inside} keeps {keeps}{where}",
+            "change one of them, or say with `if ... then ...` where each applies",
+        )
 
     def _outside(self, verdict: Verdict) -> tuple[str, str]:
         wants = self._wants(verdict, verdict.rules[0])
@@ -102,11 +123,18 @@ class _Speech:
     def _conditional(self, verdict: Verdict) -> tuple[str, str]:
         ref = verdict.rows[0]
         [*parts] = implications(self.pack.banks[ref.bank].skeleton)
-        when = clause(self.pack, self.pack.banks[ref.bank], ref.row, parts[0].antecedent) if parts else "it applies"
+        when = (
+            clause(self.pack, self.pack.banks[ref.bank], ref.row, parts[0].antecedent)
+            if parts
+            else "it applies"
+        )
         told = []
         for name in verdict.rules:
             refs = [other for other in verdict.rows if self._rule(other) == name]
-            asked = [self._clause(other, parts[0].consequent if other == ref and parts else None) for other in refs]
+            asked = [
+                self._clause(other, parts[0].consequent if other == ref and parts else None)
+                for other in refs
+            ]
             told.append(f"`{name}` ({'; '.join(dict.fromkeys(asked))})")
         return (
             f"whenever {when}, no value keeps {_listed(told)}{self._where(verdict)}",
@@ -117,11 +145,22 @@ class _Speech:
         name, *others = verdict.rules
         ref = verdict.rows[0]
         parts = implications(self.pack.banks[ref.bank].skeleton)
-        when = clause(self.pack, self.pack.banks[ref.bank], ref.row, parts[0].antecedent) if parts else "its condition"
-        because = f", because {_listed([self._wants(verdict, other) for other in others])}" if others else " inside the declared spans"
+        when = (
+            clause(self.pack, self.pack.banks[ref.bank], ref.row, parts[0].antecedent)
+            if parts
+            else "its condition"
+        )
+        wants = _listed([self._wants(verdict, other) for other in others])
+        because = (
+            f", because the hard rule{'s' * (len(others) > 1)} {wants}"
+            if others
+            else " inside the declared spans"
+        )
         return (
             f"`{name}` never applies{self._part(verdict)}: `{when}` never holds{because}",
-            "correct the condition, its unit, or the span" if not others else "leave the rule out, or correct the condition",
+            "correct the condition, its unit, or the span"
+            if not others
+            else "correct the condition, or remove `hard` from a rule that data may violate",
         )
 
     def _never_fails(self, verdict: Verdict) -> tuple[str, str]:
@@ -134,14 +173,17 @@ class _Speech:
             )
         inside = "its span" if spans and " and " not in spans else "the declared spans"
         return (
-            f"{wants}, which always holds inside {inside}{self._part(verdict)}" + (f": {spans}" if spans else ""),
+            f"{wants}, which always holds inside {inside}{self._part(verdict)}"
+            + (f": {spans}" if spans else ""),
             "correct the bound, its unit, or the span",
         )
 
     def _redundant(self, verdict: Verdict) -> tuple[str, str]:
         told = []
         for name in verdict.rules:
-            clauses = dict.fromkeys(self._clause(ref) for ref in verdict.rows if self._rule(ref) == name)
+            clauses = dict.fromkeys(
+                self._clause(ref) for ref in verdict.rows if self._rule(ref) == name
+            )
             if clauses:
                 told.append(f"`{name}` ({'; '.join(clauses)})")
         first, *givers = verdict.rules
@@ -150,11 +192,17 @@ class _Speech:
             names = _listed([f"`{name}`" for name in givers])
             example = f"for {verdict.entities[0]}" if verdict.entities else "in one place"
             where = f" {example}, and for {verdict.places - 1:,} more from {'one or more of ' if len(givers) > 1 else ''}{names}"
-        return f"{told[0]} follows from {_listed(told[1:])}{where}", f"leave `{first}` out, or tighten it"
+        return (
+            f"{told[0]} follows from {_listed(told[1:])}{where}",
+            f"leave `{first}` out, or tighten it",
+        )
 
     def _duplicate(self, verdict: Verdict) -> tuple[str, str]:
         name, other = verdict.rules
-        return f"`{name}` says the same as `{other}`: {self._clause(verdict.rows[0])}{self._where(verdict)}", "leave one of them out"
+        return (
+            f"`{name}` says the same as `{other}`: {self._clause(verdict.rows[0])}{self._where(verdict)}",
+            "leave one of them out",
+        )
 
     def _undecided(self, verdict: Verdict) -> tuple[str, str]:
         if verdict.detail == "places":
@@ -171,7 +219,11 @@ class _Speech:
                 "nothing is wrong; a contradiction between several entities would show in the data only",
             )
         alone = len(verdict.rules) == 1
-        asked = "contradicts or repeats others, or can never fail," if alone else "contradict or repeat each other, or can never fail,"
+        asked = (
+            "contradicts or repeats others, or can never fail,"
+            if alone
+            else "contradict or repeat each other, or can never fail,"
+        )
         return (
             f"whether {names}{more} {asked} could not be told in the time that a check takes",
             "nothing is wrong, and all else that is said holds; fewer rules, shorter windows, or terms without products are told sooner",
@@ -187,7 +239,10 @@ class _Speech:
         """``torque has the span 0 .. 80 N.m``, of the columns that a row reads; "" for more than two."""
         ref = verdict.rows[0]
         bank = self.pack.banks[ref.bank]
-        columns = [self.pack.manifest.contract.columns[i] for i in dict.fromkeys(bank.slots[ref.row].tolist())]
+        columns = [
+            self.pack.manifest.contract.columns[i]
+            for i in dict.fromkeys(bank.slots[ref.row].tolist())
+        ]
         told = [
             f"`{column.name}` has the span {column.span[0]:g} .. {column.span[1]:g}{' ' + column.unit if column.unit else ''}"
             for column in columns
@@ -198,4 +253,6 @@ class _Speech:
 
 def _listed(texts: Sequence[str]) -> str:
     """``a, b and c``."""
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}" if texts else ""
+    return (
+        texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}" if texts else ""
+    )

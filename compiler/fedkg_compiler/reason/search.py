@@ -61,8 +61,16 @@ class Searched:
 class Search:
     """Questions about the rows of one place, inside the spans, or (`width`) a share of their width beyond."""
 
-    def __init__(self, table: RowTable, bounds: Bounds, budget: Budget, keys: Keys, *, width: float = 0.0) -> None:
-        self.table, self.bounds, self.budget, self.keys, self.width = table, bounds, budget, keys, width
+    def __init__(
+        self, table: RowTable, bounds: Bounds, budget: Budget, keys: Keys, *, width: float = 0.0
+    ) -> None:
+        self.table, self.bounds, self.budget, self.keys, self.width = (
+            table,
+            bounds,
+            budget,
+            keys,
+            width,
+        )
 
     def ask(self, rows: Sequence[int], conditions: Sequence[Condition] = ()) -> Searched:
         """Whether some value keeps these rows and meets the conditions; few rows that none keeps are looked for first."""
@@ -92,7 +100,9 @@ class Search:
         still = {bank: without_time(skeleton) for bank, skeleton in skeletons.items()}
         place = _Place(Board(self.table, self.bounds, [(self.keys, here)], still), rows, conditions)
         low, high = place.board.span[:, None].copy()
-        more = self.width * np.where(place.board.whole | np.isinf(high - low), 0.0, np.minimum(high - low, 1e300))
+        more = self.width * np.where(
+            place.board.whole | np.isinf(high - low), 0.0, np.minimum(high - low, 1e300)
+        )
         low, high = low - more, high + more
         low[:, place.board.fixed] = high[:, place.board.fixed] = place.board.fixed_to
         stack, stuck, solved = [(low, high)], False, 0
@@ -115,7 +125,9 @@ class Search:
             if point is not None:
                 return Searched(answer="yes", witness=self._witness(place.board, point))
             if solved < SOLVED and (near := place.solved(low, high)) is not None:
-                return Searched(answer="yes", witness=self._witness(place.board, near[0]) if near[1] else None)
+                return Searched(
+                    answer="yes", witness=self._witness(place.board, near[0]) if near[1] else None
+                )
             solved += 1
             low, high, narrow = _cut(low, high, open_, place.board)
             stuck |= narrow
@@ -125,8 +137,15 @@ class Search:
     def _witness(self, board: Board, point: Float) -> Witness:
         found = {(0, column): float(code) for column, code in self.keys}
         for number, value in zip(board.variable.tolist(), point.tolist(), strict=True):
-            found |= {(view, column): value + shift for view, column, shift in self.table.variables.items[number].readings}
-        return Witness(tuple(sorted(Reading(0, view, column, value) for (view, column), value in found.items())))
+            found |= {
+                (view, column): value + shift
+                for view, column, shift in self.table.variables.items[number].readings
+            }
+        return Witness(
+            tuple(
+                sorted(Reading(0, view, column, value) for (view, column), value in found.items())
+            )
+        )
 
 
 class _Place:
@@ -141,15 +160,28 @@ class _Place:
             asked = np.flatnonzero(np.isin(here, self.rows))
             timed = board.table.is_timed(int(board.row[here[0]]))
             for some in (asked[i : i + 1] for i in range(asked.size)) if timed else (asked,):
-                formula = board.table.at_any_step(int(board.row[here[some[0]]])) if some.size else None
+                formula = (
+                    board.table.at_any_step(int(board.row[here[some[0]]])) if some.size else None
+                )
                 if formula is not None and _encloses(formula):
                     self.parts.append((bank, some, formula, True))
         for one in conditions:
             if _encloses(one.formula):
                 bank = int(board.table.bank[one.row])
-                self.parts.append((bank, np.flatnonzero(board.banks[bank] == self.at[one.row]), one.formula, one.holds))
+                self.parts.append(
+                    (
+                        bank,
+                        np.flatnonzero(board.banks[bank] == self.at[one.row]),
+                        one.formula,
+                        one.holds,
+                    )
+                )
         whole = sum(rows.size for _, rows, _, _ in self.parts) == len(rows) + len(conditions)
-        parts = [Part(bank, at, formula, holds) for bank, rows_, formula, holds in self.parts for at in rows_.tolist()]
+        parts = [
+            Part(bank, at, formula, holds)
+            for bank, rows_, formula, holds in self.parts
+            for at in rows_.tolist()
+        ]
         self.newton = Newton(board, parts if whole else ())
 
     def look(self, low: Float, high: Float) -> tuple[Bool, Bool]:
@@ -178,23 +210,42 @@ class _Place:
                 dead |= boxes.dead.reshape(-1, rows.size).any(axis=1)
                 self._fold(bank, ROWS, rows, boxes, smaller, bigger)
             whole = self.board.whole
-            smaller[:, whole], bigger[:, whole] = np.ceil(smaller[:, whole] - CLOSE), np.floor(bigger[:, whole] + CLOSE)
-            dead |= (smaller > bigger + CLOSE * np.maximum(np.abs(smaller), np.abs(bigger))).any(axis=1)
+            smaller[:, whole], bigger[:, whole] = (
+                np.ceil(smaller[:, whole] - CLOSE),
+                np.floor(bigger[:, whole] + CLOSE),
+            )
+            dead |= (smaller > bigger + CLOSE * np.maximum(np.abs(smaller), np.abs(bigger))).any(
+                axis=1
+            )
             before, crossed = (high - low)[~dead], smaller > bigger
-            low, high = (np.where(crossed, end, mine)[~dead] for end, mine in ((bigger, smaller), (smaller, bigger)))
+            low, high = (
+                np.where(crossed, end, mine)[~dead]
+                for end, mine in ((bigger, smaller), (smaller, bigger))
+            )
             if not low.size or not (np.nan_to_num(high - low, nan=np.inf) < WORTH * before).any():
                 break
         return low, high
 
-    def _fold(self, bank: int, table: int, rows: Int, boxes: Narrowed, low: Float, high: Float) -> None:
+    def _fold(
+        self, bank: int, table: int, rows: Int, boxes: Narrowed, low: Float, high: Float
+    ) -> None:
         """Cut [P, N] by what was left of the boxes of a bank's rows, or of these members."""
         reads = self.board.reads[bank][table]
         at = np.arange(low.shape[0])[:, None]
         for slot in reads.used:
             columns, shifts = reads.columns[rows, slot], reads.shifts[rows, slot]
-            bottom, top = (side[:, slot].reshape(-1, rows.size) - shifts for side in (boxes.sides.low, boxes.sides.high))
-            np.maximum.at(low, (at, columns[None]), np.where(shifts != 0, bottom - CLOSE * np.abs(shifts), bottom))
-            np.minimum.at(high, (at, columns[None]), np.where(shifts != 0, top + CLOSE * np.abs(shifts), top))
+            bottom, top = (
+                side[:, slot].reshape(-1, rows.size) - shifts
+                for side in (boxes.sides.low, boxes.sides.high)
+            )
+            np.maximum.at(
+                low,
+                (at, columns[None]),
+                np.where(shifts != 0, bottom - CLOSE * np.abs(shifts), bottom),
+            )
+            np.minimum.at(
+                high, (at, columns[None]), np.where(shifts != 0, top + CLOSE * np.abs(shifts), top)
+            )
         for child, (inside, _) in boxes.inside.items():
             entry = self.board.reads[bank][child]
             members = _members_of(entry.offsets, rows)
@@ -229,7 +280,11 @@ class _Place:
             if formula is None:
                 return np.zeros_like(good)
             verdict = truth(formula, self.board.scope(bank, points))[0 if one.holds else 1]
-            np.logical_and(good, verdict[:, int(np.flatnonzero(self.board.banks[bank] == self.at[one.row])[0])], out=good)
+            np.logical_and(
+                good,
+                verdict[:, int(np.flatnonzero(self.board.banks[bank] == self.at[one.row])[0])],
+                out=good,
+            )
         return good
 
     def _columns(self, bank: int, rows: Int) -> Iterator[list[int]]:
@@ -237,20 +292,29 @@ class _Place:
         for row in self.board.row[self.board.banks[bank][rows]].tolist():
             yield np.searchsorted(self.board.variable, sorted(self.board.table.reads(row))).tolist()
 
-    def _sides(self, bank: int, table: int, rows: Int, low: Float, high: Float) -> tuple[Sides, Int]:
+    def _sides(
+        self, bank: int, table: int, rows: Int, low: Float, high: Float
+    ) -> tuple[Sides, Int]:
         """What the rows of a bank, or these members, read in each box, box by box."""
         tables = self.board.reads[bank]
         reads, boxes = tables[table], low.shape[0]
         columns, shifts = reads.columns[rows], reads.shifts[rows]
         width = columns.shape[1]
-        bottom, top = ((side[:, columns] + shifts).reshape(boxes * rows.size, width) for side in (low, high))
+        bottom, top = (
+            (side[:, columns] + shifts).reshape(boxes * rows.size, width) for side in (low, high)
+        )
         inside: dict[int, tuple[Sides, Int]] = {}
         for child, entry in tables.items():
             if child != ROWS and entry.parent == table:
                 members = _members_of(entry.offsets, rows)
                 sizes = np.tile(np.diff(entry.offsets)[rows], boxes)
-                inside[child] = self._sides(bank, child, members, low, high)[0], np.concatenate([[0], np.cumsum(sizes)])
-        return Sides(low=bottom, high=top, params=np.tile(reads.params[rows], (boxes, 1)), inside=inside), rows
+                inside[child] = (
+                    self._sides(bank, child, members, low, high)[0],
+                    np.concatenate([[0], np.cumsum(sizes)]),
+                )
+        return Sides(
+            low=bottom, high=top, params=np.tile(reads.params[rows], (boxes, 1)), inside=inside
+        ), rows
 
 
 def _with_ends(low: Float, high: Float) -> tuple[Float, Float]:
@@ -276,7 +340,9 @@ def _cut(low: Float, high: Float, open_: Bool, board: Board) -> tuple[Float, Flo
     at, whole = np.arange(low.shape[0]), board.whole[side]
     bottom, top = low[at, side], high[at, side]
     with np.errstate(invalid="ignore"):
-        middle = np.where(np.isfinite(bottom) & np.isfinite(top), bottom + (top - bottom) / 2, _far(bottom, top))
+        middle = np.where(
+            np.isfinite(bottom) & np.isfinite(top), bottom + (top - bottom) / 2, _far(bottom, top)
+        )
     left, right = high.copy(), low.copy()
     left[at, side] = np.where(whole, np.floor(middle), middle)
     right[at, side] = np.where(whole, np.floor(middle) + 1, middle)

@@ -25,15 +25,26 @@ from fedkg.pack import (
 )
 from fedkg.pack.walk import everywhere, is_temporal
 
-_FLIPPED: dict[str, Literal["le", "lt", "eq", "ne"]] = {"le": "lt", "lt": "le", "eq": "ne", "ne": "eq"}
+_FLIPPED: dict[str, Literal["le", "lt", "eq", "ne"]] = {
+    "le": "lt",
+    "lt": "le",
+    "eq": "ne",
+    "ne": "eq",
+}
 
 
-def at_any_step(formula: Formula, starts_now: Callable[[Temporal], bool] = lambda _: True) -> Formula:
+def at_any_step(
+    formula: Formula, starts_now: Callable[[Temporal], bool] = lambda _: True
+) -> Formula:
     """What the formula says of a single step: a rule holds at every step anyway, so `always` at its top goes.
 
     `starts_now`: whether a window begins at the step itself. One that begins later says nothing of the first steps of a trace.
     """
-    while isinstance(formula, Temporal) and formula.op in ("always", "historically") and starts_now(formula):
+    while (
+        isinstance(formula, Temporal)
+        and formula.op in ("always", "historically")
+        and starts_now(formula)
+    ):
         formula = formula.arg
     return formula
 
@@ -55,7 +66,12 @@ def _still(formula: Formula) -> Formula:
         case And() | Or():
             return formula.model_copy(update={"args": tuple(_still(arg) for arg in formula.args)})
         case Implies():
-            return formula.model_copy(update={"antecedent": _still(formula.antecedent), "consequent": _still(formula.consequent)})
+            return formula.model_copy(
+                update={
+                    "antecedent": _still(formula.antecedent),
+                    "consequent": _still(formula.consequent),
+                }
+            )
         case _:
             return formula
 
@@ -65,7 +81,13 @@ def negated(compare: Compare) -> Compare:
     if compare.op in ("eq", "ne"):
         return compare.model_copy(update={"op": _FLIPPED[compare.op]})
     tolerance = None if compare.tolerance is None else Negate(arg=compare.tolerance)
-    return Compare(op=_FLIPPED[compare.op], left=compare.right, right=compare.left, tolerance=tolerance, scale=compare.scale)
+    return Compare(
+        op=_FLIPPED[compare.op],
+        left=compare.right,
+        right=compare.left,
+        tolerance=tolerance,
+        scale=compare.scale,
+    )
 
 
 def conjunction(formula: Formula, positive: bool = True) -> Iterator[tuple[Formula, bool]]:
@@ -105,17 +127,23 @@ def implications(formula: Formula) -> tuple[Implies, ...]:
     top = at_any_step(formula)
     if isinstance(top, Initially):
         top = top.arg
-    return tuple(part for part, positive in conjunction(top) if positive and isinstance(part, Implies))
+    return tuple(
+        part for part, positive in conjunction(top) if positive and isinstance(part, Implies)
+    )
 
 
 def sure(formula: Formula) -> bool:
     """Whether the formula has a truth value wherever all that it reads is known: it divides by nothing, and takes no root."""
     return not any(
-        isinstance(part, Quotient | Power | Reduce) or (isinstance(part, Call) and part.function in ("log", "sqrt", "tan"))
+        isinstance(part, Quotient | Power | Reduce)
+        or (isinstance(part, Call) and part.function in ("log", "sqrt", "tan"))
         for _, part in everywhere(formula)
     )
 
 
 def looks_for_gaps(formula: Formula) -> bool:
     """Whether a missing value can decide the formula: it asks what is known, or passes over what is not."""
-    return any(isinstance(part, Known | Coalesce) or (isinstance(part, Reduce) and part.skip) for _, part in everywhere(formula))
+    return any(
+        isinstance(part, Known | Coalesce) or (isinstance(part, Reduce) and part.skip)
+        for _, part in everywhere(formula)
+    )

@@ -57,7 +57,9 @@ class Solver:
         self._bundle: tuple[tuple[int, ...], Z3] = ((), None)
         self.too_large = False
         now = {row: self._now(row) for row in self.rows}
-        self.timed = any(table.is_timed(row) and is_temporal(formula) for row, formula in now.items())
+        self.timed = any(
+            table.is_timed(row) and is_temporal(formula) for row, formula in now.items()
+        )
         for column, code in keys:
             number, _ = self.table.variables.place(0, column)
             self.solver.add(self.translator.variable(number, NOW) == code)
@@ -83,10 +85,17 @@ class Solver:
         number beside it that can be written down need not do the same.
         """
         whole = self.whole or all(self._now(row) is self.table.skeleton(row) for row in self.rows)
-        if not whole or self.weakened or any(anchor != 0 for _, (anchor, _) in self.translator.copies):
+        if (
+            not whole
+            or self.weakened
+            or any(anchor != 0 for _, (anchor, _) in self.translator.copies)
+        ):
             return False
         model = self.solver.model()
-        return not any(z3.is_algebraic_value(model.eval(variable, model_completion=True)) for variable in self.translator.copies.values())
+        return not any(
+            z3.is_algebraic_value(model.eval(variable, model_completion=True))
+            for variable in self.translator.copies.values()
+        )
 
     def ask(self, rows: Sequence[int], *more: Z3) -> Answer:
         """Whether something satisfies these rows and the further conditions together."""
@@ -121,17 +130,27 @@ class Solver:
         """From now on these rows are assumed through one literal wherever they are asked about together: that is much faster."""
         self._take(rows)
         literal = z3.Bool(f"bundle{len(rows)}")
-        self.solver.add(*(z3.Implies(literal, self.taken[row]) for row in rows if row in self.taken))
+        self.solver.add(
+            *(z3.Implies(literal, self.taken[row]) for row in rows if row in self.taken)
+        )
         self._bundle = (tuple(rows), literal)
 
     def _literals(self, rows: Sequence[int]) -> list[Z3]:
         bundled, literal = self._bundle
-        return [literal] if literal is not None and tuple(rows) == bundled else [self.taken[row] for row in rows]
+        return (
+            [literal]
+            if literal is not None and tuple(rows) == bundled
+            else [self.taken[row] for row in rows]
+        )
 
     def _check(self, assumptions: Sequence[Z3]) -> Z3:
         """What `Solver.check` does, without looking at the sort of every assumption: there are hundreds of them each time."""
         array = (z3.Ast * len(assumptions))(*(one.as_ast() for one in assumptions))
-        return z3.CheckSatResult(z3.Z3_solver_check_assumptions(self.solver.ctx.ref(), self.solver.solver, len(assumptions), array))
+        return z3.CheckSatResult(
+            z3.Z3_solver_check_assumptions(
+                self.solver.ctx.ref(), self.solver.solver, len(assumptions), array
+            )
+        )
 
     def _counted(self) -> int:
         """The steps that z3 has taken so far."""
@@ -161,7 +180,11 @@ class Solver:
         for number in numbers:
             known = self.translator.known.get((number, step))
             there = known is None or z3.is_true(model.eval(known, model_completion=True))
-            found[number] = _float(model.eval(self.translator.variable(number, step), model_completion=True)) if there else float("nan")
+            found[number] = (
+                _float(model.eval(self.translator.variable(number, step), model_completion=True))
+                if there
+                else float("nan")
+            )
         return found
 
     def witness(self) -> Witness:
@@ -172,7 +195,10 @@ class Solver:
             known = self.translator.known.get((number, step))
             if step[0] != 0 or not all(
                 z3.is_true(model.eval(condition, model_completion=True))
-                for condition in [*([] if known is None else [known]), *self.translator.is_inside(step)]
+                for condition in [
+                    *([] if known is None else [known]),
+                    *self.translator.is_inside(step),
+                ]
             ):
                 continue
             value = _float(model.eval(variable, model_completion=True))
@@ -180,9 +206,18 @@ class Solver:
                 found[step[1], view, column] = value + shift
         for moment in {0, *(moment for moment, _, _ in found)}:
             found.update({(moment, 0, column): float(code) for column, code in self.keys})
-        return Witness(tuple(sorted(Reading(step, view, column, value) for (step, view, column), value in found.items())))
+        return Witness(
+            tuple(
+                sorted(
+                    Reading(step, view, column, value)
+                    for (step, view, column), value in found.items()
+                )
+            )
+        )
 
-    def _condition(self, row: int, part: Formula | None, positive: bool, step: Step = NOW) -> Z3 | None:
+    def _condition(
+        self, row: int, part: Formula | None, positive: bool, step: Step = NOW
+    ) -> Z3 | None:
         try:
             return self._write(row, step, part, positive)
         except TooLarge:
@@ -215,7 +250,11 @@ class Solver:
         try:
             for step in steps:
                 there = set(self.translator.keys_at(step[0]))
-                for row in (row for row in plain if there.issuperset(self.table.keysets[int(self.table.keyset[row])])):
+                for row in (
+                    row
+                    for row in plain
+                    if there.issuperset(self.table.keysets[int(self.table.keyset[row])])
+                ):
                     self.solver.add(z3.Implies(self.taken[row], self._write(row, step, now[row])))
         except TooLarge:
             self.too_large = True
@@ -227,7 +266,9 @@ class Solver:
         """Types and spans of the variables that have been met since the last question."""
         met = len(self.translator.copies)
         if met != self._said:
-            self.solver.add(*self.translator.background(self._said, spans=self.spans, width=self.width))
+            self.solver.add(
+                *self.translator.background(self._said, spans=self.spans, width=self.width)
+            )
             self._said = met
 
 

@@ -10,7 +10,20 @@ from typing import TYPE_CHECKING, Any, assert_never
 import numpy as np
 import z3
 
-from fedkg.pack import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack import (
+    Call,
+    Choose,
+    Coalesce,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+)
 
 if TYPE_CHECKING:
     from fedkg_compiler.reason.translate import _Place
@@ -55,7 +68,11 @@ def term_value(term: Term, place: _Place) -> Value:
         case Call():
             return _call(term, [term_value(arg, place) for arg in term.args], place)
         case Reduce():
-            return _reduce(term, [term_value(term.arg, member) for member in place.members(term.members)], place)
+            return _reduce(
+                term,
+                [term_value(term.arg, member) for member in place.members(term.members)],
+                place,
+            )
         case Choose():
             return _choose(term, place)
         case Coalesce():
@@ -83,7 +100,10 @@ def _sum(numbers: Sequence[Z3]) -> Z3:
 def _choose(term: Choose, place: _Place) -> Value:
     then, otherwise = term_value(term.then, place), term_value(term.otherwise, place)
     holds, fails = place.formula(term.condition, True), place.formula(term.condition, False)
-    return Value(z3.If(holds, then.number, otherwise.number), [z3.Or(z3.And(holds, *then.known), z3.And(fails, *otherwise.known))])
+    return Value(
+        z3.If(holds, then.number, otherwise.number),
+        [z3.Or(z3.And(holds, *then.known), z3.And(fails, *otherwise.known))],
+    )
 
 
 def _power(base: Value, exponent: float, place: _Place) -> Value:
@@ -91,11 +111,21 @@ def _power(base: Value, exponent: float, place: _Place) -> Value:
         number = z3.RealVal(1)
         for i in range(abs(int(exponent))):
             number = base.number if i == 0 else number * base.number
-        return Value(number, base.known) if exponent >= 0 else Value(1 / number, [*base.known, base.number != 0])
+        return (
+            Value(number, base.known)
+            if exponent >= 0
+            else Value(1 / number, [*base.known, base.number != 0])
+        )
     if exponent == 0.5:
         return _root(base, place)
     known = [*base.known] if exponent.is_integer() else [*base.known, base.number >= 0]
-    return _opaque(f"power {exponent}", base.number, known, place, rising=exponent > 0 and not exponent.is_integer())
+    return _opaque(
+        f"power {exponent}",
+        base.number,
+        known,
+        place,
+        rising=exponent > 0 and not exponent.is_integer(),
+    )
 
 
 def _root(base: Value, place: _Place) -> Value:
@@ -134,7 +164,12 @@ def _call(term: Call, args: list[Value], place: _Place) -> Value:
             assert_never(term.function)
 
 
-_RANGES: dict[str, tuple[str | None, str | None]] = {"exp": ("0", None), "tanh": ("-1", "1"), "sin": ("-1", "1"), "cos": ("-1", "1")}
+_RANGES: dict[str, tuple[str | None, str | None]] = {
+    "exp": ("0", None),
+    "tanh": ("-1", "1"),
+    "sin": ("-1", "1"),
+    "cos": ("-1", "1"),
+}
 
 
 def _opaque(name: str, arg: Z3, known: Sequence[Z3], place: _Place, *, rising: bool) -> Value:
@@ -151,10 +186,15 @@ def _opaque(name: str, arg: Z3, known: Sequence[Z3], place: _Place, *, rising: b
     applied = place.to.applied.setdefault(name, [])
     if rising:
         facts += [
-            z3.And(z3.Implies(arg < other, number < function(other)), z3.Implies(other < arg, function(other) < number))
+            z3.And(
+                z3.Implies(arg < other, number < function(other)),
+                z3.Implies(other < arg, function(other) < number),
+            )
             for other in applied
         ]
-        facts += [fact for point in _POINTS.get(name, ()) for fact in _around(number, arg, name, point)]
+        facts += [
+            fact for point in _POINTS.get(name, ()) for fact in _around(number, arg, name, point)
+        ]
     applied.append(arg)
     return Value(number, [*known, *facts])
 
@@ -177,7 +217,10 @@ def _around(number: Z3, arg: Z3, name: str, point: float) -> list[Z3]:
 
 def _reduce(term: Reduce, members: list[Value], place: _Place) -> Value:
     numbers, size = [member.number for member in members], len(members)
-    weights = [z3.If(_all(member.known), z3.RealVal(1), z3.RealVal(0)) if member.known else z3.RealVal(1) for member in members]
+    weights = [
+        z3.If(_all(member.known), z3.RealVal(1), z3.RealVal(0)) if member.known else z3.RealVal(1)
+        for member in members
+    ]
     if term.op == "count":
         return Value(_sum(weights))
     if not term.skip or not any(member.known for member in members):
@@ -197,5 +240,9 @@ def _reduce(term: Reduce, members: list[Value], place: _Place) -> Value:
         return Value(_sum(kept) / _sum(weights), [some])
     best = z3.Real(f"best{next(place.to.fresh)}")
     beats = [best <= number if term.op == "min" else best >= number for number in numbers]
-    facts = [z3.Implies(_all(member.known), beat) for member, beat in zip(members, beats, strict=True)]
-    return Value(best, [*facts, z3.Or(*(z3.And(best == member.number, *member.known) for member in members))])
+    facts = [
+        z3.Implies(_all(member.known), beat) for member, beat in zip(members, beats, strict=True)
+    ]
+    return Value(
+        best, [*facts, z3.Or(*(z3.And(best == member.number, *member.known) for member in members))]
+    )

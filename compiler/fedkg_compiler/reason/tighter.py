@@ -11,7 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedkg.pack import Call, CategoryIs, Formula, Param, Power, Quotient, Reduce, Temporal, Term, Until
+from fedkg.pack import (
+    Call,
+    CategoryIs,
+    Formula,
+    Param,
+    Power,
+    Quotient,
+    Reduce,
+    Temporal,
+    Term,
+    Until,
+)
 from fedkg.pack.walk import ROWS, everywhere, indices
 from fedkg_compiler.passes.direction import Sign, direction
 from fedkg_compiler.passes.intervals import Interval, Ranges
@@ -47,7 +58,9 @@ class BankRanges:
 
     def members(self, table: int) -> tuple[Ranges, Int]:
         """Those of a member table, and the owners' offsets."""
-        return BankRanges(table=self.table, bank=self.bank, number=table), self.table.banks[self.bank].members[table].offsets
+        return BankRanges(table=self.table, bank=self.bank, number=table), self.table.banks[
+            self.bank
+        ].members[table].offsets
 
 
 class Tighter:
@@ -74,7 +87,9 @@ class Tighter:
             bank = int(self.table.bank[alike[0]])
             signs = self._way(bank)
             assert signs is not None
-            asks = self._params(bank)[np.array(alike) - self.table.starts[bank]] * -np.nan_to_num(signs)
+            asks = self._params(bank)[np.array(alike) - self.table.starts[bank]] * -np.nan_to_num(
+                signs
+            )
             implies = (asks[:, None] >= asks[None]).all(axis=2)
             for i, row in enumerate(alike):
                 if others := [alike[j] for j in np.flatnonzero(implies[:, i]).tolist() if j != i]:
@@ -90,7 +105,11 @@ class Tighter:
         if bank not in self._read:
             readers = self.table.readers[bank][ROWS]
             used = list(readers.used)
-            self._read[bank] = readers.variables[:, used], readers.shifts[:, used], readers.params[:, np.isnan(signs)]
+            self._read[bank] = (
+                readers.variables[:, used],
+                readers.shifts[:, used],
+                readers.params[:, np.isnan(signs)],
+            )
         own = tuple(part[index].tobytes() for part in self._read[bank])
         return own if not self.table.banks[bank].members else (own, self._of_members(bank, index))
 
@@ -100,7 +119,9 @@ class Tighter:
             if number != ROWS:
                 where, used = self.table.members(bank, number, index), list(readers.used)
                 found.append(readers.variables[where][:, used].tobytes())
-                found.append((readers.shifts[where][:, used].tobytes(), readers.params[where].tobytes()))
+                found.append(
+                    (readers.shifts[where][:, used].tobytes(), readers.params[where].tobytes())
+                )
                 found.append(self.table.member_sizes(bank, number, index))
         return tuple(found)
 
@@ -146,4 +167,9 @@ def _fixed(skeleton: Formula) -> set[int]:
 
 
 def _inside(terms: Iterable[Term], table: int) -> set[int]:
-    return {part.index for term in terms for where, part in everywhere(term, table) if where == ROWS and isinstance(part, Param)}
+    return {
+        part.index
+        for term in terms
+        for where, part in everywhere(term, table)
+        if where == ROWS and isinstance(part, Param)
+    }

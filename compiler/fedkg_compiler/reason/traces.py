@@ -56,9 +56,14 @@ class WholeTraces:
         """Whether there is a row that no trace keeps alone, but that some keep where nothing is said of what their ends cut off."""
         if self.table.pack.manifest.contract.end != "clip":
             return False
-        return any(self.keeping([row]) is None and self.keeping([row], inner=True) is not None for row in rows)
+        return any(
+            self.keeping([row]) is None and self.keeping([row], inner=True) is not None
+            for row in rows
+        )
 
-    def keeping(self, rows: Sequence[int], conditions: Sequence[Condition] = (), *, inner: bool = False) -> Witness | None:
+    def keeping(
+        self, rows: Sequence[int], conditions: Sequence[Condition] = (), *, inner: bool = False
+    ) -> Witness | None:
         """A trace that violates none of the rows, and a step of it at which all of them, and the conditions, certainly hold.
 
         `inner`: what the ends of the trace cut off counts as unknown, whatever the contract says.
@@ -66,19 +71,37 @@ class WholeTraces:
 
         def at(trace: _Trace, step: int) -> Z3:
             kept = [trace.said(row, self.table.skeleton(row), step, True) for row in rows]
-            return all_of([*kept, *(trace.said(one.row, one.formula, step, one.holds) for one in conditions)])
+            return all_of(
+                [*kept, *(trace.said(one.row, one.formula, step, one.holds) for one in conditions)]
+            )
 
-        return self._first([*dict.fromkeys([*rows, *(one.row for one in conditions)])], rows, at, inner)
+        return self._first(
+            [*dict.fromkeys([*rows, *(one.row for one in conditions)])], rows, at, inner
+        )
 
     def violating(self, row: int, others: Sequence[int], *, inner: bool = False) -> Witness | None:
         """A trace that violates the row at some step, and none of the others at any; `inner` as for `keeping`."""
-        return self._first([row, *others], others, lambda trace, step: trace.said(row, self.table.skeleton(row), step, False), inner)
+        return self._first(
+            [row, *others],
+            others,
+            lambda trace, step: trace.said(row, self.table.skeleton(row), step, False),
+            inner,
+        )
 
-    def _first(self, about: Sequence[int], kept: Sequence[int], at: Callable[[_Trace, int], Z3], inner: bool) -> Witness | None:
+    def _first(
+        self,
+        about: Sequence[int],
+        kept: Sequence[int],
+        at: Callable[[_Trace, int], Z3],
+        inner: bool,
+    ) -> Witness | None:
         """The first trace that violates none of `kept`, and of which `at` is so at some step; None where none was found."""
         try:
             for trace in self._traces(about, inner):
-                found = trace.ask([trace.nowhere_violated(row) for row in kept], {step: at(trace, step) for step in trace.changes})
+                found = trace.ask(
+                    [trace.nowhere_violated(row) for row in kept],
+                    {step: at(trace, step) for step in trace.changes},
+                )
                 if found is not None:
                     return found
         except TooLarge:  # longer ones are larger still
@@ -95,7 +118,9 @@ class WholeTraces:
             if length > SHORT[-1]:
                 yield from self._trace(rows, length, _changes(ends, length), inner)
 
-    def _trace(self, rows: Sequence[int], length: int, changes: Iterable[int], inner: bool) -> Iterator[_Trace]:
+    def _trace(
+        self, rows: Sequence[int], length: int, changes: Iterable[int], inner: bool
+    ) -> Iterator[_Trace]:
         if not self.budget.spent:
             yield _Trace(self, rows, length, sorted(changes), inner)
 
@@ -103,7 +128,9 @@ class WholeTraces:
 class _Trace:
     """The formulas of rows on a trace of `length` steps, whose values change at some steps alone."""
 
-    def __init__(self, of: WholeTraces, rows: Sequence[int], length: int, changes: Sequence[int], inner: bool) -> None:
+    def __init__(
+        self, of: WholeTraces, rows: Sequence[int], length: int, changes: Sequence[int], inner: bool
+    ) -> None:
         self.table, self.length, self.changes = of.table, length, changes
         self.solver = Solver(of.table, rows, of.budget, taken=(), width=of.width)
         self.clip = of.table.pack.manifest.contract.end == "clip" and not inner
@@ -128,7 +155,12 @@ class _Trace:
         for step in self.changes:
             for number in self._numbers:
                 variable(number, (0, step))
-            self.solver.solver.add(*(variable(self.table.variables.place(0, column)[0], (0, step)) == code for column, code in self.keys))
+            self.solver.solver.add(
+                *(
+                    variable(self.table.variables.place(0, column)[0], (0, step)) == code
+                    for column, code in self.keys
+                )
+            )
         self.solver.solver.add(*kept, any_of(list(there.values())))
         return self._witness(there) if self.solver.ask([]) == "yes" else None
 
@@ -152,7 +184,10 @@ class _Trace:
                 parts = [self.said(row, arg, step, positive) for arg in formula.args]
                 return all_of(parts) if isinstance(formula, And) == positive else any_of(parts)
             case Implies():
-                parts = [self.said(row, formula.antecedent, step, not positive), self.said(row, formula.consequent, step, positive)]
+                parts = [
+                    self.said(row, formula.antecedent, step, not positive),
+                    self.said(row, formula.consequent, step, positive),
+                ]
                 return any_of(parts) if positive else all_of(parts)
             case Initially():
                 return self.said(row, formula.arg, 0, positive)
@@ -167,7 +202,9 @@ class _Trace:
         """How far from a step its window lies inside the trace, and whether it goes beyond, where nothing is known."""
         low, high = (round(self.table.param(row, end)) for end in (formula.low, formula.high))
         room = step if _way(formula) < 0 else self.length - 1 - step
-        return range(low, (room if high < 0 else min(high, room)) + 1), high > room and not self.clip
+        return range(
+            low, (room if high < 0 else min(high, room)) + 1
+        ), high > room and not self.clip
 
     def _stops(self, step: int, way: int, far: range, parts: Sequence[Formula]) -> list[int]:
         """The steps so far from a step, the nearest first; of those between which no part changes its truth the first. Raises TooLarge."""
@@ -185,7 +222,10 @@ class _Trace:
 
     def _temporal(self, row: int, formula: Temporal, step: int, positive: bool) -> Z3:
         window, beyond = self._window(formula, row, step)
-        parts = [self.said(row, formula.arg, one, positive) for one in self._stops(step, _way(formula), window, [formula.arg])]
+        parts = [
+            self.said(row, formula.arg, one, positive)
+            for one in self._stops(step, _way(formula), window, [formula.arg])
+        ]
         if (formula.op in ("always", "historically")) != positive:
             return self._join(False, parts)
         return self._join(True, [*parts, *_never(beyond)])
@@ -197,7 +237,9 @@ class _Trace:
         """
         window, beyond = self._window(formula, row, step)
         way = _way(formula)
-        all_steps = range(step + 1 if way < 0 else self.length - step) if beyond else range(window.stop)
+        all_steps = (
+            range(step + 1 if way < 0 else self.length - step) if beyond else range(window.stop)
+        )
         parts = formula.left, formula.right
         before: dict[int, Z3] = {}
         found: dict[int, Z3] = {}
@@ -231,13 +273,21 @@ class _Trace:
         import z3
 
         model = self.solver.solver.model()
-        now = next(step for step, said in there.items() if z3.is_true(model.eval(said, model_completion=True)))
+        now = next(
+            step
+            for step, said in there.items()
+            if z3.is_true(model.eval(said, model_completion=True))
+        )
         found: dict[tuple[int, int, int], float] = {}
         for change in self.changes:
             values = self.solver.values(self._numbers, (0, change))
-            for step in (step for step in range(change, self.length) if self._change(step) == change):
+            for step in (
+                step for step in range(change, self.length) if self._change(step) == change
+            ):
                 for number, value in values.items():
-                    for view, column, shift in self.table.variables.items[number].readings if value == value else ():
+                    for view, column, shift in (
+                        self.table.variables.items[number].readings if value == value else ()
+                    ):
                         found[step - now, view, column] = value + shift
                 found.update({(step - now, 0, column): float(code) for column, code in self.keys})
         return Witness(tuple(sorted(Reading(*place, value) for place, value in found.items())))
@@ -254,7 +304,11 @@ def _ends(table: RowTable, rows: Sequence[int]) -> set[int]:
         ]
         sums = {0}
         for own in ends:
-            sums |= {one + other for one in sums for other in own if one + other <= LONGEST} if len(sums) < MOST else own
+            sums |= (
+                {one + other for one in sums for other in own if one + other <= LONGEST}
+                if len(sums) < MOST
+                else own
+            )
         found |= sums
     return found
 
@@ -263,7 +317,9 @@ def _changes(ends: Sequence[int], length: int) -> set[int]:
     """Where a long trace changes: at the ends of windows and just after, from its first step and from its last."""
     found = {0, length - 1}
     for end in sorted({*ends, *(end + 1 for end in ends)}):
-        found |= {step for step in (end, length - 1 - end) if 0 <= step < length and len(found) < MOST}
+        found |= {
+            step for step in (end, length - 1 - end) if 0 <= step < length and len(found) < MOST
+        }
     return found
 
 

@@ -20,7 +20,22 @@ from typing import Any, assert_never
 
 import z3
 
-from fedkg.pack import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Term, Until
+from fedkg.pack import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Term,
+    Until,
+)
 from fedkg.pack.walk import ROWS
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.shape import looks_for_gaps
@@ -50,7 +65,9 @@ class Translator:
         clip: whether windows end with the trace. inside: the condition that a step lies inside its trace, of those that may not.
     """
 
-    def __init__(self, table: RowTable, rows: Sequence[int], *, lenient: float = 0.0, bounded: bool = False) -> None:
+    def __init__(
+        self, table: RowTable, rows: Sequence[int], *, lenient: float = 0.0, bounded: bool = False
+    ) -> None:
         self.table, self.lenient, self.bounded = table, lenient, bounded
         self.longest = LONGER if bounded else LONGEST
         self.narrowed = False
@@ -65,21 +82,39 @@ class Translator:
         self.timelines = sorted({int(table.keyset[row]) for row in rows if table.is_timed(row)})
         self.somewhere: dict[int, int] = {}
         self.knowable: set[int] = set()
-        banks = {bank for bank in set(table.bank[[*rows]].tolist()) if looks_for_gaps(table.banks[bank].skeleton)}
+        banks = {
+            bank
+            for bank in set(table.bank[[*rows]].tolist())
+            if looks_for_gaps(table.banks[bank].skeleton)
+        }
         for row in rows:
             if int(table.bank[row]) in banks:
                 self.knowable |= table.reads(row)
 
-    def row(self, row: int, step: Step = NOW, *, positive: bool = True, part: Formula | None = None) -> Z3:
+    def row(
+        self, row: int, step: Step = NOW, *, positive: bool = True, part: Formula | None = None
+    ) -> Z3:
         """When a row (or this part of its formula) is certainly satisfied, or, not `positive`, certainly violated."""
         bank = int(self.table.bank[row])
-        place = _Place(self, bank, ROWS, int(row - self.table.starts[bank]), step, int(self.table.keyset[row]))
+        place = _Place(
+            self, bank, ROWS, int(row - self.table.starts[bank]), step, int(self.table.keyset[row])
+        )
         return place.formula(self.table.banks[bank].skeleton if part is None else part, positive)
 
     def term(self, row: int, term: Term) -> Value:
         """The value now of a term over a row's slots and parameters. Raises TooLarge."""
         bank = int(self.table.bank[row])
-        return term_value(term, _Place(self, bank, ROWS, int(row - self.table.starts[bank]), NOW, int(self.table.keyset[row])))
+        return term_value(
+            term,
+            _Place(
+                self,
+                bank,
+                ROWS,
+                int(row - self.table.starts[bank]),
+                NOW,
+                int(self.table.keyset[row]),
+            ),
+        )
 
     def variable(self, number: int, step: Step) -> Z3:
         """The solver's variable."""
@@ -104,7 +139,9 @@ class Translator:
         """What all table rows have that an anchor's steps can be."""
         if anchor > 0:
             return self.table.keysets[self.somewhere[anchor]]
-        return self.table.keysets[self.timelines[0 if len(self.timelines) < 2 else -anchor // 2 - 1]]
+        return self.table.keysets[
+            self.timelines[0 if len(self.timelines) < 2 else -anchor // 2 - 1]
+        ]
 
     def is_inside(self, step: Step) -> list[Z3]:
         """When a step lies inside its trace, which has no holes: [] where it always does."""
@@ -128,7 +165,11 @@ class Translator:
                 found.append(z3.Or(variable == 0, variable == 1))
             elif spans:
                 low, high = entry.span
-                more = width * (high - low) if high - low < float("inf") else width * max(1.0, abs(low) if low > -1e308 else abs(high))
+                more = (
+                    width * (high - low)
+                    if high - low < float("inf")
+                    else width * max(1.0, abs(low) if low > -1e308 else abs(high))
+                )
                 found += [variable >= number_of(low - more)] if low > float("-inf") else []
                 found += [variable <= number_of(high + more)] if high < float("inf") else []
         return found
@@ -145,9 +186,20 @@ class _Place:
 
     __slots__ = ("bank", "index", "keyset", "params", "step", "table", "to")
 
-    def __init__(self, to: Translator, bank: int, table: int, index: int, step: Step, keyset: int) -> None:
-        self.to, self.bank, self.table, self.index, self.step, self.keyset = to, bank, table, index, step, keyset
-        self.params = to.table.readers[bank][table].params[index] if table in to.table.readers[bank] else ()
+    def __init__(
+        self, to: Translator, bank: int, table: int, index: int, step: Step, keyset: int
+    ) -> None:
+        self.to, self.bank, self.table, self.index, self.step, self.keyset = (
+            to,
+            bank,
+            table,
+            index,
+            step,
+            keyset,
+        )
+        self.params = (
+            to.table.readers[bank][table].params[index] if table in to.table.readers[bank] else ()
+        )
 
     def at(self, step: Step) -> _Place:
         return _Place(self.to, self.bank, self.table, self.index, step, self.keyset)
@@ -155,13 +207,20 @@ class _Place:
     def members(self, table: int) -> list[_Place]:
         offsets = self.to.table.banks[self.bank].members[table].offsets
         members = range(int(offsets[self.index]), int(offsets[self.index + 1]))
-        return [_Place(self.to, self.bank, table, member, self.step, self.keyset) for member in members]
+        return [
+            _Place(self.to, self.bank, table, member, self.step, self.keyset) for member in members
+        ]
 
     def slot(self, index: int) -> Value:
         readers = self.to.table.readers[self.bank][self.table]
-        number, shift = int(readers.variables[self.index, index]), float(readers.shifts[self.index, index])
+        number, shift = (
+            int(readers.variables[self.index, index]),
+            float(readers.shifts[self.index, index]),
+        )
         variable = self.to.variable(number, self.step)
-        return Value(variable + number_of(shift) if shift else variable, self.to.has_value(number, self.step))
+        return Value(
+            variable + number_of(shift) if shift else variable, self.to.has_value(number, self.step)
+        )
 
     def whole(self, param: int) -> int:
         return round(float(self.params[param]))
@@ -186,7 +245,10 @@ class _Place:
                 parts = [self.formula(arg, positive) for arg in formula.args]
                 return all_of(parts) if isinstance(formula, And) == positive else any_of(parts)
             case Implies():
-                parts = [self.formula(formula.antecedent, not positive), self.formula(formula.consequent, positive)]
+                parts = [
+                    self.formula(formula.antecedent, not positive),
+                    self.formula(formula.consequent, positive),
+                ]
                 return any_of(parts) if positive else all_of(parts)
             case AtLeast():
                 return self._at_least(formula, positive)
@@ -209,7 +271,11 @@ class _Place:
         if self.to.lenient:
             gap = gap + self._hair(atom, positive)
         if atom.op in ("le", "lt"):
-            holds = left.number <= right.number + gap if atom.op == "le" else left.number < right.number + gap
+            holds = (
+                left.number <= right.number + gap
+                if atom.op == "le"
+                else left.number < right.number + gap
+            )
         else:
             apart = left.number - right.number
             near = z3.And(apart <= gap, -apart <= gap)
@@ -218,9 +284,18 @@ class _Place:
 
     def _hair(self, atom: Compare, positive: bool) -> Z3:
         """What is added to the tolerance so that the comparison is met (`lenient` above 0) or missed (below) a little sooner."""
-        ways = {"le": (1, 0), "lt": (0, -1), "eq": (1, 0), "ne": (0, 1)} if self.to.lenient > 0 else {"le": (1, -1), "lt": (1, -1)}
+        ways = (
+            {"le": (1, 0), "lt": (0, -1), "eq": (1, 0), "ne": (0, 1)}
+            if self.to.lenient > 0
+            else {"le": (1, -1), "lt": (1, -1)}
+        )
         way = ways.get(atom.op, (0, 0))[0 if positive else 1]
-        return number_of(way * self.to.lenient * 1e-9 * max([1e-3, *(abs(float(value)) for value in self.params)]))
+        return number_of(
+            way
+            * self.to.lenient
+            * 1e-9
+            * max([1e-3, *(abs(float(value)) for value in self.params)])
+        )
 
     def _class_in(self, atom: ClassIn, positive: bool) -> Z3:
         """One class has the best score, alone: that two share it is left out of account, as a tie would be in every class."""
@@ -240,7 +315,11 @@ class _Place:
         wanted = wanted if positive else len(parts) - wanted + 1
         if wanted <= 0:
             return z3.BoolVal(True)
-        return z3.PbGe([(part, 1) for part in parts], wanted) if wanted <= len(parts) else z3.BoolVal(False)
+        return (
+            z3.PbGe([(part, 1) for part in parts], wanted)
+            if wanted <= len(parts)
+            else z3.BoolVal(False)
+        )
 
     def _window(self, formula: Temporal | Until) -> tuple[int, int, int]:
         """First and last step of a window (-1: no end), and its direction."""
@@ -250,7 +329,13 @@ class _Place:
     def _moved(self, steps: int) -> _Place:
         anchor, offset = self.step[0], self.step[1] + steps
         around_now = anchor in (0, self.to.anchor(self.keyset))
-        return self.at((anchor, offset) if not around_now else (self.to.anchor(self.keyset), offset) if offset else NOW)
+        return self.at(
+            (anchor, offset)
+            if not around_now
+            else (self.to.anchor(self.keyset), offset)
+            if offset
+            else NOW
+        )
 
     def _elsewhere(self) -> _Place:
         self.to.weakened = True
@@ -270,16 +355,28 @@ class _Place:
         everywhere_ = (formula.op in ("always", "historically")) == positive
         cut = everywhere_ and (self.to.clip or high < 0)
         if 0 <= high < low + self.to.longest:
-            parts = [self._there(way * k, formula.arg, positive, cut=cut) for k in range(low, high + 1)]
+            parts = [
+                self._there(way * k, formula.arg, positive, cut=cut) for k in range(low, high + 1)
+            ]
             return all_of(parts) if everywhere_ else any_of(parts)
         if self.to.bounded:
-            return self._first(low, way, cut, everywhere_, lambda k: self._there(way * k, formula.arg, positive, cut=cut))
+            return self._first(
+                low,
+                way,
+                cut,
+                everywhere_,
+                lambda k: self._there(way * k, formula.arg, positive, cut=cut),
+            )
         if everywhere_:
             self.to.weakened = True
-            return all_of([self._there(way * k, formula.arg, positive, cut=cut) for k in (low, low + 1)])
+            return all_of(
+                [self._there(way * k, formula.arg, positive, cut=cut) for k in (low, low + 1)]
+            )
         return self._elsewhere().formula(formula.arg, positive)
 
-    def _first(self, low: int, way: int, cut: bool, everywhere_: bool, at: Callable[[int], Z3]) -> Z3:
+    def _first(
+        self, low: int, way: int, cut: bool, everywhere_: bool, at: Callable[[int], Z3]
+    ) -> Z3:
         """What holds at some of a window's first steps, or at all of them, and the trace ends there. Raises TooLarge where it must not."""
         if everywhere_ and not cut:
             raise TooLarge
@@ -287,7 +384,9 @@ class _Place:
         parts = [at(k) for k in range(low, low + LONGEST)]
         if not everywhere_:
             return any_of(parts)
-        return all_of([*parts, *map(denied, self.to.is_inside(self._moved(way * (low + LONGEST)).step))])
+        return all_of(
+            [*parts, *map(denied, self.to.is_inside(self._moved(way * (low + LONGEST)).step))]
+        )
 
     def _until(self, formula: Until, positive: bool) -> Z3:
         low, high, way = self._window(formula)
@@ -295,7 +394,10 @@ class _Place:
 
         def held(last: int) -> list[Z3]:
             """The left side at the steps before (`closed`: up to) the last."""
-            return [self._there(way * k, formula.left, positive) for k in range(last + (1 if formula.closed else 0))]
+            return [
+                self._there(way * k, formula.left, positive)
+                for k in range(last + (1 if formula.closed else 0))
+            ]
 
         def at(k: int) -> Z3:
             right = self._there(way * k, formula.right, positive, cut=cut)
@@ -337,7 +439,10 @@ def _joined(make: Callable[..., Z3], parts: Sequence[Z3]) -> Z3:
     if len(parts) == 1:
         return parts[0]
     context = parts[0].ctx
-    return z3.BoolRef(make(context.ref(), len(parts), (z3.Ast * len(parts))(*(part.as_ast() for part in parts))), context)
+    return z3.BoolRef(
+        make(context.ref(), len(parts), (z3.Ast * len(parts))(*(part.as_ast() for part in parts))),
+        context,
+    )
 
 
 def denied(condition: Z3) -> Z3:

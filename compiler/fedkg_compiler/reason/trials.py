@@ -55,7 +55,9 @@ class Trials:
 
     def __init__(self, table: RowTable, bounds: Bounds) -> None:
         self.table, self.bounds = table, bounds
-        self.still = {number: without_time(bank.skeleton) for number, bank in enumerate(table.banks)}
+        self.still = {
+            number: without_time(bank.skeleton) for number, bank in enumerate(table.banks)
+        }
         self.parts = [implications(bank.skeleton) for bank in table.banks]
         self.random = np.random.default_rng(0)
 
@@ -66,7 +68,12 @@ class Trials:
             places: the table rows that each is about, its rows, and those of them that others imply, so that no value violates them alone.
         """
         shown = [Shown() for _ in places]
-        steps = [STEPS if all(self.still[bank] is not None for bank in self.table.bank[rows].tolist()) else 1 for _, rows, _ in places]
+        steps = [
+            STEPS
+            if all(self.still[bank] is not None for bank in self.table.bank[rows].tolist())
+            else 1
+            for _, rows, _ in places
+        ]
         sizes = [self._size(rows) for _, rows, _ in places]
         left = list(range(len(places)))
         for step in range(STEPS):
@@ -75,7 +82,10 @@ class Trials:
             left = [i for i in left if asked[i]]
             wanted = {i: _wanted(places[i][1], shown[i], asked[i]) for i in left}
             for batch in _batches(wanted, sizes):
-                self._try([(*places[i][:2], shown[i], wanted[i]) for i in batch], sum(sizes[i] for i in batch))
+                self._try(
+                    [(*places[i][:2], shown[i], wanted[i]) for i in batch],
+                    sum(sizes[i] for i in batch),
+                )
         return shown
 
     def together(self, keys: Keys, rows: Sequence[int]) -> bool:
@@ -94,7 +104,9 @@ class Trials:
         for row in rows:
             bank = int(self.table.bank[row])
             for number in range(len(self.table.banks[bank].members)):
-                size += sum(self.table.member_sizes(bank, number, int(row - self.table.starts[bank])))
+                size += sum(
+                    self.table.member_sizes(bank, number, int(row - self.table.starts[bank]))
+                )
         return size
 
     def _open(self, rows: Sequence[int], hopeless: Container[int], shown: Shown) -> list[int]:
@@ -110,32 +122,57 @@ class Trials:
             or any((row, i) not in shown.applies for i in range(len(self.parts[int(bank[row])])))
         ]
 
-    def _try(self, batch: Sequence[tuple[Keys, Sequence[int], Shown, list[_Wanted]]], size: int) -> None:
+    def _try(
+        self, batch: Sequence[tuple[Keys, Sequence[int], Shown, list[_Wanted]]], size: int
+    ) -> None:
         """One round of candidates for places of which about as many are wanted; `size`: the rows and members of all."""
         most = (LARGEST // size - 1) // TRIES
         if most < 1:
             return
-        board = Board(self.table, self.bounds, [(keys, rows) for keys, rows, _, _ in batch], self.still)
+        board = Board(
+            self.table, self.bounds, [(keys, rows) for keys, rows, _, _ in batch], self.still
+        )
         jobs = [_jobs(board, i, wanted[:most]) for i, (_, _, _, wanted) in enumerate(batch)]
         points = propose(board, jobs, TRIES, self.random)
         kept, broken = board.verdicts(points)
         bad = np.add.reduceat(~kept, board.starts, axis=1, dtype=np.int64)
         shown = [one for _, _, one, _ in batch]
-        fewest, first, last = bad.min(axis=0).tolist(), bad.argmin(axis=0).tolist(), bad[::-1].argmin(axis=0).tolist()
+        fewest, first, last = (
+            bad.min(axis=0).tolist(),
+            bad.argmin(axis=0).tolist(),
+            bad[::-1].argmin(axis=0).tolist(),
+        )
         for i, one in enumerate(shown):
             one.together |= not fewest[i]
-            best = first[i] if one.together else points.shape[0] - 1 - last[i]  # the search moves on while none keeps all
+            best = (
+                first[i] if one.together else points.shape[0] - 1 - last[i]
+            )  # the search moves on while none keeps all
             one.best = points[best, board.columns(i)]
             one.bad = board.row[board.of[i]][~kept[best, board.of[i]]].tolist() if fewest[i] else []
         self._violated(board, shown, points, kept, broken, bad)
         self._applying(board, shown, points, kept, bad)
 
-    def _violated(self, board: Board, shown: Sequence[Shown], points: Float, kept: Bool, broken: Bool, bad: Int) -> None:
+    def _violated(
+        self,
+        board: Board,
+        shown: Sequence[Shown],
+        points: Float,
+        kept: Bool,
+        broken: Bool,
+        bad: Int,
+    ) -> None:
         """Note which rows some point violates, and how few rows of other rules with each; `bad`: rows not kept, int64 [P, places]."""
-        pairs, group = np.unique(np.stack([board.place, self.table.rule[board.row]]), axis=1, return_inverse=True)
+        pairs, group = np.unique(
+            np.stack([board.place, self.table.rule[board.row]]), axis=1, return_inverse=True
+        )
         group = group.ravel()
         order = np.argsort(group, kind="stable")
-        by_rule = np.add.reduceat(~kept[:, order], np.searchsorted(group[order], np.arange(pairs.shape[1])), axis=1, dtype=np.int64)
+        by_rule = np.add.reduceat(
+            ~kept[:, order],
+            np.searchsorted(group[order], np.arange(pairs.shape[1])),
+            axis=1,
+            dtype=np.int64,
+        )
         others = np.where(broken, bad[:, board.place] - by_rule[:, group], board.row.size)
         fails, nearest, fewest = broken.any(axis=0), others.argmin(axis=0), others.min(axis=0)
         for at in np.flatnonzero(fails).tolist():
@@ -146,7 +183,9 @@ class Trials:
             elif shown[place].together and row not in shown[place].alone:
                 self._near(board, shown, row, at, points[int(nearest[at])], kept[int(nearest[at])])
 
-    def _applying(self, board: Board, shown: Sequence[Shown], points: Float, kept: Bool, bad: Int) -> None:
+    def _applying(
+        self, board: Board, shown: Sequence[Shown], points: Float, kept: Bool, bad: Int
+    ) -> None:
         """Note which implications apply where all rows are kept, and where few are not."""
         for bank, here in board.banks.items():
             for number, part in enumerate(self.parts[bank]):
@@ -155,14 +194,27 @@ class Trials:
                     continue
                 applies = truth(antecedent, board.scope(bank, points))[0]
                 missed = np.where(applies, bad[:, board.place[here]], board.row.size)
-                for at, point, count in zip(here.tolist(), missed.argmin(axis=0).tolist(), missed.min(axis=0).tolist(), strict=True):
+                for at, point, count in zip(
+                    here.tolist(),
+                    missed.argmin(axis=0).tolist(),
+                    missed.min(axis=0).tolist(),
+                    strict=True,
+                ):
                     one, key = shown[int(board.place[at])], (int(board.row[at]), number)
                     if not count:
                         one.applies.add(key)
                     elif count < board.row.size and one.together and key not in one.applies:
                         self._near(board, shown, key, at, points[point], kept[point])
 
-    def _near(self, board: Board, shown: Sequence[Shown], key: int | tuple[int, int], at: int, point: Float, kept: Bool) -> None:
+    def _near(
+        self,
+        board: Board,
+        shown: Sequence[Shown],
+        key: int | tuple[int, int],
+        at: int,
+        point: Float,
+        kept: Bool,
+    ) -> None:
         """Note a point from which the search goes on, and the rows that it must mend."""
         place = int(board.place[at])
         where = board.of[place]
@@ -187,7 +239,10 @@ def _wanted(rows: Sequence[int], shown: Shown, asked: Sequence[int]) -> list[_Wa
 def _jobs(board: Board, place: int, wanted: Sequence[_Wanted]) -> list[Job]:
     """The same on a board; from the middle of the box where no value has been tried."""
     middle, first = board.middle[board.columns(place)], board.of[place].start
-    return [Job(start=middle if start is None else start, row=first + row, mend=mend) for start, row, mend in wanted]
+    return [
+        Job(start=middle if start is None else start, row=first + row, mend=mend)
+        for start, row, mend in wanted
+    ]
 
 
 def _batches(wanted: Mapping[int, Sequence[_Wanted]], sizes: Sequence[int]) -> Iterator[list[int]]:

@@ -134,14 +134,22 @@ def _truth(formula: Formula, at: Scope) -> Truth:
         case And() | Or():
             parts = [_truth(arg, at) for arg in formula.args]
             all_, any_ = (0, 1) if isinstance(formula, And) else (1, 0)
-            every, some = np.logical_and.reduce([part[all_] for part in parts]), np.logical_or.reduce([part[any_] for part in parts])
+            every, some = (
+                np.logical_and.reduce([part[all_] for part in parts]),
+                np.logical_or.reduce([part[any_] for part in parts]),
+            )
             return (every, some) if isinstance(formula, And) else (some, every)
         case Implies():
-            (holds, fails), (then, not_then) = _truth(formula.antecedent, at), _truth(formula.consequent, at)
+            (holds, fails), (then, not_then) = (
+                _truth(formula.antecedent, at),
+                _truth(formula.consequent, at),
+            )
             return fails | then, holds & not_then
         case AtLeast():
             inside, offsets = at.members[formula.members]
-            held, failed = (_totals(part.astype(np.float64), offsets) for part in _truth(formula.arg, inside))
+            held, failed = (
+                _totals(part.astype(np.float64), offsets) for part in _truth(formula.arg, inside)
+            )
             sizes = np.diff(offsets)
             wanted = sizes if formula.count is None else at.params[formula.count]
             return held >= wanted, sizes - failed < wanted
@@ -156,7 +164,8 @@ def _class_in(formula: ClassIn, at: Scope) -> Truth:
     scores = at.slots[[*formula.inside, *formula.outside]]
     known = ~np.isnan(scores).any(axis=0) if scores.size else np.ones(at.shape, dtype=np.bool_)
     inside, outside = (
-        at.slots[list(part)].max(axis=0) if part else np.full(at.shape, -np.inf) for part in (formula.inside, formula.outside)
+        at.slots[list(part)].max(axis=0) if part else np.full(at.shape, -np.inf)
+        for part in (formula.inside, formula.outside)
     )
     return known & (inside > outside), known & (inside < outside)
 
@@ -184,7 +193,11 @@ def _number(term: Term, at: Scope) -> Float:
             return _finite(_number(term.numerator, at) / _number(term.denominator, at))
         case Power():
             base = _number(term.base, at)
-            return np.where(np.isnan(base), np.nan, _finite(np.asarray(np.power(base, term.exponent), dtype=np.float64)))
+            return np.where(
+                np.isnan(base),
+                np.nan,
+                _finite(np.asarray(np.power(base, term.exponent), dtype=np.float64)),
+            )
         case Call():
             args = [_number(arg, at) for arg in term.args]
             if term.function in ("min", "max"):
@@ -199,7 +212,9 @@ def _number(term: Term, at: Scope) -> Float:
             return _reduced(term, np.broadcast_to(_number(term.arg, inside), inside.shape), offsets)
         case Choose():
             holds, fails = _truth(term.condition, at)
-            return np.where(holds, _number(term.then, at), np.where(fails, _number(term.otherwise, at), np.nan))
+            return np.where(
+                holds, _number(term.then, at), np.where(fails, _number(term.otherwise, at), np.nan)
+            )
         case Coalesce():
             found = _number(term.args[0], at)
             for arg in term.args[1:]:
@@ -222,8 +237,14 @@ def _reduced(term: Reduce, members: Float, offsets: NDArray[np.int64]) -> Float:
     else:
         worst = np.inf if term.op == "min" else -np.inf
         pick = np.minimum if term.op == "min" else np.maximum
-        filled = np.concatenate([np.where(known, members, worst), np.full((members.shape[0], 1), worst)], axis=1)
-        result = np.where(np.diff(offsets) > 0, pick.reduceat(filled, offsets[:-1], axis=1), np.nan) if offsets.size > 1 else count
+        filled = np.concatenate(
+            [np.where(known, members, worst), np.full((members.shape[0], 1), worst)], axis=1
+        )
+        result = (
+            np.where(np.diff(offsets) > 0, pick.reduceat(filled, offsets[:-1], axis=1), np.nan)
+            if offsets.size > 1
+            else count
+        )
     return _finite(np.where(count == whole, result, np.nan))
 
 
@@ -239,7 +260,11 @@ def _added(members: Float, offsets: NDArray[np.int64]) -> Float:
     points, owners = members.shape[0], offsets.size - 1
     owner = np.repeat(np.arange(owners), np.diff(offsets))
     place = (np.arange(points)[:, None] * owners + owner).ravel()
-    found: Float = np.bincount(place, weights=members.ravel(), minlength=points * owners).astype(np.float64).reshape(points, owners)
+    found: Float = (
+        np.bincount(place, weights=members.ravel(), minlength=points * owners)
+        .astype(np.float64)
+        .reshape(points, owners)
+    )
     return found
 
 

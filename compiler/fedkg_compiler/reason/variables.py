@@ -43,11 +43,16 @@ class Variables:
         self._by_key: dict[object, int] = {}
         self._by_place: dict[tuple[int, int], tuple[int, float]] = {}
 
-    def number(self, views: NDArray[np.int32], columns: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def number(
+        self, views: NDArray[np.int32], columns: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The variables behind readings, and by how much each reading is shifted from it; both in the shape of the arguments."""
         if not views.size:
             return np.zeros(views.shape, dtype=np.int64), np.zeros(views.shape)
-        code = views.astype(np.int64).ravel() * len(self.contract.columns) + columns.astype(np.int64).ravel()
+        code = (
+            views.astype(np.int64).ravel() * len(self.contract.columns)
+            + columns.astype(np.int64).ravel()
+        )
         distinct, where = np.unique(code, return_inverse=True)
         places = [self.place(*divmod(int(each), len(self.contract.columns))) for each in distinct]
         ids = np.array([variable for variable, _ in places], dtype=np.int64)[where]
@@ -81,12 +86,21 @@ class Variables:
             name = entry.name if when is None else self._name(view, column)
             readings = ((view, column, shift),)
             self.items.append(
-                Variable(name=name, type=entry.type, span=span, unit=entry.unit, codes=len(entry.vocabulary), readings=readings)
+                Variable(
+                    name=name,
+                    type=entry.type,
+                    span=span,
+                    unit=entry.unit,
+                    codes=len(entry.vocabulary),
+                    readings=readings,
+                )
             )
             return known, shift
         old = self.items[known]
         narrower = (max(old.span[0], span[0]), min(old.span[1], span[1]))
-        self.items[known] = replace(old, span=narrower, readings=(*old.readings, (view, column, shift)))
+        self.items[known] = replace(
+            old, span=narrower, readings=(*old.readings, (view, column, shift))
+        )
         return known, shift
 
     def _name(self, view: int, column: int) -> str:

@@ -10,9 +10,18 @@ from numpy.typing import NDArray
 
 from fedkg.pack import DataContract
 
-Kind = Literal["conflict", "outside", "conditional", "never_applies", "never_fails", "redundant", "duplicate", "undecided"]
+Kind = Literal[
+    "conflict",
+    "outside",
+    "conditional",
+    "never_applies",
+    "never_fails",
+    "redundant",
+    "duplicate",
+    "undecided",
+]
 """`conflict`: no value keeps all rules. `outside`: no value inside the declared spans keeps one rule. `conditional`: where the first rule
-applies, no value keeps all. `never_applies`: the antecedent of the first rule never holds, because of the spans or of the other rules.
+applies, no value keeps all. `never_applies`: the antecedent of the first rule never holds, because of the spans or of hard rules.
 `never_fails`: no value inside the spans violates the rule. `redundant`: the other rules imply the first. `duplicate`: they say the same.
 `undecided`: time or power was not enough."""
 
@@ -55,7 +64,9 @@ class Witness:
         """The values as float64 [V, B, C] as `evaluate_bank` takes them; B is one step, or all from first to last."""
         steps = [0, *(reading.step for reading in self.readings)]
         first = min(steps)
-        values = np.full((len(contract.views), max(steps) - first + 1, len(contract.columns)), np.nan)
+        values = np.full(
+            (len(contract.views), max(steps) - first + 1, len(contract.columns)), np.nan
+        )
         for reading in self.readings:
             values[reading.view, reading.step - first, reading.column] = reading.value
         return values

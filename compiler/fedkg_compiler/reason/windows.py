@@ -11,7 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedkg.pack import And, AtLeast, CategoryIs, Compare, Formula, Implies, Initially, Not, Or, Param, Temporal, Until
+from fedkg.pack import (
+    And,
+    AtLeast,
+    CategoryIs,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Not,
+    Or,
+    Param,
+    Temporal,
+    Until,
+)
 from fedkg.pack.walk import ROWS, everywhere, is_temporal, sides
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.rows import RowTable
@@ -55,7 +68,11 @@ def windows(formula: Formula, sign: int = 1, table: int = ROWS) -> Iterator[Wind
             yield from windows(formula.arg, sign, table)
         case Compare():
             for side in sides(formula):
-                yield from (Window(where, part, 0) for where, part in everywhere(side, table) if isinstance(part, Temporal | Until))
+                yield from (
+                    Window(where, part, 0)
+                    for where, part in everywhere(side, table)
+                    if isinstance(part, Temporal | Until)
+                )
 
 
 def window_params(formula: Formula) -> dict[int, set[int]]:
@@ -99,7 +116,10 @@ def wider(table: RowTable, old: int, new: int) -> Wider | None:
             return None
         if (low == low_).all() and (high == high_).all():
             continue
-        grows, shrinks = bool(((low_ <= low) & (high_ >= high)).all()), bool(((low_ >= low) & (high_ <= high)).all())
+        grows, shrinks = (
+            bool(((low_ <= low) & (high_ >= high)).all()),
+            bool(((low_ >= low) & (high_ <= high)).all()),
+        )
         if grows == shrinks or not window.sign:
             return None
         endless |= bool((np.isinf(high) != np.isinf(high_)).any())
@@ -117,7 +137,11 @@ def _ends(table: RowTable, row: int, window: Window) -> tuple[np.ndarray, np.nda
     """First and last step of a window, of every member: float64 [members] each, infinite where there is no end."""
     bank = int(table.bank[row])
     index = int(row - table.starts[bank])
-    where = slice(index, index + 1) if window.table == ROWS else table.members(bank, window.table, index)
+    where = (
+        slice(index, index + 1)
+        if window.table == ROWS
+        else table.members(bank, window.table, index)
+    )
     params = table.readers[bank][window.table].params[where]
     high = params[:, window.part.high]
     return params[:, window.part.low], np.where(high < 0, np.inf, high)
@@ -132,19 +156,32 @@ def example(table: RowTable, old: int, new: int, found: Wider, budget: Budget) -
     top = table.skeleton(old)
     applies = top.antecedent if isinstance(top, Implies) else None
     asked = top.consequent if isinstance(top, Implies) else top
-    if not isinstance(asked, Temporal) or is_temporal(asked.arg) or (applies is not None and is_temporal(applies)) or not found.way:
+    if (
+        not isinstance(asked, Temporal)
+        or is_temporal(asked.arg)
+        or (applies is not None and is_temporal(applies))
+        or not found.way
+    ):
         return None
     if len(found.changed) != 1:
         return None
-    (low, high), (low_, high_) = ((float(end[0]) for end in _ends(table, row, found.changed[0])) for row in (old, new))
-    inside, outside = ((low, high), (low_, high_)) if low_ <= low and high_ >= high else ((low_, high_), (low, high))
+    (low, high), (low_, high_) = (
+        (float(end[0]) for end in _ends(table, row, found.changed[0])) for row in (old, new)
+    )
+    inside, outside = (
+        ((low, high), (low_, high_))
+        if low_ <= low and high_ >= high
+        else ((low_, high_), (low, high))
+    )
     at = int(inside[1] + 1 if outside[1] > inside[1] else outside[0])
     last = int(max([at, *(end for end in (high, high_) if np.isfinite(end))]))
     if last > LONGEST:
         return None
     everywhere_ = asked.op in ("always", "historically")
     for spans in (True, False):
-        solver = Solver(table, [old], budget, keys=table.keysets[int(table.keyset[old])], spans=spans, taken=())
+        solver = Solver(
+            table, [old], budget, keys=table.keysets[int(table.keyset[old])], spans=spans, taken=()
+        )
         parts = [solver.part(old, asked.arg, positive=positive) for positive in (True, False)]
         now = [] if applies is None else [solver.part(old, applies)]
         if None in parts or None in now:
@@ -157,7 +194,13 @@ def example(table: RowTable, old: int, new: int, found: Wider, budget: Budget) -
             if solver.ask([], *question) == "yes" and solver.replayable:
                 values[number] = solver.witness()
         if len(values) == len(questions):
-            steps = {step: values[0 if step == 0 else 2 if step == at else 1] for step in range(last + 1)}
-            readings = (Reading(way * step, one.view, one.column, one.value) for step, said in steps.items() for one in said.readings)
+            steps = {
+                step: values[0 if step == 0 else 2 if step == at else 1] for step in range(last + 1)
+            }
+            readings = (
+                Reading(way * step, one.view, one.column, one.value)
+                for step, said in steps.items()
+                for one in said.readings
+            )
             return Witness(tuple(sorted(readings)))
     return None

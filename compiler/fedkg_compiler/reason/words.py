@@ -65,12 +65,16 @@ FEW = 3
 
 def clause(pack: Pack, bank: Bank, row: int, part: Formula | None = None) -> str:
     """What a bound row, or a part of its formula, asks for, with signs: ``if speed > 2000 rpm then failure >= 0.5``."""
-    return _at(pack, bank, row, spoken=False).formula(bank.skeleton if part is None else part, outer=True)
+    return _at(pack, bank, row, spoken=False).formula(
+        bank.skeleton if part is None else part, outer=True
+    )
 
 
 def sentence(pack: Pack, bank: Bank, row: int, part: Formula | None = None) -> str:
     """The same as a sentence without its end: ``whenever speed is above 2000 rpm, failure is at least 0.5``."""
-    return _at(pack, bank, row, spoken=True).formula(bank.skeleton if part is None else part, outer=True)
+    return _at(pack, bank, row, spoken=True).formula(
+        bank.skeleton if part is None else part, outer=True
+    )
 
 
 def plain_number(value: float) -> str:
@@ -79,7 +83,14 @@ def plain_number(value: float) -> str:
 
 
 def _at(pack: Pack, bank: Bank, row: int, *, spoken: bool) -> _Speaker:
-    return _Speaker(pack=pack, bank=bank, table=ROWS, row=row, unit=pack.manifest.units[int(bank.unit[row])], spoken=spoken)
+    return _Speaker(
+        pack=pack,
+        bank=bank,
+        table=ROWS,
+        row=row,
+        unit=pack.manifest.units[int(bank.unit[row])],
+        spoken=spoken,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +124,10 @@ class _Speaker:
 
     def members(self, table: int) -> list[_Speaker]:
         offsets = self.bank.members[table].offsets
-        return [replace(self, table=table, row=member) for member in range(int(offsets[self.row]), int(offsets[self.row + 1]))]
+        return [
+            replace(self, table=table, row=member)
+            for member in range(int(offsets[self.row]), int(offsets[self.row + 1]))
+        ]
 
     def constant(self, formula: Formula) -> bool | None:
         """Whether a formula that reads nothing holds: some have such parts, for members that are only counted; None of others."""
@@ -141,7 +155,9 @@ class _Speaker:
             case ClassIn():
                 return self._class_in(formula)
             case CategoryIs():
-                column = self.pack.manifest.contract.columns[int(self.readers.slots[self.row, formula.slot])]
+                column = self.pack.manifest.contract.columns[
+                    int(self.readers.slots[self.row, formula.slot])
+                ]
                 code = int(self.number(formula.param))
                 return f"{self.slot(formula.slot)} is {column.vocabulary[code] if 0 <= code < len(column.vocabulary) else code}"
             case Known():
@@ -154,8 +170,13 @@ class _Speaker:
                 text = word.join(self.formula(arg, outer=len(parts) == 1) for arg in parts)
                 return text if outer or len(parts) == 1 else f"({text})"
             case Implies():
-                first, then = self.formula(formula.antecedent, outer=True), self.formula(formula.consequent, outer=True)
-                text = f"whenever {first}, then {then}" if self.spoken else f"if {first} then {then}"
+                first, then = (
+                    self.formula(formula.antecedent, outer=True),
+                    self.formula(formula.consequent, outer=True),
+                )
+                text = (
+                    f"whenever {first}, then {then}" if self.spoken else f"if {first} then {then}"
+                )
                 return text if outer else f"({text})"
             case AtLeast():
                 return self._at_least(formula)
@@ -180,7 +201,11 @@ class _Speaker:
 
     def _earlier(self, formula: Formula) -> bool:
         """Whether a formula says no more than that there is an earlier step, as `only after` does."""
-        return isinstance(formula, Temporal) and formula.op == "once" and self.constant(formula.arg) is True
+        return (
+            isinstance(formula, Temporal)
+            and formula.op == "once"
+            and self.constant(formula.arg) is True
+        )
 
     def _compare(self, atom: Compare) -> str:
         left, right, way = self._without_nothing(atom.left), self._without_nothing(atom.right), 0
@@ -199,7 +224,9 @@ class _Speaker:
     def _conditions(self, term: Reduce) -> list[str]:
         """What is counted, member by member."""
         assert isinstance(term.arg, Choose)
-        return [member.formula(term.arg.condition, outer=True) for member in self.members(term.members)]
+        return [
+            member.formula(term.arg.condition, outer=True) for member in self.members(term.members)
+        ]
 
     def _count(self, term: Reduce, much: str, number: str) -> str:
         """``at least 1 of 2 of these hold: p[A] is known; p[B] is known``."""
@@ -211,24 +238,38 @@ class _Speaker:
     def _unit(self, *sides: Term) -> str:
         """The unit of numbers that stand alone in a comparison: that of the column beside them, else that of the row's margin."""
         columns = self.pack.manifest.contract.columns
-        bare = [columns[int(self.readers.slots[self.row, side.index])].unit for side in sides if isinstance(side, Slot)]
+        bare = [
+            columns[int(self.readers.slots[self.row, side.index])].unit
+            for side in sides
+            if isinstance(side, Slot)
+        ]
         unit = bare[0] if bare else self.unit
         return "" if unit in UNSPOKEN else unit
 
     def _class_in(self, atom: ClassIn) -> str:
         columns = self.pack.manifest.contract.columns
         inside = [columns[int(self.readers.slots[self.row, i])] for i in atom.inside]
-        anyone = [columns[int(self.readers.slots[self.row, i])] for i in (*atom.inside, *atom.outside)]
+        anyone = [
+            columns[int(self.readers.slots[self.row, i])] for i in (*atom.inside, *atom.outside)
+        ]
         label = anyone[0].label if anyone else "the class"
         return f"{label} is {' or '.join(column.category for column in inside) or 'none of its classes'}"
 
     def _at_least(self, formula: AtLeast) -> str:
         members = self.members(formula.members)
         if not members:
-            return "nothing is asked, as there are no members" if formula.count is None else "members are asked for, and there are none"
+            return (
+                "nothing is asked, as there are no members"
+                if formula.count is None
+                else "members are asked for, and there are none"
+            )
         texts = _some([member.formula(formula.arg, outer=True) for member in members], "; ")
         size = len(members)
-        much = f"all {size}" if formula.count is None else f"at least {int(self.number(formula.count))} of {size}"
+        much = (
+            f"all {size}"
+            if formula.count is None
+            else f"at least {int(self.number(formula.count))} of {size}"
+        )
         return f"{much} of these hold: {texts}" if size > 1 else texts
 
     def _steps(self, low: int, high: int, *, back: bool) -> str:
@@ -253,7 +294,9 @@ class _Speaker:
         if low == high:
             return f"{when} {arg}"
         if formula.op in ("always", "historically"):
-            return f"at every step of {when} {arg}" if high >= 0 else f"at every step, {when}, {arg}"
+            return (
+                f"at every step of {when} {arg}" if high >= 0 else f"at every step, {when}, {arg}"
+            )
         return f"at some step of {when} {arg}" if high >= 0 else f"at some step, {when}, {arg}"
 
     def _until(self, formula: Until) -> str:
@@ -277,23 +320,41 @@ class _Speaker:
                 added = " ".join(self._added(arg) for arg in rest)
                 return _within(f"{self.term(first)} {added}", LOOSE, around)
             case Product():
-                return _within(" * ".join(self.term(arg, "", PRODUCT) for arg in term.args), PRODUCT, around)
+                return _within(
+                    " * ".join(self.term(arg, "", PRODUCT) for arg in term.args), PRODUCT, around
+                )
             case Quotient():
-                return _within(f"{self.term(term.numerator, '', PRODUCT)} / {self.term(term.denominator, '', TIGHT)}", PRODUCT, around)
+                return _within(
+                    f"{self.term(term.numerator, '', PRODUCT)} / {self.term(term.denominator, '', TIGHT)}",
+                    PRODUCT,
+                    around,
+                )
             case Negate():
                 return f"-{self.term(term.arg, '', TIGHT)}"
             case Power():
-                return _within(f"{self.term(term.base, '', TIGHT)}^{plain_number(term.exponent)}", PRODUCT, around)
+                return _within(
+                    f"{self.term(term.base, '', TIGHT)}^{plain_number(term.exponent)}",
+                    PRODUCT,
+                    around,
+                )
             case Call():
                 return f"{term.function}({', '.join(self.term(arg) for arg in term.args)})"
             case Reduce():
                 return self._reduce(term)
             case Choose():
-                parts = [self.formula(term.condition, outer=True), self.term(term.then), self.term(term.otherwise)]
+                parts = [
+                    self.formula(term.condition, outer=True),
+                    self.term(term.then),
+                    self.term(term.otherwise),
+                ]
                 return f"({parts[1]} where {parts[0]}, else {parts[2]})"
             case Coalesce():
                 args = [arg for arg in term.args if not self._never_known(arg)] or term.args
-                return self.term(args[0], unit, around) if len(args) == 1 else f"the first known of ({', '.join(map(self.term, args))})"
+                return (
+                    self.term(args[0], unit, around)
+                    if len(args) == 1
+                    else f"the first known of ({', '.join(map(self.term, args))})"
+                )
             case _:
                 assert_never(term)
 
@@ -302,7 +363,13 @@ class _Speaker:
         if not isinstance(term, Sum):
             return term
         kept = tuple(
-            arg for arg in term.args if not (isinstance(arg, Reduce) and arg.op in ("sum", "count") and not self.members(arg.members))
+            arg
+            for arg in term.args
+            if not (
+                isinstance(arg, Reduce)
+                and arg.op in ("sum", "count")
+                and not self.members(arg.members)
+            )
         )
         return Sum(args=kept) if len(kept) > 1 else (kept or term.args)[0]
 
@@ -310,22 +377,43 @@ class _Speaker:
         """Whether a term is the least, the greatest or the mean of no members, or made of such."""
         if isinstance(term, Call):
             return any(self._never_known(arg) for arg in term.args)
-        return isinstance(term, Reduce) and term.op in ("min", "max", "mean") and not self.members(term.members)
+        return (
+            isinstance(term, Reduce)
+            and term.op in ("min", "max", "mean")
+            and not self.members(term.members)
+        )
 
     def _added(self, term: Term) -> str:
         """A further summand with its sign."""
-        return f"- {self.term(term.arg, '', PRODUCT)}" if isinstance(term, Negate) else f"+ {self.term(term)}"
+        return (
+            f"- {self.term(term.arg, '', PRODUCT)}"
+            if isinstance(term, Negate)
+            else f"+ {self.term(term)}"
+        )
 
     def _reduce(self, term: Reduce) -> str:
         if _counts(term):
             return f"the number that hold of ({_some(self._conditions(term), '; ')})"
         arg = term.arg
-        if isinstance(arg, Choose) and isinstance(arg.otherwise, Quotient) and _fixed(arg.otherwise):  # left out where it does not hold
+        if (
+            isinstance(arg, Choose)
+            and isinstance(arg.otherwise, Quotient)
+            and _fixed(arg.otherwise)
+        ):  # left out where it does not hold
             members = self.members(term.members)
-            texts = [f"{member.term(arg.then)} where {member.formula(arg.condition, outer=True)}" for member in members]
+            texts = [
+                f"{member.term(arg.then)} where {member.formula(arg.condition, outer=True)}"
+                for member in members
+            ]
         else:
             texts = [member.term(arg) for member in self.members(term.members)]
-        what = {"sum": "the sum", "mean": "the mean", "min": "the least", "max": "the greatest", "count": "the number"}[term.op]
+        what = {
+            "sum": "the sum",
+            "mean": "the mean",
+            "min": "the least",
+            "max": "the greatest",
+            "count": "the number",
+        }[term.op]
         return f"{what} of ({_some(texts, ', ')})" if texts else f"{what} of nothing"
 
 
@@ -337,11 +425,17 @@ def _counts(term: Term) -> TypeGuard[Reduce]:
     """Whether a term counts the members of which a condition holds: a number where it does, no value where not."""
     if not isinstance(term, Reduce) or term.op != "count" or not isinstance(term.arg, Choose):
         return False
-    return _fixed(term.arg.then) and isinstance(term.arg.otherwise, Quotient) and _fixed(term.arg.otherwise)
+    return (
+        _fixed(term.arg.then)
+        and isinstance(term.arg.otherwise, Quotient)
+        and _fixed(term.arg.otherwise)
+    )
 
 
 def _fixed(term: Term) -> bool:
-    return not any(isinstance(part, Slot | Known | CategoryIs | ClassIn) for _, part in everywhere(term))
+    return not any(
+        isinstance(part, Slot | Known | CategoryIs | ClassIn) for _, part in everywhere(term)
+    )
 
 
 def _some(texts: Sequence[str], between: str) -> str:

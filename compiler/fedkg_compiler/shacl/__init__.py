@@ -24,15 +24,25 @@ MARK = b"http://www.w3.org/ns/shacl#"
 """A file without this text holds no shapes."""
 
 
-def shape_files(files: Sequence[RuleFile], graphs: Sequence[Path], names: Names, problems: Problems) -> list[Path]:
+def shape_files(
+    files: Sequence[RuleFile], graphs: Sequence[Path], names: Names, problems: Problems
+) -> list[Path]:
     """The files that `shapes` statements name, each once and none of `graphs`: they are loaded as graphs too."""
     seen = {path.resolve() for path in graphs}
     found: list[Path] = []
-    for load in (item for file in files for item in file.statements if isinstance(item, Load) and item.what == "shapes"):
+    for load in (
+        item
+        for file in files
+        for item in file.statements
+        if isinstance(item, Load) and item.what == "shapes"
+    ):
         for path in _named(load, names.folders.get(load.path.span.file, Path()), problems):
             if not holds_shapes(path):
                 problems.warning(
-                    "FKG315", load.path.span, f"{path.name} holds no shapes", "a shape is a sh:NodeShape or a sh:PropertyShape"
+                    "FKG315",
+                    load.path.span,
+                    f"{path.name} holds no shapes",
+                    "a shape is a sh:NodeShape or a sh:PropertyShape",
                 )
             if path.resolve() not in seen:
                 seen.add(path.resolve())
@@ -42,7 +52,9 @@ def shape_files(files: Sequence[RuleFile], graphs: Sequence[Path], names: Names,
 
 def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> list[ShapesBinder]:
     """Bind the shapes of all graphs that hold some; nothing is said where there are none. Returns what bound each file."""
-    paths = sorted((path for path in graphs if holds_shapes(path)), key=lambda path: (path.name, str(path)))
+    paths = sorted(
+        (path for path in graphs if holds_shapes(path)), key=lambda path: (path.name, str(path))
+    )
     if not paths or sources.graph is None:
         return []
     from fedkg_compiler.shacl.bind import ShapesBinder
@@ -52,14 +64,20 @@ def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> l
     with quiet():
         for path in paths:
             shapes, problems = read_shapes(path)
-            if shapes is not None and shapes.shapes and not any(problem.severity == "error" for problem in problems):
+            if (
+                shapes is not None
+                and shapes.shapes
+                and not any(problem.severity == "error" for problem in problems)
+            ):
                 binders.append(ShapesBinder(shapes, sources, outcome))
                 try:
                     binders[-1].bind()
                 except RecursionError:
                     start = Span(file=str(path), line=1, column=1, end_line=1, end_column=1)
                     message = "the shapes of this file are nested too deeply"
-                    sources.problems.error("FKG311", start, message, "give the inner shapes names, and fewer levels")
+                    sources.problems.error(
+                        "FKG311", start, message, "give the inner shapes names, and fewer levels"
+                    )
     return binders
 
 
@@ -92,9 +110,16 @@ def _named(load: Load, folder: Path, problems: Problems) -> Sequence[Path]:
         except (ValueError, NotImplementedError):
             found = ()
         if not found:
-            problems.error("FKG317", load.path.span, f'"{text}" names no file', "check the folder and the pattern")
+            problems.error(
+                "FKG317",
+                load.path.span,
+                f'"{text}" names no file',
+                "check the folder and the pattern",
+            )
         return found
     if not (folder / text).is_file():
-        problems.error("FKG317", load.path.span, f'there is no file "{text}"', f"it is looked for in {folder}")
+        problems.error(
+            "FKG317", load.path.span, f'there is no file "{text}"', f"it is looked for in {folder}"
+        )
         return ()
     return (folder / text,)

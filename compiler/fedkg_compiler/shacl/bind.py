@@ -27,7 +27,15 @@ from fedkg_compiler.shacl.observe import Observer, Row
 from fedkg_compiler.shacl.partial import Partial
 from fedkg_compiler.shacl.placing import place_inner
 from fedkg_compiler.shacl.queries import conditional
-from fedkg_compiler.shacl.wording import focus_term, part_name, rdf_term, said_of, shape_name, shape_path
+from fedkg_compiler.shacl.read import SH
+from fedkg_compiler.shacl.wording import (
+    focus_term,
+    part_name,
+    rdf_term,
+    said_of,
+    shape_name,
+    shape_path,
+)
 from fedkg_compiler.shacl.words import Words
 from fedkg_compiler.sparql.frames import Answer
 from fedkg_compiler.sparql.numbers import mixed
@@ -58,7 +66,7 @@ class ShapesBinder:
         assert sources.graph is not None, "the driver loads a graph where shapes are"
         self.shapes, self.sources, self.outcome = shapes, sources, outcome
         self.graph = sources.graph.rdflib()
-        self.data = Data(self.graph)
+        self.data = Data(self.graph, sources.graph.is_own)
         self.observer = Observer(sources, self.data, shapes)
         self.partial = Partial(shapes, self.data, self.observer)
         self.writer = Writer(sources, self._span(1))
@@ -76,8 +84,12 @@ class ShapesBinder:
         """Place every component; rows, placements and the source go to the outcome."""
         for node, sentence in self.shapes.problems:
             self._error(
-                "FKG311", self._span(self.shapes.lines.get(node, 1)), f"this shape cannot be read: {sentence}", "mend it as SHACL has it"
+                "FKG311",
+                self._span(self.shapes.lines.get(node, 1)),
+                f"this shape cannot be read: {sentence}",
+                "mend it as SHACL has it",
             )
+        self._refuse_rules()
         self.outcome.placements += self.words.tell_unknown(self.file)
         self.words.tell_values()
         for (shape, constraint), placement in self.words.tell_lost(self.file).items():
@@ -93,18 +105,25 @@ class ShapesBinder:
                 continue
             if part.constraint.name == "js":
                 self._refuse(part, "constraints in JavaScript are not run")
-            elif self.partial.touches(part.shape, part.constraint) or any(focus.given or focus.unless for focus in part.foci):
+            elif self.partial.touches(part.shape, part.constraint) or any(
+                focus.given or focus.unless for focus in part.foci
+            ):
                 (self._query if part.constraint.is_query else self._rows)(part)
-            elif any(isinstance(focus.node, Row) for focus in part.foci) and not self._about_rows(part):
+            elif any(isinstance(focus.node, Row) for focus in part.foci) and not self._about_rows(
+                part
+            ):
                 self._refuse(
-                    part, f"the table's rows have no `{shape_path(part.shape)}`: declare a signal for it, or give it an `fkg:column`"
+                    part,
+                    f"the table's rows have no `{shape_path(part.shape)}`: declare a signal for it, or give it an `fkg:column`",
                 )
             else:
                 static.append(part)
         self._decide(static)
         place_inner(self.shapes, self.placed, self.file)
         self.outcome.placements += self.placed.values()
-        self.outcome.sources.append(Source(name=self.file, kind="shapes", sha256=self.shapes.sha256))
+        self.outcome.sources.append(
+            Source(name=self.file, kind="shapes", sha256=self.shapes.sha256)
+        )
 
     # focus nodes
 
@@ -113,28 +132,42 @@ class ShapesBinder:
         found, wrong = focus_nodes(shape, self.data, self.observer, asked)
         for sentence in wrong:
             message = f"the target of {shape_name(shape)} {sentence}"
-            self._error("FKG314", self._span(shape.line), message, "give it a sh:select that binds ?this, and is SPARQL")
+            self._error(
+                "FKG314",
+                self._span(shape.line),
+                message,
+                "give it a sh:select that binds ?this, and is SPARQL",
+            )
         if not found and self.words.tell_class(shape):
             self.told.add(shape.node)
         return found
 
-    def _gather(self, root: Shape, shape: Shape, foci: list[Focus], name: str, above: set[Node]) -> None:
+    def _gather(
+        self, root: Shape, shape: Shape, foci: list[Focus], name: str, above: set[Node]
+    ) -> None:
         """The components of a shape and of the property shapes inside it, each with its focus nodes."""
         if shape.deactivated or shape.node in above:
             return
-        name = ".".join(part for part in (name, "" if shape.path is None else path_text(shape.path)) if part)
+        name = ".".join(
+            part for part in (name, "" if shape.path is None else path_text(shape.path)) if part
+        )
         for constraint in shape.constraints:
             if constraint.deactivated:
                 continue
             if constraint.name == "property":
                 inner = self.shapes.shapes.get(constraint.values[0])
                 if inner is not None:
-                    self._gather(root, inner, self._inner(shape, foci, inner), name, above | {shape.node})
+                    self._gather(
+                        root, inner, self._inner(shape, foci, inner), name, above | {shape.node}
+                    )
                 continue
             part = self.parts.setdefault(
-                (shape.node, constraint, root.node), Part(root, shape, constraint, part_name(root, name, constraint.name))
+                (shape.node, constraint, root.node),
+                Part(root, shape, constraint, part_name(root, name, constraint.name)),
             )
-            part.foci += [focus for focus in foci if focus not in part.foci] if len(part.foci) else foci
+            part.foci += (
+                [focus for focus in foci if focus not in part.foci] if len(part.foci) else foci
+            )
 
     def _inner(self, shape: Shape, foci: list[Focus], inner: Shape) -> list[Focus]:
         """The focus nodes of a property shape inside a shape: the value nodes of the outer one."""
@@ -161,10 +194,16 @@ class ShapesBinder:
         terms: dict[Answer, None] = {}
         try:
             for foci in self._together(part.foci):
-                found = self.partial.queries.bind(part.shape, part.constraint, (focus.node for focus in foci), record, span)
+                found = self.partial.queries.bind(
+                    part.shape, part.constraint, (focus.node for focus in foci), record, span
+                )
                 for given in foci[0].given:
                     rows += [conditional(row, given) for row in found.rows]
-                    missing = [self.writer.piece(negate(Has(given)), self._about(foci[0]))] if found.violations else []
+                    missing = (
+                        [self.writer.piece(negate(Has(given)), self._about(foci[0]))]
+                        if found.violations
+                        else []
+                    )
                     rows += bound_rows(record, missing, self.sources)
                 for row in foci[0].unless:
                     rows += [either(own, row, record) for own in found.rows]
@@ -176,11 +215,27 @@ class ShapesBinder:
             self._not_asked(part, problem)
             return
         if terms:
-            self._violated(part, [Finding(part.shape.node, "", rdf_term(term), None, None, "") for term in terms], len(terms))
+            self._violated(
+                part,
+                [Finding(part.shape.node, "", rdf_term(term), None, None, "") for term in terms],
+                len(terms),
+            )
         self.outcome.rows += rows
         conforms = None if rows and not terms else not terms
-        reason = "" if rows else "the graph alone violates it" if terms else "no focus node has a solution of its static part"
-        self._place(part, "rows" if rows else "graph", rule=record.name if rows else "", reason=reason, conforms=conforms)
+        reason = (
+            ""
+            if rows
+            else "the graph alone violates it"
+            if terms
+            else "no focus node has a solution of its static part"
+        )
+        self._place(
+            part,
+            "rows" if rows else "graph",
+            rule=record.name if rows else "",
+            reason=reason,
+            conforms=conforms,
+        )
 
     def _is_unsound(self, part: Part) -> bool:
         """Whether a part's query is none that SHACL has; then it is said, and pySHACL does not see it."""
@@ -198,9 +253,13 @@ class ShapesBinder:
         if isinstance(problem, SparqlProblem) and problem.code in _NO_SPARQL:
             self._place(part, "refused", reason=str(problem))
             span = self._component_span(part)
-            self._error("FKG316", span, f"the query of {part.name} cannot be asked: {problem}", problem.help)
+            self._error(
+                "FKG316", span, f"the query of {part.name} cannot be asked: {problem}", problem.help
+            )
         else:
-            self._refuse(part, str(problem), problem.help if isinstance(problem, SparqlProblem) else "")
+            self._refuse(
+                part, str(problem), problem.help if isinstance(problem, SparqlProblem) else ""
+            )
 
     def _together(self, foci: Sequence[Focus]) -> list[list[Focus]]:
         """Focus nodes that a query can be asked for at once: those that are ones whatever the table says, and each of the others."""
@@ -220,36 +279,75 @@ class ShapesBinder:
                     if expr is False:
                         (never if focus.unless else always).append(focus)
                     elif expr is not True:
-                        pieces.setdefault(focus.unless, []).append(self.writer.piece(expr, self._about(focus)))
+                        pieces.setdefault(focus.unless, []).append(
+                            self.writer.piece(expr, self._about(focus))
+                        )
             record = self._record(part) if pieces or never else None
-            rows = [] if record is None else [row for unless, own in pieces.items() for row in self._bound(record, own, unless)]
+            rows = (
+                []
+                if record is None
+                else [
+                    row
+                    for unless, own in pieces.items()
+                    for row in self._bound(record, own, unless)
+                ]
+            )
         except Refused as refused:
             self._refuse(part, str(refused))
             return
-        for said, advice in () if part.constraint.name in PAIRS else map(mixed, self.writer.bare.items()):
+        for said, advice in (
+            () if part.constraint.name in PAIRS else map(mixed, self.writer.bare.items())
+        ):
             if said:
-                self.sources.problems.warning("FKG324", self._component_span(part), f"{part.name}: {said}", advice)
+                self.sources.problems.warning(
+                    "FKG324", self._component_span(part), f"{part.name}: {said}", advice
+                )
         if always:
-            self._violated(part, [Finding(part.shape.node, "", focus_term(focus), None, None, "") for focus in always], len(always))
+            self._violated(
+                part,
+                [
+                    Finding(part.shape.node, "", focus_term(focus), None, None, "")
+                    for focus in always
+                ],
+                len(always),
+            )
         if record is not None:
-            self.outcome.rows += [*rows, *(replace(row, rule=record) for focus in never for row in focus.unless)]
+            self.outcome.rows += [
+                *rows,
+                *(replace(row, rule=record) for focus in never for row in focus.unless),
+            ]
             self._place(part, "rows", rule=record.name, conforms=False if always else None)
         elif always:
             self._place(part, "graph", conforms=False, reason="the graph alone violates it")
-        elif trivial and part.shape.path is not None and not any(self.partial.values(part.shape.path, focus.node) for focus in part.foci):
+        elif (
+            trivial
+            and part.shape.path is not None
+            and not any(self.partial.values(part.shape.path, focus.node) for focus in part.foci)
+        ):
             self._no_column(part)
         elif trivial:
-            self._place(part, "graph", conforms=True, reason="it holds for every value that a table can have there")
+            self._place(
+                part,
+                "graph",
+                conforms=True,
+                reason="it holds for every value that a table can have there",
+            )
         else:
             self._no_focus(part)
 
-    def _bound(self, record: RuleRecord, pieces: Sequence[Piece], unless: Sequence[BoundRows]) -> list[BoundRows]:
+    def _bound(
+        self, record: RuleRecord, pieces: Sequence[Piece], unless: Sequence[BoundRows]
+    ) -> list[BoundRows]:
         """The rows of some conditions; where focus nodes depend on the table, they hold too where it makes them none."""
         rows = bound_rows(record, pieces, self.sources)
         return [either(row, other, record) for row in rows for other in unless] if unless else rows
 
     def _conditions(self, part: Part, focus: Focus) -> Iterable[Expr]:
-        values = [focus.node] if part.shape.path is None else self.partial.values(part.shape.path, focus.node)
+        values = (
+            [focus.node]
+            if part.shape.path is None
+            else self.partial.values(part.shape.path, focus.node)
+        )
         expr = self.partial.component(part.shape, part.constraint, focus.node, values)
         for conjunct in conjuncts(guarded(focus.given, expr)):
             yield required(conjunct)
@@ -266,7 +364,11 @@ class ShapesBinder:
         if part.root.node in self.told:
             return
         kinds = [str(target.value) for target in part.root.targets if target.kind == "class"]
-        hint = f"say what the table's rows are: `rows are <{kinds[0]}>`" if kinds else "check the shape's target"
+        hint = (
+            f"say what the table's rows are: `rows are <{kinds[0]}>`"
+            if kinds
+            else "check the shape's target"
+        )
         hint = " If not, ".join(filter(None, (self.words.near_class(part.root), hint)))
         message = f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which the table has, but nothing is a focus node of it"
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
@@ -291,7 +393,8 @@ class ShapesBinder:
                 "name": name,
                 "title": part.constraint.message or own.message or own.title,
                 "kind": part.shape.kind if part.shape.kind != "other" else part.root.kind,
-                "weight": part.shape.weight * (part.root.weight if part.shape is not part.root else 1.0),
+                "weight": part.shape.weight
+                * (part.root.weight if part.shape is not part.root else 1.0),
                 "severity": part.shape.severity,
                 "text": f"{shape_name(part.root)}: {shape_path(part.shape)} sh:{part.constraint.name} {said_of(part.constraint)}".strip(),
                 "file": self.file,
@@ -318,8 +421,15 @@ class ShapesBinder:
         ]
         live = {part.root.node for part in static if part.foci}
         skipped = [shape.node for shape in self.shapes.targeted() if shape.node not in live]
+        narrowed = {
+            shape.node: self.data.focus_nodes(shape)
+            for shape in self.shapes.targeted()
+            if shape.node in live and self.data.reaches_vocabularies(shape)
+        }
         try:
-            findings = decide(self.shapes, left_out, skipped, self.graph, self.partial.queries.known)
+            findings = decide(
+                self.shapes, left_out, skipped, narrowed, self.graph, self.partial.queries.known
+            )
         except NotDecided as error:
             line = 1 if error.shape is None else error.shape.line
             if not self.shapes.problems:  # else it stumbles over what has been said
@@ -333,12 +443,17 @@ class ShapesBinder:
             by_part.setdefault((finding.shape, finding.component), []).append(finding)
         for part in static:
             found = by_part.get((part.shape.node, component_iri(part.constraint)), [])
-            self._place(part, "graph", conforms=not found, reason="" if part.foci else "no focus node")
+            self._place(
+                part, "graph", conforms=not found, reason="" if part.foci else "no focus node"
+            )
             if found:
                 self._violated(part, found, len(found))
         known = {(part.shape.node, component_iri(part.constraint)) for part in static}
         for (node, component), found in by_part.items():
-            if (node, component) not in known:  # pySHACL finds what no part stands for: never kept back
+            if (
+                node,
+                component,
+            ) not in known:  # pySHACL finds what no part stands for: never kept back
                 shape = self.shapes.shapes.get(node) or next(iter(self.shapes.shapes.values()))
                 part = Part(shape, shape, Constraint(component, URIRef(""), (), node), component)
                 self._violated(part, found, len(found))
@@ -348,37 +463,97 @@ class ShapesBinder:
         more = f"; and {count - NAMED} more" if count > NAMED else ""
         own = part.constraint.message or part.shape.message or part.root.message
         what = f"{part.name} is violated by {shown}{more}"
-        say = {"violation": self.sources.problems.error, "warning": self.sources.problems.warning, "info": self.sources.problems.info}
-        say[part.shape.severity]("FKG310", self._component_span(part), f"{what}: {own}" if own else what, "mend the graph, or the shape")
+        say = {
+            "violation": self.sources.problems.error,
+            "warning": self.sources.problems.warning,
+            "info": self.sources.problems.info,
+        }
+        say[part.shape.severity](
+            "FKG310",
+            self._component_span(part),
+            f"{what}: {own}" if own else what,
+            "mend the graph, or the shape",
+        )
 
     def _finding(self, finding: Finding) -> str:
-        value = f" ({self._short(finding.value)})" if finding.value is not None and finding.value != finding.focus else ""
+        value = (
+            f" ({self._short(finding.value)})"
+            if finding.value is not None and finding.value != finding.focus
+            else ""
+        )
         return f"{self._short(finding.focus)}{value}"
 
     def _short(self, node: Node) -> str:
-        return str(node) if isinstance(node, Literal) else "a blank node" if isinstance(node, BNode) else local_name(str(node))
+        return (
+            str(node)
+            if isinstance(node, Literal)
+            else "a blank node"
+            if isinstance(node, BNode)
+            else local_name(str(node))
+        )
 
     # placements
 
-    def _place(self, part: Part, where: str, *, rule: str = "", reason: str = "", conforms: bool | None = None) -> None:
+    def _place(
+        self,
+        part: Part,
+        where: str,
+        *,
+        rule: str = "",
+        reason: str = "",
+        conforms: bool | None = None,
+    ) -> None:
         key = part.shape.node, part.constraint
         placement = Placement.model_validate(
-            {"source": self.file, "part": part.name, "where": where, "rule": rule, "reason": reason, "conforms": conforms}
+            {
+                "source": self.file,
+                "part": part.name,
+                "where": where,
+                "rule": rule,
+                "reason": reason,
+                "conforms": conforms,
+            }
         )
         known = self.placed.get(key)
         rank = ("off", "graph", "rows", "refused")
-        if known is None or rank.index(placement.where) > rank.index(known.where) or known.reason == "no focus node":
+        if (
+            known is None
+            or rank.index(placement.where) > rank.index(known.where)
+            or known.reason == "no focus node"
+        ):
             self.placed[key] = placement
 
     def _refuse(self, part: Part, reason: str, help: str = "") -> None:
         self._place(part, "refused", reason=reason)
         if part.shape.node not in self.told:
-            self.sources.problems.warning("FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help)
+            self.sources.problems.warning(
+                "FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help
+            )
+
+    def _refuse_rules(self) -> None:
+        """Refuse rules of SHACL-AF: other shapes may ask for the facts that they would add."""
+        graph = self.shapes.graph
+        for node in sorted(set(graph.subjects(SH.rule, None)), key=str):
+            rules = graph.objects(node, SH.rule)
+            if all(str(graph.value(rule, SH.deactivated)) == "true" for rule in rules):
+                continue
+            self._error(
+                "FKG312",
+                self._span(*self.shapes.place(self.shapes.lines.get(node, 1), "rule")),
+                "fedkg does not run `sh:rule`, and other shapes may need the facts that it adds",
+                "add these facts to the graph, or take the rule out of the file",
+            )
 
     # spans
 
     def _span(self, line: int, column: int = 1, width: int = 1) -> Span:
-        return Span(file=self.shapes.name, line=line, column=column, end_line=line, end_column=column + width)
+        return Span(
+            file=self.shapes.name,
+            line=line,
+            column=column,
+            end_line=line,
+            end_column=column + width,
+        )
 
     def _component_span(self, part: Part) -> Span:
         """Where the component's parameter stands, as far as the text tells."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from rdflib import RDF, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
+from fedkg_compiler.shacl import patterns
 from fedkg_compiler.shacl.logic import Refused
 from fedkg_compiler.shacl.model import Constraint
 from fedkg_compiler.shacl.read import SH
@@ -60,9 +61,13 @@ def fixed(constraint: Constraint, value: Node) -> bool:
         case "maxLength":
             return not isinstance(value, BNode) and len(str(value)) <= int(str(argument))
         case "pattern":
-            return not isinstance(value, BNode) and re.search(str(argument), str(value), _flags(constraint.flags)) is not None
+            return not isinstance(value, BNode) and patterns.matches(
+                str(argument), constraint.flags, str(value)
+            )
         case "languageIn":
-            return isinstance(value, Literal) and any(_speaks(value.language, str(word)) for word in constraint.values)
+            return isinstance(value, Literal) and any(
+                _speaks(value.language, str(word)) for word in constraint.values
+            )
         case "in":
             return value in constraint.values
     raise Refused(f"sh:{constraint.name} is not decided value by value")
@@ -77,16 +82,17 @@ def _has_datatype(value: Node, datatype: Node) -> bool:
 
 def _is_kind(value: Node, kind: Node) -> bool:
     name = str(kind)[len(str(SH)) :]
-    mine = "IRI" if isinstance(value, URIRef) else "BlankNode" if isinstance(value, BNode) else "Literal"
+    mine = (
+        "IRI"
+        if isinstance(value, URIRef)
+        else "BlankNode"
+        if isinstance(value, BNode)
+        else "Literal"
+    )
     return mine in re.findall("IRI|BlankNode|Literal", name)
 
 
-def _flags(text: str) -> re.RegexFlag:
-    flags = re.RegexFlag(0)
-    for letter in text:
-        flags |= {"i": re.IGNORECASE, "s": re.DOTALL, "m": re.MULTILINE, "x": re.VERBOSE}.get(letter, re.RegexFlag(0))
-    return flags
-
-
 def _speaks(language: str | None, wanted: str) -> bool:
-    return language is not None and (language.lower() == wanted.lower() or language.lower().startswith(wanted.lower() + "-"))
+    return language is not None and (
+        language.lower() == wanted.lower() or language.lower().startswith(wanted.lower() + "-")
+    )

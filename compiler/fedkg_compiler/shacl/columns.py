@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from fedkg.tables import Table
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.places import point, report
-from fedkg_compiler.ontology.standard import FKG, RDF, RDFS
+from fedkg_compiler.ontology.standard import FKG, NUMBERS, RDF, RDFS, WHOLE_NUMBERS
 from fedkg_compiler.ontology.terms import local_name
-from fedkg_compiler.shacl.observe import BLANK, DATATYPE_HEADER, NUMBERS, RESOURCE, TEXTS, WHOLE
+from fedkg_compiler.shacl.observe import BLANK, DATATYPE_HEADER, RESOURCE, TEXTS
 
 FOCUS = "focus node"
 """The header of the column with the rows' IRIs."""
@@ -99,7 +99,9 @@ class Subjects:
             new = (self.subclasses.get(at, set()) | also.get(at, set())) - seen
             seen |= new
             waiting += new
-        return np.array(sorted(set().union(*(self.types.get(one, set()) for one in seen))), dtype=np.int64)
+        return np.array(
+            sorted(set().union(*(self.types.get(one, set()) for one in seen))), dtype=np.int64
+        )
 
 
 def read_subjects(
@@ -118,20 +120,38 @@ def read_subjects(
         if path.suffix.lower() == ".nt":
             _read_lines(path, found)
         else:
-            for quad in ox.parse(path=str(path), format=_FORMATS[path.suffix.lower()], base_iri=path.absolute().as_uri()):
+            for quad in ox.parse(
+                path=str(path),
+                format=_FORMATS[path.suffix.lower()],
+                base_iri=path.absolute().as_uri(),
+            ):
                 _take(quad, found)
     except SyntaxError as error:
         reason = str(error.msg or error).rsplit(" (line", 1)[0]
-        return None, (report("FKG320", point(str(path), error.lineno or 1, error.offset or 1), f"{path.name} cannot be read: {reason}"),)
+        return None, (
+            report(
+                "FKG320",
+                point(str(path), error.lineno or 1, error.offset or 1),
+                f"{path.name} cannot be read: {reason}",
+            ),
+        )
     except OSError as error:
-        return None, (report("FKG320", point(str(path)), f"{path.name} cannot be read: {error.strerror or error}"),)
+        return None, (
+            report(
+                "FKG320", point(str(path)), f"{path.name} cannot be read: {error.strerror or error}"
+            ),
+        )
     return found, ()
 
 
 def _read_lines(path: Path, found: Subjects) -> None:
     """N-Triples, each line on its own. Raises SyntaxError with the line of the file."""
     wanted = {f"<{iri}>".encode(): values for iri, values in found.values.items()}
-    quick = {iri: (v.suffix, -len(v.suffix), v.marks, v.rows.append, v.numbers.append) for iri, v in wanted.items() if v.datatype}
+    quick = {
+        iri: (v.suffix, -len(v.suffix), v.marks, v.rows.append, v.numbers.append)
+        for iri, v in wanted.items()
+        if v.datatype
+    }
     kind = f"<{_TYPE}>".encode()
     types: dict[bytes, set[int]] = {}
     ids, names = dict[bytes, int](), found.names
@@ -145,7 +165,11 @@ def _read_lines(path: Path, found: Subjects) -> None:
                     row = ids[subject]
                     last = subject
                 suffix, end, marks, add_row, add_number = quick[predicate]
-                if thing.endswith(suffix) and thing[0] == 34 and not (text := thing[1:end]).strip(marks):
+                if (
+                    thing.endswith(suffix)
+                    and thing[0] == 34
+                    and not (text := thing[1:end]).strip(marks)
+                ):
                     add_number(float(text))
                     add_row(row)
                     continue
@@ -158,14 +182,22 @@ def _read_lines(path: Path, found: Subjects) -> None:
                 _take_lines(left, found)
                 left.clear()
                 quick = {
-                    iri: (v.suffix, -len(v.suffix), v.marks, v.rows.append, v.numbers.append) for iri, v in wanted.items() if v.datatype
+                    iri: (v.suffix, -len(v.suffix), v.marks, v.rows.append, v.numbers.append)
+                    for iri, v in wanted.items()
+                    if v.datatype
                 }
     _take_lines(left, found)
     for thing, rows in types.items():
         found.types.setdefault(thing[1:-4].decode(), set()).update(rows)
 
 
-def _taken(line: bytes, kind: bytes, types: dict[bytes, set[int]], ids: dict[bytes, int], names: dict[str, int]) -> bool:
+def _taken(
+    line: bytes,
+    kind: bytes,
+    types: dict[bytes, set[int]],
+    ids: dict[bytes, int],
+    names: dict[str, int],
+) -> bool:
     """Take a line that gives a subject's class; enter a subject that is new."""
     subject, _, rest = line.partition(b" ")
     row = ids.get(subject)
@@ -186,7 +218,13 @@ def _taken(line: bytes, kind: bytes, types: dict[bytes, set[int]], ids: dict[byt
 
 def _marks(datatype: str) -> bytes:
     """The characters that a number of a datatype is written with."""
-    return _DIGITS if datatype in WHOLE else _DIGITS + b"." if datatype.endswith("decimal") else _DIGITS + b".eE"
+    return (
+        _DIGITS
+        if datatype in WHOLE_NUMBERS
+        else _DIGITS + b"."
+        if datatype.endswith("decimal")
+        else _DIGITS + b".eE"
+    )
 
 
 def _number(text: str, marks: bytes) -> float | None:
@@ -199,7 +237,10 @@ def _number(text: str, marks: bytes) -> float | None:
 
 def _take_lines(lines: Sequence[tuple[int, bytes]], found: Subjects) -> None:
     try:
-        for quad in ox.parse(b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in lines), format=ox.RdfFormat.N_TRIPLES):
+        for quad in ox.parse(
+            b"".join(line if line.endswith(b"\n") else line + b"\n" for _, line in lines),
+            format=ox.RdfFormat.N_TRIPLES,
+        ):
             _take(quad, found)
     except SyntaxError as error:
         error.lineno = lines[min((error.lineno or 1), len(lines)) - 1][0]
@@ -238,7 +279,9 @@ class ClassTable:
     left_out: tuple[tuple[str, str], ...]
 
 
-def class_table(found: Subjects, kind: str, rows: NDArray[np.int64], name: str, *, categories: bool = False) -> ClassTable:
+def class_table(
+    found: Subjects, kind: str, rows: NDArray[np.int64], name: str, *, categories: bool = False
+) -> ClassTable:
     """The table of some subjects, with a column for each value that a property has at most.
 
     Args:
@@ -270,7 +313,12 @@ def class_table(found: Subjects, kind: str, rows: NDArray[np.int64], name: str, 
         if categories:
             turtle += _categories(iri, values, place, found)
     if categories:
-        pairs = ((sub, kind) for kind, subs in sorted(found.subclasses.items()) for sub in sorted(subs) if not sub.startswith("_:"))
+        pairs = (
+            (sub, kind)
+            for kind, subs in sorted(found.subclasses.items())
+            for sub in sorted(subs)
+            if not sub.startswith("_:")
+        )
         turtle += [f"<{sub}> <{_SUBCLASS}> <{kind}> .\n" for sub, kind in pairs]
     for iri, subjects in (found.others or {}).items():
         header = local_name(iri) if local_name(iri) not in taken else iri
@@ -286,10 +334,20 @@ def _categories(iri: str, values: _Values, place: NDArray[np.int64], found: Subj
     """What a property's values are, all of them; nothing where some are numbers or blank nodes, or there are very many."""
     terms = {term for row, term in values.others if place[row] >= 0}
     literals = {term.datatype.value for term in terms if isinstance(term, ox.Literal)}
-    if values.numbers or not terms or len(terms) > MOST_CATEGORIES or literals & NUMBERS or any(isinstance(t, ox.BlankNode) for t in terms):
+    if (
+        values.numbers
+        or not terms
+        or len(terms) > MOST_CATEGORIES
+        or literals & NUMBERS
+        or any(isinstance(t, ox.BlankNode) for t in terms)
+    ):
         return []
     lines = [f"<{iri}> <{FKG}category> {', '.join(sorted(map(str, terms)))} .\n"]
-    rows = {row: term for term in terms if isinstance(term, ox.NamedNode) and (row := found.names.get(term.value)) is not None}
+    rows = {
+        row: term
+        for term in terms
+        if isinstance(term, ox.NamedNode) and (row := found.names.get(term.value)) is not None
+    }
     lines += [
         f"{rows[row]} <{FKG}categoryOf> <{kind}> .\n"
         for kind, members in sorted(found.types.items())
@@ -301,10 +359,18 @@ def _categories(iri: str, values: _Values, place: NDArray[np.int64], found: Subj
 Columns = dict[str, Sequence[str] | NDArray[np.float64]]
 
 
-def _columns(values: _Values, place: NDArray[np.int64], rows: int, header: str) -> tuple[Columns, str, list[str]] | int:
+def _columns(
+    values: _Values, place: NDArray[np.int64], rows: int, header: str
+) -> tuple[Columns, str, list[str]] | int:
     """The columns of one property, its datatype where all share it, else the columns that tell it; a row with too many values instead."""
-    at = place[np.frombuffer(values.rows, dtype=np.int64)] if len(values.rows) else np.empty(0, dtype=np.int64)
-    numbers = np.frombuffer(values.numbers, dtype=np.float64) if len(values.numbers) else np.empty(0)
+    at = (
+        place[np.frombuffer(values.rows, dtype=np.int64)]
+        if len(values.rows)
+        else np.empty(0, dtype=np.int64)
+    )
+    numbers = (
+        np.frombuffer(values.numbers, dtype=np.float64) if len(values.numbers) else np.empty(0)
+    )
     at, numbers = at[at >= 0], numbers[at >= 0]
     others = [(int(place[row]), *_read(term)) for row, term in values.others if place[row] >= 0]
     once = np.bincount(at, minlength=rows)
@@ -319,7 +385,9 @@ def _columns(values: _Values, place: NDArray[np.int64], rows: int, header: str) 
         by_row[row].add((values.datatype, "", number))
     for row, number, kind, text in others:
         by_row[row].add((kind, text, number))
-    kinds = {kind for found in by_row.values() for kind, *_ in found} | ({values.datatype} if at.size else set())
+    kinds = {kind for found in by_row.values() for kind, *_ in found} | (
+        {values.datatype} if at.size else set()
+    )
     return _several(by_row, kinds, column, header, values.datatype if at.size else "")
 
 
@@ -328,7 +396,11 @@ _Told = tuple[str, str, float]
 
 
 def _several(
-    by_row: dict[int, set[_Told]], kinds: set[str], column: NDArray[np.float64], header: str, usual: str
+    by_row: dict[int, set[_Told]],
+    kinds: set[str],
+    column: NDArray[np.float64],
+    header: str,
+    usual: str,
 ) -> tuple[Columns, str, list[str]] | int:
     """The columns of a property where some rows (`by_row`) have several values, or such as are no number of the `usual` datatype.
 
@@ -353,7 +425,9 @@ def _several(
         if len(kinds) > 1:
             plain = usual if i == 0 else ""
             told.append(f"{name}{DATATYPE_HEADER}")
-            columns[told[-1]] = [at[row][0] if row in at else plain if known[row] else "" for row in range(rows)]
+            columns[told[-1]] = [
+                at[row][0] if row in at else plain if known[row] else "" for row in range(rows)
+            ]
     if not told:
         return columns, next(iter(kinds)), []
     return columns, "" if kinds & NUMBERS else TEXTS, told
@@ -362,7 +436,11 @@ def _several(
 def _read(term: ox.NamedNode | ox.BlankNode | ox.Literal) -> tuple[float, str, str]:
     """A value as number (NaN where it is none), datatype and text."""
     if not isinstance(term, ox.Literal):
-        return (np.nan, RESOURCE, term.value) if isinstance(term, ox.NamedNode) else (np.nan, BLANK, str(term))
+        return (
+            (np.nan, RESOURCE, term.value)
+            if isinstance(term, ox.NamedNode)
+            else (np.nan, BLANK, str(term))
+        )
     datatype = term.datatype.value
     if datatype in NUMBERS:
         number = _number(term.value, _marks(datatype))

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from rdflib import RDF, RDFS, Graph, Literal, URIRef, Variable
+from rdflib import RDF, RDFS, BNode, Graph, Literal, URIRef, Variable
 from rdflib.term import Node
 
-from fedkg_compiler.shacl.model import Alternative, Inverse, Path, Repeat, Sequence, Shape, Step, Target
+from fedkg_compiler.ontology.answer import asks_service
+from fedkg_compiler.shacl.model import (
+    Alternative,
+    Inverse,
+    Path,
+    Repeat,
+    Sequence,
+    Shape,
+    Step,
+    Target,
+)
 
 
 class Data:
-    """The data graph; answers about classes are kept."""
+    """The data graph with the vocabularies; answers about classes are kept.
 
-    def __init__(self, graph: Graph) -> None:
+    Focus nodes come from the user's data alone. Whether they conform is decided by everything that is known.
+
+    Args:
+        is_own: whether a node, by its IRI or as ``_:label``, belongs to the user's data.
+    """
+
+    def __init__(self, graph: Graph, is_own: Callable[[str], bool]) -> None:
         self.graph = graph
+        self._is_own = is_own
         self._members: dict[Node, frozenset[Node]] = {}
 
     def subclasses(self, kind: Node) -> set[Node]:
@@ -28,7 +45,9 @@ class Data:
     def members(self, kind: Node) -> frozenset[Node]:
         """The members of a class and of its subclasses."""
         if kind not in self._members:
-            found = (node for sub in self.subclasses(kind) for node in self.graph.subjects(RDF.type, sub))
+            found = (
+                node for sub in self.subclasses(kind) for node in self.graph.subjects(RDF.type, sub)
+            )
             self._members[kind] = frozenset(found)
         return self._members[kind]
 
@@ -38,10 +57,33 @@ class Data:
 
     def focus_nodes(self, shape: Shape) -> list[Node]:
         """The focus nodes of a shape in the graph, sorted. Raises ValueError where a target's query is wrong."""
-        return sorted({node for target in shape.targets for node in self.target_nodes(target)}, key=str)
+        return sorted(
+            {node for target in shape.targets for node in self.target_nodes(target)}, key=str
+        )
 
     def target_nodes(self, target: Target) -> Iterable[Node]:
-        """The focus nodes of one target. Raises ValueError where its query is wrong."""
+        """The focus nodes of one target, without nodes of vocabularies alone. Raises ValueError where its query is wrong."""
+        match target.kind:
+            case "node":
+                return (target.value,)
+            case "objects":
+                facts = self.graph.subject_objects(target.value)
+                return {node for subject, node in facts if self.is_own(subject)}
+            case _:
+                return {node for node in self._targeted(target) if self.is_own(node)}
+
+    def reaches_vocabularies(self, shape: Shape) -> bool:
+        """Whether the targets of a shape find nodes of vocabularies too. Raises ValueError where a query is wrong."""
+        found = {node for target in shape.targets for node in self._targeted(target)}
+        return len(found) > len(self.focus_nodes(shape))
+
+    def is_own(self, node: Node) -> bool:
+        """Whether a node belongs to the user's data; literals do."""
+        if isinstance(node, Literal):
+            return True
+        return self._is_own(f"_:{node}" if isinstance(node, BNode) else str(node))
+
+    def _targeted(self, target: Target) -> Iterable[Node]:
         match target.kind:
             case "class":
                 return self.members(target.value)
@@ -57,6 +99,8 @@ class Data:
                 return ()
 
     def _selected(self, select: str) -> set[Node]:
+        if asks_service(select):
+            raise ValueError("SERVICE asks another server, and fedkg contacts none for a query")
         try:
             found, this = self.graph.query(select), Variable("this")
             if found.type != "SELECT" or this not in (found.vars or ()):
@@ -68,7 +112,11 @@ class Data:
     def _walk(self, nodes: set[Node], path: Path, *, forwards: bool) -> set[Node]:
         match path:
             case Step():
-                return {node for start in nodes for node in self._neighbours(start, path.property, forwards)}
+                return {
+                    node
+                    for start in nodes
+                    for node in self._neighbours(start, path.property, forwards)
+                }
             case Inverse():
                 return self._walk(nodes, path.path, forwards=not forwards)
             case Sequence():
@@ -76,7 +124,11 @@ class Data:
                     nodes = self._walk(nodes, part, forwards=forwards)
                 return nodes
             case Alternative():
-                return {node for part in path.paths for node in self._walk(nodes, part, forwards=forwards)}
+                return {
+                    node
+                    for part in path.paths
+                    for node in self._walk(nodes, part, forwards=forwards)
+                }
             case Repeat():
                 return self._repeat(nodes, path, forwards)
 

@@ -12,9 +12,12 @@ from rdflib.plugins.sparql import prepareQuery
 from rdflib.plugins.sparql.sparql import Query
 from rdflib.query import Result
 from rdflib.term import Node
+from typing_extensions import override
 
+from fedkg_compiler.ontology.answer import asks_service
 from fedkg_compiler.ontology.standard import FKG
 from fedkg_compiler.shacl.model import Constraint, Shape, ShapesFile
+from fedkg_compiler.shacl.patterns import bounded_pyshacl
 from fedkg_compiler.shacl.read import SH
 
 _SKOLEM = "urn:fedkg:shape:"
@@ -43,11 +46,13 @@ class _Still(Graph):
         self._size = len(data)
         self._prepared: dict[str, Query] = {}
 
+    @override
     def __len__(self) -> int:
         return self._size
 
+    @override
     def query(
-        self, query_object: Any, processor: Any = "sparql", result: Any = "sparql", initNs: Any = None, initBindings: Any = None,  # noqa: N803  rdflib's name
+        self, query_object: Any, processor: Any = "sparql", result: Any = "sparql", initNs: Any = None, initBindings: Any = None,
         use_store_provided: bool = True, **options: Any,
     ) -> Result:  # fmt: skip  # Any, and names: those of rdflib, passed on
         """The solutions with some variables bound beforehand, as SHACL has it (appendix A).
@@ -56,16 +61,28 @@ class _Still(Graph):
         where that makes no difference, and rdflib's engine, which is much slower, elsewhere.
         """
         text, bound = str(query_object), initBindings or {}
+        if asks_service(text):
+            raise ValueError("SERVICE asks another server, and fedkg contacts none for a query")
         initNs = initNs or self._known  # noqa: N806  rdflib's name
         flat = text.count("{") == 1 and re.search(r"\bAS\b", text, re.IGNORECASE) is None
         if not bound or flat:
             try:
-                return super().query(query_object, processor, result, initNs, bound, use_store_provided, **options)
+                return super().query(
+                    query_object, processor, result, initNs, bound, use_store_provided, **options
+                )
             except RuntimeError:  # it has no such variable in its patterns
                 pass
         if text not in self._prepared:
             self._prepared[text] = prepareQuery(text, initNs=initNs)
-        return super().query(self._prepared[text], processor, result, initNs, bound, use_store_provided=False, **options)
+        return super().query(
+            self._prepared[text],
+            processor,
+            result,
+            initNs,
+            bound,
+            use_store_provided=False,
+            **options,
+        )
 
 
 class NotDecided(Exception):
@@ -91,38 +108,83 @@ def component_iri(constraint: Constraint) -> str:
 
 
 def decide(
-    shapes: ShapesFile, left_out: Iterable[tuple[Shape, Constraint]], skipped: Iterable[Node], data: Graph, prefixes: Mapping[str, str]
+    shapes: ShapesFile,
+    left_out: Iterable[tuple[Shape, Constraint]],
+    skipped: Iterable[Node],
+    narrowed: Mapping[Node, Iterable[Node]],
+    data: Graph,
+    prefixes: Mapping[str, str],
 ) -> list[Finding]:
     """What the graph violates.
 
     Args:
         left_out: the components that are decided elsewhere. skipped: targeted shapes of which nothing is left, whose targets are dropped.
+        narrowed: the focus nodes of shapes whose targets would find nodes of vocabularies too.
         prefixes: those of queries that do not say them.
 
     Raises:
         NotDecided: pySHACL refuses the shapes.
     """
-    names = {node: URIRef(f"{_SKOLEM}{i}") for i, node in enumerate(shapes.shapes) if isinstance(node, BNode)}
+    names = {
+        node: URIRef(f"{_SKOLEM}{i}")
+        for i, node in enumerate(shapes.shapes)
+        if isinstance(node, BNode)
+    }
     back = {name: node for node, name in names.items()}
-    graph = _without(shapes, left_out, skipped, names)
+    graph = _without(shapes, left_out, {*skipped, *narrowed}, names)
+    for shape, nodes in narrowed.items():
+        for node in nodes:
+            graph.add((_name(shape, names), SH.targetNode, node))
     from pyshacl import validate
-    from pyshacl.errors import ConstraintLoadError, ReportableRuntimeError, RuleLoadError, ShapeLoadError, ValidationFailure
+    from pyshacl.errors import (
+        ConstraintLoadError,
+        ReportableRuntimeError,
+        RuleLoadError,
+        ShapeLoadError,
+        ValidationFailure,
+    )
 
     try:
-        _, report, _ = validate(_Still(data, prefixes), shacl_graph=graph, inference="none", advanced=True, inplace=True, meta_shacl=False)
-    except (ConstraintLoadError, ReportableRuntimeError, RuleLoadError, ShapeLoadError, ValidationFailure) as error:
-        raise NotDecided(str(getattr(error, "message", error)).strip().split("\n")[0], names, shapes) from error
+        with bounded_pyshacl():
+            _, report, _ = validate(
+                _Still(data, prefixes),
+                shacl_graph=graph,
+                inference="none",
+                advanced=True,
+                inplace=True,
+                meta_shacl=False,
+            )
+    except (
+        ConstraintLoadError,
+        ReportableRuntimeError,
+        RuleLoadError,
+        ShapeLoadError,
+        ValidationFailure,
+    ) as error:
+        raise NotDecided(
+            str(getattr(error, "message", error)).strip().split("\n")[0], names, shapes
+        ) from error
     except Exception as error:  # rdflib's parser raises `Exception` itself, pySHACL what it stumbles over in a user's shapes
-        raise NotDecided(f"{type(error).__name__}: {error}".strip().split("\n")[0], names, shapes) from error
+        raise NotDecided(
+            f"{type(error).__name__}: {error}".strip().split("\n")[0], names, shapes
+        ) from error
     if not isinstance(report, Graph):
-        raise NotDecided(str(getattr(report, "message", report)).strip().split("\n")[0], names, shapes)
+        raise NotDecided(
+            str(getattr(report, "message", report)).strip().split("\n")[0], names, shapes
+        )
     return sorted(
-        _findings(report, back), key=lambda item: tuple(str(part) for part in (item.focus, item.component, item.value, item.message))
+        _findings(report, back),
+        key=lambda item: tuple(
+            str(part) for part in (item.focus, item.component, item.value, item.message)
+        ),
     )
 
 
 def _without(
-    shapes: ShapesFile, left_out: Iterable[tuple[Shape, Constraint]], skipped: Iterable[Node], names: Mapping[BNode, URIRef]
+    shapes: ShapesFile,
+    left_out: Iterable[tuple[Shape, Constraint]],
+    skipped: Iterable[Node],
+    names: Mapping[BNode, URIRef],
 ) -> Graph:
     """The shapes graph without those components, blank shapes named, so that results tell which shape they are of."""
     graph = Graph()
@@ -131,15 +193,25 @@ def _without(
         gone.add((shape.node, constraint.predicate, constraint.node))
         gone |= {(shape.node, SH[name], None) for name in _BESIDE.get(constraint.name, ())}
     untargeted = set(skipped)
-    targets = {SH[name] for name in ("targetClass", "targetNode", "targetSubjectsOf", "targetObjectsOf", "target")}
+    targets = {
+        SH[name]
+        for name in ("targetClass", "targetNode", "targetSubjectsOf", "targetObjectsOf", "target")
+    }
     for triple in shapes.graph:
         s, p, o = triple
-        if triple in gone or (s, p, None) in gone or p == SH.rule or (s in untargeted and p in targets):
+        if (
+            triple in gone
+            or (s, p, None) in gone
+            or p == SH.rule
+            or (s in untargeted and p in targets)
+        ):
             continue
         if s in untargeted and p == RDF.type and not str(o).startswith(str(SH)):
             continue  # a shape that is its own class would be a target again
         graph.add((_name(s, names), p, _name(o, names)))
-        if p == SH.prefixes:  # pySHACL does not follow owl:imports, as the declarations are to be found
+        if (
+            p == SH.prefixes
+        ):  # pySHACL does not follow owl:imports, as the declarations are to be found
             for place in shapes.graph.transitive_objects(o, OWL.imports):
                 for declaration in shapes.graph.objects(place, SH.declare):
                     graph.add((_name(o, names), SH.declare, _name(declaration, names)))
@@ -155,11 +227,16 @@ def _name(node: Node, names: Mapping[BNode, URIRef]) -> Node:
 def _findings(report: Graph, back: Mapping[URIRef, Node]) -> Iterable[Finding]:
     top = set(report.objects(None, SH.result))
     for result in top:
-        shape, component = report.value(result, SH.sourceShape), report.value(result, SH.sourceConstraintComponent)
+        shape, component = (
+            report.value(result, SH.sourceShape),
+            report.value(result, SH.sourceConstraintComponent),
+        )
         focus = report.value(result, SH.focusNode)
         if shape is None or component is None or focus is None:
             continue
-        if component == SH.ClosedConstraintComponent and str(report.value(result, SH.resultPath)).startswith(FKG):
+        if component == SH.ClosedConstraintComponent and str(
+            report.value(result, SH.resultPath)
+        ).startswith(FKG):
             continue  # where the table has a node is nothing that is said of it
         yield Finding(
             shape=back.get(shape, shape) if isinstance(shape, URIRef) else shape,

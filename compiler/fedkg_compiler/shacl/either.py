@@ -39,11 +39,15 @@ def either(one: BoundRows, other: BoundRows, record: RuleRecord) -> BoundRows:
         key = dict(one.keys[i])
         for header, text in other.keys[j]:
             if key.setdefault(header, text) != text:
-                raise Refused(f"no table row is about both {key[header]} and {text}: column `{header}` has one of them")
+                raise Refused(
+                    f"no table row is about both {key[header]} and {text}: column `{header}` has one of them"
+                )
         keys.append(tuple(sorted(key.items())))
     formula, rows = compact(Or(args=tuple(parts)), rows)
     entities = tuple(one.entities[i] for i in left.tolist())
-    return replace(one, rule=record, formula=formula, rows=rows, keys=tuple(keys), entities=entities, unit="")
+    return replace(
+        one, rule=record, formula=formula, rows=rows, keys=tuple(keys), entities=entities, unit=""
+    )
 
 
 def _append(taken: Rows, rows: Rows, shift: int) -> None:
@@ -51,7 +55,9 @@ def _append(taken: Rows, rows: Rows, shift: int) -> None:
     rows.slots += taken.slots
     rows.params += taken.params
     for table in taken.members:
-        _, inner = rows.set_of_members(table.offsets, -1 if table.parent < 0 else table.parent + shift)
+        _, inner = rows.set_of_members(
+            table.offsets, -1 if table.parent < 0 else table.parent + shift
+        )
         inner.slots, inner.params = table.rows.slots, table.rows.params
 
 

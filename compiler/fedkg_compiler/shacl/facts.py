@@ -9,12 +9,27 @@ from itertools import product
 from rdflib import RDF, BNode, URIRef
 from rdflib.term import Node
 
-from fedkg_compiler.binding.column_facts import Spoken, facts_of_column, facts_of_key, facts_of_sensor
+from fedkg_compiler.binding.column_facts import (
+    Spoken,
+    facts_of_column,
+    facts_of_key,
+    facts_of_sensor,
+)
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph import Resource
 from fedkg_compiler.shacl.bind import Part, ShapesBinder
 from fedkg_compiler.shacl.logic import Refused
-from fedkg_compiler.shacl.model import PAIRS, SHAPE_VALUED, Alternative, Constraint, Path, Sequence, Shape, Step, Target
+from fedkg_compiler.shacl.model import (
+    PAIRS,
+    SHAPE_VALUED,
+    Alternative,
+    Constraint,
+    Path,
+    Sequence,
+    Shape,
+    Step,
+    Target,
+)
 from fedkg_compiler.shacl.observe import PASSING
 from fedkg_compiler.shacl.queries import written_path
 from fedkg_compiler.shacl.wording import said_of, shape_name, shape_path
@@ -23,23 +38,41 @@ from fedkg_compiler.sparql.shape import SparqlProblem
 
 _DEEPEST = 8
 """Shapes inside shapes whose facts are told."""
-_TARGETS = {"class": "targetClass", "node": "targetNode", "subjects": "targetSubjectsOf", "objects": "targetObjectsOf", "sparql": "target"}
+_TARGETS = {
+    "class": "targetClass",
+    "node": "targetNode",
+    "subjects": "targetSubjectsOf",
+    "objects": "targetObjectsOf",
+    "sparql": "target",
+}
 
 
 def statements(binder: ShapesBinder, part: Part, focus: URIRef) -> list[tuple[str, Span]]:
     """What the shape itself says that matters for a focus node, each with its place: the targets that it is one of, and the component."""
-    head = Span(file=binder.shapes.name, line=part.root.line, column=1, end_line=part.root.line, end_column=2)
+    head = Span(
+        file=binder.shapes.name,
+        line=part.root.line,
+        column=1,
+        end_line=part.root.line,
+        end_column=2,
+    )
     graph = binder.sources.graph
     found = []
     facts = _Facts(binder)
     for target in part.root.targets:
         if facts.is_target(target, focus):
-            said = "[...]" if isinstance(target.value, BNode) or graph is None else graph.vocabulary.shorten(str(target.value))
+            said = (
+                "[...]"
+                if isinstance(target.value, BNode) or graph is None
+                else graph.vocabulary.shorten(str(target.value))
+            )
             found.append((f"{shape_name(part.root)} sh:{_TARGETS[target.kind]} {said}", head))
     path = "" if part.shape.path is None else f"sh:path {shape_path(part.shape)} ; "
     said = said_of(part.constraint) or "[...]"
     line, column, width = binder.shapes.place(part.shape.line, part.constraint.name)
-    here = Span(file=binder.shapes.name, line=line, column=column, end_line=line, end_column=column + width)
+    here = Span(
+        file=binder.shapes.name, line=line, column=column, end_line=line, end_column=column + width
+    )
     return [*found, (f"{shape_name(part.root)}: {path}sh:{part.constraint.name} {said}", here)]
 
 
@@ -54,7 +87,11 @@ class _Facts:
     def __init__(self, binder: ShapesBinder) -> None:
         assert binder.sources.graph is not None, "the driver loads a graph where shapes are"
         self.binder, self.sources, self.graph = binder, binder.sources, binder.sources.graph
-        self.observer, self.queries, self.shapes = binder.observer, binder.partial.queries, binder.shapes.shapes
+        self.observer, self.queries, self.shapes = (
+            binder.observer,
+            binder.partial.queries,
+            binder.shapes.shapes,
+        )
 
     def of(self, part: Part, focus: URIRef) -> Iterator[Spoken]:
         """What makes the node a focus of the component's shape, and what the component then met."""
@@ -77,7 +114,11 @@ class _Facts:
             way = ways.pop(0)
             if way[-1] is end:
                 return way
-            inner = [self.shapes.get(one.values[0]) for one in way[-1].constraints if one.name == "property"]
+            inner = [
+                self.shapes.get(one.values[0])
+                for one in way[-1].constraints
+                if one.name == "property"
+            ]
             ways += [[*way, shape] for shape in inner if shape is not None and shape not in way]
         return [end]
 
@@ -106,7 +147,9 @@ class _Facts:
             case "node" | "unknown":
                 pass
 
-    def _component(self, shape: Shape, constraint: Constraint, focus: Node, depth: int) -> Iterator[Spoken]:
+    def _component(
+        self, shape: Shape, constraint: Constraint, focus: Node, depth: int
+    ) -> Iterator[Spoken]:
         if constraint.is_query:
             if isinstance(focus, URIRef):
                 with suppress(Refused, SparqlProblem):  # likewise
@@ -119,7 +162,9 @@ class _Facts:
         for end in ends[:MOST]:
             if constraint.name == "class" and isinstance(end, URIRef):
                 yield from self._met(end, f"?this <{RDF.type}> <{constraint.values[0]}>")
-            for node in constraint.values if constraint.name in SHAPE_VALUED and depth < _DEEPEST else ():
+            for node in (
+                constraint.values if constraint.name in SHAPE_VALUED and depth < _DEEPEST else ()
+            ):
                 inner = self.shapes.get(node)
                 for one in () if inner is None or inner.deactivated else inner.constraints:
                     assert inner is not None
@@ -136,7 +181,9 @@ class _Facts:
             for end in at[:MOST]:
                 columns = [] if read is None else [*self._reads(read, end)]
                 if read is None or columns:
-                    found += facts_of_pattern(self.graph, text, {**given, "v": end}) if steps else []
+                    found += (
+                        facts_of_pattern(self.graph, text, {**given, "v": end}) if steps else []
+                    )
                     found += columns
                 if read is None and (iri := getattr(end, "value", "")) and str(end).startswith("<"):
                     ends.append(URIRef(iri))
@@ -167,7 +214,10 @@ class _Facts:
         """What names the column of a property of a node; of a sensor, or of a node with a column of its own, that of its value."""
         if read in PASSING:
             yield from facts_of_sensor(self.graph, node, None)
-            for row in self.graph.nodes("PREFIX sosa: <http://www.w3.org/ns/sosa/> SELECT * WHERE { ?s sosa:observes ?p }", {"s": node}):
+            for row in self.graph.nodes(
+                "PREFIX sosa: <http://www.w3.org/ns/sosa/> SELECT * WHERE { ?s sosa:observes ?p }",
+                {"s": node},
+            ):
                 yield from facts_of_sensor(self.graph, row["p"], None)
         elif iri := getattr(node, "value", ""):
             yield from self._column(read, URIRef(iri))
@@ -177,7 +227,9 @@ class _Facts:
             yield from facts_of_column(self.sources, str(read), self._node(node))
 
     def _met(self, node: URIRef, pattern: str) -> Iterator[Spoken]:
-        yield from facts_of_pattern(self.graph, f"SELECT * WHERE {{ {pattern} }}", {"this": self._node(node)})
+        yield from facts_of_pattern(
+            self.graph, f"SELECT * WHERE {{ {pattern} }}", {"this": self._node(node)}
+        )
 
     def _node(self, node: Node) -> Resource:
         return self.graph.node(str(node))

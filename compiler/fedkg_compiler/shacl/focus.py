@@ -64,7 +64,9 @@ class TargetQueries:
         return found
 
 
-def focus_nodes(shape: Shape, data: Data, observer: Observer, asked: TargetQueries) -> tuple[list[Focus], list[str]]:
+def focus_nodes(
+    shape: Shape, data: Data, observer: Observer, asked: TargetQueries
+) -> tuple[list[Focus], list[str]]:
     """The focus nodes of a shape, each once, and what is wrong with its targets: sentences."""
     found: dict[Focus, None] = {}
     wrong: list[str] = []
@@ -76,7 +78,11 @@ def focus_nodes(shape: Shape, data: Data, observer: Observer, asked: TargetQueri
             if target.kind == "sparql" and asked.queries.is_table_read(target.select, {}):
                 found.update(dict.fromkeys(asked.foci(target)))
                 continue
-            found.update(dict.fromkeys(Focus(node, node) for node in sorted(data.target_nodes(target), key=str)))
+            found.update(
+                dict.fromkeys(
+                    Focus(node, node) for node in sorted(data.target_nodes(target), key=str)
+                )
+            )
         except ValueError as error:
             wrong.append(f"cannot be asked: {error}")
         found.update(dict.fromkeys(_observed(target, data, observer)))
@@ -87,10 +93,26 @@ def _observed(target: Target, data: Data, observer: Observer) -> list[Focus]:
     """Those for which the table counts: table rows, and subjects and values of an observed property where it has one."""
     rows = observer.sources.names.rows_class
     if target.kind == "class":
-        return [Focus(ROW, ROW)] if rows is not None and target.value in data.superclasses(URIRef(rows)) else []
-    if target.kind not in ("subjects", "objects") or not isinstance(target.value, URIRef) or not observer.is_observed(target.value):
+        return (
+            [Focus(ROW, ROW)]
+            if rows is not None and target.value in data.superclasses(URIRef(rows))
+            else []
+        )
+    if (
+        target.kind not in ("subjects", "objects")
+        or not isinstance(target.value, URIRef)
+        or not observer.is_observed(target.value)
+    ):
         return []
     subjects: list[Node | Row] = [*observer.keyed(), *([ROW] if rows is not None else [])]
     if target.kind == "objects":
-        return [Focus(node, value, (value,)) for node in subjects for value in observer.values(target.value, node)]
-    return [Focus(node, node, values[:1]) for node in subjects if (values := observer.values(target.value, node))]
+        return [
+            Focus(node, value, (value,))
+            for node in subjects
+            for value in observer.values(target.value, node)
+        ]
+    return [
+        Focus(node, node, values[:1])
+        for node in subjects
+        if (values := observer.values(target.value, node))
+    ]

@@ -87,7 +87,9 @@ def _plain(expr: Expr) -> Expr:
     """The expression without guards: if a value is there, then ..."""
     match expr:
         case Guarded():
-            return some((*(negate(Has(value)) for value in expr.values), _certain(_plain(expr.arg))))
+            return some(
+                (*(negate(Has(value)) for value in expr.values), _certain(_plain(expr.arg)))
+            )
         case Neg():
             return negate(_plain(expr.arg))
         case All():

@@ -145,6 +145,8 @@ def negate(arg: Expr) -> Expr:
 def guarded(values: Sequence[object], arg: Expr) -> Expr:
     """The condition where all of the values are there; only those of the table can be missing."""
     observed = tuple(dict.fromkeys(value for value in values if isinstance(value, Observed)))
+    if observed:
+        arg = given(arg, frozenset(observed))  # what only a missing value meets is false here
     if not observed or arg is True:
         return arg
     if arg is False:
@@ -172,11 +174,21 @@ def given(expr: Expr, values: frozenset[Observed]) -> Expr:
             return expr
 
 
-def at_least(count: int, args: Sequence[Expr], equal: Mapping[tuple[int, int], Expr] | None = None) -> Expr:
+def at_least(
+    count: int, args: Sequence[Expr], equal: Mapping[tuple[int, int], Expr] | None = None
+) -> Expr:
     """At least `count` of the conditions hold; two count once where they are `equal`, which is told by their positions in order."""
     if equal:
         chosen = combinations([i for i, arg in enumerate(args) if arg is not False], count)
-        return some(every((*(args[i] for i in one), *(negate(equal.get(pair, False)) for pair in combinations(one, 2)))) for one in chosen)
+        return some(
+            every(
+                (
+                    *(args[i] for i in one),
+                    *(negate(equal.get(pair, False)) for pair in combinations(one, 2)),
+                )
+            )
+            for one in chosen
+        )
     count -= sum(arg is True for arg in args)
     left = [arg for arg in args if not isinstance(arg, bool)]
     if count <= 0:
@@ -194,4 +206,7 @@ def at_least(count: int, args: Sequence[Expr], equal: Mapping[tuple[int, int], E
 
 def exactly_one(args: Sequence[Expr]) -> Expr:
     """One of the conditions holds, the others do not."""
-    return some(every((arg, *(negate(other) for j, other in enumerate(args) if j != i))) for i, arg in enumerate(args))
+    return some(
+        every((arg, *(negate(other) for j, other in enumerate(args) if j != i)))
+        for i, arg in enumerate(args)
+    )

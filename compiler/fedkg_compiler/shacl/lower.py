@@ -38,7 +38,21 @@ from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.shacl.guards import NumberKnown
-from fedkg_compiler.shacl.logic import All, Any, Beside, Expr, Guarded, Has, Is, Least, Neg, Number, Observed, Refused, Whole
+from fedkg_compiler.shacl.logic import (
+    All,
+    Any,
+    Beside,
+    Expr,
+    Guarded,
+    Has,
+    Is,
+    Least,
+    Neg,
+    Number,
+    Observed,
+    Refused,
+    Whole,
+)
 
 Code = tuple[object, ...]
 """A formula without its columns and numbers, as nested tuples: equal codes are one skeleton."""
@@ -91,9 +105,13 @@ class Writer:
         for value in _observed(expr):
             key = value.place.key
             if key is not None and keys.setdefault(*key) != key[1]:
-                raise Refused(f"no table row is about both {keys[key[0]]} and {key[1]}: column `{key[0]}` has one of them")
+                raise Refused(
+                    f"no table row is about both {keys[key[0]]} and {key[1]}: column `{key[0]}` has one of them"
+                )
         unit = units.pop() if len(units) == 1 else ""
-        return Piece(code=code, draft=draft, keys=tuple(sorted(keys.items())), entity=entity, unit=unit)
+        return Piece(
+            code=code, draft=draft, keys=tuple(sorted(keys.items())), entity=entity, unit=unit
+        )
 
     def _code(self, expr: Expr, draft: Draft, units: set[str]) -> Code:
         match expr:
@@ -168,8 +186,16 @@ class Writer:
         if not isinstance(value, Observed) or not isinstance(number, Number) or number.unit:
             return None
         column = value.place.column
-        wanted = truth_wanted(operator, np.array([number.value])) if self.sources.book.columns[column].type == "boolean" else None
-        return None if wanted is None else ("is", draft.slot(column, "input"), draft.param((column, TRUTHS[int(wanted[0])])))
+        wanted = (
+            truth_wanted(operator, np.array([number.value]))
+            if self.sources.book.columns[column].type == "boolean"
+            else None
+        )
+        return (
+            None
+            if wanted is None
+            else ("is", draft.slot(column, "input"), draft.param((column, TRUTHS[int(wanted[0])])))
+        )
 
     def _converted(self, number: Number, value: Observed) -> float:
         """A number in the unit of the table; a bare one is in the unit in which rules speak of the value."""
@@ -181,21 +207,29 @@ class Writer:
                 raise Refused(f"the unit {number.unit} is not known")
             unit = told
             if stored is None:
-                self.sources.book.tell_unit([np.array([place.column])], told, self.span, self.sources.problems)
+                self.sources.book.tell_unit(
+                    [np.array([place.column])], told, self.span, self.sources.problems
+                )
         if unit is not None and not number.unit:
-            self.bare.setdefault(number.value, {}).setdefault(unit, self.sources.book.columns[place.column].name)
+            self.bare.setdefault(number.value, {}).setdefault(
+                unit, self.sources.book.columns[place.column].name
+            )
         if unit is None or stored is None:
             return number.value
         self._must_agree(unit, stored, value)
         return conversion(unit, stored).one(number.value)
 
-    def _two(self, left: Observed, right: Observed, draft: Draft, *, alike: bool) -> tuple[Code, Code]:
+    def _two(
+        self, left: Observed, right: Observed, draft: Draft, *, alike: bool
+    ) -> tuple[Code, Code]:
         one, other, book = left.place.stored, right.place.stored, self.sources.book
         codes = self._slot(left, draft), self._slot(right, draft)
         if alike and (one is None or other is None):
             return codes
         if one is None and other is None:
-            book.compare_bare([np.array([left.place.column]), np.array([right.place.column])], self.span)
+            book.compare_bare(
+                [np.array([left.place.column]), np.array([right.place.column])], self.span
+            )
             return codes
         if one is None or other is None:
             bare, unit = (left, other) if one is None else (right, one)
@@ -215,7 +249,9 @@ class Writer:
 
     def _must_agree(self, one: Unit, other: Unit, value: Observed) -> None:
         if not same_dimension(one, other):
-            raise Refused(f"`{one.text}` cannot be compared with `{other.text}`, in which `{local_name(value.property)}` stands")
+            raise Refused(
+                f"`{one.text}` cannot be compared with `{other.text}`, in which `{local_name(value.property)}` stands"
+            )
 
 
 def _step(unit: Unit | None) -> str:
@@ -264,12 +300,20 @@ def _fill(rows: Rows, drafts: Sequence[Draft]) -> None:
     first = drafts[0]
     zeros = np.zeros(rows.count, dtype=np.int64)
     for i, (_, role) in enumerate(first.slots):
-        rows.slot(("shacl", i), np.array([draft.slots[i][0] for draft in drafts], dtype=np.int64), zeros, role)
+        rows.slot(
+            ("shacl", i),
+            np.array([draft.slots[i][0] for draft in drafts], dtype=np.int64),
+            zeros,
+            role,
+        )
     for i, sample in enumerate(first.params):
         column = [draft.params[i] for draft in drafts]
         if isinstance(sample, tuple):
             pairs = [item for item in column if isinstance(item, tuple)]
-            rows.codes(np.array([pair[0] for pair in pairs], dtype=np.int64), tuple(pair[1] for pair in pairs))
+            rows.codes(
+                np.array([pair[0] for pair in pairs], dtype=np.int64),
+                tuple(pair[1] for pair in pairs),
+            )
         else:
             rows.param(np.array(column, dtype=np.float64))
     for i in range(len(first.members)):

@@ -100,7 +100,9 @@ class Constraint:
         return self.custom or self.name == "sparql"
 
 
-SHAPE_VALUED = frozenset({"and", "or", "xone", "not", "node", "property", "qualifiedMinCount", "qualifiedMaxCount"})
+SHAPE_VALUED = frozenset(
+    {"and", "or", "xone", "not", "node", "property", "qualifiedMinCount", "qualifiedMaxCount"}
+)
 """Components whose values are shapes."""
 
 PAIRS = ("equals", "disjoint", "lessThan", "lessThanOrEquals")
@@ -159,7 +161,9 @@ class ShapesFile:
         rows = self.text.split("\n")
         prefixes = [prefix for prefix, iri in _PREFIX.findall(self.text) if iri == space]
         head = f"(?:{'|'.join(map(re.escape, prefixes))})" if prefixes else r"[\w.-]*"
-        name = re.compile(rf"(?<![\w.-]){head}:{re.escape(word)}(?![\w-])|<[^<>\s]*[/#:]{re.escape(word)}>")
+        name = re.compile(
+            rf"(?<![\w.-]){head}:{re.escape(word)}(?![\w-])|<[^<>\s]*[/#:]{re.escape(word)}>"
+        )
         for number in range(line, min(line + 30, len(rows)) + 1):
             found = name.search(rows[number - 1])
             if found:
@@ -202,6 +206,9 @@ def path_text(path: Path) -> str:
             inner = inner if isinstance(path.path, Step) else f"({inner})"
             return inner + ("?" if not path.many else "+" if path.least else "*")
         case Sequence():
-            return "/".join(f"({path_text(part)})" if isinstance(part, Alternative) else path_text(part) for part in path.paths)
+            return "/".join(
+                f"({path_text(part)})" if isinstance(part, Alternative) else path_text(part)
+                for part in path.paths
+            )
         case Alternative():
             return "|".join(path_text(part) for part in path.paths)

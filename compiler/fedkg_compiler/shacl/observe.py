@@ -18,37 +18,48 @@ from fedkg_compiler.binding.places import Sources, plain_place
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.reading import Place
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.ontology.standard import FKG, QUDT, SOSA
-from fedkg_compiler.ontology.standard import XSD as XSD_SPACE
+from fedkg_compiler.ontology.standard import FKG, NUMBERS, QUDT, SOSA
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.data import Data
 from fedkg_compiler.shacl.logic import Observed
-from fedkg_compiler.shacl.model import SHAPE_VALUED, Alternative, Constraint, Inverse, Path, Repeat, Sequence, Shape, ShapesFile, Step
+from fedkg_compiler.shacl.model import (
+    SHAPE_VALUED,
+    Alternative,
+    Constraint,
+    Inverse,
+    Path,
+    Repeat,
+    Sequence,
+    Shape,
+    ShapesFile,
+    Step,
+)
 from fedkg_compiler.shacl.parameters import items
 
 KEY_COLUMN = URIRef(FKG + "keyColumn")
-COLUMN, DATATYPE, DATATYPES = URIRef(FKG + "column"), URIRef(FKG + "datatype"), URIRef(FKG + "datatypeColumn")
+COLUMN, DATATYPE, DATATYPES = (
+    URIRef(FKG + "column"),
+    URIRef(FKG + "datatype"),
+    URIRef(FKG + "datatypeColumn"),
+)
 CATEGORY, CATEGORY_OF = URIRef(FKG + "category"), URIRef(FKG + "categoryOf")
 DATATYPE_HEADER = " (datatype)"
 """Ends the header of the column that tells the datatypes of another, where a property has several such columns."""
 
 PASSING = frozenset(
-    URIRef(iri) for iri in (QUDT + "numericValue", QUDT + "value", SOSA + "hasSimpleResult", SOSA + "hasResult", SOSA + "madeObservation")
+    URIRef(iri)
+    for iri in (
+        QUDT + "numericValue",
+        QUDT + "value",
+        SOSA + "hasSimpleResult",
+        SOSA + "hasResult",
+        SOSA + "madeObservation",
+    )
 )
 """Properties that lead from a sensor or an observation to its number."""
 
 RESOURCE, BLANK, TEXTS = str(RDFS.Resource), FKG + "blank", str(RDFS.Literal)
 """Stand for the datatype of values that are entities, and blank nodes, and of values of several kinds, none of them numbers."""
-
-_REALS = tuple(XSD_SPACE + name for name in ("decimal", "double", "float"))
-WHOLE = frozenset(
-    XSD_SPACE + name
-    for name in (
-        *("integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger", "nonPositiveInteger", "negativeInteger"),
-        *("unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte"),
-    )
-)
-NUMBERS = WHOLE | frozenset(_REALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +80,9 @@ class Observer:
         self.span = Span(file=shapes.name, line=1, column=1, end_line=1, end_column=2)
         self._numbers, self._texts = read_as(shapes)
         nodes = (node for node in data.graph.subjects(COLUMN, None) if isinstance(node, BNode))
-        self.attached = frozenset(predicate for node in nodes for predicate in data.graph.predicates(None, node))
+        self.attached = frozenset(
+            predicate for node in nodes for predicate in data.graph.predicates(None, node)
+        )
         """Properties that lead to blank nodes with a column: ``plant:Z1 plant:heat [ fkg:column "h1" ]``."""
         self._signals: dict[URIRef, DeclaredSignal | None] = {}
         self._found: dict[tuple[URIRef, Node | Row], tuple[Observed, ...]] = {}
@@ -97,8 +110,16 @@ class Observer:
         """All observed properties, sorted."""
         if self._properties is None:
             graph = self.data.graph
-            declared = {URIRef(signal.property) for signal in self.sources.names.signals.values() if signal.property}
-            stated = {*graph.subjects(COLUMN, None), *graph.objects(None, URIRef(SOSA + "observes")), *self.attached}
+            declared = {
+                URIRef(signal.property)
+                for signal in self.sources.names.signals.values()
+                if signal.property
+            }
+            stated = {
+                *graph.subjects(COLUMN, None),
+                *graph.objects(None, URIRef(SOSA + "observes")),
+                *self.attached,
+            }
             found = declared | {node for node in stated if isinstance(node, URIRef)}
             self._properties = tuple(sorted(node for node in found if self.is_observed(node)))
         return self._properties
@@ -112,9 +133,19 @@ class Observer:
             graph = self.data.graph
             found = set(graph.objects(predicate, CATEGORY))
             if not found:
-                ranges = [kind for kind in graph.objects(predicate, RDFS.range) if kind not in (RDFS.Resource, OWL.Thing)]
-                found = {node for kind in ranges for node in (*self.data.members(kind), *self._one_of(kind))}
-            self._categories[predicate] = tuple(sorted((node for node in found if not isinstance(node, BNode)), key=str))
+                ranges = [
+                    kind
+                    for kind in graph.objects(predicate, RDFS.range)
+                    if kind not in (RDFS.Resource, OWL.Thing)
+                ]
+                found = {
+                    node
+                    for kind in ranges
+                    for node in (*self.data.members(kind), *self._one_of(kind))
+                }
+            self._categories[predicate] = tuple(
+                sorted((node for node in found if not isinstance(node, BNode)), key=str)
+            )
         return self._categories[predicate] or None
 
     def _one_of(self, kind: Node) -> tuple[Node, ...]:
@@ -126,7 +157,9 @@ class Observer:
         graph = self.data.graph
         named = set(graph.subjects(KEY_COLUMN, None))
         members = {node for kind in named for node in self.data.members(kind)}
-        named = {node for node in named if not self.data.members(node)}  # a class names its members' column
+        named = {
+            node for node in named if not self.data.members(node)
+        }  # a class names its members' column
         hosts = set(graph.objects(None, URIRef(SOSA + "isHostedBy")))
         return sorted(named | members | hosts, key=str)
 
@@ -140,8 +173,14 @@ class Observer:
             return tuple(self.compared(value) for value in found) if via in self._numbers else found
         if not isinstance(header, Literal):
             return ()
-        unit = self.data.graph.value(node, URIRef(QUDT + "unit")) or self.data.graph.value(node, URIRef(QUDT + "hasUnit"))
-        text = "" if unit is None or self.sources.graph is None else self.sources.graph.unit_text(str(unit))
+        unit = self.data.graph.value(node, URIRef(QUDT + "unit")) or self.data.graph.value(
+            node, URIRef(QUDT + "hasUnit")
+        )
+        text = (
+            ""
+            if unit is None or self.sources.graph is None
+            else self.sources.graph.unit_text(str(unit))
+        )
         place = self._column_place(str(header), local_name(str(seen or header)), text)
         return () if place is None else (Observed(property=str(seen or header), place=place),)
 
@@ -157,19 +196,33 @@ class Observer:
             yield self._described(predicate, signal, place)
 
     def _places(self, predicate: URIRef, signal: DeclaredSignal, focus: Node | Row) -> list[Place]:
-        facts = self.sources.columns_of(str(predicate), None if isinstance(focus, Row) else self._cell(focus).iri)
-        shared = [] if signal.column is not None else [fact for fact in facts if fact.entity is None]
+        facts = self.sources.columns_of(
+            str(predicate), None if isinstance(focus, Row) else self._cell(focus).iri
+        )
+        shared = (
+            [] if signal.column is not None else [fact for fact in facts if fact.entity is None]
+        )
         if len(shared) > 1:  # one column for each of several values
             graph = self.sources.graph
-            key = None if isinstance(focus, Row) or graph is None else graph.key_of(self._cell(focus).iri)
+            key = (
+                None
+                if isinstance(focus, Row) or graph is None
+                else graph.key_of(self._cell(focus).iri)
+            )
             if not isinstance(focus, Row) and key is None:
                 return []
-            found = [self._column_place(fact.column, signal.name, fact.unit or "") for fact in shared]
+            found = [
+                self._column_place(fact.column, signal.name, fact.unit or "") for fact in shared
+            ]
             return [replace(place, key=key) for place in found if place is not None]
         quiet = replace(self.sources, problems=Problems())
         place = observed_place(str(predicate), self._cell(focus), quiet, self.span)
         said = quiet.problems.all()
-        self.sources.problems.add(item for item in said if not (item.code == "FKG207" and "has no column for" in item.message))
+        self.sources.problems.add(
+            item
+            for item in said
+            if not (item.code == "FKG207" and "has no column for" in item.message)
+        )
         return [] if place is None or place.column < 0 else [place]
 
     def _cell(self, focus: Node | Row) -> Cell:
@@ -182,20 +235,41 @@ class Observer:
     def _described(self, predicate: URIRef, signal: DeclaredSignal, place: Place) -> Observed:
         datatype = str(self.data.graph.value(predicate, DATATYPE) or "")
         header = self._datatypes_of(predicate, place)
-        plain = signal.unit is None and place.stored is None and signal.span is None and signal.role == "input"
+        plain = (
+            signal.unit is None
+            and place.stored is None
+            and signal.span is None
+            and signal.role == "input"
+        )
         told = datatype != "" and datatype not in NUMBERS and datatype != str(XSD.boolean)
         told = told or (predicate, CATEGORY, None) in self.data.graph
-        is_text = plain and (told or (predicate not in self._numbers and not datatype and header is None))
+        is_text = plain and (
+            told or (predicate not in self._numbers and not datatype and header is None)
+        )
         datatype = "" if header is not None else datatype
         datatypes = None
         if header is not None:
             name = f"{self.sources.book.columns[place.column].name} datatype"
-            datatypes = Place(column=self.sources.book.column(BookColumn(name=name, source=header, type="category")))
+            datatypes = Place(
+                column=self.sources.book.column(
+                    BookColumn(name=name, source=header, type="category")
+                )
+            )
         if not is_text:
-            return Observed(property=str(predicate), place=place, datatype=datatype, datatypes=datatypes)
+            return Observed(
+                property=str(predicate), place=place, datatype=datatype, datatypes=datatypes
+            )
         entry = self.sources.book.columns[place.column]
-        column = self.sources.book.column(BookColumn(name=entry.name, source=entry.source, type="category"))
-        text = Observed(property=str(predicate), place=replace(place, column=column), kind="text", datatype=datatype, datatypes=datatypes)
+        column = self.sources.book.column(
+            BookColumn(name=entry.name, source=entry.source, type="category")
+        )
+        text = Observed(
+            property=str(predicate),
+            place=replace(place, column=column),
+            kind="text",
+            datatype=datatype,
+            datatypes=datatypes,
+        )
         if not told and predicate not in self._texts and self.categories(predicate) is None:
             self._untold[text] = Observed(property=str(predicate), place=place)
         return text
@@ -214,7 +288,16 @@ class Observer:
         unit = parse_unit(unit_text) if unit_text else None
         if isinstance(unit, UnitProblem):
             return None
-        signal = DeclaredSignal(name=name, role="input", family="", property=None, unit=unit, span=None, column=header, place=self.span)
+        signal = DeclaredSignal(
+            name=name,
+            role="input",
+            family="",
+            property=None,
+            unit=unit,
+            span=None,
+            column=header,
+            place=self.span,
+        )
         place = plain_place(signal, self.sources, self.span)
         return None if place.column < 0 else place
 
@@ -227,7 +310,9 @@ def read_as(shapes: ShapesFile) -> tuple[frozenset[URIRef], frozenset[URIRef]]:
         last = set() if shape.path is None else set(_last(shape.path))
         for constraint in shape.constraints if last else ():
             if constraint.name in ("lessThan", "lessThanOrEquals", "equals", "disjoint"):
-                numbers |= last | {value for value in constraint.values if isinstance(value, URIRef)}
+                numbers |= last | {
+                    value for value in constraint.values if isinstance(value, URIRef)
+                }
             elif constraint.name == "datatype" and constraint.values[0] == XSD.boolean:
                 numbers |= last
         for constraint in _said(shapes, shape) if last else ():
@@ -238,7 +323,13 @@ def read_as(shapes: ShapesFile) -> tuple[frozenset[URIRef], frozenset[URIRef]]:
                 texts |= last
             elif constraint.name == "datatype" and constraint.values[0] != XSD.boolean:
                 (numbers if str(constraint.values[0]) in NUMBERS else texts).update(last)
-            elif constraint.name in ("pattern", "minLength", "maxLength", "languageIn", "uniqueLang"):
+            elif constraint.name in (
+                "pattern",
+                "minLength",
+                "maxLength",
+                "languageIn",
+                "uniqueLang",
+            ):
                 texts |= last
     return frozenset(numbers), frozenset(texts - numbers)
 
@@ -249,14 +340,28 @@ def _said(shapes: ShapesFile, shape: Shape) -> Iterator[Constraint]:
     while waiting:
         constraints = waiting.pop().constraints
         yield from constraints
-        nodes = [node for item in constraints if item.name in SHAPE_VALUED for node in item.values if node not in seen]
+        nodes = [
+            node
+            for item in constraints
+            if item.name in SHAPE_VALUED
+            for node in item.values
+            if node not in seen
+        ]
         seen.update(nodes)
-        waiting += [inner for node in nodes if (inner := shapes.shapes.get(node)) is not None and inner.path is None]
+        waiting += [
+            inner
+            for node in nodes
+            if (inner := shapes.shapes.get(node)) is not None and inner.path is None
+        ]
 
 
 def is_number(value: Node) -> bool:
     """Whether a term is a number, or true or false."""
-    return isinstance(value, Literal) and not value.ill_typed and (str(value.datatype) in NUMBERS or value.datatype == XSD.boolean)
+    return (
+        isinstance(value, Literal)
+        and not value.ill_typed
+        and (str(value.datatype) in NUMBERS or value.datatype == XSD.boolean)
+    )
 
 
 def _last(path: Path) -> Iterator[URIRef]:

@@ -7,9 +7,15 @@ import re
 from rdflib import RDF, Graph, Literal, URIRef
 from rdflib.term import Node
 
+from fedkg_compiler.shacl import patterns
+
 SPACE = "http://www.w3.org/ns/shacl#"
-_COUNTS = frozenset({"minCount", "maxCount", "minLength", "maxLength", "qualifiedMinCount", "qualifiedMaxCount"})
-_NAMES = frozenset({"class", "datatype", "nodeKind", "equals", "disjoint", "lessThan", "lessThanOrEquals"})
+_COUNTS = frozenset(
+    {"minCount", "maxCount", "minLength", "maxLength", "qualifiedMinCount", "qualifiedMaxCount"}
+)
+_NAMES = frozenset(
+    {"class", "datatype", "nodeKind", "equals", "disjoint", "lessThan", "lessThanOrEquals"}
+)
 _LIMITS = frozenset({"minExclusive", "minInclusive", "maxExclusive", "maxInclusive"})
 _SHAPES = frozenset({"not", "node", "property", "and", "or", "xone"})
 
@@ -19,9 +25,34 @@ KNOWN = (
     | _NAMES
     | _LIMITS
     | _SHAPES
-    | {"pattern", "flags", "in", "languageIn", "hasValue", "uniqueLang", "closed", "ignoredProperties", "sparql"}
-    | {"qualifiedValueShape", "qualifiedValueShapesDisjoint", "path", "inversePath", "alternativePath"}
-    | {"zeroOrMorePath", "oneOrMorePath", "zeroOrOnePath", "target", "targetClass", "targetNode", "targetSubjectsOf", "targetObjectsOf"}
+    | {
+        "pattern",
+        "flags",
+        "in",
+        "languageIn",
+        "hasValue",
+        "uniqueLang",
+        "closed",
+        "ignoredProperties",
+        "sparql",
+    }
+    | {
+        "qualifiedValueShape",
+        "qualifiedValueShapesDisjoint",
+        "path",
+        "inversePath",
+        "alternativePath",
+    }
+    | {
+        "zeroOrMorePath",
+        "oneOrMorePath",
+        "zeroOrOnePath",
+        "target",
+        "targetClass",
+        "targetNode",
+        "targetSubjectsOf",
+        "targetObjectsOf",
+    }
     | {
         "severity",
         "message",
@@ -36,8 +67,29 @@ KNOWN = (
         "entailment",
         "shapesGraph",
     }
-    | {"rule", "values", "expression", "js", "condition", "prefixes", "declare", "suggestedShapesGraph", "parameter", "labelTemplate"}
-    | {"validator", "nodeValidator", "propertyValidator", "select", "ask", "construct", "update", "returnType", "optional"}
+    | {
+        "rule",
+        "values",
+        "expression",
+        "js",
+        "condition",
+        "prefixes",
+        "declare",
+        "suggestedShapesGraph",
+        "parameter",
+        "labelTemplate",
+    }
+    | {
+        "validator",
+        "nodeValidator",
+        "propertyValidator",
+        "select",
+        "ask",
+        "construct",
+        "update",
+        "returnType",
+        "optional",
+    }
 )
 """The properties, without namespace, that SHACL and its advanced features give to shapes."""
 
@@ -53,8 +105,11 @@ def what_is_wrong(name: str, value: Node) -> str:
         return f"{shown}, and a number or a date is needed"
     if name in _SHAPES and isinstance(value, Literal):
         return f"{shown}, and a shape is needed"
-    if name == "pattern" and (not isinstance(value, Literal) or not _is_pattern(str(value))):
-        return f"{shown}, which is no regular expression"
+    if name == "pattern":
+        wrong = "which is no regular expression"
+        if isinstance(value, Literal):
+            wrong = patterns.what_is_wrong(str(value))
+        return f"{shown}, {wrong}" if wrong else ""
     return ""
 
 
@@ -75,11 +130,3 @@ def items(graph: Graph, head: Node) -> tuple[Node, ...] | None:
 
 def _is_count(value: Node) -> bool:
     return isinstance(value, Literal) and re.fullmatch(r"\+?\d{1,18}", str(value)) is not None
-
-
-def _is_pattern(text: str) -> bool:
-    try:
-        re.compile(text)
-    except (re.error, RecursionError, OverflowError):
-        return False
-    return True

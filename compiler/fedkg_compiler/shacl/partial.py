@@ -17,7 +17,19 @@ from fedkg.pack import RuleRecord
 from fedkg_compiler.ontology.standard import FKG
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.data import Data
-from fedkg_compiler.shacl.logic import MOST, Expr, Has, Observed, Refused, at_least, every, exactly_one, guarded, negate, some
+from fedkg_compiler.shacl.logic import (
+    MOST,
+    Expr,
+    Has,
+    Observed,
+    Refused,
+    at_least,
+    every,
+    exactly_one,
+    guarded,
+    negate,
+    some,
+)
 from fedkg_compiler.shacl.model import (
     PAIRS,
     Alternative,
@@ -58,14 +70,25 @@ class Partial:
         if shape.path is not None and self._path_touches(shape.path):
             return True
         if constraint.name in PAIRS:
-            return isinstance(constraint.values[0], URIRef) and self.observer.is_observed(constraint.values[0])
+            return isinstance(constraint.values[0], URIRef) and self.observer.is_observed(
+                constraint.values[0]
+            )
         if constraint.name == "closed":
             return bool(self.observer.properties())
         if constraint.name == "expression":
             return self._expression_touches(constraint.node)
         if constraint.is_query:
             return not constraint.deactivated and self.queries.reads_table(shape, constraint)
-        if constraint.name in ("and", "or", "xone", "not", "node", "property", "qualifiedMinCount", "qualifiedMaxCount"):
+        if constraint.name in (
+            "and",
+            "or",
+            "xone",
+            "not",
+            "node",
+            "property",
+            "qualifiedMinCount",
+            "qualifiedMaxCount",
+        ):
             return any(self.shape_touches(node) for node in constraint.values)
         return False
 
@@ -78,7 +101,9 @@ class Partial:
         if key not in self._touching:
             self._looking.add(node)
             found = shape.path is not None and self._path_touches(shape.path)
-            self._touching[key] = found or any(self.touches(shape, constraint) for constraint in shape.constraints)
+            self._touching[key] = found or any(
+                self.touches(shape, constraint) for constraint in shape.constraints
+            )
             self._looking.discard(node)
         return self._touching[key]
 
@@ -91,12 +116,18 @@ class Partial:
                 continue
             seen.add(at)
             if isinstance(at, BNode):
-                waiting += [term for _, predicate, value in self.shapes.graph.triples((at, None, None)) for term in (predicate, value)]
+                waiting += [
+                    term
+                    for _, predicate, value in self.shapes.graph.triples((at, None, None))
+                    for term in (predicate, value)
+                ]
         return any(isinstance(item, URIRef) and self.observer.is_observed(item) for item in seen)
 
     def _path_touches(self, path: Path) -> bool:
         return any(
-            self.observer.is_observed(step.property) or step.property in PASSING or step.property in self.observer.attached
+            self.observer.is_observed(step.property)
+            or step.property in PASSING
+            or step.property in self.observer.attached
             for step in steps_in(path)
         )
 
@@ -112,27 +143,43 @@ class Partial:
             case Sequence():
                 at: list[Value] = [focus]
                 for part in path.paths:
-                    at = list(dict.fromkeys(value for node in at for value in self.values(part, node)))
+                    at = list(
+                        dict.fromkeys(value for node in at for value in self.values(part, node))
+                    )
                 return at
             case Alternative():
-                return list(dict.fromkeys(value for part in path.paths for value in self.values(part, focus)))
+                return list(
+                    dict.fromkeys(
+                        value for part in path.paths for value in self.values(part, focus)
+                    )
+                )
             case Inverse() | Repeat():
-                raise Refused(f"the path {path_text(path)} cannot be walked through a value of the table")
+                raise Refused(
+                    f"the path {path_text(path)} cannot be walked through a value of the table"
+                )
 
     def _step(self, predicate: URIRef, focus: Value) -> list[Value]:
         if isinstance(focus, Observed):
             if predicate in PASSING:
                 return [focus]
-            raise Refused(f"the table has no `{local_name(str(predicate))}` of a value of `{local_name(focus.property)}`")
+            raise Refused(
+                f"the table has no `{local_name(str(predicate))}` of a value of `{local_name(focus.property)}`"
+            )
         if predicate in PASSING and isinstance(focus, Node) and self.observer.has_column(focus):
             return list(self.observer.of_sensor(focus, predicate))
         if self.observer.is_observed(predicate):
             return list(self.observer.values(predicate, focus))
         if isinstance(focus, Row):
-            raise Refused(f"the table's rows have no `{local_name(str(predicate))}`: declare a signal for it, or give it an `fkg:column`")
+            raise Refused(
+                f"the table's rows have no `{local_name(str(predicate))}`: declare a signal for it, or give it an `fkg:column`"
+            )
         found: list[Value] = []
         for node in self.data.values(focus, Step(predicate)):
-            found += self.observer.of_sensor(node, predicate) if isinstance(node, BNode) and self.observer.has_column(node) else [node]
+            found += (
+                self.observer.of_sensor(node, predicate)
+                if isinstance(node, BNode) and self.observer.has_column(node)
+                else [node]
+            )
         return found
 
     # shapes and components
@@ -143,13 +190,25 @@ class Partial:
         if shape is None:
             raise Refused("it refers to a shape that is not there")
         if depth > DEPTH:
-            raise Refused("the shapes refer to each other in a circle, which SHACL leaves undefined")
+            raise Refused(
+                "the shapes refer to each other in a circle, which SHACL leaves undefined"
+            )
         if shape.deactivated:
             return True
         values = [focus] if shape.path is None else self.values(shape.path, focus)
-        return every(self.component(shape, constraint, focus, values, depth) for constraint in shape.constraints)
+        return every(
+            self.component(shape, constraint, focus, values, depth)
+            for constraint in shape.constraints
+        )
 
-    def component(self, shape: Shape, constraint: Constraint, focus: Value, values: Several[Value], depth: int = 0) -> Expr:
+    def component(
+        self,
+        shape: Shape,
+        constraint: Constraint,
+        focus: Value,
+        values: Several[Value],
+        depth: int = 0,
+    ) -> Expr:
         """Whether the value nodes of a focus node conform to one component of a shape. Raises Refused."""
         arguments = constraint.values
         match constraint.name:
@@ -158,19 +217,36 @@ class Partial:
             case "qualifiedMinCount" | "qualifiedMaxCount":
                 return self._qualified(shape, constraint, values, depth)
             case "hasValue":
-                return some(every((_there(value), self.judge.same(value, arguments[0]))) for value in values)
+                return some(
+                    every((_there(value), self.judge.same(value, arguments[0]))) for value in values
+                )
             case "equals" | "disjoint" | "lessThan" | "lessThanOrEquals":
                 return self._pair(constraint, focus, values)
             case "and":
-                return every(guarded([v], every(self.conforms(node, v, depth + 1) for node in arguments)) for v in values)
+                return every(
+                    guarded([v], every(self.conforms(node, v, depth + 1) for node in arguments))
+                    for v in values
+                )
             case "or":
-                return every(guarded([v], some([self.conforms(node, v, depth + 1) for node in arguments])) for v in values)
+                return every(
+                    guarded([v], some([self.conforms(node, v, depth + 1) for node in arguments]))
+                    for v in values
+                )
             case "xone":
-                return every(guarded([v], exactly_one([self.conforms(node, v, depth + 1) for node in arguments])) for v in values)
+                return every(
+                    guarded(
+                        [v], exactly_one([self.conforms(node, v, depth + 1) for node in arguments])
+                    )
+                    for v in values
+                )
             case "not":
-                return every(guarded([v], negate(self.conforms(arguments[0], v, depth + 1))) for v in values)
+                return every(
+                    guarded([v], negate(self.conforms(arguments[0], v, depth + 1))) for v in values
+                )
             case "node" | "property":
-                return every(guarded([v], self.conforms(arguments[0], v, depth + 1)) for v in values)
+                return every(
+                    guarded([v], self.conforms(arguments[0], v, depth + 1)) for v in values
+                )
             case "closed":
                 return every(self._closed(shape, constraint, v) for v in values)
             case "uniqueLang":
@@ -187,10 +263,14 @@ class Partial:
         if constraint.deactivated:
             return True
         if self.touches(shape, constraint):
-            raise Refused("a query of the table inside another component is not split: give its shape a target of its own")
+            raise Refused(
+                "a query of the table inside another component is not split: give its shape a target of its own"
+            )
         record = RuleRecord(name=constraint.name, file="", line=shape.line)
         try:
-            return not self.queries.bind(shape, constraint, [focus], record, self.observer.span).violations
+            return not self.queries.bind(
+                shape, constraint, [focus], record, self.observer.span
+            ).violations
         except SparqlProblem as problem:
             raise Refused(str(problem)) from problem
 
@@ -203,12 +283,24 @@ class Partial:
                 allowed.add(inner.path.property)
         if isinstance(value, Observed | Literal):
             return True
-        facts = [(RDF.type, RDF.type)] if isinstance(value, Row) else self.data.graph.predicate_objects(value)
-        said = {one for one, thing in facts if not str(one).startswith(FKG) and not self.observer.has_column(thing)}
+        facts = (
+            [(RDF.type, RDF.type)]
+            if isinstance(value, Row)
+            else self.data.graph.predicate_objects(value)
+        )
+        said = {
+            one
+            for one, thing in facts
+            if not str(one).startswith(FKG) and not self.observer.has_column(thing)
+        }
         observed = set(self.observer.properties())
         if said - allowed - observed:
             return False
-        return every(negate(Has(v)) for p in sorted(observed - allowed) for v in self.observer.values(p, value))
+        return every(
+            negate(Has(v))
+            for p in sorted(observed - allowed)
+            for v in self.observer.values(p, value)
+        )
 
     def _count(self, constraint: Constraint, values: Several[Value]) -> Expr:
         count = int(str(constraint.values[0]))
@@ -216,7 +308,9 @@ class Partial:
             return self._at_least(count, values, _there)
         return negate(self._at_least(count + 1, values, _there))
 
-    def _at_least(self, count: int, values: Several[Value], condition: Callable[[Value], Expr]) -> Expr:
+    def _at_least(
+        self, count: int, values: Several[Value], condition: Callable[[Value], Expr]
+    ) -> Expr:
         """So many value nodes have a condition; values are a set, in which equal ones of several columns are one."""
         equal = {}
         if 1 < count <= len(values) and comb(len(values), count) <= MOST:
@@ -224,12 +318,16 @@ class Partial:
             equal = self.judge.equal(values)
         return at_least(count, [condition(value) for value in values], equal)
 
-    def _qualified(self, shape: Shape, constraint: Constraint, values: Several[Value], depth: int) -> Expr:
+    def _qualified(
+        self, shape: Shape, constraint: Constraint, values: Several[Value], depth: int
+    ) -> Expr:
         siblings = self._siblings(shape, constraint) if constraint.disjoint else ()
 
         def conforms(value: Value) -> Expr:
             others = (negate(self.conforms(other, value, depth + 1)) for other in siblings)
-            return every((_there(value), self.conforms(constraint.values[0], value, depth + 1), *others))
+            return every(
+                (_there(value), self.conforms(constraint.values[0], value, depth + 1), *others)
+            )
 
         if constraint.name == "qualifiedMinCount":
             return self._at_least(constraint.count, values, conforms)
@@ -243,8 +341,18 @@ class Partial:
             if shape.node in inner:
                 for node in inner:
                     other = self.shapes.shapes.get(node)
-                    qualified = (item for item in (other.constraints if other else ()) if item.name.startswith("qualified"))
-                    found.update(dict.fromkeys(item.values[0] for item in qualified if item.values[0] != constraint.values[0]))
+                    qualified = (
+                        item
+                        for item in (other.constraints if other else ())
+                        if item.name.startswith("qualified")
+                    )
+                    found.update(
+                        dict.fromkeys(
+                            item.values[0]
+                            for item in qualified
+                            if item.values[0] != constraint.values[0]
+                        )
+                    )
         return list(found)
 
     # pairs of values
@@ -255,13 +363,35 @@ class Partial:
         others = self._step(predicate, focus)
         match constraint.name:
             case "equals":
-                here = (some((negate(_there(v)), *(every((_there(w), self.judge.same(v, w))) for w in others))) for v in values)
-                there = (some((negate(_there(w)), *(every((_there(v), self.judge.same(v, w))) for v in values))) for w in others)
+                here = (
+                    some(
+                        (
+                            negate(_there(v)),
+                            *(every((_there(w), self.judge.same(v, w))) for w in others),
+                        )
+                    )
+                    for v in values
+                )
+                there = (
+                    some(
+                        (
+                            negate(_there(w)),
+                            *(every((_there(v), self.judge.same(v, w))) for v in values),
+                        )
+                    )
+                    for w in others
+                )
                 return every((*here, *there))
             case "disjoint":
-                return every(guarded([v, w], negate(self.judge.same(v, w))) for v, w in product(values, others))
+                return every(
+                    guarded([v, w], negate(self.judge.same(v, w)))
+                    for v, w in product(values, others)
+                )
             case _:
-                return every(guarded([v, w], self.judge.less(constraint.name, v, w)) for v, w in product(values, others))
+                return every(
+                    guarded([v, w], self.judge.less(constraint.name, v, w))
+                    for v, w in product(values, others)
+                )
 
 
 def _there(value: Value) -> Expr:

@@ -12,7 +12,9 @@ from fedkg_compiler.shacl.model import SHAPE_VALUED, Constraint, ShapesFile, pat
 from fedkg_compiler.shacl.wording import part_name
 
 
-def place_inner(shapes: ShapesFile, placed: dict[tuple[Node, Constraint], Placement], file: str) -> None:
+def place_inner(
+    shapes: ShapesFile, placed: dict[tuple[Node, Constraint], Placement], file: str
+) -> None:
     """Components inside others share the place of the nearest of those; what nothing reaches is off."""
     inside: dict[Node, tuple[Placement, str]] = {}
     waiting = deque((constraint, placement) for (_, constraint), placement in placed.items())
@@ -29,12 +31,22 @@ def place_inner(shapes: ShapesFile, placed: dict[tuple[Node, Constraint], Placem
             key = shape.node, constraint
             if key in placed or constraint.name == "property":
                 continue
-            name = part_name(shape, path := "" if shape.path is None else path_text(shape.path), constraint.name)
+            name = part_name(
+                shape, path := "" if shape.path is None else path_text(shape.path), constraint.name
+            )
             if shape.node in inside:
                 outer, word = inside[shape.node]
-                reason = f"part of {outer.part}" if outer.part.endswith(word) else f"part of sh:{word} in {outer.part}"
+                reason = (
+                    f"part of {outer.part}"
+                    if outer.part.endswith(word)
+                    else f"part of sh:{word} in {outer.part}"
+                )
                 if isinstance(shape.node, BNode):
-                    name = ".".join(filter(None, (outer.part.removesuffix(f".{word}"), word, path, constraint.name)))
+                    name = ".".join(
+                        filter(
+                            None, (outer.part.removesuffix(f".{word}"), word, path, constraint.name)
+                        )
+                    )
                 placed[key] = outer.model_copy(update={"part": name, "reason": reason})
                 continue
             reason = "it is deactivated" if constraint.deactivated else "no target leads to it"

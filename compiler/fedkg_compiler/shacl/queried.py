@@ -8,13 +8,29 @@ from rdflib import URIRef
 
 from fedkg_compiler.shacl.model import Constraint, Shape
 from fedkg_compiler.shacl.queries import Queries, iri_of
-from fedkg_compiler.sparql.tree import Bind, Const, Exists, Minus, Node, Optional, Path, Projection, Triple, Union, Values, Var, walk
+from fedkg_compiler.sparql.tree import (
+    Bind,
+    Const,
+    Exists,
+    Minus,
+    Node,
+    Optional,
+    Path,
+    Projection,
+    Triple,
+    Union,
+    Values,
+    Var,
+    walk,
+)
 
 MAYBE = (Optional, Exists, Minus, Union)
 """What stands inside them may be absent, as the query says itself."""
 
 
-def asked_properties(queries: Queries, shape: Shape, constraint: Constraint) -> Iterator[tuple[URIRef, bool]]:
+def asked_properties(
+    queries: Queries, shape: Shape, constraint: Constraint
+) -> Iterator[tuple[URIRef, bool]]:
     """The properties in the patterns of a constraint's query, and whether the query says that they may be absent."""
     found = queries.tree(shape, constraint)
     if found is None:
@@ -24,11 +40,15 @@ def asked_properties(queries: Queries, shape: Shape, constraint: Constraint) -> 
     for triple in walk(tree):
         if isinstance(triple, Triple):
             for step in walk(triple.predicate):
-                if isinstance(step, Const) and (iri := step.text[1:-1] or iri_of(words[step.token], prefixes)):
+                if isinstance(step, Const) and (
+                    iri := step.text[1:-1] or iri_of(words[step.token], prefixes)
+                ):
                     yield URIRef(iri), id(triple) in loose or _may_be_empty(triple.predicate)
 
 
-def unbound(queries: Queries, shape: Shape, constraint: Constraint) -> Iterator[tuple[str, list[str]]]:
+def unbound(
+    queries: Queries, shape: Shape, constraint: Constraint
+) -> Iterator[tuple[str, list[str]]]:
     """The variables that a query reads and nothing in it binds, as they are written, each with those that are bound."""
     found = queries.tree(shape, constraint)
     if found is None:

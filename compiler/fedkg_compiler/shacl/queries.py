@@ -22,16 +22,39 @@ from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph import Resource
 from fedkg_compiler.ontology.pattern import Token, tokens
+from fedkg_compiler.ontology.standard import NUMBERS
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.logic import Observed, Refused
-from fedkg_compiler.shacl.model import Alternative, Constraint, Inverse, Path, Repeat, Sequence, Shape, ShapesFile, Step
-from fedkg_compiler.shacl.observe import NUMBERS, Row, Value
+from fedkg_compiler.shacl.model import (
+    Alternative,
+    Constraint,
+    Inverse,
+    Path,
+    Repeat,
+    Sequence,
+    Shape,
+    ShapesFile,
+    Step,
+)
+from fedkg_compiler.shacl.observe import Row, Value
 from fedkg_compiler.shacl.read import SH, declared_prefixes
 from fedkg_compiler.sparql.parser import parse_query
 from fedkg_compiler.sparql.prebound import ROW, BoundQuery, bind_query, facts_of_bound
 from fedkg_compiler.sparql.scope import projected
 from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import Bind, Const, Elsewhere, Minus, Predicate, Query, SubSelect, Triple, Values, Var, walk
+from fedkg_compiler.sparql.tree import (
+    Bind,
+    Const,
+    Elsewhere,
+    Minus,
+    Predicate,
+    Query,
+    SubSelect,
+    Triple,
+    Values,
+    Var,
+    walk,
+)
 from fedkg_compiler.sparql.tree import Path as QueryPath
 
 _FORBIDDEN = {Minus: "MINUS", Values: "VALUES", Elsewhere: "SERVICE or GRAPH"}
@@ -60,10 +83,18 @@ def asked(shapes: ShapesFile, shape: Shape, constraint: Constraint) -> Asked | N
         return _query_of(shapes, constraint.node, {})
     kinds = (SH.nodeValidator if shape.path is None else SH.propertyValidator, SH.validator)
     for component in graph.subjects(SH.parameter, None):
-        parameters = {path: local_name(str(path)) for one in graph.objects(component, SH.parameter) if (path := graph.value(one, SH.path))}
+        parameters = {
+            path: local_name(str(path))
+            for one in graph.objects(component, SH.parameter)
+            if (path := graph.value(one, SH.path))
+        }
         if constraint.predicate not in parameters or (None, RDF.type, component) in graph:
             continue
-        values = {name: value for path, name in parameters.items() if (value := graph.value(shape.node, path)) is not None}
+        values = {
+            name: value
+            for path, name in parameters.items()
+            if (value := graph.value(shape.node, path)) is not None
+        }
         for kind in kinds:
             for validator in sorted(graph.objects(component, kind), key=str):
                 if (found := _query_of(shapes, validator, values)) is not None:
@@ -76,14 +107,18 @@ def _query_of(shapes: ShapesFile, node: Node, parameters: Mapping[str, Node]) ->
         text = shapes.graph.value(node, SH[form])
         if isinstance(text, Literal):
             prefixes = declared_prefixes(shapes.graph, node)
-            return Asked(node=node, form=form, text=str(text), prefixes=prefixes, parameters=parameters)
+            return Asked(
+                node=node, form=form, text=str(text), prefixes=prefixes, parameters=parameters
+            )
     return None
 
 
 class Queries:
     """The queries of one file of shapes."""
 
-    def __init__(self, shapes: ShapesFile, sources: Sources, is_observed: Callable[[URIRef], bool]) -> None:
+    def __init__(
+        self, shapes: ShapesFile, sources: Sources, is_observed: Callable[[URIRef], bool]
+    ) -> None:
         self.shapes, self.sources, self.is_observed = shapes, sources, is_observed
         assert sources.graph is not None, "the driver loads a graph where shapes are"
         self.known = sources.graph.vocabulary.prefixes
@@ -98,7 +133,10 @@ class Queries:
     def is_table_read(self, text: str, prefixes: Mapping[str, str]) -> bool:
         """The same of the text of a query."""
         words, prefixes = self._words(text, prefixes)
-        if any(word.kind == "variable" and word.text in ("shapesGraph", "currentShape") for word in words):
+        if any(
+            word.kind == "variable" and word.text in ("shapesGraph", "currentShape")
+            for word in words
+        ):
             return True
         names = (iri_of(word, prefixes) for word in words if word.kind in ("iri", "pname"))
         return any(self.is_observed(URIRef(name)) for name in names if name)
@@ -123,18 +161,29 @@ class Queries:
             prefix = word.text.partition(":")[0]
             if word.kind == "pname" and prefix not in prefixes:
                 advice = f"add `PREFIX {prefix}: <...>` to the query, or `sh:prefixes`"
-                raise SparqlProblem("FKG110", (i, i), f"the prefix `{prefix}:` is not known", advice)
+                raise SparqlProblem(
+                    "FKG110", (i, i), f"the prefix `{prefix}:` is not known", advice
+                )
         if words and words[0].text.upper() == "SELECT" and not _selects_this(words):
-            raise Refused("its query does not select `$this`, the focus node that violates the shape")
+            raise Refused(
+                "its query does not select `$this`, the focus node that violates the shape"
+            )
         if not self.is_table_read(found.text, found.prefixes):
             from rdflib.plugins.sparql import prepareQuery
 
             try:
                 prepareQuery(self._text(found, shape), initNs=prefixes)
             except Exception as error:  # rdflib's parser raises `Exception` itself
-                raise SparqlProblem("FKG341", (0, 0), str(error).strip().split("\n")[0], "write it as SPARQL 1.1 has it") from error
+                raise SparqlProblem(
+                    "FKG341",
+                    (0, 0),
+                    str(error).strip().split("\n")[0],
+                    "write it as SPARQL 1.1 has it",
+                ) from error
 
-    def tree(self, shape: Shape, constraint: Constraint) -> tuple[Query, tuple[Token, ...], Mapping[str, str], frozenset[str]] | None:
+    def tree(
+        self, shape: Shape, constraint: Constraint
+    ) -> tuple[Query, tuple[Token, ...], Mapping[str, str], frozenset[str]] | None:
         """The query of a constraint with its words, its prefixes, and the variables that are bound beforehand; None where it has none."""
         found = asked(self.shapes, shape, constraint)
         if found is None:
@@ -146,7 +195,14 @@ class Queries:
         except SparqlProblem:
             return None
 
-    def bind(self, shape: Shape, constraint: Constraint, focus: Iterable[Value], record: RuleRecord, where: Span) -> BoundQuery:
+    def bind(
+        self,
+        shape: Shape,
+        constraint: Constraint,
+        focus: Iterable[Value],
+        record: RuleRecord,
+        where: Span,
+    ) -> BoundQuery:
         """The violations of some focus nodes: rows, and what the graph alone tells.
 
         Raises:
@@ -156,20 +212,28 @@ class Queries:
         text, bound, prefixes = self._bound(shape, constraint, focus)
         return bind_query(text, where, self.sources, bound=bound, record=record, prefixes=prefixes)
 
-    def facts(self, shape: Shape, constraint: Constraint, focus: URIRef, where: Span) -> list[Spoken]:
+    def facts(
+        self, shape: Shape, constraint: Constraint, focus: URIRef, where: Span
+    ) -> list[Spoken]:
         """The triples behind the rows of a constraint's query for a focus node. Raises as `bind`."""
         text, bound, prefixes = self._bound(shape, constraint, [focus])
-        return facts_of_bound(text, where, self.sources, bound=bound, node=self._node(focus), prefixes=prefixes)
+        return facts_of_bound(
+            text, where, self.sources, bound=bound, node=self._node(focus), prefixes=prefixes
+        )
 
     def target_facts(self, select: str, node: URIRef, where: Span) -> list[Spoken]:
         """The triples that make a node a focus node of a target with a query. Raises SparqlProblem."""
-        return facts_of_bound(select, where, self.sources, bound={"this": [_written(node)]}, node=self._node(node))
+        return facts_of_bound(
+            select, where, self.sources, bound={"this": [_written(node)]}, node=self._node(node)
+        )
 
     def _node(self, iri: URIRef) -> Resource:
         assert self.sources.graph is not None, "the driver loads a graph where shapes are"
         return self.sources.graph.node(str(iri))
 
-    def _bound(self, shape: Shape, constraint: Constraint, focus: Several[Value]) -> tuple[str, dict[str, list[str]], Mapping[str, str]]:
+    def _bound(
+        self, shape: Shape, constraint: Constraint, focus: Several[Value]
+    ) -> tuple[str, dict[str, list[str]], Mapping[str, str]]:
         """The query of a constraint as a violation query, the values of its variables, and its prefixes. Raises as `bind`."""
         found = asked(self.shapes, shape, constraint)
         if found is None:
@@ -188,7 +252,9 @@ class Queries:
         Raises:
             SparqlProblem: the query cannot be split.
         """
-        return bind_query(select, where, self.sources, bound={"this": [_written(node)]}, record=record)
+        return bind_query(
+            select, where, self.sources, bound={"this": [_written(node)]}, record=record
+        )
 
     def _check(self, text: str, found: Asked, *, of_rows: bool) -> None:
         """What SHACL forbids where variables are bound beforehand (appendix A), and what no table row has.
@@ -204,22 +270,37 @@ class Queries:
             if isinstance(node, SubSelect) and "this" not in projected(node.query):
                 raise Refused("a nested SELECT in the query of a constraint must select $this")
             if isinstance(node, Bind) and node.variable.name in ("this", *found.parameters):
-                raise Refused(f"SHACL binds ${node.variable.name} beforehand, and the query binds it again")
+                raise Refused(
+                    f"SHACL binds ${node.variable.name} beforehand, and the query binds it again"
+                )
             if of_rows and isinstance(node, Triple):
                 self._check_row(node, words, prefixes)
 
-    def _check_row(self, triple: Triple, words: tuple[Token, ...], prefixes: Mapping[str, str]) -> None:
+    def _check_row(
+        self, triple: Triple, words: tuple[Token, ...], prefixes: Mapping[str, str]
+    ) -> None:
         """A table row has observed properties and its class. Raises Refused for what else is asked of it."""
-        this = [isinstance(node, Var) and node.name == "this" for node in (triple.subject, triple.object)]
+        this = [
+            isinstance(node, Var) and node.name == "this"
+            for node in (triple.subject, triple.object)
+        ]
         if not any(this):
             return
         for first in _first_steps(triple.predicate):
             iri = "" if first is None else first.text[1:-1] or iri_of(words[first.token], prefixes)
             if this[1] or not iri or not (iri == str(RDF.type) or self.is_observed(URIRef(iri))):
-                shown = local_name(iri) if iri else " ".join(word.text for word in words[triple.at[0] : triple.at[1] + 1])
-                raise Refused(f"the table's rows have no `{shown}`: declare a signal for it, or give it an `fkg:column`")
+                shown = (
+                    local_name(iri)
+                    if iri
+                    else " ".join(word.text for word in words[triple.at[0] : triple.at[1] + 1])
+                )
+                raise Refused(
+                    f"the table's rows have no `{shown}`: declare a signal for it, or give it an `fkg:column`"
+                )
 
-    def _words(self, text: str, prefixes: Mapping[str, str]) -> tuple[tuple[Token, ...], dict[str, str]]:
+    def _words(
+        self, text: str, prefixes: Mapping[str, str]
+    ) -> tuple[tuple[Token, ...], dict[str, str]]:
         """The words of a query behind its own prologue, and its prefixes."""
         words, known = tokens(text), {**self.known, **prefixes}
         while len(words) > 3 and words[0].text.upper() == "PREFIX":
@@ -239,7 +320,10 @@ class Queries:
             head = f"?this {path} ?value . " if path is not None else ""
             body = body if path is not None else _renamed(body, "value", "$this")
             text = f"SELECT DISTINCT $this WHERE {{ {head}FILTER NOT EXISTS {body} }}"
-        return "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in sorted(found.prefixes.items())) + text
+        return (
+            "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in sorted(found.prefixes.items()))
+            + text
+        )
 
 
 def _selects_this(words: tuple[Token, ...]) -> bool:
@@ -258,7 +342,10 @@ def conditional(bound: BoundRows, given: Observed) -> BoundRows:
     """Rows that hold where the table has no value that makes something a focus node. Raises Refused where it stands in other table rows."""
     place, rows = given.datatypes or given.place, bound.rows
     slot = rows.slot(
-        ("shacl", "given"), np.full(rows.count, place.column, dtype=np.int64), np.zeros(rows.count, dtype=np.int64), place.role
+        ("shacl", "given"),
+        np.full(rows.count, place.column, dtype=np.int64),
+        np.zeros(rows.count, dtype=np.int64),
+        place.role,
     )
     keys = [dict(key) for key in bound.keys]
     for key in keys if place.key is not None else ():
@@ -277,7 +364,9 @@ def written_path(path: Path) -> str:
         case Inverse():
             return f"^({written_path(path.path)})"
         case Repeat():
-            return f"({written_path(path.path)})" + ("?" if not path.many else "+" if path.least else "*")
+            return f"({written_path(path.path)})" + (
+                "?" if not path.many else "+" if path.least else "*"
+            )
         case Sequence() | Alternative():
             mark = "/" if isinstance(path, Sequence) else "|"
             return mark.join(f"({written_path(part)})" for part in path.paths)
@@ -305,7 +394,9 @@ def iri_of(word: Token, prefixes: Mapping[str, str]) -> str:
 
 
 def _renamed(text: str, variable: str, by: str) -> str:
-    for word in reversed([word for word in tokens(text) if word.kind == "variable" and word.text == variable]):
+    for word in reversed(
+        [word for word in tokens(text) if word.kind == "variable" and word.text == variable]
+    ):
         text = f"{text[: word.start]}{by}{text[word.end :]}"
     return text
 
@@ -313,7 +404,11 @@ def _renamed(text: str, variable: str, by: str) -> str:
 def _without_shapes_graph(text: str) -> str:
     """``GRAPH $shapesGraph { ... }`` is a group like any other: files of shapes count as graphs."""
     words = tokens(text)
-    pairs = [(one, two) for one, two in pairwise(words) if one.text.upper() == "GRAPH" and two.text == "shapesGraph"]
+    pairs = [
+        (one, two)
+        for one, two in pairwise(words)
+        if one.text.upper() == "GRAPH" and two.text == "shapesGraph"
+    ]
     for one, two in reversed(pairs):
         text = text[: one.start] + text[two.end :]
     return text

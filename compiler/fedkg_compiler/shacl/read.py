@@ -13,7 +13,18 @@ from rdflib.term import Node
 from fedkg_compiler.ontology.reading import read_file
 from fedkg_compiler.ontology.standard import FKG
 from fedkg_compiler.ontology.terms import local_name
-from fedkg_compiler.shacl.model import Alternative, Constraint, Inverse, Path, Repeat, Severity, Shape, ShapesFile, Step, Target
+from fedkg_compiler.shacl.model import (
+    Alternative,
+    Constraint,
+    Inverse,
+    Path,
+    Repeat,
+    Severity,
+    Shape,
+    ShapesFile,
+    Step,
+    Target,
+)
 from fedkg_compiler.shacl.model import Sequence as PathSequence
 from fedkg_compiler.shacl.parameters import items, what_is_wrong
 
@@ -22,13 +33,43 @@ if TYPE_CHECKING:
 
 SH = Namespace("http://www.w3.org/ns/shacl#")
 _SINGLE: tuple[str, ...] = (
-    *("class", "datatype", "nodeKind", "minCount", "maxCount", "minExclusive", "minInclusive", "maxExclusive", "maxInclusive"),
-    *("minLength", "maxLength", "equals", "disjoint", "lessThan", "lessThanOrEquals", "hasValue", "not", "node", "property"),
+    *(
+        "class",
+        "datatype",
+        "nodeKind",
+        "minCount",
+        "maxCount",
+        "minExclusive",
+        "minInclusive",
+        "maxExclusive",
+        "maxInclusive",
+    ),
+    *(
+        "minLength",
+        "maxLength",
+        "equals",
+        "disjoint",
+        "lessThan",
+        "lessThanOrEquals",
+        "hasValue",
+        "not",
+        "node",
+        "property",
+    ),
     *("expression", "js"),
 )
 _LISTS = ("languageIn", "and", "or", "xone", "in")
-_SEVERITIES: dict[Node, Severity] = {SH.Violation: "violation", SH.Warning: "warning", SH.Info: "info"}
-_TARGETS = {"targetClass": "class", "targetNode": "node", "targetSubjectsOf": "subjects", "targetObjectsOf": "objects"}
+_SEVERITIES: dict[Node, Severity] = {
+    SH.Violation: "violation",
+    SH.Warning: "warning",
+    SH.Info: "info",
+}
+_TARGETS = {
+    "targetClass": "class",
+    "targetNode": "node",
+    "targetSubjectsOf": "subjects",
+    "targetObjectsOf": "objects",
+}
 _KINDS = frozenset({"temporal", "causal", "capacity", "physical", "other"})
 
 
@@ -47,7 +88,9 @@ def read_shapes(path: FilePath) -> tuple[ShapesFile | None, tuple[Diagnostic, ..
     graph = Graph()
     for triple in Graph(store=OxigraphStore(store=store), identifier=DATASET_DEFAULT_GRAPH_ID):
         graph.add(triple)
-    return _Reader(graph, document.text, dict(document.prefixes)).file(str(path), document.sha256), problems
+    return _Reader(graph, document.text, dict(document.prefixes)).file(
+        str(path), document.sha256
+    ), problems
 
 
 class _Reader:
@@ -68,7 +111,13 @@ class _Reader:
             if shape is not None:
                 shapes[node] = shape
         return ShapesFile(
-            name=name, sha256=sha256, shapes=shapes, graph=self.graph, problems=tuple(self.problems), lines=nodes, text=self.text
+            name=name,
+            sha256=sha256,
+            shapes=shapes,
+            graph=self.graph,
+            problems=tuple(self.problems),
+            lines=nodes,
+            text=self.text,
         )
 
     def _custom(self) -> dict[Node, tuple[URIRef, tuple[URIRef, ...]]]:
@@ -81,40 +130,78 @@ class _Reader:
             for parameter in self.graph.objects(component, SH.parameter):
                 path = self.graph.value(parameter, SH.path)
                 optional = self.graph.value(parameter, SH.optional)
-                if isinstance(path, URIRef) and not (isinstance(optional, Literal) and optional.value is True):
+                if isinstance(path, URIRef) and not (
+                    isinstance(optional, Literal) and optional.value is True
+                ):
                     wanted.append(path)
             if wanted:
                 found[min(wanted)] = (component, tuple(sorted(wanted)))
         return found
 
     def _builtin(self, component: URIRef) -> bool:
-        return str(component).startswith(str(SH)) or (component, RDF.type, SH.SPARQLTargetType) in self.graph
+        return (
+            str(component).startswith(str(SH))
+            or (component, RDF.type, SH.SPARQLTargetType) in self.graph
+        )
 
     def _nodes(self) -> dict[Node, int]:
         """Every node that is a shape, in the order of the file where that is known."""
         graph, found = self.graph, dict[Node, None]()
         for kind in (SH.NodeShape, SH.PropertyShape):
             found.update(dict.fromkeys(graph.subjects(RDF.type, kind)))
-        parameters = {p for p in graph.predicates() if isinstance(p, URIRef) and p.startswith(str(SH)) and self._is_parameter(p)}
+        parameters = {
+            p
+            for p in graph.predicates()
+            if isinstance(p, URIRef) and p.startswith(str(SH)) and self._is_parameter(p)
+        }
         for predicate in (*(SH[name] for name in (*_TARGETS, "target")), *parameters, *self.custom):
-            found.update(dict.fromkeys(subject for subject in graph.subjects(predicate) if not self._is_no_shape(subject)))
+            found.update(
+                dict.fromkeys(
+                    subject
+                    for subject in graph.subjects(predicate)
+                    if not self._is_no_shape(subject)
+                )
+            )
         for predicate in (SH["not"], SH.node, SH.property, SH.qualifiedValueShape):
-            found.update(dict.fromkeys(node for node in graph.objects(None, predicate) if not isinstance(node, Literal)))
+            found.update(
+                dict.fromkeys(
+                    node for node in graph.objects(None, predicate) if not isinstance(node, Literal)
+                )
+            )
         for predicate in (SH["and"], SH["or"], SH.xone):
             for head in graph.objects(None, predicate):
-                found.update(dict.fromkeys(node for node in items(graph, head) or () if not isinstance(node, Literal)))
+                found.update(
+                    dict.fromkeys(
+                        node for node in items(graph, head) or () if not isinstance(node, Literal)
+                    )
+                )
         self.around = self._parents(found)
         lines = {node: self._line(node, self.around) for node in found}
         return dict(sorted(lines.items(), key=lambda item: (item[1], str(item[0]))))
 
     def _is_parameter(self, predicate: URIRef) -> bool:
         name = predicate[len(str(SH)) :]
-        return name in (*_SINGLE, *_LISTS, "sparql", "pattern", "closed", "uniqueLang", "qualifiedValueShape")
+        return name in (
+            *_SINGLE,
+            *_LISTS,
+            "sparql",
+            "rule",
+            "pattern",
+            "closed",
+            "uniqueLang",
+            "qualifiedValueShape",
+        )
 
     def _is_no_shape(self, node: Node) -> bool:
         """Whether a subject of SHACL parameters is something else: a parameter of a component, a SPARQL constraint, a test's result."""
         kinds = set(self.graph.objects(node, RDF.type))
-        others = (SH.Parameter, SH.SPARQLConstraint, SH.ValidationResult, SH.ConstraintComponent, SH.SPARQLTargetType)
+        others = (
+            SH.Parameter,
+            SH.SPARQLConstraint,
+            SH.ValidationResult,
+            SH.ConstraintComponent,
+            SH.SPARQLTargetType,
+        )
         return any(kind in kinds for kind in others) or (None, SH.parameter, node) in self.graph
 
     def _parents(self, nodes: Iterable[Node]) -> dict[Node, Node]:
@@ -125,7 +212,9 @@ class _Reader:
             for _ in range(200):
                 if not isinstance(at, BNode):
                     break
-                at = next((s for s, p in self.graph.subject_predicates(at) if p != SH.sourceShape), None)
+                at = next(
+                    (s for s, p in self.graph.subject_predicates(at) if p != SH.sourceShape), None
+                )
             if at is not None and at != node:
                 found[node] = at
         return found
@@ -137,7 +226,9 @@ class _Reader:
         path = self.graph.value(node, SH.path)
         if isinstance(node, BNode) and isinstance(path, URIRef) and self.text:
             start = _offset(self.text, line)
-            found = re.compile(rf"[:#/<]{re.escape(local_name(str(path)))}(?![\w-])").search(self.text, start)
+            found = re.compile(rf"[:#/<]{re.escape(local_name(str(path)))}(?![\w-])").search(
+                self.text, start
+            )
             line = line + self.text.count("\n", start, found.start()) if found else line
         return line
 
@@ -157,7 +248,11 @@ class _Reader:
             node=node,
             name=self._name(node),
             path=path,
-            constraints=tuple(constraint for constraint in self._constraints(node) if self._is_sound(node, constraint)),
+            constraints=tuple(
+                constraint
+                for constraint in self._constraints(node)
+                if self._is_sound(node, constraint)
+            ),
             targets=tuple(self._targets(node)),
             deactivated=_true(graph.value(node, SH.deactivated)),
             severity=_SEVERITIES.get(graph.value(node, SH.severity) or SH.Violation, "violation"),
@@ -173,11 +268,19 @@ class _Reader:
         named = self.around.get(node, node)
         if isinstance(named, URIRef):
             return local_name(str(named))
-        return _text(self.graph.objects(node, RDFS.label)) or _text(self.graph.objects(node, SH.name))
+        return _text(self.graph.objects(node, RDFS.label)) or _text(
+            self.graph.objects(node, SH.name)
+        )
 
     def _kind(self, node: Node) -> str:
         value = self.graph.value(node, URIRef(FKG + "kind"))
-        word = "" if value is None else local_name(str(value)) if isinstance(value, URIRef) else str(value)
+        word = (
+            ""
+            if value is None
+            else local_name(str(value))
+            if isinstance(value, URIRef)
+            else str(value)
+        )
         return word if word in _KINDS else "other"
 
     def _path(self, node: Node, depth: int) -> Path | None:
@@ -188,7 +291,11 @@ class _Reader:
             return Step(node)
         if (node, RDF.first, None) in graph:
             return self._paths(items(graph, node) or (), PathSequence, depth)
-        for predicate, least, many in ((SH.zeroOrMorePath, 0, True), (SH.oneOrMorePath, 1, True), (SH.zeroOrOnePath, 0, False)):
+        for predicate, least, many in (
+            (SH.zeroOrMorePath, 0, True),
+            (SH.oneOrMorePath, 1, True),
+            (SH.zeroOrOnePath, 0, False),
+        ):
             if (inner := graph.value(node, predicate)) is not None:
                 path = self._path(inner, depth + 1)
                 return None if path is None else Repeat(path, least, many)
@@ -199,7 +306,9 @@ class _Reader:
             return self._paths(items(graph, choice) or (), Alternative, depth)
         return None
 
-    def _paths(self, nodes: Iterable[Node], form: type[PathSequence] | type[Alternative], depth: int) -> Path | None:
+    def _paths(
+        self, nodes: Iterable[Node], form: type[PathSequence] | type[Alternative], depth: int
+    ) -> Path | None:
         parts = [self._path(node, depth + 1) for node in nodes]
         known = [part for part in parts if part is not None]
         return form(tuple(known)) if known and len(known) == len(parts) else None
@@ -210,17 +319,27 @@ class _Reader:
             for value in _sorted(graph.objects(node, SH[name])):
                 yield Constraint(name, SH[name], (value,), value)
         for value in _sorted(graph.objects(node, SH.sparql)):
-            message, off = _text(graph.objects(value, SH.message)), _true(graph.value(value, SH.deactivated))
+            message, off = (
+                _text(graph.objects(value, SH.message)),
+                _true(graph.value(value, SH.deactivated)),
+            )
             yield Constraint("sparql", SH.sparql, (value,), value, message=message, deactivated=off)
         for name in _LISTS:
             for head in _sorted(graph.objects(node, SH[name])):
                 yield Constraint(name, SH[name], self._items(node, name, head), head)
         for value in _sorted(graph.objects(node, SH.pattern)):
-            yield Constraint("pattern", SH.pattern, (value,), value, flags=str(graph.value(node, SH.flags) or ""))
+            yield Constraint(
+                "pattern", SH.pattern, (value,), value, flags=str(graph.value(node, SH.flags) or "")
+            )
         closed: Node | None = graph.value(node, SH.closed)
         if closed is not None and _true(closed):
             ignored = graph.value(node, SH.ignoredProperties)
-            yield Constraint("closed", SH.closed, () if ignored is None else self._items(node, "ignoredProperties", ignored), closed)
+            yield Constraint(
+                "closed",
+                SH.closed,
+                () if ignored is None else self._items(node, "ignoredProperties", ignored),
+                closed,
+            )
         unique = graph.value(node, SH.uniqueLang)
         if unique is not None and _true(unique):
             yield Constraint("uniqueLang", SH.uniqueLang, (unique,), unique)
@@ -229,7 +348,13 @@ class _Reader:
             if all((node, parameter, None) in graph for parameter in parameters):
                 argument = graph.value(node, first)
                 assert argument is not None
-                yield Constraint(local_name(str(component)), URIRef(str(first)), (argument,), argument, custom=True)
+                yield Constraint(
+                    local_name(str(component)),
+                    URIRef(str(first)),
+                    (argument,),
+                    argument,
+                    custom=True,
+                )
 
     def _items(self, shape: Node, name: str, head: Node) -> tuple[Node, ...]:
         """The members of a list in a shape; of one that is none, nothing, and it is told."""
@@ -263,7 +388,14 @@ class _Reader:
             for name in ("qualifiedMinCount", "qualifiedMaxCount"):
                 value = self.graph.value(node, SH[name])
                 if value is not None:
-                    yield Constraint(name, SH[name], (shape,), value, count=int(_number(value, 0)), disjoint=disjoint)
+                    yield Constraint(
+                        name,
+                        SH[name],
+                        (shape,),
+                        value,
+                        count=int(_number(value, 0)),
+                        disjoint=disjoint,
+                    )
 
     def _targets(self, node: Node) -> Iterable[Target]:
         graph = self.graph
@@ -281,7 +413,9 @@ class _Reader:
         """A target of SHACL-AF: a SELECT of its own, or one of a type with parameters."""
         graph = self.graph
         select = graph.value(target, SH.select)
-        kind = next((k for k in graph.objects(target, RDF.type) if (k, SH.select, None) in graph), None)
+        kind = next(
+            (k for k in graph.objects(target, RDF.type) if (k, SH.select, None) in graph), None
+        )
         if select is None and kind is None:
             return Target("unknown", target)
         owner = target if select is not None else kind
@@ -292,8 +426,15 @@ class _Reader:
                 path = graph.value(parameter, SH.path)
                 value = graph.value(target, path) if path is not None else None
                 if path is not None and isinstance(value, URIRef | Literal):
-                    text = re.sub(rf"[$?]{re.escape(local_name(str(path)))}\b", value.n3().replace("\\", r"\\"), text)
-        prefixes = "".join(f"PREFIX {name}: <{iri}>\n" for name, iri in sorted(declared_prefixes(graph, owner).items()))
+                    text = re.sub(
+                        rf"[$?]{re.escape(local_name(str(path)))}\b",
+                        value.n3().replace("\\", r"\\"),
+                        text,
+                    )
+        prefixes = "".join(
+            f"PREFIX {name}: <{iri}>\n"
+            for name, iri in sorted(declared_prefixes(graph, owner).items())
+        )
         return Target("sparql", target, prefixes + text)
 
 
@@ -301,9 +442,14 @@ def declared_prefixes(graph: Graph, node: Node) -> dict[str, str]:
     """The prefixes of a query: what `sh:prefixes` names, and what that imports, declares (SHACL, section 5.2.1)."""
     found: dict[str, str] = {}
     for ontology in graph.objects(node, SH.prefixes):
-        for place in _sorted({node for node in graph.transitive_objects(ontology, OWL.imports) if node is not None}):
+        for place in _sorted(
+            {node for node in graph.transitive_objects(ontology, OWL.imports) if node is not None}
+        ):
             for declaration in _sorted(graph.objects(place, SH.declare)):
-                prefix, namespace = graph.value(declaration, SH.prefix), graph.value(declaration, SH.namespace)
+                prefix, namespace = (
+                    graph.value(declaration, SH.prefix),
+                    graph.value(declaration, SH.namespace),
+                )
                 if prefix is not None and namespace is not None:
                     found.setdefault(str(prefix), str(namespace))
     return found
@@ -328,7 +474,9 @@ def _text(values: Iterable[Node]) -> str:
     """The English text, else one without a language, else any."""
     found = [value for value in values if isinstance(value, Literal)]
     rank = {"en": 0, None: 1}
-    return str(min(found, key=lambda item: (rank.get(item.language, 2), str(item)))) if found else ""
+    return (
+        str(min(found, key=lambda item: (rank.get(item.language, 2), str(item)))) if found else ""
+    )
 
 
 def _offset(text: str, line: int) -> int:
@@ -345,7 +493,13 @@ def _line_index(text: str, prefixes: dict[str, str]) -> dict[str, int]:
         match = re.match(r"\s*(?:<([^>\s]*)>|([\w.-]*):([\w.%-]*[\w%-])?)(?=\s|$)", line)
         if match is None:
             continue
-        iri = match[1] if match[1] is not None else prefixes.get(match[2] or "", "") + (match[3] or "") if match[2] in prefixes else ""
+        iri = (
+            match[1]
+            if match[1] is not None
+            else prefixes.get(match[2] or "", "") + (match[3] or "")
+            if match[2] in prefixes
+            else ""
+        )
         if iri:
             found.setdefault(iri, number)
     return found

@@ -16,13 +16,31 @@ from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.ontology.vocabulary import closest
 from fedkg_compiler.shacl import holds_shapes, quiet
-from fedkg_compiler.shacl.columns import MOST_VALUES, ClassTable, Subjects, class_table, read_subjects, rows_statement
+from fedkg_compiler.shacl.columns import (
+    MOST_VALUES,
+    ClassTable,
+    Subjects,
+    class_table,
+    read_subjects,
+    rows_statement,
+)
 from fedkg_compiler.shacl.model import ShapesFile, Step
 from fedkg_compiler.shacl.read import read_shapes
 from fedkg_compiler.shacl.wording import shape_name
 
 _OF_TEXTS = frozenset(
-    {"pattern", "minLength", "maxLength", "languageIn", "uniqueLang", "class", "equals", "disjoint", "lessThan", "lessThanOrEquals"}
+    {
+        "pattern",
+        "minLength",
+        "maxLength",
+        "languageIn",
+        "uniqueLang",
+        "class",
+        "equals",
+        "disjoint",
+        "lessThan",
+        "lessThanOrEquals",
+    }
 )
 """Components for which it counts what the texts of a property are."""
 
@@ -38,9 +56,20 @@ class ReadRows:
 def compile_for_rdf(paths: Sequence[Path], data: Path) -> ReadRows:
     """The rules and shapes in `paths`, compiled for the nodes of the RDF file `data` as table rows."""
     with quiet():
-        files = [shapes for path in paths if holds_shapes(path) and (shapes := read_shapes(path)[0]) is not None]
-    asked = {constraint.name for file in files for shape in file.shapes.values() for constraint in shape.constraints}
-    found, problems = read_subjects(data, sorted(_properties(files)), _datatypes(files), others="closed" in asked)
+        files = [
+            shapes
+            for path in paths
+            if holds_shapes(path) and (shapes := read_shapes(path)[0]) is not None
+        ]
+    asked = {
+        constraint.name
+        for file in files
+        for shape in file.shapes.values()
+        for constraint in shape.constraints
+    }
+    found, problems = read_subjects(
+        data, sorted(_properties(files)), _datatypes(files), others="closed" in asked
+    )
     if found is None:
         return ReadRows(parts=(), diagnostics=problems)
     also = _subclasses(files)
@@ -51,24 +80,34 @@ def compile_for_rdf(paths: Sequence[Path], data: Path) -> ReadRows:
         if not rows.size:
             diagnostics.append(_no_members(kind, found, data, files))
             continue
-        pack, table, said = _one(paths, data, class_table(found, kind, rows, data.name, categories=bool(asked & _OF_TEXTS)))
+        pack, table, said = _one(
+            paths,
+            data,
+            class_table(found, kind, rows, data.name, categories=bool(asked & _OF_TEXTS)),
+        )
         diagnostics += [item for item in said if item not in diagnostics]
         if pack is not None:
             parts.append((kind, pack, table))
     return ReadRows(parts=tuple(parts), diagnostics=tuple(diagnostics))
 
 
-def _one(paths: Sequence[Path], data: Path, part: ClassTable) -> tuple[Pack | None, Table, list[Diagnostic]]:
+def _one(
+    paths: Sequence[Path], data: Path, part: ClassTable
+) -> tuple[Pack | None, Table, list[Diagnostic]]:
     from fedkg_compiler.driver import compile_rules
 
     with tempfile.TemporaryDirectory() as folder:
         columns = Path(folder) / f"{data.stem}.columns.ttl"
         columns.write_text(part.turtle, encoding="utf-8")
         compilation = compile_rules(paths, text=rows_statement(part.kind), graphs=[columns])
-    said = [item for item in compilation.diagnostics if item.code != "FKG326"]  # what the file has of a property is no declaration
+    said = [
+        item for item in compilation.diagnostics if item.code != "FKG326"
+    ]  # what the file has of a property is no declaration
     for iri, subject in part.left_out:
         message = f"`{local_name(iri)}` has no columns: {local_name(subject)} has more than {MOST_VALUES} values of it"
-        advice = f"what reads it is not checked for any {local_name(part.kind)}: check that with pySHACL"
+        advice = (
+            f"what reads it is not checked for any {local_name(part.kind)}: check that with pySHACL"
+        )
         said.append(report("FKG322", point(str(data)), message, help=advice, severity="warning"))
     return compilation.pack, part.table, said
 
@@ -77,11 +116,24 @@ def _no_members(kind: str, found: Subjects, data: Path, files: Sequence[ShapesFi
     """What is said of a target class without members, with the class of the data that is spelt nearly like it."""
     name = local_name(kind)
     space = kind.removesuffix(name)
-    near = closest(name, [local_name(one) for one in found.types if one.removesuffix(local_name(one)) == space])
-    file, shape = next((file, shape) for file in files for shape in file.targeted() if any(str(one.value) == kind for one in shape.targets))
+    near = closest(
+        name, [local_name(one) for one in found.types if one.removesuffix(local_name(one)) == space]
+    )
+    file, shape = next(
+        (file, shape)
+        for file in files
+        for shape in file.targeted()
+        if any(str(one.value) == kind for one in shape.targets)
+    )
     message = f"{data.name} has no {name}: {shape_name(shape)} is not checked there"
     others = ", ".join(f"`{local_name(one)}`" for one in sorted(found.types)[:3])
-    advice = f"did you mean `{near}`?" if near else f"its classes are {others}" if others else "nothing in it has an rdf:type"
+    advice = (
+        f"did you mean `{near}`?"
+        if near
+        else f"its classes are {others}"
+        if others
+        else "nothing in it has an rdf:type"
+    )
     line, column, width = file.place(shape.line, name, space)
     return report(
         "FKG321",
@@ -100,7 +152,12 @@ def _properties(files: Sequence[ShapesFile]) -> set[str]:
             if isinstance(shape.path, Step):
                 found.add(str(shape.path.property))
             for constraint in shape.constraints:
-                if constraint.name in ("equals", "disjoint", "lessThan", "lessThanOrEquals") and isinstance(constraint.values[0], URIRef):
+                if constraint.name in (
+                    "equals",
+                    "disjoint",
+                    "lessThan",
+                    "lessThanOrEquals",
+                ) and isinstance(constraint.values[0], URIRef):
                     found.add(str(constraint.values[0]))
     return found
 
@@ -117,7 +174,13 @@ def _datatypes(files: Sequence[ShapesFile]) -> dict[str, str]:
 
 
 def _classes(files: Sequence[ShapesFile]) -> list[str]:
-    targets = (target for file in files for shape in file.targeted() if not shape.deactivated for target in shape.targets)
+    targets = (
+        target
+        for file in files
+        for shape in file.targeted()
+        if not shape.deactivated
+        for target in shape.targets
+    )
     return sorted({str(target.value) for target in targets if target.kind == "class"})
 
 

@@ -13,12 +13,34 @@ from rdflib import RDF, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.units.unit import same_dimension
+from fedkg_compiler.ontology.standard import NUMBERS, WHOLE_NUMBERS
 from fedkg_compiler.ontology.terms import Quantity, local_name
 from fedkg_compiler.shacl.checks import ORDERED, fixed, ordered
 from fedkg_compiler.shacl.data import Data
-from fedkg_compiler.shacl.logic import Beside, Expr, Is, Number, Observed, Operator, Refused, Whole, every, negate, some
+from fedkg_compiler.shacl.logic import (
+    Beside,
+    Expr,
+    Is,
+    Number,
+    Observed,
+    Operator,
+    Refused,
+    Whole,
+    every,
+    negate,
+    some,
+)
 from fedkg_compiler.shacl.model import Constraint
-from fedkg_compiler.shacl.observe import BLANK, CATEGORY_OF, NUMBERS, RESOURCE, TEXTS, WHOLE, Observer, Row, Value, is_number
+from fedkg_compiler.shacl.observe import (
+    BLANK,
+    CATEGORY_OF,
+    RESOURCE,
+    TEXTS,
+    Observer,
+    Row,
+    Value,
+    is_number,
+)
 
 MOST = 1000
 """So many categories are written out; of more, those that do not conform."""
@@ -44,7 +66,10 @@ class Judge:
             raise Refused(f"sh:{constraint.name} asks what a table row is, which no table says")
         if not isinstance(value, Observed):
             return fixed(constraint, value)
-        name, argument = constraint.name, constraint.values[0] if constraint.values else constraint.node
+        name, argument = (
+            constraint.name,
+            constraint.values[0] if constraint.values else constraint.node,
+        )
         if name in ORDERED:
             return self._ordered(constraint, argument, value)
         if name == "in":
@@ -57,7 +82,11 @@ class Judge:
             return self._told(constraint, value, _kind(value, str(argument)))
         if _is_numeric(value):
             return _written_number(constraint, value)
-        return self.each(value, lambda term: fixed(constraint, term), f"sh:{name} looks at how a value is written")
+        return self.each(
+            value,
+            lambda term: fixed(constraint, term),
+            f"sh:{name} looks at how a value is written",
+        )
 
     def of_class(self, value: Value, kind: Node) -> Expr:
         """Whether a value is a member of a class. Raises Refused."""
@@ -67,21 +96,33 @@ class Judge:
         if isinstance(value, Observed):
             if _is_numeric(value) or (value.datatypes is None and value.datatype not in _LITERALS):
                 return False  # a literal
-            return self.each(value, lambda term: self.of_class(term, kind) is True, "sh:class asks for an entity")
-        stated = ((value, predicate, sub) for sub in self.data.subclasses(kind) for predicate in (RDF.type, CATEGORY_OF))
-        return not isinstance(value, Literal) and any(triple in self.data.graph for triple in stated)
+            return self.each(
+                value, lambda term: self.of_class(term, kind) is True, "sh:class asks for an entity"
+            )
+        stated = (
+            (value, predicate, sub)
+            for sub in self.data.subclasses(kind)
+            for predicate in (RDF.type, CATEGORY_OF)
+        )
+        return not isinstance(value, Literal) and any(
+            triple in self.data.graph for triple in stated
+        )
 
     def each(self, value: Observed, conforms: Callable[[Node], bool], why: str) -> Expr:
         """The condition that a text is one of the categories that conform. Raises Refused where they are not known."""
         found = self._categories(value)
         if found is None:
-            raise Refused(f"{why}, and nothing tells which texts `{local_name(value.property)}` has: give it `fkg:category`")
+            raise Refused(
+                f"{why}, and nothing tells which texts `{local_name(value.property)}` has: give it `fkg:category`"
+            )
         good = [term for term in found if conforms(term)]
         if len(good) <= MOST:
             return some(self._is(value, term) for term in good)
         bad = [term for term in found if not conforms(term)]
         if len(bad) > MOST:
-            raise Refused(f"{why}, and more than {MOST:,} categories of `{local_name(value.property)}` conform, and do not")
+            raise Refused(
+                f"{why}, and more than {MOST:,} categories of `{local_name(value.property)}` conform, and do not"
+            )
         return every(negate(self._is(value, term)) for term in bad)
 
     def _categories(self, value: Observed) -> Sequence[Node] | None:
@@ -89,10 +130,17 @@ class Judge:
 
     def _told(self, constraint: Constraint, value: Observed, told: Expr | None) -> Expr:
         """What the column itself tells, else its categories."""
-        if value.kind == "text" and value.datatype == "" and value.datatypes is None and self._categories(value) is not None:
+        if (
+            value.kind == "text"
+            and value.datatype == ""
+            and value.datatypes is None
+            and self._categories(value) is not None
+        ):
             return self.each(value, lambda term: fixed(constraint, term), "")
         if told is None:
-            raise Refused(f"a table does not tell whether a value is of {local_name(str(constraint.values[0]))}")
+            raise Refused(
+                f"a table does not tell whether a value is of {local_name(str(constraint.values[0]))}"
+            )
         return told
 
     def _ordered(self, constraint: Constraint, argument: Node, value: Observed) -> Expr:
@@ -100,11 +148,17 @@ class Judge:
         if value.kind == "text":
             if bound is not None and value.datatypes is None:
                 return False  # a text, or a date, is not compared with numbers
-            return self.each(value, lambda term: fixed(constraint, term), f"a text is compared with {argument}")
+            return self.each(
+                value, lambda term: fixed(constraint, term), f"a text is compared with {argument}"
+            )
         if bound is None:
             raise Refused(f"the bound {argument} is no number")
         op: Operator = "le" if constraint.name.endswith("Inclusive") else "lt"
-        return Beside(op, bound, value) if constraint.name.startswith("min") else Beside(op, value, bound)
+        return (
+            Beside(op, bound, value)
+            if constraint.name.startswith("min")
+            else Beside(op, value, bound)
+        )
 
     # two values
 
@@ -129,9 +183,22 @@ class Judge:
             return False
         terms = self._categories(text)
         if terms is None or not isinstance(other, Observed):
-            raise Refused(f"a text is compared, and nothing tells which texts `{local_name(text.property)}` has: give it `fkg:category`")
+            raise Refused(
+                f"a text is compared, and nothing tells which texts `{local_name(text.property)}` has: give it `fkg:category`"
+            )
         return some(
-            every((self._is(text, term), self.each(other, lambda second, first=term: conforms(first, second), "two texts are compared")))  # type: ignore[misc]  # mypy does not see the default
+            every(
+                (
+                    self._is(text, term),
+                    self.each(
+                        other,
+                        lambda second, first=term: conforms(  # type: ignore[misc]  # the default
+                            first, second
+                        ),
+                        "two texts are compared",
+                    ),
+                )
+            )
             for term in terms
         )
 
@@ -158,9 +225,19 @@ class Judge:
     def unique_languages(self, values: Sequence[Value]) -> Expr:
         """No two of the values have one language. Raises Refused where the language of a text is not known."""
         languages = [self._languages(value) for value in values] if len(values) > 1 else []
-        pairs = [(i, j, word) for i, j in combinations(range(len(languages)), 2) for word in languages[i] if word in languages[j]]
+        pairs = [
+            (i, j, word)
+            for i, j in combinations(range(len(languages)), 2)
+            for word in languages[i]
+            if word in languages[j]
+        ]
         equal = self.equal(values) if pairs else {}
-        return every(negate(every((languages[i][word], languages[j][word], negate(equal.get((i, j), False))))) for i, j, word in pairs)
+        return every(
+            negate(
+                every((languages[i][word], languages[j][word], negate(equal.get((i, j), False))))
+            )
+            for i, j, word in pairs
+        )
 
     def equal(self, values: Sequence[Value]) -> dict[tuple[int, int], Expr]:
         """When two of the values are one value node, by their positions; nothing for two that never are."""
@@ -183,20 +260,34 @@ class Judge:
                 return alike and Beside("eq", left, right, alike=True)
             terms, others = self._categories(left) or (), frozenset(self._categories(right) or ())
             both = [term for term in terms if term in others]
-            return len(both) <= ALIKE and some(every((self._is(left, term), self._is(right, term))) for term in both)
+            return len(both) <= ALIKE and some(
+                every((self._is(left, term), self._is(right, term))) for term in both
+            )
         if left.kind == "text":
             return self._is(left, right)
-        return is_number(right) and isinstance(right, Literal) and Beside("eq", left, Number(float(right.value)))
+        return (
+            is_number(right)
+            and isinstance(right, Literal)
+            and Beside("eq", left, Number(float(right.value)))
+        )
 
     def _languages(self, value: Value) -> dict[str, Expr]:
         """The languages that a value may have, each with the condition that it has it."""
         if not isinstance(value, Observed):
-            return {value.language.lower(): True} if isinstance(value, Literal) and value.language else {}
-        if _is_numeric(value) or (value.datatypes is None and value.datatype not in ("", TEXTS, str(RDF.langString))):
+            return (
+                {value.language.lower(): True}
+                if isinstance(value, Literal) and value.language
+                else {}
+            )
+        if _is_numeric(value) or (
+            value.datatypes is None and value.datatype not in ("", TEXTS, str(RDF.langString))
+        ):
             return {}
         terms = self._categories(value)
         if terms is None:
-            raise Refused(f"nothing tells in which language the texts of `{local_name(value.property)}` are: give it `fkg:category`")
+            raise Refused(
+                f"nothing tells in which language the texts of `{local_name(value.property)}` are: give it `fkg:category`"
+            )
         found: dict[str, list[Expr]] = {}
         for term in terms:
             if isinstance(term, Literal) and term.language:
@@ -212,7 +303,11 @@ class Judge:
                 return None
             return Number(float(node.value))
         graph = self.observer.sources.graph
-        found = None if graph is None else graph.term_of(f"_:{node}" if isinstance(node, BNode) else str(node))
+        found = (
+            None
+            if graph is None
+            else graph.term_of(f"_:{node}" if isinstance(node, BNode) else str(node))
+        )
         return Number(found.value, found.unit) if isinstance(found, Quantity) else None
 
     def _side(self, value: Value) -> Observed | Number | None:
@@ -230,7 +325,15 @@ class Judge:
                 own = str(RDF.langString) if node.language else str(node.datatype or XSD.string)
                 text = f"{node}@{node.language}" if told and node.language else text
             if value.datatypes is not None:
-                return every((Is(value, text), Is(Observed(property=value.property, place=value.datatypes, kind="text"), own)))
+                return every(
+                    (
+                        Is(value, text),
+                        Is(
+                            Observed(property=value.property, place=value.datatypes, kind="text"),
+                            own,
+                        ),
+                    )
+                )
             return Is(value, text) if value.datatype in ("", own) else False
         graph = self.observer.sources.graph
         key = graph.key_of(str(node)) if graph is not None and isinstance(node, URIRef) else None
@@ -248,7 +351,9 @@ def _written_number(constraint: Constraint, value: Observed) -> Expr:
         return False
     if constraint.name == "minLength" and int(str(constraint.values[0])) <= 1:
         return True
-    raise Refused(f"sh:{constraint.name} looks at how a value is written, and `{local_name(value.property)}` is read as a number")
+    raise Refused(
+        f"sh:{constraint.name} looks at how a value is written, and `{local_name(value.property)}` is read as a number"
+    )
 
 
 def _datatype(value: Observed, wanted: str) -> Expr | None:
@@ -261,14 +366,18 @@ def _datatype(value: Observed, wanted: str) -> Expr | None:
         return True if wanted == str(XSD.string) else None
     if wanted == str(XSD.boolean):
         return some((Beside("eq", value, Number(0.0)), Beside("eq", value, Number(1.0))))
-    if wanted in WHOLE:
+    if wanted in WHOLE_NUMBERS:
         return Whole(value)
     return wanted in NUMBERS
 
 
 def _kind(value: Observed, wanted: str) -> Expr:
     """Whether a value is a literal, an entity or a blank node: a literal, unless the reader noted otherwise."""
-    words = {"Literal": "Literal" in wanted, RESOURCE: "IRI" in wanted, BLANK: "BlankNode" in wanted}
+    words = {
+        "Literal": "Literal" in wanted,
+        RESOURCE: "IRI" in wanted,
+        BLANK: "BlankNode" in wanted,
+    }
     if value.datatypes is None:
         return words.get(value.datatype, words["Literal"])
     told = Observed(property=value.property, place=value.datatypes, kind="text")

@@ -44,5 +44,12 @@ def rdf_term(term: Answer) -> Node:
 
 def said_of(constraint: Constraint) -> str:
     """The arguments of a component, blank nodes left out."""
-    texts = [str(value) if isinstance(value, Literal) else local_name(str(value)) for value in constraint.values]
-    return ", ".join(text for text, value in zip(texts, constraint.values, strict=True) if not isinstance(value, BNode))
+    texts = [
+        str(value) if isinstance(value, Literal) else local_name(str(value))
+        for value in constraint.values
+    ]
+    return ", ".join(
+        text
+        for text, value in zip(texts, constraint.values, strict=True)
+        if not isinstance(value, BNode)
+    )

@@ -18,7 +18,9 @@ from fedkg_compiler.syntax.tree import Load, Word
 def query_loads(paths: Sequence[Path]) -> list[Load]:
     """Query files that are given by themselves, as a rule file would name them."""
     places = [(str(path), point(str(path))) for path in paths]
-    return [Load(span=place, what="queries", path=Word(span=place, text=text)) for text, place in places]
+    return [
+        Load(span=place, what="queries", path=Word(span=place, text=text)) for text, place in places
+    ]
 
 
 def bind_queries(loads: Sequence[Load], sources: Sources, outcome: Outcome) -> None:
@@ -33,5 +35,8 @@ def bind_queries(loads: Sequence[Load], sources: Sources, outcome: Outcome) -> N
     observations = Observations(sources=sources, span=loads[0].span)
     QueryBinder(sources.graph, observations, outcome).bind(queries)
     outcome.sources += [
-        Source(name=query.file.replace("\\", "/").rsplit("/", 1)[-1], kind="query", sha256=query.sha256) for query in queries
+        Source(
+            name=query.file.replace("\\", "/").rsplit("/", 1)[-1], kind="query", sha256=query.sha256
+        )
+        for query in queries
     ]

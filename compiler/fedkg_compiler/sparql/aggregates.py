@@ -15,7 +15,15 @@ from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.sparql import lower, members
 from fedkg_compiler.sparql.branches import Reduced
-from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, certainly, known, needed, strict_slots
+from fedkg_compiler.sparql.formulas import (
+    Truth,
+    all_of,
+    any_of,
+    certainly,
+    known,
+    strict_slots,
+    sufficient_slots,
+)
 from fedkg_compiler.sparql.frames import Answer, Frame, Ids, column_of
 from fedkg_compiler.sparql.numbers import Float, Number, spoken, total, unknown_term
 from fedkg_compiler.sparql.parts import Part
@@ -28,13 +36,19 @@ _MISSING = "a value that may be missing makes the whole aggregate an error"
 
 def any_member(expr: Reduced, part: Part, state: Lowering) -> Truth:
     """Whether a group has a solution at all."""
-    return any_of(members.some(inner, part, state) for item in expr.over for inner in members.tables(item.branch, part))
+    return any_of(
+        members.some(inner, part, state)
+        for item in expr.over
+        for inner in members.tables(item.branch, part)
+    )
 
 
 def reduced(expr: Reduced, part: Part, state: Lowering) -> Number | None:
     """An aggregate as a number: members without a value, or whose conditions do not hold, are left out."""
     op = {"avg": "mean"}.get(expr.op, expr.op)
-    found, wrong = (_distinct(expr, part, state), False) if expr.distinct else _values(expr, part, state)
+    found, wrong = (
+        (_distinct(expr, part, state), False) if expr.distinct else _values(expr, part, state)
+    )
     if wrong is True:
         return None
     if not found and not (op == "count" or (expr.total and op in ("sum", "mean"))):
@@ -45,7 +59,13 @@ def reduced(expr: Reduced, part: Part, state: Lowering) -> Number | None:
     others: tuple[str, ...] = ()
     if op != "count":
         unit = next((item.unit for item in found if item.unit is not None), None)
-        others = tuple(dict.fromkeys(item.unit.text for item in found if unit and item.unit and not same_scale(item.unit, unit)))
+        others = tuple(
+            dict.fromkeys(
+                item.unit.text
+                for item in found
+                if unit and item.unit and not same_scale(item.unit, unit)
+            )
+        )
         found = [replace(item, arg=_in_unit(item, unit, expr)) for item in found]
     nothing = part.rows.param(np.array(0.0))
     term = _together(op, found, expr) if found else nothing
@@ -70,7 +90,9 @@ class _Table:
 
     def reduce(self, op: str) -> Reduce:
         """Its number."""
-        return Reduce.model_validate({"op": op, "members": self.table, "arg": self.arg, "skip": self.skip})
+        return Reduce.model_validate(
+            {"op": op, "members": self.table, "arg": self.arg, "skip": self.skip}
+        )
 
 
 def _values(expr: Reduced, part: Part, state: Lowering) -> tuple[list[_Table], Truth]:
@@ -86,12 +108,11 @@ def _values(expr: Reduced, part: Part, state: Lowering) -> tuple[list[_Table], T
             if truth is False:
                 continue
             members.same_rows(inner)
-            told = _argument(None if counts else item.arg, inner, truth, state)
+            told, error = _argument(None if counts else item.arg, inner, truth, state)
             if told is not None:
                 found.append(told)
-            else:
-                certain = truth if isinstance(truth, bool) else certainly(truth)
-                wrong.append(members.at_least_one(certain, inner, part))
+            if error is not False:
+                wrong.append(members.at_least_one(error, inner, part))
     return found, any_of(wrong)
 
 
@@ -103,7 +124,12 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
         for frame in [part.frame.inside[id(item.branch)]]
         for rows, owner in members.owned(frame, part)
     ]
-    pairs = dict.fromkeys(pair for _, _, owner, terms in inside for pair in zip(owner.tolist(), terms, strict=True) if pair[1] is not None)
+    pairs = dict.fromkeys(
+        pair
+        for _, _, owner, terms in inside
+        for pair in zip(owner.tolist(), terms, strict=True)
+        if pair[1] is not None
+    )
     ordered = sorted(pairs, key=lambda pair: pair[0])
     if not ordered:
         return []
@@ -112,9 +138,16 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
     values = members.table(part.frame, part.at[owners], owners, part)
     truths: list[Truth] = []
     for frame, rows, owner, terms in inside:
-        where = np.array([place.get(pair, -1) for pair in zip(owner.tolist(), terms, strict=True)], dtype=np.int64)
+        where = np.array(
+            [place.get(pair, -1) for pair in zip(owner.tolist(), terms, strict=True)],
+            dtype=np.int64,
+        )
         if (where >= 0).any():
-            truths.append(members.some(members.table(frame, rows[where >= 0], where[where >= 0], values), values, state))
+            truths.append(
+                members.some(
+                    members.table(frame, rows[where >= 0], where[where >= 0], values), values, state
+                )
+            )
     there = any_of(truths)
     if there is False:
         return []
@@ -122,7 +155,9 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
     taken: Term = values.rows.param(_plain([term for _, term in ordered], expr, part))
     if not isinstance(there, bool):
         taken = Choose(condition=there, then=taken, otherwise=unknown_term(values.rows))
-    return [_Table(table=values.table, rows=values.rows, arg=taken, skip=True, unit=None, stated=True)]
+    return [
+        _Table(table=values.table, rows=values.rows, arg=taken, skip=True, unit=None, stated=True)
+    ]
 
 
 def _terms(arg: Expr | None, frame: Frame, rows: Ids) -> list[Answer]:
@@ -130,7 +165,12 @@ def _terms(arg: Expr | None, frame: Frame, rows: Ids) -> list[Answer]:
     name = arg.name if isinstance(arg, Var) else None if arg is None else frame.exprs.get(arg)
     column = None if name is None else column_of(name, frame)
     if column is None:
-        raise SparqlProblem("FKG351", (0, 0) if arg is None else arg.at, "DISTINCT of what is the same for all", "leave DISTINCT out")
+        raise SparqlProblem(
+            "FKG351",
+            (0, 0) if arg is None else arg.at,
+            "DISTINCT of what is the same for all",
+            "leave DISTINCT out",
+        )
     return [column[i] for i in rows.tolist()]
 
 
@@ -141,7 +181,12 @@ def _plain(terms: Sequence[Answer], expr: Reduced, part: Part) -> Float:
     numbers = [part.frame.batch.observations.number(term) for term in terms]
     plain = [item for item in numbers if isinstance(item, float)]
     if len(plain) < len(numbers):
-        raise SparqlProblem("FKG351", expr.at, f"DISTINCT inside {expr.op.upper()} is of what is no plain number", "leave DISTINCT out")
+        raise SparqlProblem(
+            "FKG351",
+            expr.at,
+            f"DISTINCT inside {expr.op.upper()} is of what is no plain number",
+            "leave DISTINCT out",
+        )
     return np.array(plain)
 
 
@@ -174,27 +219,43 @@ def _together(op: str, found: list[_Table], expr: Reduced) -> Term:
     return term
 
 
-def _argument(arg: Expr | None, inner: Part, truth: Truth, state: Lowering) -> _Table | None:
-    """What is reduced, whether members without it are skipped, and its unit."""
-    number = Number(at=(0, 0), values=np.ones(inner.at.shape[0])) if arg is None else lower.number_term(arg, inner, state)
+def _argument(
+    arg: Expr | None, inner: Part, truth: Truth, state: Lowering
+) -> tuple[_Table | None, Truth]:
+    """What is reduced, whether members without it are skipped, and its unit; and when a member that counts has none, an error."""
+    number = (
+        Number(at=(0, 0), values=np.ones(inner.at.shape[0]))
+        if arg is None
+        else lower.number_term(arg, inner, state)
+    )
+    there = truth if isinstance(truth, bool) else certainly(truth)
     if number is None:
-        return None
+        return None, there
     term = number.as_term(inner.rows)
+    has = known(term)
     conditional = not isinstance(truth, bool)
-    certain = known(term) is True or (conditional and _implied(truth, term))
+    certain = has is True or (conditional and _implied(truth, term))
+    error: Truth = False
     if conditional:
         assert not isinstance(truth, bool)
-        if not certain and arg is not None:
-            raise SparqlProblem("FKG351", arg.at, _MISSING, "ask for it outside OPTIONAL")
+        if not certain:
+            error = all_of([there, lower.none(has)])
         if not (isinstance(term, Slot) and truth == Known(slot=term.index)):
             term = Choose(condition=truth, then=term, otherwise=unknown_term(inner.rows))
-    return _Table(table=inner.table, rows=inner.rows, arg=term, skip=conditional or certain, unit=number.unit, stated=number.stated)
+    table = _Table(
+        table=inner.table,
+        rows=inner.rows,
+        arg=term,
+        skip=conditional or certain,
+        unit=number.unit,
+        stated=number.stated,
+    )
+    return table, error
 
 
 def _implied(truth: Truth, term: Term) -> bool:
-    """Whether a condition makes sure that a term has a value."""
-    slots = known(term)
-    if isinstance(slots, bool) or isinstance(truth, bool):
-        return slots is True
-    wanted = strict_slots(slots)
-    return wanted <= strict_slots(truth) and wanted == needed(term)
+    """Whether a condition makes sure that a term has a value, a division by zero apart."""
+    if isinstance(truth, bool):
+        return known(term) is True
+    slots = sufficient_slots(term)
+    return slots is not None and slots <= strict_slots(truth)

@@ -29,9 +29,14 @@ def _mended(node: Any, uses: list[Use]) -> Any:  # Any: a node, a tuple of them,
         return tuple(_mended(item, uses) for item in node)
     if not isinstance(node, Node):
         return node
-    node = replace(node, **{f.name: _mended(getattr(node, f.name), uses) for f in fields(node) if f.name != "at"})
+    node = replace(
+        node,
+        **{f.name: _mended(getattr(node, f.name), uses) for f in fields(node) if f.name != "at"},
+    )
     if isinstance(node, Query) and node.having:
-        names = {item.variable.name: item.expr for item in node.projection or () if item.expr is not None}
+        names = {
+            item.variable.name: item.expr for item in node.projection or () if item.expr is not None
+        }
         return replace(node, having=tuple(_meant(item, names, uses) for item in node.having))
     return node
 
@@ -42,7 +47,16 @@ def _meant(node: Any, names: Mapping[str, Expr], uses: list[Use]) -> Any:  # Any
         return tuple(_meant(item, names, uses) for item in node)
     if isinstance(node, Var) and node.name in names:
         uses.append((node, names[node.name]))
-        return _meant(names[node.name], {name: expr for name, expr in names.items() if name != node.name}, [])
+        return _meant(
+            names[node.name], {name: expr for name, expr in names.items() if name != node.name}, []
+        )
     if not isinstance(node, Node) or isinstance(node, Exists):
         return node
-    return replace(node, **{f.name: _meant(getattr(node, f.name), names, uses) for f in fields(node) if f.name != "at"})
+    return replace(
+        node,
+        **{
+            f.name: _meant(getattr(node, f.name), names, uses)
+            for f in fields(node)
+            if f.name != "at"
+        },
+    )

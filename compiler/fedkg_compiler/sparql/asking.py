@@ -12,7 +12,14 @@ import numpy as np
 
 from fedkg_compiler.binding.reading import Key, Place
 from fedkg_compiler.ontology.terms import Iri, Literal
-from fedkg_compiler.sparql.branches import Branch, Observed, Reduced, Within, is_static, static_names
+from fedkg_compiler.sparql.branches import (
+    Branch,
+    Observed,
+    Reduced,
+    Within,
+    is_static,
+    static_names,
+)
 from fedkg_compiler.sparql.enumerated import enumerated
 from fedkg_compiler.sparql.frames import Answer, Batch, Frame, Ids, Reading, column_of, node_values
 from fedkg_compiler.sparql.printer import expr_text, parts_text
@@ -22,7 +29,13 @@ from fedkg_compiler.sparql.tree import Const, Expr, Group, Op, Part, Var, walk
 
 
 def make_frame(
-    branch: Branch, batch: Batch, parent: Frame | None, extra: Sequence[Expr] = (), *, wanted: Sequence[str] = (), each: bool = False
+    branch: Branch,
+    batch: Batch,
+    parent: Frame | None,
+    extra: Sequence[Expr] = (),
+    *,
+    wanted: Sequence[str] = (),
+    each: bool = False,
 ) -> Frame:
     """Ask the graph for the rows of a branch, then find out what is read in each, and the same for all that stands inside it.
 
@@ -31,7 +44,9 @@ def make_frame(
         each: a solution that is found several times is several rows.
     """
     exprs = [*branch.conditions, *extra]
-    inline = parent is not None and not branch.static and not wanted and _reads_outside(branch, parent)
+    inline = (
+        parent is not None and not branch.static and not wanted and _reads_outside(branch, parent)
+    )
     static = branch.static if inline else _enumerated(branch, batch, parent)
     calculated: dict[Expr, str] = {}
     needed = set(wanted)
@@ -46,10 +61,16 @@ def make_frame(
     for item in branch.observed:
         frame.readings[item.variable] = _reading(item, frame)
     missing = [frame.readings[item.variable].at < 0 for item in branch.observed if item.required]
-    for item, gaps in zip([item for item in branch.observed if item.required], missing, strict=True):
+    for item, gaps in zip(
+        [item for item in branch.observed if item.required], missing, strict=True
+    ):
         if gaps.any() and isinstance(item.property, Const):
             values = node_values(item.subject, frame)
-            frame.without |= {value for i in np.flatnonzero(gaps).tolist() if (value := values[i]) and not value.startswith("_:")}
+            frame.without |= {
+                value
+                for i in np.flatnonzero(gaps).tolist()
+                if (value := values[i]) and not value.startswith("_:")
+            }
     if missing and not inline and (gone := np.logical_or.reduce(missing)).any():
         frame.take(np.flatnonzero(~gone))
     for expr in exprs:
@@ -57,7 +78,11 @@ def make_frame(
             if isinstance(node, Within):
                 for inner in node.branches:
                     _check_bound(inner, frame)
-                    part = replace(inner, static=(Group(at=node.at, parts=inner.static),)) if node.apart and inner.static else inner
+                    part = (
+                        replace(inner, static=(Group(at=node.at, parts=inner.static),))
+                        if node.apart and inner.static
+                        else inner
+                    )
                     frame.inside[id(inner)] = make_frame(part, batch, frame)
             elif isinstance(node, Reduced):
                 for over in node.over:
@@ -77,7 +102,9 @@ def _members(branch: Branch, exprs: Sequence[Expr], frame: Frame, at: tuple[int,
         if item.branch is branch and item.arg is not None
     ]
     static = (Group(at=at, parts=branch.static),) if branch.static else ()
-    apart = Branch(static=static, observed=branch.observed, conditions=branch.conditions, focus=branch.focus)
+    apart = Branch(
+        static=static, observed=branch.observed, conditions=branch.conditions, focus=branch.focus
+    )
     return make_frame(apart, frame.batch, frame, args, wanted=sorted(branch.facts), each=True)
 
 
@@ -117,7 +144,12 @@ def _check_bound(inner: Branch, frame: Frame) -> None:
 
 
 def _without_value(name: str, at: tuple[int, int]) -> SparqlProblem:
-    return SparqlProblem("FKG343", at, f"?{name} may have no value outside, and is asked for inside", "bind it for certain")
+    return SparqlProblem(
+        "FKG343",
+        at,
+        f"?{name} may have no value outside, and is asked for inside",
+        "bind it for certain",
+    )
 
 
 def _reads_outside(branch: Branch, parent: Frame) -> bool:
@@ -128,7 +160,12 @@ def _reads_outside(branch: Branch, parent: Frame) -> bool:
         around |= set(here.columns)
         focus |= here.branch.focus
         here = here.parent
-    nodes = [node for item in branch.observed for node in (item.subject, item.property) if isinstance(node, Var)]
+    nodes = [
+        node
+        for item in branch.observed
+        for node in (item.subject, item.property)
+        if isinstance(node, Var)
+    ]
     return all(node.name in around | focus for node in nodes)
 
 
@@ -136,19 +173,33 @@ def _enumerated(branch: Branch, batch: Batch, parent: Frame | None) -> tuple[Par
     """The static parts, and for entities that nothing else names, those that have a column."""
     outside = frozenset() if parent is None else frozenset(parent.names)
     fixed = outside | focus_of(branch, parent)
-    static = enumerated(branch, batch.observations, lambda name: batch.queries[0].value(name)[1:-1], fixed)
+    static = enumerated(
+        branch, batch.observations, lambda name: batch.queries[0].value(name)[1:-1], fixed
+    )
     fixed |= certain(static)
     for item in branch.observed:
         if isinstance(item.property, Var) and item.property.name not in fixed:
-            raise SparqlProblem("FKG343", item.property.at, f"?{item.property.name} may have no value here", "bind it for certain")
+            raise SparqlProblem(
+                "FKG343",
+                item.property.at,
+                f"?{item.property.name} may have no value here",
+                "bind it for certain",
+            )
         if isinstance(item.subject, Var) and item.subject.name in in_scope(static) - fixed:
-            raise SparqlProblem("FKG343", item.at, f"?{item.subject.name} may have no value where it is read", "bind it for certain")
+            raise SparqlProblem(
+                "FKG343",
+                item.at,
+                f"?{item.subject.name} may have no value where it is read",
+                "bind it for certain",
+            )
     return static
 
 
 def focus_of(branch: Branch, parent: Frame | None) -> frozenset[str]:
     """The variables that stand for the table row."""
-    return branch.focus | (frozenset() if parent is None else focus_of(parent.branch, parent.parent))
+    return branch.focus | (
+        frozenset() if parent is None else focus_of(parent.branch, parent.parent)
+    )
 
 
 def _needs(expr: Expr, names: set[str], calculated: dict[Expr, str]) -> None:
@@ -178,27 +229,41 @@ def _ask(
             branch=branch, batch=batch, parent=parent, owner=np.arange(parent.count), query=parent.query, columns={}, exprs={},
             names=parent.names, text=parent.text, inline=True,
         )  # fmt: skip
-    holes = batch.holes(f"{body} {' '.join(extra)}".replace(")", " ").replace("(", " ").replace(",", " "))
+    holes = batch.holes(
+        f"{body} {' '.join(extra)}".replace(")", " ").replace("(", " ").replace(",", " ")
+    )
     rows = _open_rows(batch, holes) if holes else ""
     head = ["?_q"] if several and (holes or "?_q" in around) else []
     columns = [*head, *(f"?{name}" for name in shown), *extra]
     text = f"SELECT {'' if each else 'DISTINCT '}{' '.join(columns) or '(1 AS ?_one)'} WHERE {{ {rows} {around}\n{body} }}"
-    inner = (
-        f"{{ SELECT DISTINCT {' '.join([*head, *(f'?{name}' for name in shown)]) or '(1 AS ?_one)'} WHERE {{ {rows} {around}\n{body} }} }}"
-    )
+    inner = f"{{ SELECT DISTINCT {' '.join([*head, *(f'?{name}' for name in shown)]) or '(1 AS ?_one)'} WHERE {{ {rows} {around}\n{body} }} }}"
     answers = _sorted(batch.graph.answers(text))
-    return _framed(branch, batch, parent, answers, head=bool(head), shown=shown, calculated=calculated, text=inner)
+    return _framed(
+        branch,
+        batch,
+        parent,
+        answers,
+        head=bool(head),
+        shown=shown,
+        calculated=calculated,
+        text=inner,
+    )
 
 
 def _open_rows(batch: Batch, holes: list[Const]) -> str:
     """``VALUES (?_q ?_h5) { (0 <x>) (1 <y>) }``: the constants of every query."""
-    rows = " ".join(f"({i} {' '.join(query.value(hole) for hole in holes)})" for i, query in enumerate(batch.queries))
+    rows = " ".join(
+        f"({i} {' '.join(query.value(hole) for hole in holes)})"
+        for i, query in enumerate(batch.queries)
+    )
     return f"VALUES (?_q {' '.join(f'?_h{hole.token}' for hole in holes)}) {{ {rows} }}"
 
 
 def _sorted(rows: list[tuple[Answer, ...]]) -> list[tuple[Answer, ...]]:
     """Answers in an order of their own; those to one query share their terms."""
-    order = {key: _order(term) for key, term in {id(term): term for row in rows for term in row}.items()}
+    order = {
+        key: _order(term) for key, term in {id(term): term for row in rows for term in row}.items()
+    }
     return sorted(rows, key=lambda row: [order[id(term)] for term in row])
 
 
@@ -216,7 +281,11 @@ def _framed(
     calculated: dict[Expr, str], text: str,
 ) -> Frame:  # fmt: skip
     """The answers as columns; queries that do not differ in what they ask share them."""
-    numbers = [int(row[0].value) if isinstance(row[0], Literal) else 0 for row in answers] if head else [0] * len(answers)
+    numbers = (
+        [int(row[0].value) if isinstance(row[0], Literal) else 0 for row in answers]
+        if head
+        else [0] * len(answers)
+    )
     cells = [list(column) for column in zip(*answers, strict=True)][int(head) :] if answers else []
     names = [*shown, *calculated.values()]
     columns = {name: cells[i] if cells else [] for i, name in enumerate(names)}
@@ -226,7 +295,9 @@ def _framed(
         if not head and len(batch.queries) > 1:
             every = np.repeat(np.arange(len(batch.queries)), len(answers))
             owner = np.tile(owner, len(batch.queries))
-            columns = {name: [column[i] for i in owner.tolist()] for name, column in columns.items()}
+            columns = {
+                name: [column[i] for i in owner.tolist()] for name, column in columns.items()
+            }
             query = every
     else:
         owner, rows = _owners(parent, columns, query, head=head)
@@ -238,7 +309,9 @@ def _framed(
     )  # fmt: skip
 
 
-def _owners(parent: Frame, columns: dict[str, list[Answer]], query: Ids, *, head: bool) -> tuple[Ids, list[int]]:
+def _owners(
+    parent: Frame, columns: dict[str, list[Answer]], query: Ids, *, head: bool
+) -> tuple[Ids, list[int]]:
     """The row of the parent inside which each answer stands; an answer of several queries stands in a row of each."""
     where: dict[tuple[object, ...], list[int]] = {}
     outside = [column_of(name, parent) or [] for name in parent.names]
@@ -262,6 +335,7 @@ def _reading(item: Observed, frame: Frame) -> Reading:
     subjects, properties = node_values(item.subject, frame), node_values(item.property, frame)
     positions: dict[int, int] = {}
     places: list[Place] = []
+    kinds: list[str] = []
     at: list[int] = []
     keys: list[Key | None] = []
     for subject, name in zip(subjects, properties, strict=True):
@@ -274,6 +348,13 @@ def _reading(item: Observed, frame: Frame) -> Reading:
         where = positions.setdefault(id(place), len(places))
         if where == len(places):
             places.append(place)
+            kinds.append(observations.kind(name or "", place))
         at.append(where)
         keys.append(key)
-    return Reading(observed=item, at=np.array(at, dtype=np.int64), places=tuple(places), keys=tuple(keys))
+    return Reading(
+        observed=item,
+        at=np.array(at, dtype=np.int64),
+        places=tuple(places),
+        kinds=tuple(kinds),
+        keys=tuple(keys),
+    )

@@ -67,7 +67,9 @@ class QueryBinder:
         written: dict[tuple[object, ...], list[QueryText]] = {}
         for query in queries:
             if query.prologue.has(query.constants):
-                written.setdefault((id(query.prologue), *[query.constants[i] for i in places]), []).append(query)
+                written.setdefault(
+                    (id(query.prologue), *[query.constants[i] for i in places]), []
+                ).append(query)
             else:
                 self._refuse(query, _unknown_prefix(query))
         groups: dict[tuple[str, ...], list[QueryText]] = {}
@@ -80,7 +82,11 @@ class QueryBinder:
     def _check_names(self, group: Sequence[QueryText]) -> None:
         """Complain of names that nothing knows, as patterns in rules do."""
         form, vocabulary = group[0].form, self.graph.vocabulary
-        names = [i for i in form.holes if form.kinds[i] in ("iri", "pname") and not (i and form.texts[i - 1] == "^^")]
+        names = [
+            i
+            for i in form.holes
+            if form.kinds[i] in ("iri", "pname") and not (i and form.texts[i - 1] == "^^")
+        ]
         seen: set[tuple[int, str]] = set()
         for query in group:
             for i in names:
@@ -93,7 +99,11 @@ class QueryBinder:
         iri = query.constant(token)[1:-1]
         if iri in self.fine:
             return
-        wrong = () if self.observations.signal(iri) is not None else vocabulary.check(iri, query.word(token), point(query.file))
+        wrong = (
+            ()
+            if self.observations.signal(iri) is not None
+            else vocabulary.check(iri, query.word(token), point(query.file))
+        )
         self.problems.add(replace(item, span=query.span((token, token))) for item in wrong)
         if not wrong:
             self.fine.add(iri)
@@ -107,13 +117,25 @@ class QueryBinder:
             for query in queries:
                 self._refuse(query, problem)
             return
-        within = {node.token for branch in branches for part in branch.static for node in _inside(part) if node.token in open_}
+        within = {
+            node.token
+            for branch in branches
+            for part in branch.static
+            for node in _inside(part)
+            if node.token in open_
+        }
         alike: dict[tuple[str, ...], list[QueryText]] = {}
         for query in queries:
-            alike.setdefault(tuple(query.constant(token) for token in sorted(within)), []).append(query)
+            alike.setdefault(tuple(query.constant(token) for token in sorted(within)), []).append(
+                query
+            )
         rest = {token: node for token, node in open_.items() if token not in within}
         for group in alike.values():
-            self._answered(tree, branches, Batch(queries=group, open=rest, graph=self.graph, observations=self.observations))
+            self._answered(
+                tree,
+                branches,
+                Batch(queries=group, open=rest, graph=self.graph, observations=self.observations),
+            )
 
     def _answered(self, tree: Query, branches: Sequence[Branch], batch: Batch) -> None:
         """What is wrong with the answers to one query is no reason to refuse another: where a batch fails, each half is tried alone."""
@@ -151,25 +173,54 @@ class QueryBinder:
         return self.records[query.name]
 
     def _place(self, query: QueryText, found: Found, tree: Query) -> None:
+        if found.never and not found.rows and not found.violations:
+            at, reason = found.never[0]
+            message = f"the condition is never true: {reason}"
+            self._refuse(query, SparqlProblem("FKG343", at, message, "compare values of one kind"))
+            return
         name = query.name if found.rows else ""
         if found.violations:
             count = len(found.violations)
-            listed = _BETWEEN.join(text for terms in found.violations[:_LISTED] if (text := self.maker.label(terms)))
+            listed = _BETWEEN.join(
+                text for terms in found.violations[:_LISTED] if (text := self.maker.label(terms))
+            )
             more = f" and {count - _LISTED} more" if count > _LISTED else ""
             many = f"{count} violations" if count > 1 else "one violation"
             shown = f": {listed}{more}" if listed else ""
             self.problems.warning(
-                "FKG348", query.span(tree.at), f"the graph has {many} of `{query.name}`{shown}", "mend the graph, or the query"
+                "FKG348",
+                query.span(tree.at),
+                f"the graph has {many} of `{query.name}`{shown}",
+                "mend the graph, or the query",
             )
         if not found.rows and found.reads and not found.violations:
-            message, open_ = f"nothing fits the query `{query.name}`: it holds for nothing", unbound(tree)
+            message, open_ = (
+                f"nothing fits the query `{query.name}`: it holds for nothing",
+                unbound(tree),
+            )
             if open_ is None:
-                self.problems.warning("FKG350", query.span(tree.at), message, "load the graph that has the facts, or mend it")
+                self.problems.warning(
+                    "FKG350",
+                    query.span(tree.at),
+                    message,
+                    "load the graph that has the facts, or mend it",
+                )
             else:
                 near = nearest(open_.name, sorted(in_scope(tree.where.parts)))
                 advice = f"did you mean `?{near}`?" if near else "write a pattern that gives it one"
-                self.problems.warning("FKG350", query.span(open_.at), f"{message}; no pattern gives ?{open_.name} a value", advice)
-        reason = "" if found.rows else "no solution fits its static part" if found.reads else "it reads nothing that is observed"
+                self.problems.warning(
+                    "FKG350",
+                    query.span(open_.at),
+                    f"{message}; no pattern gives ?{open_.name} a value",
+                    advice,
+                )
+        reason = (
+            ""
+            if found.rows
+            else "no solution fits its static part"
+            if found.reads
+            else "it reads nothing that is observed"
+        )
         self.placed[query.name] = Placement(
             source=_short(query),
             part=query.title or query.name,
@@ -186,7 +237,9 @@ class QueryBinder:
             source=_short(query),
             part=query.title or query.name,
             where="refused",
-            reason=f"line {span.line}: `{query.written(problem.at)}`: {problem.message}" if query.words else problem.message,
+            reason=f"line {span.line}: `{query.written(problem.at)}`: {problem.message}"
+            if query.words
+            else problem.message,
         )
 
 
@@ -206,4 +259,10 @@ def _unknown_prefix(query: QueryText) -> SparqlProblem:
 
 def _inside(part: Part) -> list[Const]:
     """The constants of sub-selects, where a variable in their place would not mean the same."""
-    return [node for item in walk(part) if isinstance(item, SubSelect) for node in walk(item) if isinstance(node, Const)]
+    return [
+        node
+        for item in walk(part)
+        if isinstance(item, SubSelect)
+        for node in walk(item)
+        if isinstance(node, Const)
+    ]

@@ -116,7 +116,12 @@ class Branch:
     @property
     def _read_of(self) -> frozenset[str]:
         """Variables for what is read: entities and properties, which are enumerated where no static part names them."""
-        nodes = [node for item in self.observed if item.required for node in (item.subject, item.property)]
+        nodes = [
+            node
+            for item in self.observed
+            if item.required
+            for node in (item.subject, item.property)
+        ]
         return frozenset(node.name for node in nodes if isinstance(node, Var)) - self.focus
 
     @property
@@ -135,11 +140,16 @@ class Branch:
         return not self.observed and not self.conditions and not self.defined and not self.focus
 
 
-def join(left: list[Branch], right: list[Branch], at: tuple[int, int], fresh: Callable[[], str]) -> list[Branch]:
+def join(
+    left: list[Branch], right: list[Branch], at: tuple[int, int], fresh: Callable[[], str]
+) -> list[Branch]:
     """Every branch of the one with every branch of the other."""
     if len(left) * len(right) > MOST_BRANCHES:
         raise SparqlProblem(
-            "FKG352", at, f"the query has more than {MOST_BRANCHES} alternatives around observed values", "write it as several queries"
+            "FKG352",
+            at,
+            f"the query has more than {MOST_BRANCHES} alternatives around observed values",
+            "write it as several queries",
         )
     return [_join(one, other, at, fresh) for one in left for other in right]
 
@@ -147,22 +157,40 @@ def join(left: list[Branch], right: list[Branch], at: tuple[int, int], fresh: Ca
 def _join(one: Branch, other: Branch, at: tuple[int, int], fresh: Callable[[], str]) -> Branch:
     equal: list[Expr] = []
     both = (one.seen & other.scope) | (other.seen & (one.scope - {name for name, _ in one.defined}))
-    if clash := {name for name, _ in one.defined} & other.facts | {name for name, _ in other.defined} & (one.scope - one.seen):
-        raise SparqlProblem("FKG343", at, f"?{min(clash)} is calculated from observed values and bound here again", "use another name")
+    if clash := {name for name, _ in one.defined} & other.facts | {
+        name for name, _ in other.defined
+    } & (one.scope - one.seen):
+        raise SparqlProblem(
+            "FKG343",
+            at,
+            f"?{min(clash)} is calculated from observed values and bound here again",
+            "use another name",
+        )
     for name, expr in one.defined:
         if name in other.seen:
             other = rename_seen(other, name, other_name := fresh())
             equal.append(Op(at=at, name="=", args=(expr, Seen(at=at, name=other_name))))
     for name in sorted(both):
-        missing = any(item.variable == name and not item.required for item in (*one.observed, *other.observed))
+        missing = any(
+            item.variable == name and not item.required for item in (*one.observed, *other.observed)
+        )
         if missing or any(name in branch.facts - branch.certain for branch in (one, other)):
-            raise SparqlProblem("FKG343", at, f"?{name} may have no value, and is bound here again", "use another name, and compare")
+            raise SparqlProblem(
+                "FKG343",
+                at,
+                f"?{name} may have no value, and is bound here again",
+                "use another name, and compare",
+            )
         other_name = fresh()
         if name in other.seen:
             other = rename_seen(other, name, other_name)
         else:
             one = rename_seen(one, name, other_name)
-        kept: Expr = Seen(at=at, name=name) if name in one.seen or name in other.seen else Var(at=at, name=name)
+        kept: Expr = (
+            Seen(at=at, name=name)
+            if name in one.seen or name in other.seen
+            else Var(at=at, name=name)
+        )
         equal.append(Op(at=at, name="=", args=(kept, Seen(at=at, name=other_name))))
     return Branch(
         static=(*one.static, *other.static),
@@ -177,17 +205,29 @@ def rename_seen(branch: Branch, name: str, other: str) -> Branch:
     """The branch with the value of an observed variable called otherwise."""
     return replace(
         branch,
-        observed=tuple(replace(item, variable=other) if item.variable == name else item for item in branch.observed),
+        observed=tuple(
+            replace(item, variable=other) if item.variable == name else item
+            for item in branch.observed
+        ),
         conditions=tuple(_renamed(item, name, other) for item in branch.conditions),
         defined=tuple((key, _renamed(item, name, other)) for key, item in branch.defined),
     )
 
 
-def _renamed(node: Any, name: str, other: str) -> Any:  # Any: a node, a branch, a tuple of them or a plain value
+def _renamed(
+    node: Any, name: str, other: str
+) -> Any:  # Any: a node, a branch, a tuple of them or a plain value
     if isinstance(node, Seen):
         return replace(node, name=other) if node.name == name else node
     if isinstance(node, Node | Branch):
-        return replace(node, **{f.name: _renamed(getattr(node, f.name), name, other) for f in fields(node) if f.name != "at"})
+        return replace(
+            node,
+            **{
+                f.name: _renamed(getattr(node, f.name), name, other)
+                for f in fields(node)
+                if f.name != "at"
+            },
+        )
     if isinstance(node, tuple):
         return tuple(_renamed(item, name, other) for item in node)
     return node
@@ -238,17 +278,6 @@ def enclosed(branch: Branch) -> Branch:
     return replace(branch, static=(Group(at=at, parts=branch.static),))
 
 
-def comparisons(expr: Op) -> Expr:
-    """``?v IN (1, 2)`` over observed values as comparisons."""
-    if expr.name not in ("in", "not in") or is_static(expr):
-        return expr
-    inside, (value, *others) = expr.name == "in", expr.args
-    each = tuple(Op(at=expr.at, name="=" if inside else "!=", args=(value, item)) for item in others)
-    if not each:
-        return Const(at=expr.at, token=-1, kind="boolean", text="false" if inside else "true")
-    return Op(at=expr.at, name="||" if inside else "&&", args=each)
-
-
 def meaning(branch: Branch, name: Var) -> Expr | None:
     """What a variable is in a branch."""
     defined = dict(branch.defined)
@@ -278,6 +307,17 @@ def one_reading(inner: Branch, outer: Branch) -> bool:
     if inner.static or inner.conditions or inner.defined or inner.focus or len(inner.observed) != 1:
         return False
     (observed,) = inner.observed
-    fixed = outer.certain | outer.focus | {item.subject.name for item in outer.observed if item.required and isinstance(item.subject, Var)}
-    known = (not isinstance(item, Var) or item.name in fixed for item in (observed.subject, observed.property))
+    fixed = (
+        outer.certain
+        | outer.focus
+        | {
+            item.subject.name
+            for item in outer.observed
+            if item.required and isinstance(item.subject, Var)
+        }
+    )
+    known = (
+        not isinstance(item, Var) or item.name in fixed
+        for item in (observed.subject, observed.property)
+    )
     return all(known) and observed.variable not in outer.scope

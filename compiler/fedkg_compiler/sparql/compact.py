@@ -40,12 +40,18 @@ def compact(formula: Formula, rows: Rows) -> tuple[Formula, Rows]:
         tables.setdefault(old, _Numbers(rows.members[old].rows))
         return members.setdefault(old, len(members))
 
-    new = Renumbering(slot=lambda table, old: tables[table].slot(old), param=lambda table, old: tables[table].param(old), members=entered)
+    new = Renumbering(
+        slot=lambda table, old: tables[table].slot(old),
+        param=lambda table, old: tables[table].param(old),
+        members=entered,
+    )
     found = renumbered(formula, new)
     fresh = Rows(rows.count)
     tables[ROWS].write(fresh)
     for old in members:
         table = rows.members[old]
-        _, inner = fresh.set_of_members(table.offsets, ROWS if table.parent < 0 else members[table.parent])
+        _, inner = fresh.set_of_members(
+            table.offsets, ROWS if table.parent < 0 else members[table.parent]
+        )
         tables[old].write(inner)
     return found, fresh

@@ -12,7 +12,18 @@ from dataclasses import dataclass, replace
 
 from fedkg_compiler.sparql.scope import Names, in_scope, visible
 from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import Bind, Exists, Filter, Group, Minus, Node, Optional, SubSelect, Union, walk
+from fedkg_compiler.sparql.tree import (
+    Bind,
+    Exists,
+    Filter,
+    Group,
+    Minus,
+    Node,
+    Optional,
+    SubSelect,
+    Union,
+    walk,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +48,11 @@ class Design:
             match part:
                 case Optional():
                     whole = self.static(part)
-                    self._must_see(part, "OPTIONAL", (visible(part) & (left if whole else left | after)) - before)
+                    self._must_see(
+                        part,
+                        "OPTIONAL",
+                        (visible(part) & (left if whole else left | after)) - before,
+                    )
                     if not whole:
                         self.check(part.group, left | before, after)
                 case Bind():
@@ -50,7 +65,9 @@ class Design:
                 case Minus():
                     self.check(part.group)
                 case Filter():
-                    given = replace(self, fixed=self.fixed | left | in_scope(group.parts))  # EXISTS is asked with their values put in
+                    given = replace(
+                        self, fixed=self.fixed | left | in_scope(group.parts)
+                    )  # EXISTS is asked with their values put in
                     for node in walk(part.expr):
                         if isinstance(node, Exists):
                             given.check(node.group)
@@ -59,4 +76,9 @@ class Design:
         if unseen - self.fixed:
             name = min(unseen - self.fixed)
             message = f"?{name} has no value yet in this {word}: by the standard it sees what stands before it in its own braces alone"
-            raise SparqlProblem("FKG358", part.at, message, f"repeat the pattern with ?{name} before it, in the same braces")
+            raise SparqlProblem(
+                "FKG358",
+                part.at,
+                message,
+                f"repeat the pattern with ?{name} before it, in the same braces",
+            )

@@ -11,7 +11,11 @@ from fedkg_compiler.sparql.tree import Const, Part, Var
 
 
 def enumerated(
-    branch: Branch, observations: Observations, iri: Callable[[Const], str], fixed: Names = frozenset(), among: Names | None = None
+    branch: Branch,
+    observations: Observations,
+    iri: Callable[[Const], str],
+    fixed: Names = frozenset(),
+    among: Names | None = None,
 ) -> tuple[Part, ...]:
     """The static parts of a branch, with values for the entities that it reads.
 
@@ -23,10 +27,16 @@ def enumerated(
     static = branch.static
     for item in branch.observed:
         subject, name = item.subject, item.subject.name if isinstance(item.subject, Var) else ""
-        if not item.required or not isinstance(subject, Var) or name in certain(static) | branch.focus | fixed:
+        if (
+            not item.required
+            or not isinstance(subject, Var)
+            or name in certain(static) | branch.focus | fixed
+        ):
             continue
         iris = observations.every() if isinstance(item.property, Var) else (iri(item.property),)
-        if (among is not None and name not in among) or (len(iris) == 1 and observations.of_rows(iris[0])):
+        if (among is not None and name not in among) or (
+            len(iris) == 1 and observations.of_rows(iris[0])
+        ):
             continue
         values = observations.among(subject, iris)
         static = (*static, values) if name in in_scope(static) else (values, *static)

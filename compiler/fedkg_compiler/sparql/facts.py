@@ -16,7 +16,22 @@ from fedkg_compiler.sparql.printer import Show, node_text, parts_text, path_text
 from fedkg_compiler.sparql.scope import in_scope
 from fedkg_compiler.sparql.shape import QueryText
 from fedkg_compiler.sparql.split import Splitter
-from fedkg_compiler.sparql.tree import Const, Expr, Group, Node, Optional, Part, Path, Predicate, Query, SubSelect, Triple, Union, Var, walk
+from fedkg_compiler.sparql.tree import (
+    Const,
+    Expr,
+    Group,
+    Node,
+    Optional,
+    Part,
+    Path,
+    Predicate,
+    Query,
+    SubSelect,
+    Triple,
+    Union,
+    Var,
+    walk,
+)
 from fedkg_compiler.sparql.words import Reader
 
 Values = Mapping[str, Resource]
@@ -34,15 +49,30 @@ def facts_of_pattern(graph: Graph, query: str, given: Values) -> list[Spoken]:
     Parts behind OPTIONAL and UNION count where they are met; what must not be there (NOT EXISTS, MINUS) leaves no triple.
     """
     prologue, form, constants, body = Reader(graph.vocabulary.prefixes).read(query)
-    text = QueryText(file="", text=query, prologue=prologue, form=form, constants=constants, body=body, place=point(""))
+    text = QueryText(
+        file="",
+        text=query,
+        prologue=prologue,
+        form=form,
+        constants=constants,
+        body=body,
+        place=point(""),
+    )
     found: dict[Spoken, None] = {}
     for row in graph.nodes(query, given)[:MOST]:
-        found |= dict.fromkeys(_facts(graph, parse_query(text.words).where.parts, text.value, {**given, **row}))
+        found |= dict.fromkeys(
+            _facts(graph, parse_query(text.words).where.parts, text.value, {**given, **row})
+        )
     return [*found]
 
 
 def facts_of_query(
-    query: QueryText, tree: Query, observations: Observations, given: Values, fixed: frozenset[str], is_meant: Callable[[str], bool]
+    query: QueryText,
+    tree: Query,
+    observations: Observations,
+    given: Values,
+    fixed: frozenset[str],
+    is_meant: Callable[[str], bool],
 ) -> list[Spoken]:
     """Return the triples behind the rows of a violation query for one entity: what its static parts met, and what names its columns.
 
@@ -66,15 +96,21 @@ class _Branches:
         assert observations.sources.graph is not None, "queries ask a graph"
         self.query, self.observations, self.graph = query, observations, observations.sources.graph
 
-    def about(self, branch: Branch, given: Values, is_meant: Callable[[str], bool]) -> Iterator[Spoken]:
+    def about(
+        self, branch: Branch, given: Values, is_meant: Callable[[str], bool]
+    ) -> Iterator[Spoken]:
         """What put the rows of the entity there; nothing where the branch has none of it."""
         for row in self._rows(branch, given):
             named = [*row.values(), *(self._node(item.subject, row) for item in branch.observed)]
-            if any(is_meant(getattr(node, "value", "")) for node in named if str(node).startswith("<")):
+            if any(
+                is_meant(getattr(node, "value", "")) for node in named if str(node).startswith("<")
+            ):
                 yield from self._of(branch, row)
 
     def _rows(self, branch: Branch, given: Values) -> list[dict[str, Resource]]:
-        parts = enumerated(branch, self.observations, lambda const: self.query.value(const)[1:-1], frozenset(given))
+        parts = enumerated(
+            branch, self.observations, lambda const: self.query.value(const)[1:-1], frozenset(given)
+        )
         if not parts:
             return [{**given}]
         return _answers(self.graph, parts, self.query.value, given)
@@ -84,14 +120,20 @@ class _Branches:
         for item in branch.observed:
             subject, read = self._node(item.subject, row), self._node(item.property, row)
             if read is not None:
-                yield from facts_of_column(self.observations.sources, getattr(read, "value", ""), subject)
+                yield from facts_of_column(
+                    self.observations.sources, getattr(read, "value", ""), subject
+                )
         for expr in (*branch.conditions, *(expr for _, expr in branch.defined)):
             for inner in _inside(expr):
                 for met in self._rows(inner, row)[:MOST]:
                     yield from self._of(inner, met)
 
     def _node(self, term: Var | Const, row: Values) -> Resource | None:
-        return row.get(term.name) if isinstance(term, Var) else _constant(self.graph, self.query.value(term))
+        return (
+            row.get(term.name)
+            if isinstance(term, Var)
+            else _constant(self.graph, self.query.value(term))
+        )
 
 
 def _inside(expr: Expr) -> Iterator[Branch]:
@@ -115,16 +157,26 @@ def _facts(graph: Graph, parts: Sequence[Part], show: Show, given: Values) -> It
         if start is not None and end is not None:
             yield from _steps(graph, start, one.predicate, end, show, values)
     for inner in apart:
-        shown = {item.variable.name for item in inner.projection} if inner.projection is not None else set(values)
+        shown = (
+            {item.variable.name for item in inner.projection}
+            if inner.projection is not None
+            else set(values)
+        )
         within = {name: node for name, node in values.items() if name in shown}
         for row in _answers(graph, inner.where.parts, show, within)[:MOST]:
             yield from _facts(graph, inner.where.parts, show, row)
 
 
-def _answers(graph: Graph, parts: tuple[Part, ...], show: Show, given: Values) -> list[dict[str, Resource]]:
+def _answers(
+    graph: Graph, parts: tuple[Part, ...], show: Show, given: Values
+) -> list[dict[str, Resource]]:
     """The solutions of a pattern in which some variables have their values, with these."""
     written = {name: node for name, node in given.items() if not str(node).startswith("_:")}
-    values = f"VALUES ({' '.join(f'?{name}' for name in written)}) {{ ({' '.join(map(str, written.values()))}) }}" if written else ""
+    values = (
+        f"VALUES ({' '.join(f'?{name}' for name in written)}) {{ ({' '.join(map(str, written.values()))}) }}"
+        if written
+        else ""
+    )
     scope = in_scope(parts)
     blank = {name: node for name, node in given.items() if name not in written and name in scope}
     rows = graph.nodes(f"SELECT DISTINCT * WHERE {{ {values} {parts_text(parts, show)} }}", blank)
@@ -168,11 +220,15 @@ def _constant(graph: Graph, text: str) -> Resource | None:
     return rows[0].get("x") if rows else None
 
 
-def _steps(graph: Graph, start: Resource, path: Predicate, end: Resource, show: Show, values: Values) -> Iterator[Spoken]:
+def _steps(
+    graph: Graph, start: Resource, path: Predicate, end: Resource, show: Show, values: Values
+) -> Iterator[Spoken]:
     """The triples by which a path leads from one node to another; none where it does not."""
     if not isinstance(path, Path):
         node = _end(graph, path, show, values)
-        if node is not None and _leads(graph, start, node_text(path, show) if isinstance(path, Const) else str(node), end):
+        if node is not None and _leads(
+            graph, start, node_text(path, show) if isinstance(path, Const) else str(node), end
+        ):
             yield start, node, end
         return
     match path.op:
@@ -184,7 +240,11 @@ def _steps(graph: Graph, start: Resource, path: Predicate, end: Resource, show: 
                     yield from _steps(graph, start, arg, end, show, values)
                     return
         case "/":
-            rest = path.args[1] if len(path.args) == 2 else Path(at=path.at, op="/", args=path.args[1:])
+            rest = (
+                path.args[1]
+                if len(path.args) == 2
+                else Path(at=path.at, op="/", args=path.args[1:])
+            )
             query = f"SELECT * WHERE {{ ?s {path_text(path.args[0], show)} ?m . ?m {path_text(rest, show)} ?o }} LIMIT 1"
             for row in graph.nodes(query, {"s": start, "o": end}):
                 yield from _steps(graph, start, path.args[0], row["m"], show, values)

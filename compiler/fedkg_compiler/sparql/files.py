@@ -63,7 +63,9 @@ def _named(load: Load, sources: Sources) -> Sequence[Path]:
         except (ValueError, NotImplementedError):
             found = ()
         if not found:
-            sources.problems.error("FKG340", load.path.span, f'"{text}" names no file', f"it is looked for in {folder}")
+            sources.problems.error(
+                "FKG340", load.path.span, f'"{text}" names no file', f"it is looked for in {folder}"
+            )
         return found
     path = folder / text
     try:
@@ -71,7 +73,9 @@ def _named(load: Load, sources: Sources) -> Sequence[Path]:
     except (OSError, ValueError):
         there = False
     if not there:
-        sources.problems.error("FKG340", load.path.span, f'there is no file "{text}"', f"it is looked for in {folder}")
+        sources.problems.error(
+            "FKG340", load.path.span, f'there is no file "{text}"', f"it is looked for in {folder}"
+        )
         return ()
     return (path,)
 
@@ -91,10 +95,19 @@ def _read(path: Path, reader: Reader, taken: set[str], problems: Problems) -> Qu
         body = read_bytes(path)
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        problems.error("FKG340", point(file), f"{file} is not UTF-8 text: byte {error.start} is wrong", "save it as UTF-8")
+        problems.error(
+            "FKG340",
+            point(file),
+            f"{file} is not UTF-8 text: byte {error.start} is wrong",
+            "save it as UTF-8",
+        )
         return None
     except (OSError, ValueError) as error:
-        problems.error("FKG340", point(file), f"cannot read {file}: {getattr(error, 'strerror', None) or error}")
+        problems.error(
+            "FKG340",
+            point(file),
+            f"cannot read {file}: {getattr(error, 'strerror', None) or error}",
+        )
         return None
     prologue, form, constants, start = reader.read(text)
     options = _options(text, file, problems)
@@ -157,7 +170,9 @@ def _options(text: str, file: str, problems: Problems) -> _Options:
             found.hard = word == "hard"
         elif word and said[len(word) :].lstrip().startswith(":"):
             place = point(file, number, line.find("#") + 1, width=len(stripped))
-            problems.warning("FKG349", place, f"`{said}` says nothing about the rule", _advice(word))
+            problems.warning(
+                "FKG349", place, f"`{said}` says nothing about the rule", _advice(word)
+            )
         elif not word and (advice := _misspelt(said)):
             key = re.split(r"\W", said, maxsplit=1)[0]
             place = point(file, number, line.find(key) + 1, width=len(key))
@@ -191,6 +206,7 @@ def _weight(text: str) -> float | None:
 
 
 def _advice(word: str) -> str:
-    return {"kind": f"a kind is one of {', '.join(sorted(KINDS))}", "weight": "a weight is a number above 0: # weight: 2"}.get(
-        word, "write it alone: # hard"
-    )
+    return {
+        "kind": f"a kind is one of {', '.join(sorted(KINDS))}",
+        "weight": "a weight is a number above 0: # weight: 2",
+    }.get(word, "write it alone: # hard")

@@ -32,6 +32,7 @@ from fedkg.pack import (
     Term,
     Until,
 )
+from fedkg.pack.walk import everywhere
 from fedkg_compiler.passes.fold import joined
 
 Truth = Formula | bool
@@ -55,8 +56,12 @@ def opposite(formula: Formula) -> Formula:
             if formula.tolerance is None:
                 turned = {"le": "lt", "lt": "le", "eq": "ne", "ne": "eq"}[formula.op]
                 swap = formula.op in ("le", "lt")
-                left, right = (formula.right, formula.left) if swap else (formula.left, formula.right)
-                return Compare.model_construct(op=turned, left=left, right=right, tolerance=None, scale=formula.scale)
+                left, right = (
+                    (formula.right, formula.left) if swap else (formula.left, formula.right)
+                )
+                return Compare.model_construct(
+                    op=turned, left=left, right=right, tolerance=None, scale=formula.scale
+                )
             return Not(arg=formula)
         case And():
             return Or(args=tuple(opposite(arg) for arg in formula.args))
@@ -102,6 +107,31 @@ def needed(term: Term) -> frozenset[int]:
             return frozenset()
 
 
+def sufficient_slots(term: Term) -> frozenset[int] | None:
+    """The slots with whose values a term has one too, a division by zero apart; None where it takes more than that."""
+    slots: set[int] = set()
+    for _, node in everywhere(term):
+        match node:
+            case Slot():
+                slots.add(node.index)
+            case CategoryIs():
+                slots.add(node.slot)
+            case Quotient() if _is_unknown(node):
+                return None
+            case (
+                Param() | Sum() | Product() | Call() | Negate() | Quotient() | Power() | Choose()
+            ) | (Compare() | And() | Or() | Not()):
+                pass
+            case _:
+                return None
+    return frozenset(slots)
+
+
+def _is_unknown(term: Quotient) -> bool:
+    """Whether a term never has a value: zero by zero, as `numbers.unknown_term` writes it."""
+    return isinstance(term.numerator, Param) and term.numerator == term.denominator
+
+
 def certainly(formula: Formula) -> Formula:
     """A formula that is true where this one is, and false (never unknown) elsewhere."""
     match formula:
@@ -138,6 +168,8 @@ def known(term: Term) -> Truth:
             return all_of(known(arg) for arg in term.args)
         case Negate():
             return known(term.arg)
+        case Quotient() if _is_unknown(term):
+            return False
         case Quotient():
             return all_of([known(term.numerator), known(term.denominator)])
         case Power():
@@ -151,5 +183,11 @@ def known(term: Term) -> Truth:
             inner = known(term.arg)
             if term.op in ("sum", "count") and (term.skip or inner is True):
                 return True
-            return any_of([inner if isinstance(inner, bool) else AtLeast(count=None, members=term.members, arg=inner)])
+            return any_of(
+                [
+                    inner
+                    if isinstance(inner, bool)
+                    else AtLeast(count=None, members=term.members, arg=inner)
+                ]
+            )
     assert_never(term)

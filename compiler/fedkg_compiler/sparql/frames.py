@@ -44,16 +44,24 @@ class Batch:
 
     def holes(self, text: str) -> list[Const]:
         """The open constants that a text asks for."""
-        return [] if len(self.queries) == 1 else [item for token, item in sorted(self.open.items()) if f"?_h{token} " in f"{text} "]
+        return (
+            []
+            if len(self.queries) == 1
+            else [item for token, item in sorted(self.open.items()) if f"?_h{token} " in f"{text} "]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Reading:
-    """What is read in each row: [N] positions in `places`, -1 where the table has nothing, and what selects the table row, by row."""
+    """What is read in each row: [N] positions in `places`, -1 where the table has nothing, and what selects the table row, by row.
+
+    `kinds`: of each place, ``number`` or ``text`` where the graph says what the column holds, else "".
+    """
 
     observed: Observed
     at: Ids
     places: tuple[Place, ...]
+    kinds: tuple[str, ...]
     keys: tuple[Key | None, ...]
 
     @property
@@ -63,7 +71,13 @@ class Reading:
 
     def take(self, rows: Ids) -> Reading:
         """What is read in some of the rows."""
-        return Reading(observed=self.observed, at=self.at[rows], places=self.places, keys=tuple([self.keys[i] for i in rows.tolist()]))
+        return Reading(
+            observed=self.observed,
+            at=self.at[rows],
+            places=self.places,
+            kinds=self.kinds,
+            keys=tuple([self.keys[i] for i in rows.tolist()]),
+        )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -99,14 +113,18 @@ class Frame:
     def take(self, rows: Ids) -> None:
         """Keep some rows alone."""
         self.owner, self.query = self.owner[rows], self.query[rows]
-        self.columns = {name: [column[i] for i in rows.tolist()] for name, column in self.columns.items()}
+        self.columns = {
+            name: [column[i] for i in rows.tolist()] for name, column in self.columns.items()
+        }
         self.readings = {name: reading.take(rows) for name, reading in self.readings.items()}
 
 
 def node_values(node: Var | Const, frame: Frame) -> list[str | None]:
     """The IRI of a node in each row; "" for the table row itself, None where it is none."""
     if isinstance(node, Const):
-        values = [query.value(node)[1:-1] if node.kind == "iri" else None for query in frame.batch.queries]
+        values = [
+            query.value(node)[1:-1] if node.kind == "iri" else None for query in frame.batch.queries
+        ]
         return [values[q] for q in frame.query.tolist()]
     column = column_of(node.name, frame)
     if column is None:

@@ -16,10 +16,24 @@ from fedkg_compiler.ontology.standard import XSD
 from fedkg_compiler.ontology.terms import Literal, local_name
 from fedkg_compiler.sparql import aggregates, members
 from fedkg_compiler.sparql.branches import Never, Reduced, Seen, Within, is_static
+from fedkg_compiler.sparql.choices import TRUTHS
 from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, certainly, known, opposite
 from fedkg_compiler.sparql.numbers import Number, arithmetic, in_one_unit, unknown_term
 from fedkg_compiler.sparql.parts import Part
-from fedkg_compiler.sparql.reading import Lowering, category, fixed_number, note_bare, seen_number, slot_of, text_of, texts_of, truth_value
+from fedkg_compiler.sparql.reading import (
+    Lowering,
+    category,
+    common_categories,
+    fixed_number,
+    kind_read,
+    note_bare,
+    property_read,
+    seen_number,
+    slot_of,
+    text_of,
+    texts_of,
+    truth_value,
+)
 from fedkg_compiler.sparql.shape import SparqlProblem
 from fedkg_compiler.sparql.tree import Aggregate, Const, Exists, Expr, Op, Var
 
@@ -45,20 +59,29 @@ def _truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
         return False
     if isinstance(expr, Within):
         found = members.within(expr, part, state)
-        return found if wanted != expr.negated else _none(found)
+        return found if wanted != expr.negated else none(found)
     if isinstance(expr, Reduced) and expr.op == "any":
         found = aggregates.any_member(expr, part, state)
-        return found if wanted else _none(found)
+        return found if wanted else none(found)
     if isinstance(expr, Const) or is_static(expr):
         return _static_truth(expr, part, state, wanted=wanted)
     if isinstance(expr, Op) and expr.name in _CONNECTIVES:
         return _connective(expr, part, state, wanted=wanted)
     if isinstance(expr, Op) and expr.name in COMPARISONS:
         return _comparison(expr.name if wanted else _TURNED[expr.name], expr, part, state)
+    if isinstance(expr, Seen) and kind_read(expr, part) == "text":
+        return wanted and bound(expr, part, state)
+    if isinstance(expr, Op) and expr.name == "isnumeric" and isinstance(expr.args[0], Seen):
+        wanted = wanted != (kind_read(expr.args[0], part) == "text")
+        return wanted and bound(expr.args[0], part, state)
     if isinstance(expr, Op) and expr.name in ("bound", "isnumeric", "isliteral"):
         there = bound(expr.args[0], part, state)
-        return there if wanted else _none(there)
-    if isinstance(expr, Op) and expr.name in ("isiri", "isuri", "isblank") and isinstance(expr.args[0], Seen):
+        return there if wanted else none(there)
+    if (
+        isinstance(expr, Op)
+        and expr.name in ("isiri", "isuri", "isblank")
+        and isinstance(expr.args[0], Seen)
+    ):
         return not wanted
     number = number_term(expr, part, state)
     if number is None:
@@ -67,7 +90,7 @@ def _truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
     return _compared("!=" if wanted else "=", number, zero, part, state)
 
 
-_CONNECTIVES = frozenset({"&&", "||", "!", "if"})
+_CONNECTIVES = frozenset({"&&", "||", "!", "if", "coalesce"})
 
 
 def _connective(expr: Op, part: Part, state: Lowering, *, wanted: bool) -> Truth:
@@ -77,14 +100,32 @@ def _connective(expr: Op, part: Part, state: Lowering, *, wanted: bool) -> Truth
         case "&&" | "||":
             parts = [_truth(arg, part, state, wanted=wanted) for arg in expr.args]
             return all_of(parts) if (expr.name == "&&") == wanted else any_of(parts)
+        case "coalesce":
+            *before, last = expr.args
+            truth = _truth(last, part, state, wanted=wanted)
+            for value in reversed(before):
+                there = bound(value, part, state)
+                first = _truth(value, part, state, wanted=wanted)
+                truth = any_of([all_of([there, first]), all_of([none(there), truth])])
+            return truth
         case _:
             condition, then, otherwise = expr.args
-            first = all_of([_truth(condition, part, state, wanted=True), _truth(then, part, state, wanted=wanted)])
-            second = all_of([_truth(condition, part, state, wanted=False), _truth(otherwise, part, state, wanted=wanted)])
+            first = all_of(
+                [
+                    _truth(condition, part, state, wanted=True),
+                    _truth(then, part, state, wanted=wanted),
+                ]
+            )
+            second = all_of(
+                [
+                    _truth(condition, part, state, wanted=False),
+                    _truth(otherwise, part, state, wanted=wanted),
+                ]
+            )
             return any_of([first, second])
 
 
-def _none(found: Truth) -> Truth:
+def none(found: Truth) -> Truth:
     """Negation of something that is never an error."""
     if isinstance(found, bool):
         return not found
@@ -96,6 +137,9 @@ def _static_truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> T
     if isinstance(expr, Const):
         if expr.kind == "boolean":
             return (expr.text == "true") == wanted
+        texts = texts_of(expr, part) if expr.kind == "string" else None
+        if texts is not None and len(filled := {bool(text) for text in texts}) == 1:
+            return filled.pop() == wanted
         name = None
     else:
         name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
@@ -110,7 +154,9 @@ def _static_truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> T
         truths = {bool(term.value) for term in column if isinstance(term, Literal)}
         if len(truths) == 1:
             return truths.pop() == wanted
-        raise SparqlProblem("FKG343", expr.at, "a number stands for a truth value here", "compare it: ?x != 0")
+        raise SparqlProblem(
+            "FKG343", expr.at, "a number stands for a truth value here", "compare it: ?x != 0"
+        )
     state.lost += 1
     return False
 
@@ -118,21 +164,113 @@ def _static_truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> T
 def _comparison(op: str, expr: Op, part: Part, state: Lowering) -> Truth:
     op = "=" if op == "sameterm" else op
     left, right = expr.args
+    one, two = text_of(left), text_of(right)
+    if one is not None and two is not None:
+        found = _two_columns(op, one, two, expr, part, state)
+        if found is not None:
+            return found
     for seen, other in ((left, right), (right, left)):
         truth = truth_value(seen, part)
         if truth is not None:
             if op not in ("=", "!="):
-                raise SparqlProblem("FKG343", expr.at, "true and false have no order here", "compare them with = or !=")
+                raise SparqlProblem(
+                    "FKG343",
+                    expr.at,
+                    "true and false have no order here",
+                    "compare them with = or !=",
+                )
             return _truth(other, part, state, wanted=truth == (op == "="))
         target = text_of(seen)
-        if target is not None and (texts := texts_of(other, part)) is not None:
+        texts = texts_of(other, part)
+        if texts is not None and target is not None and not _only_numbers(target, part):
             if op not in ("=", "!="):
-                raise SparqlProblem("FKG343", expr.at, "texts of a column have no order here", "compare them with = or !=")
+                raise SparqlProblem(
+                    "FKG343",
+                    expr.at,
+                    "texts of a column have no order here",
+                    "compare them with = or !=",
+                )
             return category(target, texts, part, state, negated=op == "!=")
+        if isinstance(seen, Never):
+            state.lost += 1
+            return False
+        if texts is not None and op in ("=", "!=") and not _is_truth(seen):
+            return bound(seen, part, state) if op == "!=" else _never(other, part, state)
+        if target is not None and kind_read(target, part) == "text" and op in ("=", "!="):
+            number = number_term(other, part, state)
+            if number is None or op == "=":
+                return _never(target, part, state)
+            return all_of([bound(target, part, state), bound(other, part, state)])
+    if _is_truth(left) and _is_truth(right) and op in ("=", "!="):
+        return _same_truth(left, right, part, state, wanted=op == "=")
     a, b = number_term(left, part, state), number_term(right, part, state)
     if a is None or b is None:
         return False
     return _compared(op, a, b, part, state)
+
+
+def _never(expr: Expr, part: Part, state: Lowering) -> bool:
+    """A comparison of values of different kinds, which are never equal; where one is missing it is an error, not false."""
+    state.lost += 1
+    state.never.append((expr.at, "a number and a text are compared, which are never equal"))
+    return False
+
+
+def _only_numbers(seen: Seen, part: Part) -> bool:
+    """Whether `?m ?p ?v` reads a column of numbers here, beside others."""
+    return kind_read(seen, part) == "number" and isinstance(property_read(seen, part), Var)
+
+
+def _two_columns(
+    op: str, left: Seen, right: Seen, expr: Op, part: Part, state: Lowering
+) -> Truth | None:
+    """Two observed values, of which one is a text for certain, or which are one: category by category; None for numbers."""
+    kinds = {kind_read(left, part), kind_read(right, part)}
+    if left.name == right.name and op in ("=", "!="):
+        state.lost += op == "!="
+        return bound(left, part, state) if op == "=" else False
+    if "text" not in kinds:
+        return None
+    if op not in ("=", "!="):
+        raise SparqlProblem(
+            "FKG343", expr.at, "texts of columns have no order here", "compare them with = or !="
+        )
+    both = [bound(left, part, state), bound(right, part, state)]
+    if "number" in kinds:
+        return all_of(both) if op == "!=" else _never(expr, part, state)
+    texts = common_categories(left, right, part)
+    if texts is None:
+        raise SparqlProblem(
+            "FKG343",
+            expr.at,
+            "the texts of two columns are compared, and the graph does not say which they may be",
+            "give their properties `fkg:category`",
+        )
+    alike = any_of(
+        all_of(
+            category(seen, (text,) * part.at.shape[0], part, state, negated=False)
+            for seen in (left, right)
+        )
+        for text in texts
+    )
+    return alike if op == "=" else all_of([*both, none(alike)])
+
+
+def _is_truth(expr: Expr) -> bool:
+    return isinstance(expr, Within) or (isinstance(expr, Op) and expr.name in TRUTHS)
+
+
+def _same_truth(left: Expr, right: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
+    """Whether two conditions are both true or both false; with `wanted` False, whether they differ."""
+    return any_of(
+        all_of(
+            [
+                _truth(left, part, state, wanted=value),
+                _truth(right, part, state, wanted=value == wanted),
+            ]
+        )
+        for value in (True, False)
+    )
 
 
 def _compared(op: str, a: Number, b: Number, part: Part, state: Lowering) -> Truth:
@@ -157,9 +295,19 @@ def _compared(op: str, a: Number, b: Number, part: Part, state: Lowering) -> Tru
 def _tell_units(a: Number, b: Number, part: Part) -> None:
     """A column whose unit nobody tells is in that of the quantity which it is compared with."""
     for one, other in ((a, b), (b, a)):
-        if one.columns is not None and one.unit is None and other.unit is not None and other.values is not None:
+        if (
+            one.columns is not None
+            and one.unit is None
+            and other.unit is not None
+            and other.values is not None
+        ):
             sources = part.frame.batch.observations.sources
-            sources.book.tell_unit([one.columns], other.unit, part.frame.batch.queries[0].span(one.at), sources.problems)
+            sources.book.tell_unit(
+                [one.columns],
+                other.unit,
+                part.frame.batch.queries[0].span(one.at),
+                sources.problems,
+            )
 
 
 def bound(expr: Expr, part: Part, state: Lowering) -> Truth:
@@ -170,8 +318,19 @@ def bound(expr: Expr, part: Part, state: Lowering) -> Truth:
         name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
         return isinstance(expr, Const) or name is None or part.kind(name)[0] != "none"
     if isinstance(expr, Seen):
-        slot = slot_of(expr, part, state, mode=state.modes.get(expr.name, "number"))
+        slot = slot_of(expr, part, state, mode=None)
         return False if slot is None else Known(slot=slot.index)
+    if isinstance(expr, Within) or (isinstance(expr, Op) and expr.name == "bound"):
+        return True
+    if _is_truth(expr):
+        return any_of(_truth(expr, part, state, wanted=wanted) for wanted in (True, False))
+    if isinstance(expr, Op) and expr.name == "if":
+        return any_of(
+            all_of([_truth(expr.args[0], part, state, wanted=wanted), bound(value, part, state)])
+            for wanted, value in zip((True, False), expr.args[1:], strict=True)
+        )
+    if isinstance(expr, Op) and expr.name == "coalesce":
+        return any_of(bound(value, part, state) for value in expr.args)
     number = number_term(expr, part, state)
     if number is None:
         return False
@@ -210,8 +369,19 @@ def _operation(expr: Op, part: Part, state: Lowering) -> Number | None:
     if name == "coalesce":
         return _coalesce([value for value in values if value is not None], expr, part)
     if name not in _NUMERIC:
-        shown = "a comparison" if name in COMPARISONS else f"{name.upper()}()" if name.isalpha() else f"`{name}`"
-        raise SparqlProblem("FKG343", expr.at, f"no formula has {shown} of an observed value", "compute it in the data, as a column")
+        shown = (
+            "a comparison"
+            if name in COMPARISONS
+            else f"{name.upper()}()"
+            if name.isalpha()
+            else f"`{name}`"
+        )
+        raise SparqlProblem(
+            "FKG343",
+            expr.at,
+            f"no formula has {shown} of an observed value",
+            "compute it in the data, as a column",
+        )
     known_values = [value for value in values if value is not None]
     if len(known_values) < len(values):
         return None
@@ -259,9 +429,17 @@ def _choose(expr: Op, part: Part, state: Lowering) -> Number | None:
     if isinstance(yes, bool):
         if isinstance(no, bool):
             return None
-        return Number(at=expr.at, term=Choose(condition=no, then=other, otherwise=unknown_term(part.rows)), unit=unit)
+        return Number(
+            at=expr.at,
+            term=Choose(condition=no, then=other, otherwise=unknown_term(part.rows)),
+            unit=unit,
+        )
     if not whole:
-        other = unknown_term(part.rows) if isinstance(no, bool) else Choose(condition=no, then=other, otherwise=unknown_term(part.rows))
+        other = (
+            unknown_term(part.rows)
+            if isinstance(no, bool)
+            else Choose(condition=no, then=other, otherwise=unknown_term(part.rows))
+        )
     return Number(at=expr.at, term=Choose(condition=yes, then=one, otherwise=other), unit=unit)
 
 
@@ -277,7 +455,11 @@ def _coalesce(values: list[Number], expr: Op, part: Part) -> Number | None:
     for i in range(1, len(values)):
         values[i] = in_one_unit(values[0], values[i], "put in place of", part.rows)[1]
     unit = next((value.unit for value in values if value.unit is not None), None)
-    return Number(at=expr.at, term=Coalesce(args=tuple(value.as_term(part.rows) for value in values)), unit=unit)
+    return Number(
+        at=expr.at,
+        term=Coalesce(args=tuple(value.as_term(part.rows) for value in values)),
+        unit=unit,
+    )
 
 
 def _cast(expr: Op, part: Part, state: Lowering) -> Number | None:
@@ -291,8 +473,15 @@ def _cast(expr: Op, part: Part, state: Lowering) -> Number | None:
             return None
         term = value.as_term(part.rows)
         up = compare(">=", term, part.rows.param(np.array(0.0)), None, part.rows)
-        cut = Choose(condition=up, then=Call(function="floor", args=(term,)), otherwise=Call(function="ceil", args=(term,)))
+        cut = Choose(
+            condition=up,
+            then=Call(function="floor", args=(term,)),
+            otherwise=Call(function="ceil", args=(term,)),
+        )
         return Number(at=expr.at, term=cut, unit=value.unit)
     raise SparqlProblem(
-        "FKG343", expr.at, f"no formula has {local_name(iri)}() of an observed value", "compute it in the data, as a column"
+        "FKG343",
+        expr.at,
+        f"no formula has {local_name(iri)}() of an observed value",
+        "compute it in the data, as a column",
     )

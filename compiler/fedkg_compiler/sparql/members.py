@@ -28,8 +28,7 @@ def conditions(part: Part, branch: Branch, state: Lowering) -> Truth:
     for item in branch.observed:
         if not item.required:
             continue
-        mode = state.modes.get(item.variable, "number")
-        slot = slot_of(Seen(at=item.at, name=item.variable), part, state, mode=mode)
+        slot = slot_of(Seen(at=item.at, name=item.variable), part, state, mode=None)
         if slot is None:
             return False
         if slot.index not in strict:
@@ -47,7 +46,12 @@ def _inside(branch: Branch, part: Part, state: Lowering) -> Truth:
     if frame.inline:
         if id(branch) not in part.inline:
             part.inline[id(branch)] = Part(
-                frame=frame, at=part.at, rows=part.rows, outer=part, owner=np.arange(part.at.shape[0]), table=part.table
+                frame=frame,
+                at=part.at,
+                rows=part.rows,
+                outer=part,
+                owner=np.arange(part.at.shape[0]),
+                table=part.table,
             )
         same_rows(part.inline[id(branch)])
         return conditions(part.inline[id(branch)], branch, state)
@@ -63,7 +67,9 @@ def some(inner: Part, part: Part, state: Lowering) -> Truth:
 def at_least_one(truth: Truth, inner: Part, part: Part) -> Truth:
     """Whether something is true of a member of a row of `part`; members stand in its table row."""
     same_rows(inner)
-    return AtLeast(count=part.rows.param(np.array(1.0)).index, members=inner.table, arg=_formula(truth, inner))
+    return AtLeast(
+        count=part.rows.param(np.array(1.0)).index, members=inner.table, arg=_formula(truth, inner)
+    )
 
 
 def _formula(truth: Truth, part: Part) -> Formula:
@@ -78,7 +84,9 @@ def tables(branch: Branch, part: Part) -> list[Part]:
     """The members of each row, in tables whose members share a formula."""
     if id(branch) not in part.members:
         frame = part.frame.inside[id(branch)]
-        part.members[id(branch)] = [table(frame, rows, owner, part) for rows, owner in owned(frame, part)]
+        part.members[id(branch)] = [
+            table(frame, rows, owner, part) for rows, owner in owned(frame, part)
+        ]
     return part.members[id(branch)]
 
 
@@ -114,16 +122,25 @@ def same_rows(inner: Part) -> None:
     for own, i in zip(keys, inner.owner.tolist(), strict=True):
         for header, text in own:
             if outside[i].setdefault(header, text) != text:
-                item = inner.frame.branch.observed[0] if inner.frame.branch.observed else inner.outer.frame.branch.observed[0]
+                item = (
+                    inner.frame.branch.observed[0]
+                    if inner.frame.branch.observed
+                    else inner.outer.frame.branch.observed[0]
+                )
                 raise SparqlProblem(
-                    "FKG346", item.at, "what is gathered here stands in different rows of the table", "give each entity a column of its own"
+                    "FKG346",
+                    item.at,
+                    "what is gathered here stands in different rows of the table",
+                    "give each entity a column of its own",
                 )
             inner.outer.gathered.setdefault(i, {})[header] = text
 
 
 def own_keys(part: Part) -> list[list[tuple[str, str]]]:
     """For each row, the keys of what it reads itself, and of its members."""
-    found: list[list[tuple[str, str]]] = [list(part.gathered.get(i, {}).items()) for i in range(part.at.shape[0])]
+    found: list[list[tuple[str, str]]] = [
+        list(part.gathered.get(i, {}).items()) for i in range(part.at.shape[0])
+    ]
     for reading in part.frame.readings.values():
         if reading.keyed:
             for row, i in zip(found, part.at.tolist(), strict=True):

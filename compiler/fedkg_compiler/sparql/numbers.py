@@ -56,7 +56,10 @@ def mixed(bare: tuple[float, Mapping[Unit, str]], name: str = "") -> tuple[str, 
     number, units = bare
     scales: dict[Unit, str] = {}
     for unit, column in units.items():
-        if not any(same_dimension(unit, other) and conversion(unit, other).one(number) == number for other in scales):
+        if not any(
+            same_dimension(unit, other) and conversion(unit, other).one(number) == number
+            for other in scales
+        ):
             scales[unit] = column
     if len(scales) < 2:
         return "", ""
@@ -66,7 +69,10 @@ def mixed(bare: tuple[float, Mapping[Unit, str]], name: str = "") -> tuple[str, 
     else:
         meant = [f"{number:g} {unit.text} of `{column}`" for unit, column in scales.items()]
         said = f"`{number:g}` has no unit, and means {', '.join(meant[:-1])} and {meant[-1]}"
-    return said, f"say in which unit it is spoken of: `signal NAME(?x) is PROPERTY in {next(iter(scales)).text}`"
+    return (
+        said,
+        f"say in which unit it is spoken of: `signal NAME(?x) is PROPERTY in {next(iter(scales)).text}`",
+    )
 
 
 def spoken(term: Term, stored: Unit | None, wanted: Unit | None, rows: Rows) -> Term:
@@ -78,7 +84,9 @@ def spoken(term: Term, stored: Unit | None, wanted: Unit | None, rows: Rows) -> 
         return term
     if change.factor != 1 or change.turns:
         if not change.turns and change.factor.numerator == 1:
-            term = Quotient(numerator=term, denominator=rows.param(np.array(float(change.factor.denominator))))
+            term = Quotient(
+                numerator=term, denominator=rows.param(np.array(float(change.factor.denominator)))
+            )
         else:
             term = join_product(term, rows.param(np.array(change.scale)))
     return join_sum(term, rows.param(np.array(float(change.shift)))) if change.shift else term
@@ -93,7 +101,12 @@ def in_one_unit(a: Number, b: Number, what: str, rows: Rows) -> tuple[Number, Nu
     if a.unit is None or b.unit is None or same_scale(a.unit, b.unit):
         return a, b
     if not same_dimension(a.unit, b.unit):
-        raise SparqlProblem("FKG347", b.at, f"`{b.unit.text}` cannot be {what} `{a.unit.text}`", "compare values of one kind")
+        raise SparqlProblem(
+            "FKG347",
+            b.at,
+            f"`{b.unit.text}` cannot be {what} `{a.unit.text}`",
+            "compare values of one kind",
+        )
     if a.values is not None and b.values is None:
         return converted(a, b.unit, rows), b
     return a, converted(b, a.unit, rows)

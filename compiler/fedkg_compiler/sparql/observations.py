@@ -7,7 +7,18 @@ from dataclasses import replace
 
 from fedkg_compiler.ontology.standard import RDF, SOSA
 from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import Const, Group, Minus, Node, Optional, Part, SubSelect, Triple, Union, Var
+from fedkg_compiler.sparql.tree import (
+    Const,
+    Group,
+    Minus,
+    Node,
+    Optional,
+    Part,
+    SubSelect,
+    Triple,
+    Union,
+    Var,
+)
 
 _RESULT = SOSA + "hasSimpleResult"
 _PARTS = {
@@ -23,12 +34,18 @@ def without_observations(group: Group, iri: Callable[[Node], str | None]) -> Gro
 
     With ``sosa:madeBySensor ?s`` the entity is what hosts the sensor, and the property what it observes.
     """
-    results = [part for part in group.parts if isinstance(part, Triple) and iri(part.predicate) == _RESULT]
+    results = [
+        part for part in group.parts if isinstance(part, Triple) and iri(part.predicate) == _RESULT
+    ]
     nodes = {part.subject.name: part.at for part in results if isinstance(part.subject, Var)}
     parts: list[Part] = []
     said: dict[str, dict[str, Triple]] = {name: {} for name in nodes}
     for part in group.parts:
-        if isinstance(part, Triple) and isinstance(part.subject, Var) and part.subject.name in nodes:
+        if (
+            isinstance(part, Triple)
+            and isinstance(part.subject, Var)
+            and part.subject.name in nodes
+        ):
             predicate = iri(part.predicate)
             word = "result" if predicate == _RESULT else _PARTS.get(predicate or "")
             if word is None or word in said[part.subject.name]:
@@ -53,9 +70,13 @@ def _inside(part: Part, iri: Callable[[Node], str | None]) -> Part:
         case Optional() | Minus():
             return replace(part, group=without_observations(part.group, iri))
         case Union():
-            return replace(part, groups=tuple(without_observations(group, iri) for group in part.groups))
+            return replace(
+                part, groups=tuple(without_observations(group, iri) for group in part.groups)
+            )
         case SubSelect():
-            return replace(part, query=replace(part.query, where=without_observations(part.query.where, iri)))
+            return replace(
+                part, query=replace(part.query, where=without_observations(part.query.where, iri))
+            )
         case _:
             return part
 
@@ -64,15 +85,30 @@ def _meant(facts: dict[str, Triple], at: tuple[int, int]) -> list[Part]:
     """One reading, and what the graph must say of the sensor."""
     result, sensor = facts["result"], facts.get("sensor")
     parts: list[Part] = []
-    known: dict[str, Var | Const] = {word: facts[word].object for word in ("property", "feature") if word in facts}
+    known: dict[str, Var | Const] = {
+        word: facts[word].object for word in ("property", "feature") if word in facts
+    }
     if sensor is not None:
         for word, name in (("property", "observes"), ("feature", "isHostedBy")):
             target = known.setdefault(word, Var(at=at, name=f"_s{sensor.at[0]}_{word}"))
             link = Const(at=at, token=-1, kind="iri", text=f"<{SOSA}{name}>")
             parts.append(Triple(at=sensor.at, subject=sensor.object, predicate=link, object=target))
     if "property" not in known or "feature" not in known:
-        missing = "sosa:observedProperty" if "property" not in known else "sosa:hasFeatureOfInterest"
-        raise SparqlProblem(
-            "FKG344", at, f"nothing tells what this observation is of: {missing} is missing", "add it, or sosa:madeBySensor"
+        missing = (
+            "sosa:observedProperty" if "property" not in known else "sosa:hasFeatureOfInterest"
         )
-    return [*parts, Triple(at=result.at, subject=known["feature"], predicate=known["property"], object=result.object)]
+        raise SparqlProblem(
+            "FKG344",
+            at,
+            f"nothing tells what this observation is of: {missing} is missing",
+            "add it, or sosa:madeBySensor",
+        )
+    return [
+        *parts,
+        Triple(
+            at=result.at,
+            subject=known["feature"],
+            predicate=known["property"],
+            object=result.object,
+        ),
+    ]

@@ -11,13 +11,15 @@ from fedkg_compiler.binding.observed import observed_place, signal_of
 from fedkg_compiler.binding.places import Sources, plain_place
 from fedkg_compiler.binding.reading import NOWHERE, Key, Place
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.ontology.standard import FKG, RDFS, SOSA
+from fedkg_compiler.ontology.standard import FKG, NUMBERS, OWL, RDF, RDFS, SOSA
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.sparql.tree import Const, Values, Var
 
+_NO_KIND = " ".join(f'FILTER(!STRSTARTS(STR(?p), "{space}"))' for space in (SOSA, RDF, RDFS, OWL))
+"""Leaves out classes such as `sosa:ObservableProperty`, which say that something is a property and not which one."""
 _CANDIDATES = f"""SELECT DISTINCT ?p WHERE {{
   {{ ?s <{SOSA}observes> ?p . FILTER(EXISTS {{ ?s <{FKG}column> ?c }} || EXISTS {{ ?p <{FKG}column> ?c }}) }}
-  UNION {{ ?s <{SOSA}observes> ?o ; <{FKG}column> ?c . ?o a ?p }}
+  UNION {{ ?s <{SOSA}observes> ?o ; <{FKG}column> ?c . ?o a ?p {_NO_KIND} }}
   UNION {{ ?p <{FKG}column> ?c }}
 }}"""
 
@@ -41,6 +43,7 @@ class Observations:
     _shared: dict[str, Place | None] = field(default_factory=dict)
     _keys: dict[str, Key | None] = field(default_factory=dict)
     _numbers: dict[Iri | Literal, Quantity | float | None] = field(default_factory=dict)
+    _kinds: dict[str, str] = field(default_factory=dict)
     _with_key: frozenset[str] | None = None
     _every: tuple[str, ...] | None = None
 
@@ -53,10 +56,18 @@ class Observations:
     def every(self) -> tuple[str, ...]:
         """All observed properties, sorted."""
         if self._every is None:
-            declared = {signal.property for signal in self.sources.names.signals.values() if signal.property is not None}
+            declared = {
+                signal.property
+                for signal in self.sources.names.signals.values()
+                if signal.property is not None
+            }
             graph = self.sources.graph
             rows = [] if graph is None else graph.answers(_CANDIDATES)
-            found = declared | {term.value for (term,) in rows if isinstance(term, Iri) and not term.value.startswith("_:")}
+            found = declared | {
+                term.value
+                for (term,) in rows
+                if isinstance(term, Iri) and not term.value.startswith("_:")
+            }
             self._every = tuple(sorted(iri for iri in found if self.signal(iri) is not None))
         return self._every
 
@@ -65,12 +76,18 @@ class Observations:
         rows = self.sources.names.rows_class
         if rows is None or self.sources.graph is None:
             return False
-        return rows == class_iri or Iri(class_iri) in self.sources.graph.values_of(rows, RDFS + "subClassOf")
+        return rows == class_iri or Iri(class_iri) in self.sources.graph.values_of(
+            rows, RDFS + "subClassOf"
+        )
 
     def of_rows(self, iri: str) -> bool:
         """Whether a property is one of the table rows themselves: no entity of the graph has a column for it."""
         signal = self.signal(iri)
-        return signal is not None and (not signal.family or not self.entities(iri)) and (bool(signal.column) or self._plain(signal))
+        return (
+            signal is not None
+            and (not signal.family or not self.entities(iri))
+            and (bool(signal.column) or self._plain(signal))
+        )
 
     def _plain(self, signal: DeclaredSignal) -> bool:
         facts = self.sources.columns_of(signal.property or "", None)
@@ -88,10 +105,16 @@ class Observations:
             return []
         facts = self.sources.columns_of(iri, None)
         own = {fact.entity for fact in facts if fact.entity is not None}
-        attached = graph.answers(f"SELECT DISTINCT ?e WHERE {{ ?e <{iri}> ?n . ?n <{FKG}column> ?c }}")
+        attached = graph.answers(
+            f"SELECT DISTINCT ?e WHERE {{ ?e <{iri}> ?n . ?n <{FKG}column> ?c }}"
+        )
         own |= {term.value for (term,) in attached if isinstance(term, Iri)}
         found = set(own)
-        if signal.column or any(fact.entity is None for fact in facts) or (not facts and signal.family):
+        if (
+            signal.column
+            or any(fact.entity is None for fact in facts)
+            or (not facts and signal.family)
+        ):
             found |= self._keyed()
         self._own[iri] = frozenset(own)
         self._all[iri] = frozenset(found)
@@ -107,7 +130,10 @@ class Observations:
     def among(self, variable: Var, properties: Sequence[str]) -> Values:
         """The entities that have a column for any of some properties, as values of a variable."""
         entities = sorted({entity for iri in properties for entity in self.entities(iri)})
-        rows = tuple((Const(at=variable.at, token=-1, kind="iri", text=f"<{entity}>"),) for entity in entities)
+        rows = tuple(
+            (Const(at=variable.at, token=-1, kind="iri", text=f"<{entity}>"),)
+            for entity in entities
+        )
         return Values(at=variable.at, variables=(variable,), rows=rows)
 
     def place(self, iri: str, entity: str) -> Where | None:
@@ -138,8 +164,38 @@ class Observations:
         return None if shared is None else (shared, self._keys[entity])
 
     def _read(self, iri: str, entity: str) -> Place | None:
-        place = observed_place(iri, Cell(text=local_name(entity), iri=entity), self.sources, self.span)
+        place = observed_place(
+            iri, Cell(text=local_name(entity), iri=entity), self.sources, self.span
+        )
         return None if place == NOWHERE else place
+
+    def kind(self, iri: str, place: Place) -> str:
+        """What the column of a property holds: ``number`` or ``text`` where a declaration or the graph says it, else ""."""
+        entry = self.sources.book.columns[place.column]
+        if place.stored is not None or entry.unit is not None or entry.span is not None:
+            return "number"
+        if entry.type == "category":
+            return "text"
+        if iri not in self._kinds:
+            self._kinds[iri] = self._kind(iri)
+        return self._kinds[iri]
+
+    def _kind(self, iri: str) -> str:
+        graph = self.sources.graph
+        if graph is None:
+            return ""
+        datatypes = {
+            term.value for term in graph.values_of(iri, FKG + "datatype") if isinstance(term, Iri)
+        }
+        if datatypes & NUMBERS:
+            return "number"
+        return "text" if datatypes or self.categories(iri) else ""
+
+    def categories(self, iri: str) -> tuple[Iri | Literal, ...]:
+        """The texts and entities that `fkg:category` says a property may have, sorted."""
+        graph = self.sources.graph
+        terms = () if graph is None else graph.values_of(iri, FKG + "category")
+        return tuple(sorted((term for term in terms if isinstance(term, Iri | Literal)), key=str))
 
     def number(self, term: Iri | Literal | None) -> Quantity | float | None:
         """The number that a static value is, with its unit where it is a quantity."""
@@ -151,6 +207,16 @@ class Observations:
 
     def _number(self, term: Iri | Literal) -> Quantity | float | None:
         if isinstance(term, Literal):
-            return float(term.value) if isinstance(term.value, int | float) and not isinstance(term.value, bool) else None
+            return (
+                float(term.value)
+                if isinstance(term.value, int | float) and not isinstance(term.value, bool)
+                else None
+            )
         found = None if self.sources.graph is None else self.sources.graph.term_of(term.value)
-        return self.number(found) if isinstance(found, Literal) else found if isinstance(found, Quantity) else None
+        return (
+            self.number(found)
+            if isinstance(found, Literal)
+            else found
+            if isinstance(found, Quantity)
+            else None
+        )

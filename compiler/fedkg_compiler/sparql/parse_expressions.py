@@ -49,7 +49,11 @@ class ExpressionParser:
 
     def accept(self, text: str) -> bool:
         """Go on behind a word if it is this one."""
-        there = self.i < len(self.words) and self.words[self.i].kind in ("word", "mark") and self.words[self.i].text.upper() == text
+        there = (
+            self.i < len(self.words)
+            and self.words[self.i].kind in ("word", "mark")
+            and self.words[self.i].text.upper() == text
+        )
         self.i += there
         return there
 
@@ -61,9 +65,17 @@ class ExpressionParser:
     def unexpected(self, wanted: str) -> SparqlProblem:
         """The problem that something else stands here."""
         if self.i >= len(self.words):
-            return SparqlProblem("FKG341", (len(self.words) - 1, len(self.words) - 1), f"the query ends too early: {wanted} is expected")
+            return SparqlProblem(
+                "FKG341",
+                (len(self.words) - 1, len(self.words) - 1),
+                f"the query ends too early: {wanted} is expected",
+            )
         shown = f"?{self.text()}" if self.kind() == "variable" else self.text()
-        return SparqlProblem("FKG341", (self.i, self.i), f"the query is not SPARQL at `{shown}`: {wanted} is expected")
+        return SparqlProblem(
+            "FKG341",
+            (self.i, self.i),
+            f"the query is not SPARQL at `{shown}`: {wanted} is expected",
+        )
 
     def since(self, start: int) -> Place:
         """The place from a word to the one before the next."""
@@ -101,7 +113,11 @@ class ExpressionParser:
     def constant(self) -> Const:
         """An IRI, number, text or truth value, with the sign, language or datatype that belongs to it."""
         start, sign = self.i, ""
-        if self.text() in ("-", "+") and self.i + 1 < len(self.words) and self.words[self.i + 1].kind == "number":
+        if (
+            self.text() in ("-", "+")
+            and self.i + 1 < len(self.words)
+            and self.words[self.i + 1].kind == "number"
+        ):
             sign = "-" if self.text() == "-" else ""
             self.i += 1
         token, kind = self.i, self.kind()
@@ -119,11 +135,15 @@ class ExpressionParser:
                     self.i += 1
                     return Const(at=self.since(start), token=token, kind=found)
             case "word" if self.words[token].text.lower() in ("true", "false"):
-                return Const(at=(start, start), token=-1, kind="boolean", text=self.words[token].text.lower())
+                return Const(
+                    at=(start, start), token=-1, kind="boolean", text=self.words[token].text.lower()
+                )
             case _:
                 self.i = token
                 raise self.unexpected("a variable or a value")
-        return Const(at=self.since(start), token=token, kind=found, sign=sign, open=self.closed == 0)
+        return Const(
+            at=self.since(start), token=token, kind=found, sign=sign, open=self.closed == 0
+        )
 
     # ---- expressions
 
@@ -142,7 +162,12 @@ class ExpressionParser:
         """An expression."""
         self.depth += 1
         if self.depth > 60:
-            raise SparqlProblem("FKG352", (self.i, self.i), "the expression is nested more than 60 deep", "write it as several queries")
+            raise SparqlProblem(
+                "FKG352",
+                (self.i, self.i),
+                "the expression is nested more than 60 deep",
+                "write it as several queries",
+            )
         expr = self.joined("||", lambda: self.joined("&&", self.comparison))
         self.depth -= 1
         return expr
@@ -200,7 +225,9 @@ class ExpressionParser:
         if self.accept("!"):
             arg = self.unary()
             return Op(at=self.since(start), name="!", args=(arg,))
-        if self.text() in ("-", "+") and not (self.i + 1 < len(self.words) and self.words[self.i + 1].kind == "number"):
+        if self.text() in ("-", "+") and not (
+            self.i + 1 < len(self.words) and self.words[self.i + 1].kind == "number"
+        ):
             name = self.text()
             self.i += 1
             arg = self.primary()
@@ -219,7 +246,9 @@ class ExpressionParser:
         constant = self.constant()
         if constant.kind == "iri" and self.text() == "(":
             args = self.arguments()
-            return Op(at=self.since(start), name="call", args=(replace(constant, open=False), *args))
+            return Op(
+                at=self.since(start), name="call", args=(replace(constant, open=False), *args)
+            )
         return constant
 
     def function(self, start: int) -> Expr:
@@ -259,7 +288,9 @@ class ExpressionParser:
             separator = self.i
             self.i += 1
         self.expect(")")
-        return Aggregate(at=self.since(start), op=op, distinct=distinct, arg=arg, separator=separator)
+        return Aggregate(
+            at=self.since(start), op=op, distinct=distinct, arg=arg, separator=separator
+        )
 
     def arguments(self) -> tuple[Expr, ...]:
         """Arguments in brackets."""

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal, cast
 
+from typing_extensions import override
+
 from fedkg_compiler.ontology.pattern import Token
 from fedkg_compiler.ontology.standard import RDF
 from fedkg_compiler.sparql.parse_expressions import ExpressionParser
@@ -22,6 +24,7 @@ from fedkg_compiler.sparql.tree import (
     Filter,
     Group,
     Minus,
+    Op,
     Optional,
     Part,
     Path,
@@ -52,7 +55,11 @@ def parse_query(words: tuple[Token, ...], *, classes_closed: bool = False) -> Qu
     parser = _Parser(words, classes_closed=classes_closed)
     query = parser.query()
     if parser.i < len(words):
-        raise SparqlProblem("FKG341", (parser.i, parser.i), f"`{words[parser.i].text}` cannot stand behind the query")
+        raise SparqlProblem(
+            "FKG341",
+            (parser.i, parser.i),
+            f"`{words[parser.i].text}` cannot stand behind the query",
+        )
     return query
 
 
@@ -69,13 +76,22 @@ class _Parser(ExpressionParser):
             dataset = self.dataset()
             self.accept("WHERE")
             where = self.group()
-            return self.modifiers(Query(at=self.since(start), form="ask", where=where, dataset=dataset))
+            return self.modifiers(
+                Query(at=self.since(start), form="ask", where=where, dataset=dataset)
+            )
         shown = self.words[self.i].text if self.i < len(self.words) else "nothing"
         if word in ("CONSTRUCT", "DESCRIBE"):
             raise SparqlProblem(
-                "FKG342", (start, start), f"a {shown.upper()} query finds no violations", "write what is wrong as SELECT or ASK"
+                "FKG342",
+                (start, start),
+                f"a {shown.upper()} query finds no violations",
+                "write what is wrong as SELECT or ASK",
             )
-        raise SparqlProblem("FKG342", (start, start), f"a violation query begins with SELECT or ASK, not with `{shown}`")
+        raise SparqlProblem(
+            "FKG342",
+            (start, start),
+            f"a violation query begins with SELECT or ASK, not with `{shown}`",
+        )
 
     def select(self, start: int) -> Query:
         self.i += 1
@@ -89,7 +105,14 @@ class _Parser(ExpressionParser):
         self.accept("WHERE")
         where = self.group()
         shown = None if projection is None else tuple(projection)
-        query = Query(at=self.since(start), form="select", distinct=distinct, projection=shown, where=where, dataset=dataset)
+        query = Query(
+            at=self.since(start),
+            form="select",
+            distinct=distinct,
+            projection=shown,
+            where=where,
+            dataset=dataset,
+        )
         return self.modifiers(query)
 
     def projection(self) -> Projection:
@@ -124,8 +147,11 @@ class _Parser(ExpressionParser):
                     if word == "GROUP":
                         group_by = [*(group_by or []), self.group_condition()]
                     else:
-                        self.accept("ASC") or self.accept("DESC")
-                        orders.append(self.variable() if self.kind() == "variable" else self.constraint())
+                        descending = not self.accept("ASC") and self.accept("DESC")
+                        order = self.variable() if self.kind() == "variable" else self.constraint()
+                        orders.append(
+                            Op(at=order.at, name="desc", args=(order,)) if descending else order
+                        )
             elif word == "HAVING":
                 while self.condition_starts():
                     having.append(self.constraint())
@@ -163,12 +189,18 @@ class _Parser(ExpressionParser):
 
     # ---- patterns
 
+    @override
     def group(self) -> Group:
         start = self.i
         self.expect("{")
         self.depth += 1
         if self.depth > 40:
-            raise SparqlProblem("FKG352", (start, start), "the query is nested more than 40 deep", "write it as several queries")
+            raise SparqlProblem(
+                "FKG352",
+                (start, start),
+                "the query is nested more than 40 deep",
+                "write it as several queries",
+            )
         parts: list[Part] = []
         if self.upper() == "SELECT":
             inner = self.i
@@ -186,7 +218,9 @@ class _Parser(ExpressionParser):
             groups = [self.nested(self.group)]
             while self.accept("UNION"):
                 groups.append(self.nested(self.group))
-            parts.append(groups[0] if len(groups) == 1 else Union(at=self.since(start), groups=tuple(groups)))
+            parts.append(
+                groups[0] if len(groups) == 1 else Union(at=self.since(start), groups=tuple(groups))
+            )
         elif word in _PATTERN_WORDS and self.kind() == "word":
             self.i += 1
             parts.append(self.keyword(word, start))
@@ -261,7 +295,12 @@ class _Parser(ExpressionParser):
         while True:
             while self.accept(";"):
                 pass
-            if self.text() in (".", "}", "]", ")") or self.i >= len(self.words) or self.upper() in _PATTERN_WORDS or self.text() == "{":
+            if (
+                self.text() in (".", "}", "]", ")")
+                or self.i >= len(self.words)
+                or self.upper() in _PATTERN_WORDS
+                or self.text() == "{"
+            ):
                 return
             predicate = self.predicate()
             while True:
@@ -269,7 +308,14 @@ class _Parser(ExpressionParser):
                 is_type = isinstance(predicate, Const) and predicate.text == f"<{RDF}type>"
                 if is_type and isinstance(target, Const) and self.classes_closed:
                     target = replace(target, open=False)
-                parts.append(Triple(at=(subject.at[0], target.at[1]), subject=subject, predicate=predicate, object=target))
+                parts.append(
+                    Triple(
+                        at=(subject.at[0], target.at[1]),
+                        subject=subject,
+                        predicate=predicate,
+                        object=target,
+                    )
+                )
                 if not self.accept(","):
                     break
             if self.text() != ";":
@@ -282,7 +328,10 @@ class _Parser(ExpressionParser):
             return self.variable()
         if self.kind() == "blank":
             self.i += 1
-            return Var(at=(start, start), name="_" + "".join(c if c.isalnum() else "_" for c in self.words[start].text[2:]))
+            return Var(
+                at=(start, start),
+                name="_" + "".join(c if c.isalnum() else "_" for c in self.words[start].text[2:]),
+            )
         if self.accept("["):
             blank = self.fresh()
             if not self.accept("]"):

@@ -66,7 +66,9 @@ class Part:
 def partition(frame: Frame) -> list[Ids]:
     """The rows of a frame in parts."""
     signature = [_kinds(column, frame.batch.observations) for column in frame.columns.values()]
-    signature += [_places(reading) for item in _same_rows(frame) for reading in item.readings.values()]
+    signature += [
+        _places(reading) for item in _same_rows(frame) for reading in item.readings.values()
+    ]
     if not signature:
         return [np.arange(frame.count)] if frame.count else []
     stacked = np.stack(signature, axis=1)
@@ -77,13 +79,19 @@ def partition(frame: Frame) -> list[Ids]:
 
 def _same_rows(frame: Frame) -> list[Frame]:
     """The frame and those inside it that stand row for row beside it."""
-    return [frame, *(other for inner in frame.inside.values() if inner.inline for other in _same_rows(inner))]
+    return [
+        frame,
+        *(other for inner in frame.inside.values() if inner.inline for other in _same_rows(inner)),
+    ]
 
 
 def _kinds(column: list[Answer], observations: Observations) -> Ids:
     numbers: dict[Hashable, int] = {}
     terms = {id(term): term for term in column}  # answers to one query share their terms
-    codes = {key: numbers.setdefault(kind_of(term, observations), len(numbers)) for key, term in terms.items()}
+    codes = {
+        key: numbers.setdefault(kind_of(term, observations), len(numbers))
+        for key, term in terms.items()
+    }
     return np.array([codes[id(term)] for term in column], dtype=np.int64)
 
 
@@ -103,7 +111,12 @@ def kind_of(term: Answer, observations: Observations) -> Kind:
 def _places(reading: Reading) -> Ids:
     numbers: dict[Hashable, int] = {None: 0}
     codes = [0]
-    for place in reading.places:
-        told = (place.role, place.stored.text if place.stored else None, place.spoken.text if place.spoken else None)
+    for place, kind in zip(reading.places, reading.kinds, strict=True):
+        told = (
+            kind,
+            place.role,
+            place.stored.text if place.stored else None,
+            place.spoken.text if place.spoken else None,
+        )
         codes.append(numbers.setdefault(told, len(numbers)))
     return np.array(codes, dtype=np.int64)[reading.at + 1]

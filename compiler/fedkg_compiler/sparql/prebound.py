@@ -22,7 +22,20 @@ from fedkg_compiler.sparql.rows import RowMaker, solutions
 from fedkg_compiler.sparql.scope import variables
 from fedkg_compiler.sparql.shape import QueryText
 from fedkg_compiler.sparql.split import Splitter
-from fedkg_compiler.sparql.tree import Const, Exists, Group, Node, Optional, Part, Place, Query, Triple, Values, Var, walk
+from fedkg_compiler.sparql.tree import (
+    Const,
+    Exists,
+    Group,
+    Node,
+    Optional,
+    Part,
+    Place,
+    Query,
+    Triple,
+    Values,
+    Var,
+    walk,
+)
 from fedkg_compiler.sparql.trees import read_tree
 from fedkg_compiler.sparql.words import Reader
 
@@ -82,16 +95,27 @@ def bind_query(
     violations: dict[Answer, None] = {}
     reads = False
     for values in _turns(tree, about, bound[about]):
-        parts = {name: _values(tree.at, name, bound[name], sources) for name in others} | {about: _values(tree.at, about, values, sources)}
+        parts = {name: _values(tree.at, name, bound[name], sources) for name in others} | {
+            about: _values(tree.at, about, values, sources)
+        }
         given = replace(tree, where=_given(tree.where, parts))
-        (found,) = solutions(given, Splitter(query, observations).split(given, frozenset(bound)), batch, maker, frozenset({about}))
+        (found,) = solutions(
+            given,
+            Splitter(query, observations).split(given, frozenset(bound)),
+            batch,
+            maker,
+            frozenset({about}),
+        )
         reads |= found.reads
         if len(values) > 1:
             rows += found.rows
             violations |= dict.fromkeys(terms[0] for terms in found.violations)
         else:
             (term,) = map(_term, values)
-            rows += [replace(item, entities=(maker.label((term,)),) * len(item.entities)) for item in found.rows]
+            rows += [
+                replace(item, entities=(maker.label((term,)),) * len(item.entities))
+                for item in found.rows
+            ]
             violations |= {term: None} if found.violations else {}
     return BoundQuery(rows=tuple(rows), violations=tuple(violations), reads=reads)
 
@@ -113,11 +137,20 @@ def facts_of_bound(
     Raises:
         SparqlProblem: as there.
     """
-    query, tree, observations = _read(text, where, sources, RuleRecord(name="asked", file="", line=1), prefixes)
+    query, tree, observations = _read(
+        text, where, sources, RuleRecord(name="asked", file="", line=1), prefixes
+    )
     about = next(iter(bound))
     parts = {name: _values(tree.at, name, values, sources) for name, values in bound.items()}
     given = replace(tree, where=_given(tree.where, parts))
-    return facts_of_query(query, given, observations, {about: node}, frozenset(bound), lambda iri: iri == getattr(node, "value", None))
+    return facts_of_query(
+        query,
+        given,
+        observations,
+        {about: node},
+        frozenset(bound),
+        lambda iri: iri == getattr(node, "value", None),
+    )
 
 
 def _read(
@@ -125,7 +158,9 @@ def _read(
 ) -> tuple[QueryText, Query, Observations]:
     """A text as a query that stands at a place, its tree, and what it may read. Raises SparqlProblem."""
     assert sources.graph is not None, "queries ask a graph"
-    prologue, form, constants, body = Reader({**sources.graph.vocabulary.prefixes, **(prefixes or {})}).read(text)
+    prologue, form, constants, body = Reader(
+        {**sources.graph.vocabulary.prefixes, **(prefixes or {})}
+    ).read(text)
     query = QueryText(
         file=where.file, text=text, prologue=prologue, form=form, constants=constants, body=body, name=record.name, hard=record.hard,
         place=where,
@@ -140,7 +175,9 @@ def _read(
 def _turns(tree: Query, about: str, values: Sequence[str]) -> list[Sequence[str]]:
     """The values that can be asked for together: each alone where solutions of several would fall into one group, and for the table row."""
     groups = [node for node in walk(tree) if isinstance(node, Query) and node.aggregates]
-    apart = any(about not in {item.variable.name for item in query.group_by or ()} for query in groups)
+    apart = any(
+        about not in {item.variable.name for item in query.group_by or ()} for query in groups
+    )
     return [[value] for value in values] if apart or ROW in values else [values] if values else []
 
 
@@ -150,13 +187,22 @@ def _values(at: Place, name: str, values: Sequence[str], sources: Sources) -> Pa
     if list(values) == [ROW]:
         rows = sources.names.rows_class
         assert rows is not None, "the table row is a value where `rows are CLASS` says of what"
-        class_, is_a = (Const(at=at, token=-1, kind="iri", text=f"<{iri}>") for iri in (rows, f"{RDF}type"))
+        class_, is_a = (
+            Const(at=at, token=-1, kind="iri", text=f"<{iri}>") for iri in (rows, f"{RDF}type")
+        )
         return Triple(at=at, subject=variable, predicate=is_a, object=class_)
-    return Values(at=at, variables=(variable,), rows=tuple((_constant(at, value),) for value in values))
+    return Values(
+        at=at, variables=(variable,), rows=tuple((_constant(at, value),) for value in values)
+    )
 
 
 def _constant(at: Place, value: str) -> Const:
-    return Const(at=at, token=-1, kind="iri" if value[:1] == "<" else "string" if value[:1] in "\"'" else "number", text=value)
+    return Const(
+        at=at,
+        token=-1,
+        kind="iri" if value[:1] == "<" else "string" if value[:1] in "\"'" else "number",
+        text=value,
+    )
 
 
 def _term(value: str) -> Answer:
@@ -171,17 +217,28 @@ def _term(value: str) -> Answer:
 def _given(group: Group, parts: Mapping[str, Part]) -> Group:
     """The group in which variables have their values, and the groups inside it that do not see what stands around them."""
     inside = tuple(_inside(part, parts) for part in group.parts)
-    return replace(group, parts=(*(part for name, part in parts.items() if name in variables(group)), *inside))
+    return replace(
+        group, parts=(*(part for name, part in parts.items() if name in variables(group)), *inside)
+    )
 
 
-def _inside(node: Any, parts: Mapping[str, Part]) -> Any:  # Any: a node, a tuple of them, or a plain value
+def _inside(
+    node: Any, parts: Mapping[str, Part]
+) -> Any:  # Any: a node, a tuple of them, or a plain value
     match node:
         case Group():
             return _given(node, parts)
         case Optional() | Exists():
             return replace(node, group=replace(node.group, parts=_inside(node.group.parts, parts)))
         case Node():
-            return replace(node, **{f.name: _inside(getattr(node, f.name), parts) for f in fields(node) if f.name != "at"})
+            return replace(
+                node,
+                **{
+                    f.name: _inside(getattr(node, f.name), parts)
+                    for f in fields(node)
+                    if f.name != "at"
+                },
+            )
         case tuple():
             return tuple(_inside(item, parts) for item in node)
         case _:

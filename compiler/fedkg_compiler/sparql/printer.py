@@ -52,7 +52,10 @@ def part_text(part: Part, show: Show) -> str:
         case Bind():
             return f"BIND({expr_text(part.expr, show)} AS ?{part.variable.name})"
         case Values():
-            rows = " ".join("(" + " ".join("UNDEF" if item is None else show(item) for item in row) + ")" for row in part.rows)
+            rows = " ".join(
+                "(" + " ".join("UNDEF" if item is None else show(item) for item in row) + ")"
+                for row in part.rows
+            )
             return f"VALUES ({' '.join('?' + item.name for item in part.variables)}) {{ {rows} }}"
         case Optional():
             return f"OPTIONAL {group_text(part.group, show)}"
@@ -106,7 +109,11 @@ def expr_text(expr: Expr, show: Show) -> str:
             return f"{'NOT ' if expr.negated else ''}EXISTS {group_text(expr.group, show)}"
         case Aggregate():
             inner = "*" if expr.arg is None else expr_text(expr.arg, show)
-            end = "" if expr.separator is None else f" ; SEPARATOR = {show(Const(at=expr.at, token=expr.separator, kind='string'))}"
+            end = (
+                ""
+                if expr.separator is None
+                else f" ; SEPARATOR = {show(Const(at=expr.at, token=expr.separator, kind='string'))}"
+            )
             return f"{expr.op.upper()}({'DISTINCT ' if expr.distinct else ''}{inner}{end})"
         case Op():
             return _operation(expr, [expr_text(arg, show) for arg in expr.args])
@@ -129,18 +136,27 @@ def _operation(expr: Op, args: list[str]) -> str:
 
 def query_text(query: Query, show: Show) -> str:
     """A sub-select, without braces."""
-    shown = "*" if query.projection is None else " ".join(_projection(item, show) for item in query.projection)
+    shown = (
+        "*"
+        if query.projection is None
+        else " ".join(_projection(item, show) for item in query.projection)
+    )
     text = f"SELECT {'DISTINCT ' if query.distinct else ''}{shown} WHERE {group_text(query.where, show)}"
     if query.group_by is not None:
         text += " GROUP BY " + " ".join(_projection(item, show) for item in query.group_by)
     if query.having:
         text += " HAVING " + " ".join(f"({expr_text(item, show)})" for item in query.having)
     if query.orders:
-        text += " ORDER BY " + " ".join(f"({expr_text(item, show)})" for item in query.orders)
+        text += " ORDER BY " + " ".join(_order(item, show) for item in query.orders)
     for word, token in (("LIMIT", query.limit), ("OFFSET", query.offset)):
         if token is not None:
             text += f" {word} {show(Const(at=(token, token), token=token, kind='number'))}"
     return text
+
+
+def _order(expr: Expr, show: Show) -> str:
+    falling = isinstance(expr, Op) and expr.name == "desc"
+    return expr_text(expr, show) if falling else f"({expr_text(expr, show)})"
 
 
 def _projection(item: Projection, show: Show) -> str:

@@ -19,14 +19,16 @@ from fedkg_compiler.ontology.standard import XSD
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.sparql.branches import Seen
 from fedkg_compiler.sparql.formulas import Truth
-from fedkg_compiler.sparql.frames import Answer
+from fedkg_compiler.sparql.frames import Answer, node_values
 from fedkg_compiler.sparql.numbers import Number, spoken
 from fedkg_compiler.sparql.parts import Part
 from fedkg_compiler.sparql.scope import variables
 from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
 from fedkg_compiler.sparql.tree import Const, Expr, Op, Place, Var
 
-_TRUTHS = {f'"{text}"^^<{XSD}boolean>': text in ("true", "1") for text in ("true", "1", "false", "0")}
+_TRUTHS = {
+    f'"{text}"^^<{XSD}boolean>': text in ("true", "1") for text in ("true", "1", "false", "0")
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +48,30 @@ class Bare:
     others: tuple[str, ...] = ()
 
 
+Read = tuple[str, int, str]
+"""An observed variable, the frame that reads it (alternatives and nested groups may use one name), and the kind of its column."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Lowering:
     """What the lowering of one part finds out on its way.
 
     Attributes:
         compared: texts of the units in which comparisons are made. lost: whether something can never be true nor false.
-        modes: whether each observed variable is read as a number or as a category. bare: numbers without a unit,
-        each with the unit, and a column, of what it stands beside, and further units of that.
+        modes: whether each observed variable is read as a number or as a category. presumed: the same of those that were only asked
+        whether they have a value. bare: numbers without a unit,
+        each with the unit, and a column, of what it stands beside, and further units of that. never: what can never have a value, since it is
+        of another kind than is asked for, with the reason. untold: variables of which neither the query nor the graph tells whether they are
+        numbers, each with its place, a column, and whether it is the value of any property.
     """
 
     compared: set[str] = field(default_factory=set)
     lost: int = 0
-    modes: dict[str, str] = field(default_factory=dict)
+    modes: dict[Read, str] = field(default_factory=dict)
+    presumed: dict[Read, str] = field(default_factory=dict)
     bare: list[Bare] = field(default_factory=list)
+    never: list[tuple[Place, str]] = field(default_factory=list)
+    untold: dict[Read, tuple[Place, int, bool]] = field(default_factory=dict)
 
 
 # ---- texts
@@ -88,7 +100,13 @@ def texts_of(expr: Expr, part: Part) -> tuple[str, ...] | None:
 
 
 def _text(term: Answer, part: Part) -> str:
-    return category_text(term.value, part) if isinstance(term, Iri) else term.lexical if isinstance(term, Literal) else ""
+    return (
+        category_text(term.value, part)
+        if isinstance(term, Iri)
+        else term.lexical
+        if isinstance(term, Literal)
+        else ""
+    )
 
 
 def _constant(expr: Const, query: QueryText) -> str | None:
@@ -105,7 +123,11 @@ def plain_text(written: str) -> str | None:
     datatype = written[end + len(quote) :]
     if datatype.startswith("^^") and not datatype.endswith("#string>"):
         return None
-    return written[len(quote) : end].encode("raw_unicode_escape").decode("unicode_escape") if "\\" in written else written[len(quote) : end]
+    return (
+        written[len(quote) : end].encode("raw_unicode_escape").decode("unicode_escape")
+        if "\\" in written
+        else written[len(quote) : end]
+    )
 
 
 def category_text(iri: str, part: Part) -> str:
@@ -115,7 +137,9 @@ def category_text(iri: str, part: Part) -> str:
     return key[1] if key else graph.label_of(iri)
 
 
-def category(seen: Seen, texts: tuple[str, ...], part: Part, state: Lowering, *, negated: bool) -> Truth:
+def category(
+    seen: Seen, texts: tuple[str, ...], part: Part, state: Lowering, *, negated: bool
+) -> Truth:
     """``?grade = "A"``: the column has categories."""
     slot = slot_of(seen, part, state, mode="category")
     if slot is None:
@@ -131,8 +155,11 @@ def category(seen: Seen, texts: tuple[str, ...], part: Part, state: Lowering, *,
 # ---- what is read
 
 
-def slot_of(seen: Seen, part: Part, state: Lowering, *, mode: str) -> Slot | None:
-    """The slot of an observed variable; None where the table has nothing in these rows."""
+def slot_of(seen: Seen, part: Part, state: Lowering, *, mode: str | None) -> Slot | None:
+    """The slot of an observed variable; None where the table has nothing in these rows.
+
+    `mode`: ``number`` or ``category``; None where it matters only whether there is a value.
+    """
     here, at = part, np.arange(part.at.shape[0])
     while seen.name not in here.frame.readings:
         if here.outer is None or here.owner is None:
@@ -144,17 +171,73 @@ def slot_of(seen: Seen, part: Part, state: Lowering, *, mode: str) -> Slot | Non
         return None
     places, which = found
     which = which[at]
-    before = state.modes.setdefault(seen.name, mode)
-    if before != mode:
-        raise SparqlProblem("FKG343", seen.at, "this is a number in one place and a text in another", "compare it with one of them")
+    any_property = isinstance(property_read(seen, part), Var)
+    kind = kind_read(seen, part)
+    read = seen.name, id(here.frame), kind
+    if not kind and (mode is None or any_property):
+        column = places[int(which[0])].column
+        state.untold.setdefault(read, (seen.at, column, any_property))
+    if mode is None:
+        told = "category" if kind == "text" else "number"
+        mode = state.presumed.setdefault(read, state.modes.get(read, told))
+    elif state.modes.setdefault(read, mode) != mode:
+        raise SparqlProblem(
+            "FKG343",
+            seen.at,
+            "this is a number in one place and a text in another",
+            "compare it with one of them",
+        )
     ids = np.array([place.column for place in places], dtype=np.int64)
     if mode == "category":
         ids = np.array([_category_column(int(i), seen, part) for i in ids], dtype=np.int64)
     columns = ids[which]
     role = places[int(which[0])].role if which.size else "input"
     if mode == "category" and role == "output":
-        raise SparqlProblem("FKG343", seen.at, "an output with numbers is compared with a text", "declare it as a label")
-    return part.rows.slot((seen.name, mode), columns, np.zeros_like(columns), role)
+        raise SparqlProblem(
+            "FKG343",
+            seen.at,
+            "an output with numbers is compared with a text",
+            "declare it as a label",
+        )
+    return part.rows.slot((*read, mode), columns, np.zeros_like(columns), role)
+
+
+def kind_read(seen: Seen, part: Part) -> str:
+    """What the graph says that the column of an observed variable holds: ``number``, ``text``, or "" for nothing."""
+    here = _where(seen, part)
+    found = here.place(seen.name)
+    return "" if found is None else here.frame.readings[seen.name].kinds[int(found[1][0])]
+
+
+def property_read(seen: Seen, part: Part) -> Var | Const:
+    """The property that an observed variable is the value of."""
+    return _where(seen, part).frame.readings[seen.name].observed.property
+
+
+def common_categories(left: Seen, right: Seen, part: Part) -> tuple[str, ...] | None:
+    """The texts that two columns may both have, sorted; None where the graph does not say those of either."""
+    told = [found for seen in (left, right) if (found := _categories(seen, part))]
+    return tuple(sorted(frozenset.intersection(*told))) if told else None
+
+
+def _categories(seen: Seen, part: Part) -> frozenset[str]:
+    here = _where(seen, part)
+    names = node_values(property_read(seen, part), here.frame)
+    observations = part.frame.batch.observations
+    return frozenset(
+        _text(term, part)
+        for name in {names[i] for i in here.at.tolist()}
+        if name is not None
+        for term in observations.categories(name)
+    )
+
+
+def _where(seen: Seen, part: Part) -> Part:
+    """The part, or the one around it, whose rows read an observed variable."""
+    while seen.name not in part.frame.readings:
+        assert part.outer is not None, f"?{seen.name} is read nowhere"
+        part = part.outer
+    return part
 
 
 def _category_column(column: int, seen: Seen, part: Part) -> int:
@@ -163,20 +246,24 @@ def _category_column(column: int, seen: Seen, part: Part) -> int:
     if entry.type == "category":
         return column
     if entry.unit is not None or entry.span is not None:
-        raise SparqlProblem("FKG343", seen.at, f"`{entry.name}` is a number, and is compared with a text", "compare it with a number")
+        raise SparqlProblem(
+            "FKG343",
+            seen.at,
+            f"`{entry.name}` is a number, and is compared with a text",
+            "compare it with a number",
+        )
     return book.column(BookColumn(name=entry.name, source=entry.source, type="category"))
 
 
 def seen_number(seen: Seen, part: Part, state: Lowering) -> Number | None:
     """An observed variable as a number in the unit in which it is spoken of; None where the table has nothing."""
+    if kind_read(seen, part) == "text":
+        state.never.append((seen.at, "a column of texts is read here, and a number is asked for"))
+        return None
     slot = slot_of(seen, part, state, mode="number")
     if slot is None:
         return None
-    here = part
-    while seen.name not in here.frame.readings:
-        assert here.outer is not None
-        here = here.outer
-    found = here.place(seen.name)
+    found = _where(seen, part).place(seen.name)
     assert found is not None
     place = found[0][int(found[1][0])]
     book = part.frame.batch.observations.sources.book
@@ -187,7 +274,12 @@ def seen_number(seen: Seen, part: Part, state: Lowering) -> Number | None:
         stored = unit
     else:
         stored = place.stored
-    return Number(at=seen.at, term=spoken(slot, stored, unit, part.rows), unit=unit, columns=columns if unit is None else None)
+    return Number(
+        at=seen.at,
+        term=spoken(slot, stored, unit, part.rows),
+        unit=unit,
+        columns=columns if unit is None else None,
+    )
 
 
 def note_bare(a: Number, b: Number, part: Part, state: Lowering) -> None:
@@ -196,7 +288,14 @@ def note_bare(a: Number, b: Number, part: Part, state: Lowering) -> None:
         if one.stated and one.unit is None and other.unit is not None and other.term is not None:
             column = _first_column(other.term, part)
             state.bare.append(
-                Bare(at=one.at, values=_largest(one, part), written=one.written, unit=other.unit, column=column, others=other.others)
+                Bare(
+                    at=one.at,
+                    values=_largest(one, part),
+                    written=one.written,
+                    unit=other.unit,
+                    column=column,
+                    others=other.others,
+                )
             )
 
 
@@ -214,7 +313,11 @@ def _first_column(term: Term, part: Part) -> str:
         if isinstance(item, Slot):
             rows = part.rows if table == ROWS else part.rows.root.members[table].rows
             columns = rows.slots[item.index].columns
-            return part.frame.batch.observations.sources.book.columns[int(columns[0])].name if columns.size else ""
+            return (
+                part.frame.batch.observations.sources.book.columns[int(columns[0])].name
+                if columns.size
+                else ""
+            )
     return ""
 
 
@@ -222,24 +325,41 @@ def fixed_number(expr: Expr, part: Part, state: Lowering) -> Number | None:
     """The number that a static expression is in each row."""
     if isinstance(expr, Const):
         if expr.kind == "iri":
-            return _of_column([Iri(query.value(expr)[1:-1]) for query in part.frame.batch.queries], expr, part, state, by_query=True)
+            return _of_column(
+                [Iri(query.value(expr)[1:-1]) for query in part.frame.batch.queries],
+                expr,
+                part,
+                state,
+                by_query=True,
+            )
         values = [_written(query.value(expr), expr) for query in part.frame.batch.queries]
         numbers = np.array(values, dtype=np.float64)[part.frame.query[part.at]]
         if np.isnan(numbers).any():
             state.lost += 1
+            state.never.append((expr.at, "a text stands here, and a number is asked for"))
             return None
         return Number(at=expr.at, values=numbers, stated=True, written=True)
     name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
     column = None if name is None else part.answers(name)
     if column is None:
         if isinstance(expr, Var):
-            raise SparqlProblem("FKG343", expr.at, f"?{expr.name} stands for a table row, and a number is asked for")
+            raise SparqlProblem(
+                "FKG343", expr.at, f"?{expr.name} stands for a table row, and a number is asked for"
+            )
         raise AssertionError("a static expression was not asked of the graph")
     found = _of_column(column, expr, part, state)
-    return None if found is None else replace(found, stated=found.unit is None, written=not variables(expr))
+    if found is None and not variables(expr):
+        state.never.append((expr.at, "this is an error by the rules of SPARQL"))
+    return (
+        None
+        if found is None
+        else replace(found, stated=found.unit is None, written=not variables(expr))
+    )
 
 
-def _of_column(column: Sequence[Answer], expr: Expr, part: Part, state: Lowering, *, by_query: bool = False) -> Number | None:
+def _of_column(
+    column: Sequence[Answer], expr: Expr, part: Part, state: Lowering, *, by_query: bool = False
+) -> Number | None:
     """The numbers of a column, [P] or with `by_query` one for each query."""
     observations = part.frame.batch.observations
     cells = list(column)
@@ -251,13 +371,24 @@ def _of_column(column: Sequence[Answer], expr: Expr, part: Part, state: Lowering
         number = observations.number(term)
         if number is None:
             state.lost += 1
+            if term is not None:
+                what = (
+                    f"{part.graph.label_of(term.value)} is an entity without a value"
+                    if isinstance(term, Iri)
+                    else f"`{term.lexical}` is no number"
+                )
+                state.never.append((expr.at, f"{what}, and a number is asked for"))
             return None
         values[i] = number.value if isinstance(number, Quantity) else number
     first = observations.number(cells[0]) if cells else None
     if isinstance(first, Quantity):
         found = parse_unit(first.unit)
         if not isinstance(found, Unit):
-            raise SparqlProblem("FKG347", expr.at, f"the graph gives a value in `{first.unit}`, which is no known unit")
+            raise SparqlProblem(
+                "FKG347",
+                expr.at,
+                f"the graph gives a value in `{first.unit}`, which is no known unit",
+            )
         unit = found
     return Number(at=expr.at, values=values, unit=unit)
 
@@ -269,13 +400,19 @@ def truth_value(expr: Expr, part: Part) -> bool | None:
     if expr.kind == "boolean":
         return expr.text == "true"
     queries = part.frame.batch.queries
-    found = {_TRUTHS.get(queries[at].value(expr).replace("'", '"')) for at in np.unique(part.frame.query[part.at]).tolist()}
+    found = {
+        _TRUTHS.get(queries[at].value(expr).replace("'", '"'))
+        for at in np.unique(part.frame.query[part.at]).tolist()
+    }
     if len(found) == 1:
         return found.pop()
     if None in found:
         return None
     raise SparqlProblem(
-        "FKG343", expr.at, "queries of one form write different truth values here", "write true and false, without a datatype"
+        "FKG343",
+        expr.at,
+        "queries of one form write different truth values here",
+        "write true and false, without a datatype",
     )
 
 

@@ -46,18 +46,22 @@ class Found:
     Attributes:
         rows: bound constraints. violations: its solutions that depend on nothing observed.
         reads: whether any branch of it reads the table. bare: numbers without unit beside values in units.
+        never: what keeps solutions from ever being there, with the reason.
     """
 
     rows: list[BoundRows] = field(default_factory=list)
     violations: list[About] = field(default_factory=list)
     reads: bool = False
     bare: list[Bare] = field(default_factory=list)
+    never: list[tuple[Place, str]] = field(default_factory=list)
 
 
 class RowMaker:
     """Makes rows of branches; `record` tells what the pack says of a query's rule."""
 
-    def __init__(self, graph: Graph, observations: Observations, record: Callable[[QueryText], RuleRecord]) -> None:
+    def __init__(
+        self, graph: Graph, observations: Observations, record: Callable[[QueryText], RuleRecord]
+    ) -> None:
         self.graph = graph
         self.observations = observations
         self.problems = observations.sources.problems
@@ -79,7 +83,12 @@ class RowMaker:
         state = Lowering()
         batch = part.frame.batch
         truth = conditions(part, part.frame.branch, state)
+        if any(state.modes.get(read, mode) != mode for read, mode in state.presumed.items()):
+            state = Lowering(modes=state.modes)
+            truth = conditions(part, part.frame.branch, state)
         if truth is False:
+            for q in set(part.frame.query[part.at].tolist()):
+                found[q].never += state.never
             return
         about = self._about(part, wanted)
         query = part.frame.query[part.at]
@@ -87,6 +96,7 @@ class RowMaker:
             for q, terms in zip(query.tolist(), about, strict=True):
                 found[q].violations.append(terms)
             return
+        self._tell_untold(part, state)
         for q in set(query.tolist()):
             found[q].bare += [item for item in state.bare if q in item.values]
         formula, rows = compact(opposite(truth), part.rows)
@@ -97,7 +107,11 @@ class RowMaker:
         kept = self._whole(part)
         order = kept[np.argsort(query[kept], kind="stable")]
         rows = take_rows(rows, order)
-        bounds = [*np.flatnonzero(np.diff(query[order], prepend=-1)).tolist(), order.size] if order.size else []
+        bounds = (
+            [*np.flatnonzero(np.diff(query[order], prepend=-1)).tolist(), order.size]
+            if order.size
+            else []
+        )
         for start, end in pairwise(bounds):
             own = order[start:end].tolist()
             q = int(query[own[0]])
@@ -128,11 +142,21 @@ class RowMaker:
     def _about(self, part: Part, wanted: list[str]) -> list[About]:
         """What each row is about: the entities and texts that the query shows, else those whose values it reads."""
         observed = part.frame.branch.observed
-        names = wanted or sorted({item.subject.name for item in observed if not isinstance(item.subject, Const)} & set(part.frame.columns))
+        names = wanted or sorted(
+            {item.subject.name for item in observed if not isinstance(item.subject, Const)}
+            & set(part.frame.columns)
+        )
         columns = [column for name in names if (column := part.answers(name)) is not None]
         if not columns:
-            named = [node_values(item.subject, part.frame) for item in observed if isinstance(item.subject, Const)][:1]
-            columns = [[Iri(column[i] or "") if column[i] else None for i in part.at.tolist()] for column in named]
+            named = [
+                node_values(item.subject, part.frame)
+                for item in observed
+                if isinstance(item.subject, Const)
+            ][:1]
+            columns = [
+                [Iri(column[i] or "") if column[i] else None for i in part.at.tolist()]
+                for column in named
+            ]
         return list(zip(*columns, strict=True)) if columns else [()] * part.at.shape[0]
 
     def label(self, terms: About) -> str:
@@ -145,7 +169,9 @@ class RowMaker:
         match term:
             case Iri(value):
                 if value not in self.labels:
-                    self.labels[value] = local_name(value) if value.startswith("_:") else self.graph.label_of(value)
+                    self.labels[value] = (
+                        local_name(value) if value.startswith("_:") else self.graph.label_of(value)
+                    )
                 return self.labels[value]
             case Literal(value, lexical, _):
                 return lexical if isinstance(value, str) else ""
@@ -154,14 +180,35 @@ class RowMaker:
     def _warn_hard(self, query: QueryText, formula: Formula) -> None:
         if query.hard and bent_comparisons(formula):
             message = f"`{query.name}` is hard, but not linear in what the model predicts: it stays a penalty and a check"
-            self.problems.warning("FKG222", query.span((0, len(query.words))), message, "write it linear in the outputs")
+            self.problems.warning(
+                "FKG222",
+                query.span((0, len(query.words))),
+                message,
+                "write it linear in the outputs",
+            )
+
+    def _tell_untold(self, part: Part, state: Lowering) -> None:
+        """Say which columns are read as numbers though neither the query nor the graph tells what they hold."""
+        for read, (at, column, any_property) in state.untold.items():
+            mode = state.modes.get(read, state.presumed.get(read))
+            if mode != "number" or (read in state.modes and not any_property):
+                continue
+            entry = self.observations.sources.book.columns[column]
+            self.problems.info(
+                "FKG359",
+                part.frame.batch.queries[0].span(at),
+                f"`{entry.name}` is read as numbers: nothing tells what it holds",
+                "if it holds texts, give its property `fkg:category` or `fkg:datatype xsd:string`",
+            )
 
     def _tell_without(self, frame: Frame) -> None:
         """Say how many entities were left out because the table has nothing of them."""
         if not frame.without:
             return
         names = sorted(frame.without)
-        many = f"{len(names)} entities have" if len(names) > 1 else f"{self._label(Iri(names[0]))} has"
+        many = (
+            f"{len(names)} entities have" if len(names) > 1 else f"{self._label(Iri(names[0]))} has"
+        )
         example = f", {self._label(Iri(names[0]))} for example" if len(names) > 1 else ""
         at = frame.branch.observed[0].at
         self.problems.info(
@@ -179,7 +226,9 @@ def _torn(part: Part) -> NDArray[np.bool_]:
     if len(keyed) > 1:
         for row, i in enumerate(part.at.tolist()):
             own: dict[str, str] = {}
-            torn[row] = any(own.setdefault(*key) != key[1] for keys in keyed if (key := keys[i]) is not None)
+            torn[row] = any(
+                own.setdefault(*key) != key[1] for keys in keyed if (key := keys[i]) is not None
+            )
     return torn
 
 
@@ -194,7 +243,9 @@ def take_rows(rows: Rows, at: Ids) -> Rows:
         owners = at if table.parent < 0 else positions[table.parent]
         sizes = (table.offsets[1:] - table.offsets[:-1])[owners]
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        kept = (np.repeat(table.offsets[owners] - offsets[:-1], sizes) + np.arange(offsets[-1])).astype(np.int64)
+        kept = (
+            np.repeat(table.offsets[owners] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        ).astype(np.int64)
         _, inner = taken.set_of_members(offsets, table.parent)
         _copy(table.rows, inner, kept)
         positions.append(kept)
@@ -216,21 +267,33 @@ def cut_rows(rows: Rows, start: int, end: int) -> Rows:
 
 
 def _copy(rows: Rows, target: Rows, at: Ids | slice) -> None:
-    target.slots = [SlotColumn(columns=slot.columns[at], views=slot.views[at], role=slot.role) for slot in rows.slots]
+    target.slots = [
+        SlotColumn(columns=slot.columns[at], views=slot.views[at], role=slot.role)
+        for slot in rows.slots
+    ]
     target.params = [
-        Codes(columns=param.columns[at], texts=param.texts[at] if isinstance(at, slice) else tuple([param.texts[i] for i in at.tolist()]))
+        Codes(
+            columns=param.columns[at],
+            texts=param.texts[at]
+            if isinstance(at, slice)
+            else tuple([param.texts[i] for i in at.tolist()]),
+        )
         if isinstance(param, Codes)
         else param[at]
         for param in rows.params
     ]
 
 
-def solutions(tree: Query, branches: Sequence[Branch], batch: Batch, maker: RowMaker, shown: frozenset[str]) -> list[Found]:
+def solutions(
+    tree: Query, branches: Sequence[Branch], batch: Batch, maker: RowMaker, shown: frozenset[str]
+) -> list[Found]:
     """What each query of a batch has come to over all branches of their tree; `shown` as in `make`. Raises SparqlProblem."""
     try:
         parts = [maker.make(branch, batch, shown) for branch in branches]
     except ValueError as error:
-        raise SparqlProblem("FKG343", tree.at, f"the graph cannot answer this query: {error}") from error
+        raise SparqlProblem(
+            "FKG343", tree.at, f"the graph cannot answer this query: {error}"
+        ) from error
     for q, (query, each) in enumerate(zip(batch.queries, zip(*parts, strict=True), strict=True)):
         _tell_bare(query, q, [item for one in each for item in one.bare], maker.problems)
     return [
@@ -238,6 +301,7 @@ def solutions(tree: Query, branches: Sequence[Branch], batch: Batch, maker: RowM
             rows=[row for one in each for row in one.rows],
             violations=[terms for one in each for terms in one.violations],
             reads=any(one.reads for one in each),
+            never=[item for one in each for item in one.never],
         )
         for each in zip(*parts, strict=True)
     ]
@@ -256,6 +320,10 @@ def _tell_bare(query: QueryText, q: int, bare: Sequence[Bare], problems: Problem
             unit = item.unit.text
             meant = f"is taken in {unit}" if name else f"means {value:g} {unit}"
             said = f"`{name or f'{value:g}'}` has no unit, and {meant}: there are members in {', '.join(item.others)} too"
-            advice = f"say in which unit they are spoken of: `signal NAME(?x) is PROPERTY in {unit}`"
+            advice = (
+                f"say in which unit they are spoken of: `signal NAME(?x) is PROPERTY in {unit}`"
+            )
         if said:
-            problems.warning("FKG356", query.span(item.at), said, f"{advice}{_GIVEN if name else ''}")
+            problems.warning(
+                "FKG356", query.span(item.at), said, f"{advice}{_GIVEN if name else ''}"
+            )

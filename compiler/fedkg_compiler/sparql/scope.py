@@ -77,8 +77,16 @@ def unbound(query: Query) -> Var | None:
         *(in_scope((node,)) for node in nodes if isinstance(node, Triple | Bind | Values)),
         *(frozenset({node.variable.name}) for node in nodes if isinstance(node, Projection)),
     )
-    read = (item for node in nodes if isinstance(node, Op) for item in walk(node) if isinstance(item, Var))
-    return next((item for item in read if item.name not in given and not item.name.startswith("_")), None)
+    read = (
+        item
+        for node in nodes
+        if isinstance(node, Op)
+        for item in walk(node)
+        if isinstance(item, Var)
+    )
+    return next(
+        (item for item in read if item.name not in given and not item.name.startswith("_")), None
+    )
 
 
 def shown(query: Query) -> Names:
@@ -100,13 +108,21 @@ def _certain(part: Part) -> Names:
         case Triple():
             return variables(part)
         case Values():
-            full = [i for i in range(len(part.variables)) if all(row[i] is not None for row in part.rows)]
+            full = [
+                i
+                for i in range(len(part.variables))
+                if all(row[i] is not None for row in part.rows)
+            ]
             return frozenset(part.variables[i].name for i in full)
         case Union():
             sets = [certain(group.parts) for group in part.groups]
             return frozenset.intersection(*sets) if sets else frozenset()
         case SubSelect():
-            keys = None if part.query.group_by is None else {item.variable.name for item in part.query.group_by}
+            keys = (
+                None
+                if part.query.group_by is None
+                else {item.variable.name for item in part.query.group_by}
+            )
             inner = certain(part.query.where.parts)
             return projected(part.query) & (inner if keys is None else inner & keys)
         case Group():

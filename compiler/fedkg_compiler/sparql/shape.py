@@ -13,7 +13,9 @@ from fedkg_compiler.ontology.places import inside, point
 from fedkg_compiler.sparql.tree import Const, Place
 
 
-class SparqlProblem(Exception):  # control flow inside this folder: becomes a diagnostic of each query of the shape
+class SparqlProblem(
+    Exception
+):  # control flow inside this folder: becomes a diagnostic of each query of the shape
     """Something in a query that cannot be read or split.
 
     Attributes:
@@ -37,7 +39,9 @@ class Prologue:
         """``<iri>`` of an IRI or prefixed name as it is written; None where the prefix is not known."""
         if text not in self._known:
             if text.startswith("<"):
-                self._known[text] = f"<{urljoin(self.base, text[1:-1]) if self.base else text[1:-1]}>"
+                self._known[text] = (
+                    f"<{urljoin(self.base, text[1:-1]) if self.base else text[1:-1]}>"
+                )
             else:
                 prefix, _, local = text.partition(":")
                 if prefix not in self.prefixes:
@@ -47,7 +51,10 @@ class Prologue:
 
     def has(self, constants: Sequence[str]) -> bool:
         """Whether the prefixes of all names among some constants are known."""
-        return all(text in self._known or text[0] in "\"'0123456789" or self.iri(text) is not None for text in constants)
+        return all(
+            text in self._known or text[0] in "\"'0123456789" or self.iri(text) is not None
+            for text in constants
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,12 +114,18 @@ class QueryText:
     @property
     def start(self) -> Span:
         """Where it begins, behind its prologue."""
-        return point(self.file, self.text.count("\n", 0, self.body) + 1, self.body - self.text.rfind("\n", 0, self.body))
+        return point(
+            self.file,
+            self.text.count("\n", 0, self.body) + 1,
+            self.body - self.text.rfind("\n", 0, self.body),
+        )
 
     def written(self, at: Place) -> str:
         """The text at a place, in one line."""
         first, last = (min(max(i, 0), len(self.words) - 1) for i in at)
-        shown = " ".join(self.text[self.words[first].start : self.words[max(first, last)].end].split())
+        shown = " ".join(
+            self.text[self.words[first].start : self.words[max(first, last)].end].split()
+        )
         return shown if len(shown) <= 80 else f"{shown[:77]}..."
 
     def word(self, token: int) -> str:
@@ -131,7 +144,12 @@ class QueryText:
                 found = self.prologue.iri(text)
                 if found is None:
                     prefix = text.partition(":")[0]
-                    raise SparqlProblem("FKG110", (token, token), f"the prefix `{prefix}:` is not known", f"add `PREFIX {prefix}: <...>`")
+                    raise SparqlProblem(
+                        "FKG110",
+                        (token, token),
+                        f"the prefix `{prefix}:` is not known",
+                        f"add `PREFIX {prefix}: <...>`",
+                    )
                 return found
             case "string":
                 following = form.kinds[token + 1 : token + 3]
@@ -145,4 +163,6 @@ class QueryText:
 
     def value(self, constant: Const) -> str:
         """A constant of the tree as SPARQL."""
-        return constant.text if constant.token < 0 else constant.sign + self.constant(constant.token)
+        return (
+            constant.text if constant.token < 0 else constant.sign + self.constant(constant.token)
+        )

@@ -6,13 +6,13 @@ from dataclasses import replace
 from itertools import count
 from typing import assert_never
 
+from fedkg_compiler.sparql.anchors import tied_parts
 from fedkg_compiler.sparql.branches import (
     Branch,
     Never,
     Observed,
     Seen,
     Within,
-    comparisons,
     conjuncts,
     enclosed,
     is_static,
@@ -23,6 +23,7 @@ from fedkg_compiler.sparql.branches import (
     steps,
     unknown_to_graph,
 )
+from fedkg_compiler.sparql.choices import simplified
 from fedkg_compiler.sparql.designed import Design
 from fedkg_compiler.sparql.enumerated import enumerated
 from fedkg_compiler.sparql.groups import grouped
@@ -82,21 +83,45 @@ class Splitter:
             SparqlProblem: something in it cannot be split, with the place and the reason.
         """
         if query.dataset is not None:
-            raise SparqlProblem("FKG354", query.dataset, "FROM names another graph than the one that is loaded", "leave it out")
+            raise SparqlProblem(
+                "FKG354",
+                query.dataset,
+                "FROM names another graph than the one that is loaded",
+                "leave it out",
+            )
         for node in walk(query):
             if isinstance(node, Elsewhere):
                 raise SparqlProblem(
-                    "FKG354", node.at, f"{node.word} asks for facts outside the one graph that is loaded", "give them as a file"
+                    "FKG354",
+                    node.at,
+                    f"{node.word} asks for facts outside the one graph that is loaded",
+                    "give them as a file",
                 )
             if isinstance(node, Op) and node.name in CHANGING:
-                raise SparqlProblem("FKG353", node.at, f"{node.name.upper()}() gives another value each time", "write the value itself")
+                raise SparqlProblem(
+                    "FKG353",
+                    node.at,
+                    f"{node.name.upper()}() gives another value each time",
+                    "write the value itself",
+                )
         query = replace(query, where=without_observations(query.where, self.iri))
+        return [tied(branch, fixed) for branch in self._branches(query, fixed)]
+
+    def _branches(self, query: Query, fixed: Names) -> list[Branch]:
         if self.static(query):
             whole = replace(query, form="select", orders=(), limit=None, offset=None)
-            return [Branch(static=(SubSelect(at=query.at, query=whole),) if query.aggregates else query.where.parts)]
+            return [
+                Branch(
+                    static=(SubSelect(at=query.at, query=whole),)
+                    if query.aggregates
+                    else query.where.parts
+                )
+            ]
         if query.offset is not None:
             raise SparqlProblem(
-                "FKG353", (query.offset - 1, query.offset), "OFFSET leaves out solutions by their order, and rows have none"
+                "FKG353",
+                (query.offset - 1, query.offset),
+                "OFFSET leaves out solutions by their order, and rows have none",
             )
         Design(static=self.static, fixed=fixed).check(query.where)
         return self.select(query, top=True)
@@ -122,7 +147,10 @@ class Splitter:
             if isinstance(item.predicate, Var):
                 if self.observations.every():
                     return False
-            elif any(self.is_observed(part) or self.may_be_observed(part) for part in walk(item.predicate)) or self.of_rows(item):
+            elif any(
+                self.is_observed(part) or self.may_be_observed(part)
+                for part in walk(item.predicate)
+            ) or self.of_rows(item):
                 return False
         return True
 
@@ -159,14 +187,20 @@ class Splitter:
             case Group() | Union():
                 return join(found, self.nested(part), part.at, self.fresh)
             case SubSelect():
-                inner = [Branch(static=(part,))] if self.static(part) else [enclosed(item) for item in self.select(part.query)]
+                inner = (
+                    [Branch(static=(part,))]
+                    if self.static(part)
+                    else [enclosed(item) for item in self.select(part.query)]
+                )
                 return join(found, inner, part.at, self.fresh)
             case Optional():
                 return [item for branch in found for item in self.optional(branch, part, outer)]
             case Minus():
                 return [item for branch in found for item in self.minus(branch, part)]
             case Bind():
-                return [self.bound(branch, part.variable.name, part.expr, outer) for branch in found]
+                return [
+                    self.bound(branch, part.variable.name, part.expr, outer) for branch in found
+                ]
             case Filter() | Elsewhere():
                 return found
         assert_never(part)
@@ -189,10 +223,17 @@ class Splitter:
             return self.path(triple, predicate)
         if self.of_rows(triple):
             if not isinstance(triple.subject, Var):
-                raise SparqlProblem("FKG344", triple.at, "an entity of the graph is no table row, which this class stands for")
+                raise SparqlProblem(
+                    "FKG344",
+                    triple.at,
+                    "an entity of the graph is no table row, which this class stands for",
+                )
             return [Branch(focus=frozenset({triple.subject.name}))]
         if isinstance(predicate, Var):
-            every = tuple((Const(at=predicate.at, token=-1, kind="iri", text=f"<{iri}>"),) for iri in self.observations.every())
+            every = tuple(
+                (Const(at=predicate.at, token=-1, kind="iri", text=f"<{iri}>"),)
+                for iri in self.observations.every()
+            )
             among = Values(at=predicate.at, variables=(predicate,), rows=every)
             observed = self.reading(triple)
             return [Branch(static=(triple,)), replace(observed, static=(among, *observed.static))]
@@ -204,7 +245,10 @@ class Splitter:
         if ways == [[triple]]:
             shown = self.query.written(path.at)
             raise SparqlProblem(
-                "FKG344", path.at, f"the path `{shown}` may pass an observed property", "write that property as a triple of its own"
+                "FKG344",
+                path.at,
+                f"the path `{shown}` may pass an observed property",
+                "write that property as a triple of its own",
             )
         found: list[Branch] = []
         for way in ways:
@@ -219,17 +263,33 @@ class Splitter:
         predicate = triple.predicate
         assert isinstance(predicate, Var | Const)
         if isinstance(triple.object, Var):
-            return Branch(observed=(Observed(at=triple.at, subject=triple.subject, property=predicate, variable=triple.object.name),))
+            return Branch(
+                observed=(
+                    Observed(
+                        at=triple.at,
+                        subject=triple.subject,
+                        property=predicate,
+                        variable=triple.object.name,
+                    ),
+                )
+            )
         name = self.fresh()
         equal = Op(at=triple.at, name="=", args=(Seen(at=triple.at, name=name), triple.object))
-        return Branch(observed=(Observed(at=triple.at, subject=triple.subject, property=predicate, variable=name),), conditions=(equal,))
+        return Branch(
+            observed=(
+                Observed(at=triple.at, subject=triple.subject, property=predicate, variable=name),
+            ),
+            conditions=(equal,),
+        )
 
     # ---- what the order of parts matters to
 
     def named(self, branch: Branch, among: Names | None = None, outer: Outer = ()) -> Branch:
         """The branch with values for the entities (those `among` some names) that nothing but a reading gives."""
         rows = frozenset().union(*(item.focus for item in outer))
-        static = enumerated(branch, self.observations, lambda name: self.query.value(name)[1:-1], rows, among)
+        static = enumerated(
+            branch, self.observations, lambda name: self.query.value(name)[1:-1], rows, among
+        )
         return branch if static == branch.static else replace(branch, static=static)
 
     def with_static(self, branch: Branch, part: Part, outer: Outer = ()) -> Branch:
@@ -246,7 +306,9 @@ class Splitter:
             (observed,) = inner[0].observed
             return [replace(branch, observed=(*branch.observed, replace(observed, required=False)))]
         there = join([branch], inner, part.at, self.fresh)
-        absent = Within(at=part.at, branches=self.tied(inner, (branch, *outer), part.at), negated=True)
+        absent = Within(
+            at=part.at, branches=self.tied(inner, (branch, *outer), part.at), negated=True
+        )
         return [*there, replace(branch, conditions=(*branch.conditions, absent))]
 
     def minus(self, branch: Branch, part: Minus) -> list[Branch]:
@@ -269,7 +331,10 @@ class Splitter:
     def refuse_minus(self, at: Place, names: frozenset[str]) -> None:
         """Say that what MINUS compares is observed."""
         raise SparqlProblem(
-            "FKG343", at, f"MINUS compares ?{min(names)}, which is observed", "write FILTER NOT EXISTS with a comparison in it"
+            "FKG343",
+            at,
+            f"MINUS compares ?{min(names)}, which is observed",
+            "write FILTER NOT EXISTS with a comparison in it",
         )
 
     # ---- expressions
@@ -278,7 +343,9 @@ class Splitter:
         """A branch with a variable for an expression."""
         resolved = self.resolve(expr, branch, outer)
         if is_static(resolved):
-            return self.with_static(branch, Bind(at=expr.at, expr=resolved, variable=Var(at=expr.at, name=name)), outer)
+            return self.with_static(
+                branch, Bind(at=expr.at, expr=resolved, variable=Var(at=expr.at, name=name)), outer
+            )
         return replace(branch, defined=(*branch.defined, (name, resolved)))
 
     def filtered(self, branch: Branch, expr: Expr, outer: Outer) -> Branch:
@@ -295,13 +362,27 @@ class Splitter:
         """The expression with its variables told apart: static, observed, calculated, or without a value."""
         match expr:
             case Var():
-                return next((found for item in (branch, *outer) if (found := meaning(item, expr)) is not None), Never(at=expr.at))
+                return next(
+                    (
+                        found
+                        for item in (branch, *outer)
+                        if (found := meaning(item, expr)) is not None
+                    ),
+                    Never(at=expr.at),
+                )
             case Exists():
                 return self.exists(expr, branch, outer)
             case Op():
-                return comparisons(replace(expr, args=tuple(self.resolve(arg, branch, outer) for arg in expr.args)))
+                return simplified(
+                    replace(expr, args=tuple(self.resolve(arg, branch, outer) for arg in expr.args))
+                )
             case Aggregate():
-                raise SparqlProblem("FKG351", expr.at, "an aggregate cannot stand here", "use it after SELECT or in HAVING")
+                raise SparqlProblem(
+                    "FKG351",
+                    expr.at,
+                    "an aggregate cannot stand here",
+                    "use it after SELECT or in HAVING",
+                )
             case Const() | Resolved():
                 return expr
         assert_never(expr)
@@ -311,14 +392,23 @@ class Splitter:
         if self.static(expr) and not variables(expr) & unknown_to_graph(branch, outer):
             return expr
         inner = self.group(without_observations(expr.group, self.iri), (branch, *outer))
-        return Within(at=expr.at, branches=self.tied(inner, (branch, *outer), expr.at), negated=expr.negated)
+        return Within(
+            at=expr.at, branches=self.tied(inner, (branch, *outer), expr.at), negated=expr.negated
+        )
 
     def tied(self, inner: list[Branch], outer: Outer, at: Place) -> tuple[Branch, ...]:
         """The branches inside EXISTS; a value that is read there under the name of one outside must equal it."""
         found: list[Branch] = []
         for branch in inner:
             for name in sorted(branch.scope):
-                around = next((value for item in outer if (value := meaning(item, Var(at=at, name=name))) is not None), None)
+                around = next(
+                    (
+                        value
+                        for item in outer
+                        if (value := meaning(item, Var(at=at, name=name))) is not None
+                    ),
+                    None,
+                )
                 if around is None:
                     continue
                 if name in branch.seen:
@@ -327,7 +417,12 @@ class Splitter:
                     equal = Op(at=at, name="=", args=(around, Seen(at=at, name=other)))
                     branch = replace(branch, conditions=(*branch.conditions, equal))
                 elif not isinstance(around, Var):
-                    raise SparqlProblem("FKG343", at, f"?{name} is observed outside and a fact inside", "use two names, and compare them")
+                    raise SparqlProblem(
+                        "FKG343",
+                        at,
+                        f"?{name} is observed outside and a fact inside",
+                        "use two names, and compare them",
+                    )
             found.append(branch)
         return tuple(found)
 
@@ -338,7 +433,11 @@ class Splitter:
         if not top:
             for token in (query.limit, query.offset):
                 if token is not None:
-                    raise SparqlProblem("FKG353", (token - 1, token), "solutions with observed values have no order in which to count them")
+                    raise SparqlProblem(
+                        "FKG353",
+                        (token - 1, token),
+                        "solutions with observed values have no order in which to count them",
+                    )
             hidden = variables(query) - projected(query)
             query = rename(query, {name: f"{name}_{self.fresh()}" for name in sorted(hidden)})
         if query.aggregates:
@@ -350,3 +449,15 @@ class Splitter:
         for expr in query.having:
             found = [self.filtered(branch, expr, ()) for branch in found]
         return found
+
+
+def tied(branch: Branch, fixed: Names) -> Branch:
+    """The branch with its static parts tied to the user's data; what is read from the table belongs to it anyway."""
+    read = {
+        node.name
+        for item in branch.observed
+        if item.required
+        for node in (item.subject, item.property)
+        if isinstance(node, Var)
+    }
+    return replace(branch, static=tied_parts(branch.static, fixed | branch.focus | read))

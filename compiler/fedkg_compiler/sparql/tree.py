@@ -194,7 +194,7 @@ class Query(Node):
 
     Attributes:
         projection: None for ``*`` and for ASK. limit, offset: numbers of tokens. dataset: the place of FROM.
-        orders: expressions after ORDER BY.
+        orders: expressions after ORDER BY; `desc` of one that falls.
     """
 
     form: Literal["select", "ask"]
@@ -212,7 +212,9 @@ class Query(Node):
     def aggregates(self) -> bool:
         """Whether solutions are grouped."""
         return self.group_by is not None or any(
-            isinstance(node, Aggregate) for part in (*(self.projection or ()), *self.having) for node in walk(part, into=False)
+            isinstance(node, Aggregate)
+            for part in (*(self.projection or ()), *self.having)
+            for node in walk(part, into=False)
         )
 
 
@@ -223,7 +225,9 @@ def children(node: Node) -> list[Node]:
     return found
 
 
-def _gather(values: Any, found: list[Node]) -> None:  # Any: fields of nodes, nested tuples of whatever
+def _gather(
+    values: Any, found: list[Node]
+) -> None:  # Any: fields of nodes, nested tuples of whatever
     for value in values:
         if isinstance(value, Node):
             found.append(value)
@@ -241,12 +245,19 @@ def walk(node: Node, *, into: bool = True) -> list[Node]:
     return found
 
 
-def rename(node: Any, names: dict[str, str]) -> Any:  # Any: a node, a tuple of them, or a plain value
+def rename(
+    node: Any, names: dict[str, str]
+) -> Any:  # Any: a node, a tuple of them, or a plain value
     """The tree with some variables called otherwise."""
     if isinstance(node, Var):
         return replace(node, name=names[node.name]) if node.name in names else node
     if isinstance(node, Node):
-        return replace(node, **{f.name: rename(getattr(node, f.name), names) for f in fields(node) if f.name != "at"})
+        return replace(
+            node,
+            **{
+                f.name: rename(getattr(node, f.name), names) for f in fields(node) if f.name != "at"
+            },
+        )
     if isinstance(node, tuple):
         return tuple(rename(item, names) for item in node)
     return node

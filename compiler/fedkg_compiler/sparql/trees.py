@@ -34,7 +34,9 @@ def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
     found = sources.graph.sparql_problem(query.text)
     if found is not None:
         _refuse(query, found[1], found[2])
-    tree, uses = without_aliases(parse_query(query.words, classes_closed=sources.names.rows_class is not None))
+    tree, uses = without_aliases(
+        parse_query(query.words, classes_closed=sources.names.rows_class is not None)
+    )
     _tell_order(tree, alike, sources.problems)
     for name, expr in uses:
         for each in alike:
@@ -54,28 +56,59 @@ def _tell_order(tree: Query, alike: Sequence[QueryText], problems: Problems) -> 
         if tree.limit is not None:
             limit = query.written((tree.limit, tree.limit))
             told = f"ORDER BY and LIMIT {limit} are" if tree.orders else f"LIMIT {limit} is"
-            message = f"{told} left out: every solution is a violation, and all of them are reported"
-            problems.info("FKG357", query.span((tree.limit - 1, tree.limit)), message, "violations have no order and no end: leave it out")
+            message = (
+                f"{told} left out: every solution is a violation, and all of them are reported"
+            )
+            problems.info(
+                "FKG357",
+                query.span((tree.limit - 1, tree.limit)),
+                message,
+                "violations have no order and no end: leave it out",
+            )
         elif ordered is not None:
             message = "ORDER BY is left out: violations have no order"
-            problems.info("FKG357", query.span((ordered, ordered)), message, "it means nothing in a violation query: leave it out")
+            problems.info(
+                "FKG357",
+                query.span((ordered, ordered)),
+                message,
+                "it means nothing in a violation query: leave it out",
+            )
 
 
 def _refuse(query: QueryText, line: int, column: int) -> None:
     """Say where the store stopped reading; our own parser and prefixes say it better where they find something."""
     for token in query.form.holes:
         iri = query.constant(token)
-        if query.form.kinds[token] == "iri" and not query.prologue.base and not urlsplit(iri[1:-1]).scheme:
+        if (
+            query.form.kinds[token] == "iri"
+            and not query.prologue.base
+            and not urlsplit(iri[1:-1]).scheme
+        ):
             raise SparqlProblem(
-                "FKG341", (token, token), f"`{iri}` is relative, and the query has no base", "write it in full, or add BASE"
+                "FKG341",
+                (token, token),
+                f"`{iri}` is relative, and the query has no base",
+                "write it in full, or add BASE",
             )
     lines = query.text.split("\n")
     offset = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
-    at = next((i for i, word in enumerate(query.words) if word.end > offset), max(len(query.words) - 1, 0))
+    at = next(
+        (i for i, word in enumerate(query.words) if word.end > offset), max(len(query.words) - 1, 0)
+    )
     for node in walk(parse_query(query.words)):
-        if isinstance(node, Op) and node.name.isidentifier() and node.name not in _OWN and node.name.upper() not in _FUNCTIONS.split():
+        if (
+            isinstance(node, Op)
+            and node.name.isidentifier()
+            and node.name not in _OWN
+            and node.name.upper() not in _FUNCTIONS.split()
+        ):
             start = node.at[0]
-            raise SparqlProblem("FKG341", (start, start), f"SPARQL has no function {query.written((start, start))}()", _instead(node.name))
+            raise SparqlProblem(
+                "FKG341",
+                (start, start),
+                f"SPARQL has no function {query.written((start, start))}()",
+                _instead(node.name),
+            )
     shown = query.written((at, at)) if query.words else "its end"
     raise SparqlProblem("FKG341", (at, at), f"the query is not SPARQL near `{shown}`")
 
@@ -83,7 +116,11 @@ def _refuse(query: QueryText, line: int, column: int) -> None:
 def _instead(name: str) -> str:
     """What to write in place of a function that SPARQL lacks."""
     near = nearest(name.upper(), _FUNCTIONS.split())
-    return f"did you mean `{near}`?" if near else "it has ABS, ROUND, CEIL and FLOOR of numbers; compute others in the data, as a column"
+    return (
+        f"did you mean `{near}`?"
+        if near
+        else "it has ABS, ROUND, CEIL and FLOOR of numbers; compute others in the data, as a column"
+    )
 
 
 def _closed(tree: Query) -> Query:
@@ -96,7 +133,10 @@ def _close(group: Group) -> Group:
         if isinstance(node, Const):
             return replace(node, open=False)
         if isinstance(node, Node):
-            return replace(node, **{f.name: closed(getattr(node, f.name)) for f in fields(node) if f.name != "at"})
+            return replace(
+                node,
+                **{f.name: closed(getattr(node, f.name)) for f in fields(node) if f.name != "at"},
+            )
         return tuple(closed(item) for item in node) if isinstance(node, tuple) else node
 
     found = closed(group)

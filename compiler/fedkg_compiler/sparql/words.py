@@ -16,7 +16,9 @@ _HOLES = {"iri": "<>", "pname": "<>", "number": "0", "string": '""'}
 
 _IRI = r"<(?![?$])[^<>\"{}|^`\\\x00-\x20]*>"
 _LEAD = re.compile(r"(?:\s+|#[^\n]*)*")
-_HEAD = re.compile(rf"(?:(?:PREFIX\s+(?:[A-Za-z][A-Za-z0-9_-]*)?:|BASE)\s*{_IRI}\s*)*", re.IGNORECASE)
+_HEAD = re.compile(
+    rf"(?:(?:PREFIX\s+(?:[A-Za-z][A-Za-z0-9_-]*)?:|BASE)\s*{_IRI}\s*)*", re.IGNORECASE
+)
 _MORE = re.compile(r"#|PREFIX\b|BASE\b", re.IGNORECASE)
 
 
@@ -72,14 +74,24 @@ class Reader:
         prologue, start = self._prologue(words)
         rest = words[start:]
         form = _form(rest)
-        return prologue, form, tuple([rest[i].text for i in form.holes]), rest[0].start if rest else len(text)
+        return (
+            prologue,
+            form,
+            tuple([rest[i].text for i in form.holes]),
+            rest[0].start if rest else len(text),
+        )
 
     def _prologue(self, words: Sequence[Token]) -> tuple[Prologue, int]:
         """What PREFIX and BASE say, and how many words that takes."""
         known, base, start = dict(self.prefixes), "", 0
         while start + 1 < len(words) and words[start].kind == "word":
             head = words[start].text.upper()
-            if head == "PREFIX" and start + 2 < len(words) and words[start + 1].kind == "pname" and words[start + 2].kind == "iri":
+            if (
+                head == "PREFIX"
+                and start + 2 < len(words)
+                and words[start + 1].kind == "pname"
+                and words[start + 2].kind == "iri"
+            ):
                 iri = words[start + 2].text[1:-1]
                 known[words[start + 1].text[:-1]] = urljoin(base, iri) if base else iri
                 start += 3
@@ -99,13 +111,22 @@ def _form(words: Sequence[Token]) -> Form:
     shape = " ".join(
         [
             _HOLES.get(word.kind)
-            or ("?" + word.text if word.kind == "variable" else word.text.upper() if word.kind == "word" else word.text)
+            or (
+                "?" + word.text
+                if word.kind == "variable"
+                else word.text.upper()
+                if word.kind == "word"
+                else word.text
+            )
             for word in words
         ]
     )
     holes = [i for i, word in enumerate(words) if word.kind in _HOLES]
     return Form(
-        shape, tuple([word.kind for word in words]), tuple([word.text for word in words]), {token: i for i, token in enumerate(holes)}
+        shape,
+        tuple([word.kind for word in words]),
+        tuple([word.text for word in words]),
+        {token: i for i, token in enumerate(holes)},
     )
 
 
@@ -117,7 +138,11 @@ def _kind(constant: str) -> str:
 def _places(words: Sequence[Token]) -> list[tuple[int, str, str]]:
     """Where the constants among the words stand, what they are, and of which kind."""
     marks = {"iri": "<", "pname": ":", "number": "0"}
-    return [(word.start, word.text, marks.get(word.kind, word.text[0])) for word in words if word.kind in _HOLES]
+    return [
+        (word.start, word.text, marks.get(word.kind, word.text[0]))
+        for word in words
+        if word.kind in _HOLES
+    ]
 
 
 def _cuts(pieces: Sequence[str], start: int) -> list[tuple[int, str, str]]:

@@ -95,7 +95,11 @@ class Automaton:
 
     def accepts(self) -> frozenset[str]:
         """The terminals that may come next."""
-        return frozenset(name for name in self.rules.states[self.states[-1]] if name.isupper() and self._may_come(name))
+        return frozenset(
+            name
+            for name in self.rules.states[self.states[-1]]
+            if name.isupper() and self._may_come(name)
+        )
 
     def _reduce(self, kind: str) -> bool:
         """Make all branches that end before a terminal of this kind; whether it may stand here."""
@@ -127,7 +131,11 @@ class Automaton:
                 children += part.children
             else:
                 children.append(part)
-        whole = children[0] if production.single and len(children) == 1 else Branch(production.name, children, start, end)
+        whole = (
+            children[0]
+            if production.single and len(children) == 1
+            else Branch(production.name, children, start, end)
+        )
         self.leaves[first:], self.starts[first:], self.ends[first:] = [whole], [start], [end]
 
     def _may_come(self, kind: str) -> bool:

@@ -27,5 +27,11 @@ def lost(chunk: Chunk) -> Lost | None:
         found = _NAME.match(line)
         names = (found[1] or found[2],) if found else ()
     start = chunk.indent + 1
-    span = Span(file=chunk.file, line=chunk.line, column=start, end_line=chunk.line, end_column=start + len(first))
+    span = Span(
+        file=chunk.file,
+        line=chunk.line,
+        column=start,
+        end_line=chunk.line,
+        end_column=start + len(first),
+    )
     return Lost(span=span, word=word, names=names)

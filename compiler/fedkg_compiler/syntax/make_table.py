@@ -22,7 +22,14 @@ _START = "statement"
 
 def build_parser() -> Lark:
     """Lark's own LALR(1) parser of one statement, with a contextual lexer and places on every branch; takes 0.1 to 0.5 s."""
-    return Lark(grammar_text(), parser="lalr", lexer="contextual", start=_START, propagate_positions=True, edit_terminals=_whole_word)
+    return Lark(
+        grammar_text(),
+        parser="lalr",
+        lexer="contextual",
+        start=_START,
+        propagate_positions=True,
+        edit_terminals=_whole_word,
+    )
 
 
 def make_table() -> dict[str, Any]:
@@ -32,7 +39,9 @@ def make_table() -> dict[str, Any]:
     """
     lark: Any = build_parser()
     parsing, lexer = lark.parser.parser._parse_table, lark.parser.lexer
-    assert not any(one.scanner.terminals and one.callback for one in lexer.lexers.values()), "a sign is also matched by a pattern"
+    assert not any(one.scanner.terminals and one.callback for one in lexer.lexers.values()), (
+        "a sign is also matched by a pattern"
+    )
     rules = sorted(lark.rules, key=str)
     numbers = {rule: number for number, rule in enumerate(rules)}
     start, end = parsing.start_states[_START], parsing.end_states[_START]
@@ -47,10 +56,16 @@ def make_table() -> dict[str, Any]:
         "made_from": fingerprint(),
         "end": place[end],
         "ignored": sorted(lark.ignore_tokens),
-        "terminals": [[one.name, one.pattern.to_regexp(), one.pattern.type == "str"] for one in lexer.root_lexer.terminals],
+        "terminals": [
+            [one.name, one.pattern.to_regexp(), one.pattern.type == "str"]
+            for one in lexer.root_lexer.terminals
+        ],
         "rules": [_rule(rule) for rule in rules],
         "states": [
-            {name: ~numbers[arg] if action is Reduce else place[arg] for name, (action, arg) in sorted(parsing.states[state].items())}
+            {
+                name: ~numbers[arg] if action is Reduce else place[arg]
+                for name, (action, arg) in sorted(parsing.states[state].items())
+            }
             for state in order
         ],
     }
@@ -65,7 +80,13 @@ def _rule(rule: Any) -> list[Any]:
         if rule.options.keep_all_tokens or not (part.is_term and part.filter_out)
     ]
     origin = str(rule.origin.name)
-    return [origin, str(rule.alias or origin), len(rule.expansion), kept, bool(rule.options.expand1 and not rule.alias)]
+    return [
+        origin,
+        str(rule.alias or origin),
+        len(rule.expansion),
+        kept,
+        bool(rule.options.expand1 and not rule.alias),
+    ]
 
 
 def _whole_word(terminal: TerminalDef) -> TerminalDef:
@@ -81,7 +102,12 @@ def table_text() -> str:
     """The table as its file holds it: a line for each rule and state."""
     table = make_table()
     lines = [
-        f'"{key}":' + ("[\n" + ",\n".join(_json(item) for item in value) + "\n]" if isinstance(value, list) else _json(value))
+        f'"{key}":'
+        + (
+            "[\n" + ",\n".join(_json(item) for item in value) + "\n]"
+            if isinstance(value, list)
+            else _json(value)
+        )
         for key, value in table.items()
     ]
     return "{\n" + ",\n".join(lines) + "\n}\n"

@@ -38,8 +38,12 @@ def parse(text: str, file: str) -> tuple[RuleFile, tuple[Diagnostic, ...]]:
         return RuleFile(file=file, text=text, statements=()), (stranger,)
     reading = _Reading(split(text, file))
     reading.run()
-    reading.problems.sort(key=lambda problem: (problem.span.line, problem.span.column, problem.code == "FKG044"))
-    tree = RuleFile(file=file, text=text, statements=tuple(reading.statements), lost=tuple(reading.lost))
+    reading.problems.sort(
+        key=lambda problem: (problem.span.line, problem.span.column, problem.code == "FKG044")
+    )
+    tree = RuleFile(
+        file=file, text=text, statements=tuple(reading.statements), lost=tuple(reading.lost)
+    )
     return tree, tuple(reading.problems)
 
 
@@ -132,10 +136,20 @@ class _Reading:
             return
         branch, what = deep
         if what == "nesting":
-            message, hint = f"this is nested more than {MAX_NESTING} deep", "split the rule into several"
+            message, hint = (
+                f"this is nested more than {MAX_NESTING} deep",
+                "split the rule into several",
+            )
         else:
-            message, hint = f"more than {MAX_TERMS} terms are joined here", "split the sum, or write: sum of ... over ... where { ... }"
-        self.problems.append(Diagnostic(code="FKG034", severity="error", span=at.span(branch), message=message, help=hint))
+            message, hint = (
+                f"more than {MAX_TERMS} terms are joined here",
+                "split the sum, or write: sum of ... over ... where { ... }",
+            )
+        self.problems.append(
+            Diagnostic(
+                code="FKG034", severity="error", span=at.span(branch), message=message, help=hint
+            )
+        )
         self._lose(chunk)
 
     def _lose(self, chunk: Chunk) -> None:
@@ -146,14 +160,20 @@ class _Reading:
     def _give_up(self) -> None:
         """Keep the first problems, count what surely is wrong in the rest, and say so."""
         first = self.problems[MAX_PROBLEMS]
-        more = len(self.problems) - MAX_PROBLEMS + sum(chunk.first_word not in STATEMENT_WORDS for chunk in self.waiting)
+        more = (
+            len(self.problems)
+            - MAX_PROBLEMS
+            + sum(chunk.first_word not in STATEMENT_WORDS for chunk in self.waiting)
+        )
         for chunk in islice(self.waiting, _MAX_LOST):
             self._lose(chunk)
         self.waiting.clear()
         del self.problems[MAX_PROBLEMS:]
         message = f"at least {more:,} more problem{'s' if more > 1 else ''} from here on"
         hint = f"mend the {MAX_PROBLEMS} above first; is this a rule file at all?"
-        self.problems.append(Diagnostic(code="FKG044", severity="error", span=first.span, message=message, help=hint))
+        self.problems.append(
+            Diagnostic(code="FKG044", severity="error", span=first.span, message=message, help=hint)
+        )
 
 
 def _why(chunk: Chunk, *, start: bool = False, continues: bool = False) -> Diagnostic:
@@ -171,6 +191,16 @@ def _branch(chunk: Chunk) -> Branch | None:
 def _too_long(chunk: Chunk) -> Diagnostic:
     column = chunk.indent + 1
     end = column + len(chunk.first_word)
-    span = Span(file=chunk.file, line=chunk.line, column=column, end_line=chunk.line, end_column=end)
-    message = f"this statement has {len(chunk.text):,} characters; at most {MAX_STATEMENT:,} are read"
-    return Diagnostic(code="FKG035", severity="error", span=span, message=message, help="put long lists into a sheet: in table FILE")
+    span = Span(
+        file=chunk.file, line=chunk.line, column=column, end_line=chunk.line, end_column=end
+    )
+    message = (
+        f"this statement has {len(chunk.text):,} characters; at most {MAX_STATEMENT:,} are read"
+    )
+    return Diagnostic(
+        code="FKG035",
+        severity="error",
+        span=span,
+        message=message,
+        help="put long lists into a sheet: in table FILE",
+    )

@@ -17,7 +17,11 @@ _READ = 20_000
 def is_table(text: str, file: str) -> Diagnostic | None:
     """One error for a whole file that is a table: by its name, or by separators in most lines and no statement; None for anything else."""
     start = text[:_READ]
-    named, separated, rules = file.lower().endswith(TABLE_SUFFIXES), _separated(start), _STATEMENT.search(start) is not None
+    named, separated, rules = (
+        file.lower().endswith(TABLE_SUFFIXES),
+        _separated(start),
+        _STATEMENT.search(start) is not None,
+    )
     if not ((named and (separated or not rules)) or (separated and not rules)):
         return None
     end = len(text.split("\n", 1)[0].rstrip("\r")) + 1
@@ -35,7 +39,10 @@ def _separated(text: str) -> bool:
     lines = [line for line in text.splitlines() if line.strip()][:100]
     if len(lines) < _ENOUGH_LINES:
         return False
-    return any(count and sum(line.count(mark) == count for line in lines) > 0.8 * len(lines) for mark, count in _marks(lines[0]))
+    return any(
+        count and sum(line.count(mark) == count for line in lines) > 0.8 * len(lines)
+        for mark, count in _marks(lines[0])
+    )
 
 
 def _marks(line: str) -> list[tuple[str, int]]:

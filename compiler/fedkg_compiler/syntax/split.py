@@ -43,7 +43,13 @@ class Chunk:
         line = self.line + self.text.count("\n", 0, start)
         lines = self.text.count("\n", start, end)
         column = end - (self.text.rfind("\n", start, end) + 1 if lines else before) + 1
-        return Span(file=self.file, line=line, column=start - before + 1, end_line=line + lines, end_column=column)
+        return Span(
+            file=self.file,
+            line=line,
+            column=start - before + 1,
+            end_line=line + lines,
+            end_column=column,
+        )
 
     @property
     def blank(self) -> bool:
@@ -57,7 +63,11 @@ def split(text: str, file: str) -> list[Chunk]:
     first = _LINE.search(text)
     if first is None:
         return []
-    edges = [first.start(), *(found.start() for found in start.finditer(text) if found.start() > first.start()), len(text)]
+    edges = [
+        first.start(),
+        *(found.start() for found in start.finditer(text) if found.start() > first.start()),
+        len(text),
+    ]
     chunks = []
     line = 1 + text.count("\n", 0, first.start())
     for begin, end in pairwise(edges):
@@ -77,4 +87,6 @@ def left_edge(text: str) -> str:
 
 def joined(chunks: list[Chunk]) -> Chunk:
     """Neighbouring chunks as one."""
-    return Chunk(file=chunks[0].file, line=chunks[0].line, text="".join(chunk.text for chunk in chunks))
+    return Chunk(
+        file=chunks[0].file, line=chunks[0].line, text="".join(chunk.text for chunk in chunks)
+    )

@@ -62,8 +62,14 @@ class Table:
         found = self._scanners.get(state)
         if found is None:
             here = self.states[state]
-            parts = [f"(?P<{name}>{pattern})" for name, pattern in self.patterns.items() if name in here or name in self.ignored]
-            found = self._scanners[state] = re.compile("|".join(parts))  # which keeps patterns: states that take the same share one
+            parts = [
+                f"(?P<{name}>{pattern})"
+                for name, pattern in self.patterns.items()
+                if name in here or name in self.ignored
+            ]
+            found = self._scanners[state] = re.compile(
+                "|".join(parts)
+            )  # which keeps patterns: states that take the same share one
         return found
 
 
@@ -75,7 +81,9 @@ def grammar_text() -> str:
 def fingerprint() -> str:
     """What a table is made from: the grammar, and the code that makes it."""
     made_by = Path(__file__).with_name("make_table.py").read_bytes()
-    return hashlib.sha256(GRAMMAR.read_bytes().replace(b"\r\n", b"\n") + made_by.replace(b"\r\n", b"\n")).hexdigest()
+    return hashlib.sha256(
+        GRAMMAR.read_bytes().replace(b"\r\n", b"\n") + made_by.replace(b"\r\n", b"\n")
+    ).hexdigest()
 
 
 @cache
@@ -99,14 +107,22 @@ def _shipped() -> dict[str, Any] | None:
 
 
 def _table(found: dict[str, Any]) -> Table:
-    words = {name: pattern.removesuffix(WORD_ENDS) for name, pattern, _ in found["terminals"] if _is_word(pattern)}
+    words = {
+        name: pattern.removesuffix(WORD_ENDS)
+        for name, pattern, _ in found["terminals"]
+        if _is_word(pattern)
+    }
     return Table(
         states=tuple(found["states"]),
         end=found["end"],
         productions=tuple(_production(*rule) for rule in found["rules"]),
         patterns={name: pattern for name, pattern, _ in found["terminals"] if name not in words},
         words={word: name for name, word in words.items()},
-        signs={name: re.sub(r"\\(.)", r"\1", pattern) for name, pattern, literal in found["terminals"] if literal},
+        signs={
+            name: re.sub(r"\\(.)", r"\1", pattern)
+            for name, pattern, literal in found["terminals"]
+            if literal
+        },
         ignored=frozenset(found["ignored"]),
     )
 
@@ -117,4 +133,6 @@ def _is_word(pattern: str) -> bool:
 
 def _production(origin: str, name: str, size: int, kept: list[int], single: bool) -> Production:
     passes = single and size == 1 and kept == [0]
-    return Production(origin=origin, name=name, size=size, kept=tuple(kept), single=single, passes=passes)
+    return Production(
+        origin=origin, name=name, size=size, kept=tuple(kept), single=single, passes=passes
+    )

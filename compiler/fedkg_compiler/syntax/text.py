@@ -28,7 +28,9 @@ def decode(body: bytes, file: str) -> tuple[str, tuple[Diagnostic, ...]]:
         before = plain_text(body[: error.start].decode("utf-8"))
         message = f"the file is not UTF-8: byte 0x{body[error.start]:02X} stands here"
         hint = "save it as UTF-8 in the editor"
-        problem = Diagnostic(code="FKG042", severity="error", span=_place(before, file), message=message, help=hint)
+        problem = Diagnostic(
+            code="FKG042", severity="error", span=_place(before, file), message=message, help=hint
+        )
         return plain_text(body.decode("latin-1")), (problem,)
 
 

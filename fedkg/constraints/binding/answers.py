@@ -17,7 +17,13 @@ from fedkg.errors import LayoutError
 Model = Callable[[Tensor], Tensor]
 
 
-def ask(plan: Plan, x: Tensor, shape: tuple[int, ...], y: Tensor | Model | None, before: Mapping[int, Before]) -> Tensor:
+def ask(
+    plan: Plan,
+    x: Tensor,
+    shape: tuple[int, ...],
+    y: Tensor | Model | None,
+    before: Mapping[int, Before],
+) -> Tensor:
     """The model's answers on all its runs: [V, N, H].
 
     Args:
@@ -31,27 +37,39 @@ def ask(plan: Plan, x: Tensor, shape: tuple[int, ...], y: Tensor | Model | None,
     if y is None:
         if len(plan.y):
             raise LayoutError(
-                "the rules read what the model says, and there is no y", expected=f"y ({plan.y.told})", help="rules(x=batch, y=model)"
+                "the rules read what the model says, and there is no y",
+                expected=f"y ({plan.y.told})",
+                help="rules(x=batch, y=model)",
             )
         return x.new_zeros((1, x.shape[0], 0))
     if isinstance(y, Tensor) or not callable(y):
         return shaped(plan, y, shape, runs)
     batches = model_inputs(plan, x, before).flatten(0, 1) if runs > 1 else x
-    return shaped(plan, y(batches.reshape(runs * shape[0], *shape[1:], x.shape[1])), shape, runs, stacked=True)
+    return shaped(
+        plan, y(batches.reshape(runs * shape[0], *shape[1:], x.shape[1])), shape, runs, stacked=True
+    )
 
 
-def shaped(plan: Plan, y: Any, shape: tuple[int, ...], runs: int, *, stacked: bool = False) -> Tensor:
+def shaped(
+    plan: Plan, y: Any, shape: tuple[int, ...], runs: int, *, stacked: bool = False
+) -> Tensor:
     """Answers as [V, N, H]; `stacked`: of all runs one after the other. `Any`: whatever somebody's model returns. Raises LayoutError."""
     entries = len(plan.y)
     if not isinstance(y, Tensor):
         received = type(y).__name__
-        raise LayoutError("the model's answers must be one tensor", received=received, help=_advice(y, stacked))
+        raise LayoutError(
+            "the model's answers must be one tensor", received=received, help=_advice(y, stacked)
+        )
     lead = (shape[0] * runs, *shape[1:]) if stacked else shape
     single = entries == 1
     if stacked or runs == 1:
-        if y.shape in ((*lead, entries), lead if single else None) or (not stacked and y.shape == (1, *lead, entries)):
+        if y.shape in ((*lead, entries), lead if single else None) or (
+            not stacked and y.shape == (1, *lead, entries)
+        ):
             return y.reshape(runs, _count(shape), entries)
-    elif y.shape == (runs, *lead, entries) or (single and y.shape == (runs, *lead) and y.shape != (*lead, 1)):
+    elif y.shape == (runs, *lead, entries) or (
+        single and y.shape == (runs, *lead) and y.shape != (*lead, 1)
+    ):
         return y.reshape(runs, _count(shape), entries)
     elif y.shape in ((*lead, entries), lead if single else None):
         raise LayoutError(
@@ -60,7 +78,11 @@ def shaped(plan: Plan, y: Any, shape: tuple[int, ...], runs: int, *, stacked: bo
             help="rules(x=batch, y=model), or y=torch.stack([model(view) for view in rules.views(batch)])",
         )
     wanted = (*lead, entries) if stacked or runs == 1 else (runs, *lead, entries)
-    raise LayoutError("y does not fit its layout", expected=f"shape {list(wanted)}", received=f"shape {list(y.shape)}")
+    raise LayoutError(
+        "y does not fit its layout",
+        expected=f"shape {list(wanted)}",
+        received=f"shape {list(y.shape)}",
+    )
 
 
 def _advice(y: Any, stacked: bool) -> str:
@@ -70,7 +92,11 @@ def _advice(y: Any, stacked: bool) -> str:
     if stacked:
         return "rules(x=batch, y=lambda z: model(z)[0])"
     tensors = isinstance(y, list | tuple) and any(isinstance(part, Tensor) for part in y)
-    return "one of them, y=answers[0], or y=torch.stack(answers)" if tensors else "y=torch.as_tensor(y)"
+    return (
+        "one of them, y=answers[0], or y=torch.stack(answers)"
+        if tensors
+        else "y=torch.as_tensor(y)"
+    )
 
 
 def _count(shape: tuple[int, ...]) -> int:

@@ -13,7 +13,15 @@ from torch import Tensor
 
 from fedkg.constraints.binding.numbers import InputNumbers, answers_known, input_numbers
 from fedkg.constraints.binding.plan import STEPS, Plan
-from fedkg.constraints.binding.views import Before, Keys, Previous, flat_keys, key_codes, rows_before, traces_of
+from fedkg.constraints.binding.views import (
+    Before,
+    Keys,
+    Previous,
+    flat_keys,
+    key_codes,
+    rows_before,
+    traces_of,
+)
 from fedkg.constraints.engine.traces import Traces
 
 
@@ -43,16 +51,35 @@ class Batch:
 
     def numbers(self, wires: Mapping[str, Tensor], dtype: torch.dtype) -> InputNumbers:
         """What rules read of the inputs."""
-        return input_numbers(self.plan, wires, self.x, self.codes, self.before, dtype, steps=self.traces is not None)
+        return input_numbers(
+            self.plan, wires, self.x, self.codes, self.before, dtype, steps=self.traces is not None
+        )
 
 
-def read_batch(plan: Plan, x: Tensor, keys: Keys | None, previous: Previous, weight: Tensor | None = None) -> Batch:
+def read_batch(
+    plan: Plan, x: Tensor, keys: Keys | None, previous: Previous, weight: Tensor | None = None
+) -> Batch:
     """The batch x [B, F] or [n, T, F] of a call, its arguments as in `ConstraintModule.forward`; `weight` [B]."""
     shape, flat = tuple(x.shape[:-1]), x.flatten(0, -2)
     keys = flat_keys(keys or {}, shape)
-    traces = traces_of(plan, shape, flat, keys, previous, None if weight is None else weight.reshape(shape))
-    earlier = previous.flatten(0, -2) if isinstance(previous, Tensor) and previous.ndim > 2 else previous
-    found = {view: rows_before(plan, view, flat, keys, earlier, traces if len(shape) == 2 else None) for view in plan.groups}
+    traces = traces_of(
+        plan, shape, flat, keys, previous, None if weight is None else weight.reshape(shape)
+    )
+    earlier = (
+        previous.flatten(0, -2) if isinstance(previous, Tensor) and previous.ndim > 2 else previous
+    )
+    found = {
+        view: rows_before(plan, view, flat, keys, earlier, traces if len(shape) == 2 else None)
+        for view in plan.groups
+    }
     before = {view: rows for view, rows in found.items() if rows is not None}
     codes = key_codes(plan, keys, flat.shape[0], x.device)
-    return Batch(plan=plan, x=flat, shape=shape, codes=codes, before=before, has=answers_known(plan, flat, before), traces=traces)
+    return Batch(
+        plan=plan,
+        x=flat,
+        shape=shape,
+        codes=codes,
+        before=before,
+        has=answers_known(plan, flat, before),
+        traces=traces,
+    )

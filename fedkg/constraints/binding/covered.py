@@ -20,6 +20,11 @@ def covered(bank: Bank, entities: Sequence[str]) -> NDArray[np.bool_]:
     if bank.members or not keyed.any() or keyed.all():
         return np.zeros(bank.rows, dtype=np.bool_)
     named = np.array([name != "" for name in entities], dtype=np.bool_)[bank.entity]
-    asked = [row.tobytes() for row in np.column_stack([bank.rule, bank.slots, bank.views, bank.params]).astype(np.float64)]
+    asked = [
+        row.tobytes()
+        for row in np.column_stack([bank.rule, bank.slots, bank.views, bank.params]).astype(
+            np.float64
+        )
+    ]
     of_rows = {said for said, whole in zip(asked, (~keyed & ~named).tolist(), strict=True) if whole}
     return keyed & named & np.array([said in of_rows for said in asked], dtype=np.bool_)

@@ -19,17 +19,29 @@ def batch_of(x: Any) -> Tensor:
     """`x` as a tensor of real numbers. Raises LayoutError."""
     batch: Tensor = x if isinstance(x, Tensor) else _as_tensor(x)
     if batch.is_complex():
-        raise LayoutError("x has complex numbers, of which rules would see half", received=str(batch.dtype), help="x.real, or x.abs()")
+        raise LayoutError(
+            "x has complex numbers, of which rules would see half",
+            received=str(batch.dtype),
+            help="x.real, or x.abs()",
+        )
     return batch
 
 
 def _as_tensor(x: Any) -> Tensor:
     if callable(x):
-        raise LayoutError("x is a model, and not a batch", received=type(x).__name__, help="the batch comes first: rules(x, model)")
+        raise LayoutError(
+            "x is a model, and not a batch",
+            received=type(x).__name__,
+            help="the batch comes first: rules(x, model)",
+        )
     try:
         return torch.as_tensor(x)  # follows `torch.set_default_device`
     except (TypeError, ValueError, RuntimeError) as error:
-        raise LayoutError("x is no batch of numbers", received=f"{type(x).__name__}: {error}", help="a tensor or an array") from error
+        raise LayoutError(
+            "x is no batch of numbers",
+            received=f"{type(x).__name__}: {error}",
+            help="a tensor or an array",
+        ) from error
 
 
 def check_floating(y: Any) -> None:
@@ -52,7 +64,11 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
         LayoutError: no numbers, another shape, a weight that is negative or no finite number.
     """
     try:
-        given = weight if isinstance(weight, Tensor) else torch.as_tensor(weight, dtype=torch.get_default_dtype(), device=device)
+        given = (
+            weight
+            if isinstance(weight, Tensor)
+            else torch.as_tensor(weight, dtype=torch.get_default_dtype(), device=device)
+        )
     except (TypeError, ValueError, RuntimeError) as error:
         raise LayoutError(
             "sample_weight is no tensor of numbers",
@@ -61,7 +77,11 @@ def weights_of(weight: Any, shape: tuple[int, ...], device: torch.device) -> Ten
         ) from error
     if given.shape != shape and (len(shape) == 1 or given.shape != shape[:1]):
         expected = f"shape {list(shape)}" + (f" or {list(shape[:1])}" if len(shape) == 2 else "")
-        raise LayoutError("sample_weight does not fit the batch", expected=expected, received=f"shape {list(given.shape)}")
+        raise LayoutError(
+            "sample_weight does not fit the batch",
+            expected=expected,
+            received=f"shape {list(given.shape)}",
+        )
     if row := _wrong(given):
         raise LayoutError(
             "sample_weight has a number that is no weight",

@@ -24,14 +24,20 @@ def horizons(pack: Pack) -> dict[int, int]:
     for bank in pack.banks:
         if not (bank.rows and is_temporal(bank.skeleton)):
             continue
-        parts = [part for table, part in everywhere(bank.skeleton) if table == ROWS and isinstance(part, Temporal | Until)]
+        parts = [
+            part
+            for table, part in everywhere(bank.skeleton)
+            if table == ROWS and isinstance(part, Temporal | Until)
+        ]
         windows = bank.params[:, sorted({end for part in parts for end in (part.low, part.high)})]
         rows, which = np.unique(windows, axis=0, return_index=True)
         of_row: dict[tuple[float, ...], int] = {}
         formula = bank.skeleton.arg if isinstance(bank.skeleton, Initially) else bank.skeleton
         for row, first in zip(rows.tolist(), which.tolist(), strict=True):
             far = reach(formula, bank.params[first].tolist())
-            of_row[tuple(row)] = int(far.back + far.ahead) if math.isfinite(far.back + far.ahead) else 0
+            of_row[tuple(row)] = (
+                int(far.back + far.ahead) if math.isfinite(far.back + far.ahead) else 0
+            )
         for rule, row in zip(bank.rule.tolist(), windows.tolist(), strict=True):
             found[rule] = max(found.get(rule, 0), of_row[tuple(row)])
     return found

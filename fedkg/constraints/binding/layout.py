@@ -79,7 +79,9 @@ AnyLayout = InputLayout | OutputLayout | Sequence[InputLayout | OutputLayout] | 
 """What is accepted for ``y=``: one layout, several in the order in which they stand in the output vector, or none."""
 
 
-def columns(names: Iterable[str], mean: Any = None, std: Any = None, *, sure: bool = False) -> InputLayout:
+def columns(
+    names: Iterable[str], mean: Any = None, std: Any = None, *, sure: bool = False
+) -> InputLayout:
     """The layout of a feature tensor [..., F], standardised as ``(value - mean) / std``.
 
     Also says what the outputs of a regression model are: ``y=columns(["density"], mean=[2.1], std=[0.4])``.
@@ -100,7 +102,9 @@ def columns(names: Iterable[str], mean: Any = None, std: Any = None, *, sure: bo
         ('torque', 'wear')
     """
     if isinstance(names, str):
-        raise LayoutError("columns(...) takes a list of names", received=repr(names), help=f"columns([{names!r}])")
+        raise LayoutError(
+            "columns(...) takes a list of names", received=repr(names), help=f"columns([{names!r}])"
+        )
     names = tuple(str(name) for name in names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -108,7 +112,11 @@ def columns(names: Iterable[str], mean: Any = None, std: Any = None, *, sure: bo
     means, stds = _numbers("mean", mean, names), _numbers("std", std, names)
     for name, value in zip(names, stds or (), strict=False):
         if value <= 0:
-            raise LayoutError(f"columns(...): std of `{name}` must be positive", received=f"{value:g}", help="use 1 for a constant column")
+            raise LayoutError(
+                f"columns(...): std of `{name}` must be positive",
+                received=f"{value:g}",
+                help="use 1 for a constant column",
+            )
     if (means is None) != (stds is None):
         there, lacking, neutral = ("mean", "std", "1.0") if stds is None else ("std", "mean", "0.0")
         raise LayoutError(
@@ -133,8 +141,16 @@ def logit(name: str) -> OutputLayout:
 def scores(label: str, classes: Iterable[str]) -> OutputLayout:
     """One output entry per class: the scores (logits or probabilities) of the classes of `label`, in this order."""
     if isinstance(classes, str):
-        raise LayoutError("scores(...) takes a list of classes", received=repr(classes), help=f"scores({label!r}, [{classes!r}, ...])")
-    return OutputLayout(entries=tuple(Output(name=label, kind="score", category=str(category)) for category in classes))
+        raise LayoutError(
+            "scores(...) takes a list of classes",
+            received=repr(classes),
+            help=f"scores({label!r}, [{classes!r}, ...])",
+        )
+    return OutputLayout(
+        entries=tuple(
+            Output(name=label, kind="score", category=str(category)) for category in classes
+        )
+    )
 
 
 def outputs_of(layout: AnyLayout) -> OutputLayout:
@@ -145,12 +161,20 @@ def outputs_of(layout: AnyLayout) -> OutputLayout:
         case OutputLayout():
             return layout
         case InputLayout():
-            mean, std = layout.mean or (0.0,) * len(layout.names), layout.std or (1.0,) * len(layout.names)
+            mean, std = (
+                layout.mean or (0.0,) * len(layout.names),
+                layout.std or (1.0,) * len(layout.names),
+            )
             return OutputLayout(
-                entries=tuple(Output(name=n, kind="value", mean=m, std=s) for n, m, s in zip(layout.names, mean, std, strict=True))
+                entries=tuple(
+                    Output(name=n, kind="value", mean=m, std=s)
+                    for n, m, s in zip(layout.names, mean, std, strict=True)
+                )
             )
         case tuple() | list():
-            return OutputLayout(entries=tuple(entry for part in layout for entry in outputs_of(part).entries))
+            return OutputLayout(
+                entries=tuple(entry for part in layout for entry in outputs_of(part).entries)
+            )
     raise LayoutError(
         "y= must say what the model's outputs are",
         received=type(layout).__name__,
@@ -162,16 +186,24 @@ def _numbers(what: str, given: Any, names: tuple[str, ...]) -> tuple[float, ...]
     if given is None:
         return None
     try:
-        array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given, dtype=np.float64)
+        array = np.asarray(
+            given.detach().cpu() if hasattr(given, "detach") else given, dtype=np.float64
+        )
     except (TypeError, ValueError) as error:
-        raise LayoutError(f"columns(...): {what} must be numbers", received=type(given).__name__) from error
+        raise LayoutError(
+            f"columns(...): {what} must be numbers", received=type(given).__name__
+        ) from error
     if array.ndim == 0:
         array = np.full(len(names), float(array))
     if array.shape != (len(names),):
         raise LayoutError(
-            f"columns(...): {what} must have one number per name", expected=f"{len(names)} numbers", received=f"shape {list(array.shape)}"
+            f"columns(...): {what} must have one number per name",
+            expected=f"{len(names)} numbers",
+            received=f"shape {list(array.shape)}",
         )
     for name, value in zip(names, array.tolist(), strict=True):
         if not np.isfinite(value):
-            raise LayoutError(f"columns(...): {what} of `{name}` must be a finite number", received=str(value))
+            raise LayoutError(
+                f"columns(...): {what} of `{name}` must be a finite number", received=str(value)
+            )
     return tuple(array.tolist())

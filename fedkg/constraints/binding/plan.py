@@ -136,6 +136,21 @@ class Plan:
     needs: dict[tuple[int, int], tuple[int, ...]]
     groups: dict[int, tuple[str, ...]]
 
+    @property
+    def across_rows(self) -> frozenset[int]:
+        """Rules (positions) that read another row or step than the one they are about."""
+        views = {
+            view
+            for view, reading in enumerate(self.pack.manifest.contract.views)
+            if reading.kind == "previous"
+        }
+        return frozenset(
+            rule
+            for (_, view), rules in self.needs.items()
+            if view == STEPS or view in views
+            for rule in rules
+        )
+
 
 def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
     """The plan of a pack under two layouts. Raises LayoutError when something that the rules read has no place in them."""
@@ -144,22 +159,42 @@ def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
     cells = sorted({cell for bank in reads for table in bank for cell in table.cells()})
     runs = (0, *sorted({view for view, _, output in cells if output and view != 0}))
     keys = {int(key) for bank in pack.banks for key in np.unique(bank.keys) if key >= 0}
-    features = _find_features(contract, {column for _, column, output in cells if not output} | keys, x)
+    features = _find_features(
+        contract, {column for _, column, output in cells if not output} | keys, x
+    )
     entries = _find_outputs(contract, {column for _, column, output in cells if output}, y)
-    missing = {column for column, place in features.items() if place < 0 or contract.columns[column].type == "category"}
-    conditions_of = [_conditions(bank, read, contract, missing) for bank, read in zip(pack.banks, reads, strict=True)]
+    missing = {
+        column
+        for column, place in features.items()
+        if place < 0 or contract.columns[column].type == "category"
+    }
+    conditions_of = [
+        _conditions(bank, read, contract, missing)
+        for bank, read in zip(pack.banks, reads, strict=True)
+    ]
     for bank, conditions_of_rows in zip(pack.banks, conditions_of, strict=True):
         for row in np.flatnonzero(covered(bank, pack.manifest.entities)).tolist():
             conditions_of_rows[row] = [COVERED]
-    conditions = tuple(sorted({c for rows in conditions_of for row in rows for c in row} | {ALWAYS}))
+    conditions = tuple(
+        sorted({c for rows in conditions_of for row in rows for c in row} | {ALWAYS})
+    )
     input_at = {cell: _input_read(contract, *cell[:2]) for cell in cells if not cell[2]}
-    output_at = {cell: OutputRead(runs.index(cell[0]), entries[cell[1]]) for cell in cells if cell[2]}
-    input_reads, output_reads = tuple(sorted(set(input_at.values()))), tuple(sorted(set(output_at.values())))
+    output_at = {
+        cell: OutputRead(runs.index(cell[0]), entries[cell[1]]) for cell in cells if cell[2]
+    }
+    input_reads, output_reads = (
+        tuple(sorted(set(input_at.values()))),
+        tuple(sorted(set(output_at.values()))),
+    )
     where = {cell: input_reads.index(read) for cell, read in input_at.items()}
     where |= {cell: output_reads.index(read) for cell, read in output_at.items()}
     banks: list[BankPlan] = []
     for bank, read, rows in zip(pack.banks, reads, conditions_of, strict=True):
-        banks.append(_bank_plan(bank, read, where, _condition_index(rows, conditions), sum(b.rows for b in banks)))
+        banks.append(
+            _bank_plan(
+                bank, read, where, _condition_index(rows, conditions), sum(b.rows for b in banks)
+            )
+        )
     used_views = {view for view, _, _ in cells}
     return Plan(
         pack=pack,
@@ -173,7 +208,11 @@ def make_plan(pack: Pack, x: InputLayout, y: OutputLayout) -> Plan:
         banks=tuple(banks),
         features=features,
         needs=_needs(pack, conditions_of),
-        groups={v: _groups(contract, v) for v in sorted(used_views) if contract.views[v].kind == "previous"},
+        groups={
+            v: _groups(contract, v)
+            for v in sorted(used_views)
+            if contract.views[v].kind == "previous"
+        },
     )
 
 
@@ -191,10 +230,15 @@ def _input_read(contract: DataContract, view: int, column: int) -> InputRead:
     reading = contract.views[view]
     if reading.kind == "previous":
         return InputRead(column, previous=view)
-    return InputRead(column, delta=reading.delta if reading.kind == "raised" and reading.column == column else 0.0)
+    return InputRead(
+        column,
+        delta=reading.delta if reading.kind == "raised" and reading.column == column else 0.0,
+    )
 
 
-def _conditions(bank: Bank, reads: Sequence[TableReads], contract: DataContract, missing: set[int]) -> list[list[Condition]]:
+def _conditions(
+    bank: Bank, reads: Sequence[TableReads], contract: DataContract, missing: set[int]
+) -> list[list[Condition]]:
     """Per bank row, what a sample must fulfil: its keys, and that what it and its members read beyond plain features is at hand.
 
     `missing` are the columns that may not be.
@@ -209,7 +253,10 @@ def _conditions(bank: Bank, reads: Sequence[TableReads], contract: DataContract,
                 row.append(Condition(column=key, code=code))
     for read in reads:
         data = ~np.array(read.output, dtype=np.bool_)[:, None]
-        for which, of_view in ((looks_back[read.views], True), (uncertain[read.columns] & data, False)):
+        for which, of_view in (
+            (looks_back[read.views], True),
+            (uncertain[read.columns] & data, False),
+        ):
             for slot, member in np.argwhere(which).tolist():
                 view, column = int(read.views[slot, member]), int(read.columns[slot, member])
                 condition = Condition(view=view) if of_view else Condition(column=column)
@@ -222,7 +269,9 @@ def _conditions(bank: Bank, reads: Sequence[TableReads], contract: DataContract,
     return rows
 
 
-def _needs(pack: Pack, conditions_of: Sequence[Sequence[Sequence[Condition]]]) -> dict[tuple[int, int], tuple[int, ...]]:
+def _needs(
+    pack: Pack, conditions_of: Sequence[Sequence[Sequence[Condition]]]
+) -> dict[tuple[int, int], tuple[int, ...]]:
     found: dict[tuple[int, int], set[int]] = {}
     for bank, rows in zip(pack.banks, conditions_of, strict=True):
         for rule, row in zip(bank.rule.tolist(), rows, strict=True):
@@ -240,7 +289,9 @@ def _condition_index(rows: Sequence[Sequence[Condition]], conditions: Sequence[C
     return index
 
 
-def _bank_plan(bank: Bank, reads: Sequence[TableReads], where: dict[Cell, int], conditions: Index, first: int) -> BankPlan:
+def _bank_plan(
+    bank: Bank, reads: Sequence[TableReads], where: dict[Cell, int], conditions: Index, first: int
+) -> BankPlan:
     inputs, outputs = reads[0].slots
     input_index, output_index = reads[0].index(where)
     params, wild = _numbers(bank.params)
@@ -257,7 +308,10 @@ def _bank_plan(bank: Bank, reads: Sequence[TableReads], where: dict[Cell, int], 
         first=first,
         touches_output=reads_output(bank.skeleton),
         temporal=is_temporal(bank.skeleton),
-        members=tuple(_member_plan(table, read, where) for table, read in zip(bank.members, reads[1:], strict=True)),
+        members=tuple(
+            _member_plan(table, read, where)
+            for table, read in zip(bank.members, reads[1:], strict=True)
+        ),
     )
 
 
@@ -291,10 +345,21 @@ def quick_limit(skeleton: Formula, params: NDArray[np.float64]) -> float:
         params: of the bank's rows, [R, p].
     """
     bounds = dict(enumerate(np.abs(params).max(axis=0, initial=0.0).tolist()))
-    scales = [part.scale for table, part in everywhere(skeleton) if table < 0 and isinstance(part, Compare)]
+    scales = [
+        part.scale
+        for table, part in everywhere(skeleton)
+        if table < 0 and isinstance(part, Compare)
+    ]
     smallest_scale = min((params[:, scale].min(initial=1.0) for scale in scales), default=1.0)
     limit = 1e28 * min(1.0, float(smallest_scale))
-    return next((m for m in (1e15, 1e12, 1e9, 1e7, 1e6, 1e5, 1e4, 1e3) if largest(skeleton, m, bounds) < limit), -1.0)
+    return next(
+        (
+            m
+            for m in (1e15, 1e12, 1e9, 1e7, 1e6, 1e5, 1e4, 1e3)
+            if largest(skeleton, m, bounds) < limit
+        ),
+        -1.0,
+    )
 
 
 def _find_features(contract: DataContract, wanted: Iterable[int], x: InputLayout) -> dict[int, int]:
@@ -315,7 +380,12 @@ def _find_features(contract: DataContract, wanted: Iterable[int], x: InputLayout
         raise LayoutError(
             "the rules read columns that x= does not name",
             expected=", ".join(
-                _hint(f"`{c.name}`" + (f" (header `{c.source}`)" if c.source != c.name else ""), c.name, x.names) for c in missing
+                _hint(
+                    f"`{c.name}`" + (f" (header `{c.source}`)" if c.source != c.name else ""),
+                    c.name,
+                    x.names,
+                )
+                for c in missing
             ),
             received=", ".join(x.names) or "no names",
             help="x=fedkg.columns([...]) takes one name per feature, in the order of the tensor: a signal's name or a table header",
@@ -326,11 +396,19 @@ def _find_features(contract: DataContract, wanted: Iterable[int], x: InputLayout
 def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout) -> dict[int, int]:
     """Position in the model's output of each wanted output column. A model may have outputs that no rule reads."""
     known = [column for column in contract.columns if column.role == "output"]
-    whole = all(any(_is_output(contract.columns[column], entry) for entry in y.entries) for column in wanted)
+    whole = all(
+        any(_is_output(contract.columns[column], entry) for entry in y.entries) for column in wanted
+    )
     for entry in y.entries:
-        if not any(_is_output(column, entry) for column in known) and not (whole and entry.kind != "score"):
+        if not any(_is_output(column, entry) for column in known) and not (
+            whole and entry.kind != "score"
+        ):
             names = sorted({column.label or column.name for column in known})
-            what = f"class `{entry.category}` of `{entry.name}`" if entry.kind == "score" else f"`{entry.name}`"
+            what = (
+                f"class `{entry.category}` of `{entry.name}`"
+                if entry.kind == "score"
+                else f"`{entry.name}`"
+            )
             raise LayoutError(
                 f"y= names {_hint(what, entry.name, names)}, which no rule knows as an output",
                 expected=", ".join(_call(column) for column in known) or "no outputs",
@@ -338,12 +416,17 @@ def _find_outputs(contract: DataContract, wanted: Iterable[int], y: OutputLayout
             )
     found = {}
     for column in sorted(wanted):
-        places = [i for i, entry in enumerate(y.entries) if _is_output(contract.columns[column], entry)]
+        places = [
+            i for i, entry in enumerate(y.entries) if _is_output(contract.columns[column], entry)
+        ]
         if len(places) != 1:
             raise LayoutError(
                 f"the rules read output `{contract.columns[column].name}`, which y= names {'twice' if places else 'not'}",
                 expected=_call(contract.columns[column]),
-                received=", ".join(f"{entry.kind} {entry.name} {entry.category}".strip() for entry in y.entries) or "nothing",
+                received=", ".join(
+                    f"{entry.kind} {entry.name} {entry.category}".strip() for entry in y.entries
+                )
+                or "nothing",
             )
         found[column] = places[0]
         entry = y.entries[places[0]]
@@ -386,5 +469,8 @@ def _raised_feature(pack: Pack, view: int, x: InputLayout) -> int:
     found = _find_features(pack.manifest.contract, [reading.column], x)[reading.column]
     if found < 0:
         name = pack.manifest.contract.columns[reading.column].name
-        raise LayoutError(f"a rule asks what the model says when `{name}` rises, but x= has no such feature", received=", ".join(x.names))
+        raise LayoutError(
+            f"a rule asks what the model says when `{name}` rises, but x= has no such feature",
+            received=", ".join(x.names),
+        )
     return found

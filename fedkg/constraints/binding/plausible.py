@@ -7,6 +7,7 @@ the layout says standardised, its means and deviations tell what raw numbers wou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,7 +26,9 @@ FAR = 30.0
 """Standard deviations from the mean within which every number of some standardised column lies, whatever its distribution: beyond it are at
 most 1 in 900 (Chebyshev)."""
 
-NEVER_NEGATIVE = frozenset({"K", "kelvin", "rpm", "1/min", "1/s", "Hz", "kHz", "s", "min", "h", "d", "kg", "g", "t", "mg"})
+NEVER_NEGATIVE = frozenset(
+    {"K", "kelvin", "rpm", "1/min", "1/s", "Hz", "kHz", "s", "min", "h", "d", "kg", "g", "t", "mg"}
+)
 """Units of which a measurement is hardly ever below zero, as authors write them."""
 
 SLACK = 1e-3
@@ -73,13 +76,18 @@ def check_units(plan: Plan, x: Tensor) -> bool:
     if torch.compiler.is_compiling() or (source and x.shape[0] < ENOUGH):
         return False
     try:
-        verdicts = [_verdict(plan, entry, feature, x[:, feature]) for feature, entry in _columns(plan).items()]
+        verdicts = [
+            _verdict(plan, entry, feature, x[:, feature])
+            for feature, entry in _columns(plan).items()
+        ]
     except RuntimeError:  # torch.func transforms and tracing refuse to turn a tensor into a number
         return False
     telling = [verdict for verdict in verdicts if verdict is not None]
     if source:
         _check_source(telling)
-    elif found := _proven(telling) or _half([verdict for verdict in telling if verdict.numbers >= ENOUGH]):
+    elif found := _proven(telling) or _half(
+        [verdict for verdict in telling if verdict.numbers >= ENOUGH]
+    ):
         raise LayoutError(
             "x looks as if it were in source units already (raw), and its layout says that it is standardised",
             expected="numbers about 0 and of size 1",
@@ -98,26 +106,39 @@ def _check_source(telling: list[Verdict]) -> None:
             expected="; ".join(verdict.text for verdict in found),
             received="numbers about 0 and of size 1",
             help="x=fedkg.columns(names, mean=..., std=...), with the mean and standard deviation that the features were scaled with"
-            + (f"; {SURE}" if spans else "; if the numbers are right, declare their span in the rules"),
+            + (
+                f"; {SURE}"
+                if spans
+                else "; if the numbers are right, declare their span in the rules"
+            ),
         )
 
 
-def check_probabilities(plan: Plan, answers: Tensor) -> bool:
-    """Judge answers [V, B, H] that were announced as probabilities; False when they cannot be judged for good yet.
+def check_probabilities(plan: Plan, answers: Tensor, places: Sequence[int]) -> bool:
+    """Judge answers [..., B, H] that were announced as probabilities; False when they cannot be judged for good yet.
+
+    Args:
+        places: the positions of the probabilities among the outputs.
 
     Raises:
         LayoutError: when a finite one lies outside of 0..1, as logits do.
     """
-    places = [i for i, entry in enumerate(plan.y.entries) if entry.kind == "probability"]
     if not places:
         return True
     if torch.compiler.is_compiling():
         return False
     try:
-        given = answers.detach()[..., places]
+        given = answers.detach()
+        given = given if len(places) == given.shape[-1] else given[..., places]
+        enough = answers.shape[-2] >= ENOUGH
+        if not given.numel():
+            return False
+        least, most = torch.aminmax(given)
+        if float(least) >= -SLACK and float(most) <= 1.0 + SLACK:  # one pass; NaN fails it
+            return enough
         outside = given.isfinite() & ((given < -SLACK) | (given > 1.0 + SLACK))
         if not bool(outside.any()):
-            return answers.shape[1] >= ENOUGH
+            return enough
         entry = places[int(outside.flatten(0, -2).any(dim=0).nonzero()[0, 0])]
         worst = given[outside]
         received = f"{float(worst.min()):.4g} .. {float(worst.max()):.4g} among the answers"
@@ -140,7 +161,9 @@ def not_finite(x: Tensor, answers: Tensor, weight: Tensor | None) -> int:
     try:
         if bool(answers.isfinite().all()):
             return 0
-        rows = x.isfinite().all(dim=-1) if weight is None else x.isfinite().all(dim=-1) & (weight > 0)
+        rows = (
+            x.isfinite().all(dim=-1) if weight is None else x.isfinite().all(dim=-1) & (weight > 0)
+        )
         return int((~answers.isfinite() & rows[:, None]).sum())
     except RuntimeError:  # as above
         return 0
@@ -149,7 +172,9 @@ def not_finite(x: Tensor, answers: Tensor, weight: Tensor | None) -> int:
 def _columns(plan: Plan) -> dict[int, Column]:
     """The real columns the rules read or raise, by feature; signals of several entities in one feature have the hull of their spans."""
     contract = plan.pack.manifest.contract
-    places = [(feature, contract.columns[column]) for column, feature in sorted(plan.features.items())]
+    places = [
+        (feature, contract.columns[column]) for column, feature in sorted(plan.features.items())
+    ]
     for view, feature in zip(plan.runs, plan.raised_features, strict=True):
         column = contract.views[view].column
         if column is not None:
@@ -174,14 +199,22 @@ def _proven(telling: list[Verdict]) -> list[Verdict]:
 def _half(telling: list[Verdict]) -> list[Verdict]:
     """The wrong ones, if they are at least half, and two of them where two tell."""
     wrong = [verdict for verdict in telling if verdict.wrong]
-    return wrong if wrong and 2 * len(wrong) >= len(telling) and len(wrong) >= min(2, len(telling)) else []
+    return (
+        wrong
+        if wrong and 2 * len(wrong) >= len(telling) and len(wrong) >= min(2, len(telling))
+        else []
+    )
 
 
 def _most(telling: list[Verdict]) -> list[Verdict]:
     """The wrong ones, if they are three quarters and no chance: one axis of a sensor, or three, may well have mean 0 and deviation 1."""
     wrong = [verdict for verdict in telling if verdict.wrong]
     sure = any(verdict.by != "shape" for verdict in wrong)
-    enough = len(wrong) >= 2 if sure else len(wrong) >= 3 and len({verdict.unit for verdict in wrong}) > 1
+    enough = (
+        len(wrong) >= 2
+        if sure
+        else len(wrong) >= 3 and len({verdict.unit for verdict in wrong}) > 1
+    )
     return wrong if enough and 4 * len(wrong) >= 3 * len(telling) else []
 
 
@@ -197,7 +230,9 @@ def _verdict(plan: Plan, entry: Column, feature: int, column: Tensor) -> Verdict
         return None
     if plan.x.std is None:
         return _as_source(entry, values)
-    return _as_scaled(entry, values, 0.0 if plan.x.mean is None else plan.x.mean[feature], plan.x.std[feature])
+    return _as_scaled(
+        entry, values, 0.0 if plan.x.mean is None else plan.x.mean[feature], plan.x.std[feature]
+    )
 
 
 def _few(values: Tensor) -> bool:
@@ -218,7 +253,9 @@ def _as_source(entry: Column, values: Tensor) -> Verdict | None:
         standard = abs(mean) < 1.5 and 0.1 < std < 3.0 and largest < 10.0
         outside = _share((values < low) | (values > high)) > 0.3
         text = f"`{entry.name}` in {low:g} .. {high:g} {entry.unit}".rstrip()
-        return None if outside and not standard else Verdict(outside, "span", entry.unit, text, count)
+        return (
+            None if outside and not standard else Verdict(outside, "span", entry.unit, text, count)
+        )
     unit = entry.unit.removeprefix("unit:")
     if unit in NO_UNIT:
         return None
@@ -242,7 +279,10 @@ def _as_scaled(entry: Column, values: Tensor, mean: float, std: float) -> Verdic
     if entry.span is not None:
         low, high = entry.span
         unscaled = values * std + mean
-        inside, absurd = _share((values < low) | (values > high)) < 0.1, _share((unscaled < low) | (unscaled > high)) > 0.9
+        inside, absurd = (
+            _share((values < low) | (values > high)) < 0.1,
+            _share((unscaled < low) | (unscaled > high)) > 0.9,
+        )
     kept, about = inside and absurd, near and (absurd or (mean != 0.0 and std != 1.0))
     kind = f"`{entry.name}` about {float(values.mean()):.3g} {entry.unit}".rstrip()
     if (kept or about) and float(values.abs().min()) > FAR:
@@ -252,5 +292,13 @@ def _as_scaled(entry: Column, values: Tensor, mean: float, std: float) -> Verdic
     typical = float(values.abs().median())
     if (kept and typical > 6.0) or (about and abs(mean) > 10.0 and typical > 8.0):
         return Verdict(True, "span" if absurd else "shape", entry.unit, kind, values.shape[0])
-    told = abs(mean) > 10.0 or (entry.span is not None and abs(mean) > 6.0 and not entry.span[0] <= mean * std + mean <= entry.span[1])
-    return Verdict(False, "shape", entry.unit, "", values.shape[0]) if told and typical <= 6.0 else None
+    told = abs(mean) > 10.0 or (
+        entry.span is not None
+        and abs(mean) > 6.0
+        and not entry.span[0] <= mean * std + mean <= entry.span[1]
+    )
+    return (
+        Verdict(False, "shape", entry.unit, "", values.shape[0])
+        if told and typical <= 6.0
+        else None
+    )

@@ -52,7 +52,10 @@ class TableReads:
     def index(self, where: dict[Cell, int]) -> tuple[Index, Index]:
         """Which input numbers and which output numbers each row reads: [inputs, M] and [outputs, M]."""
         rows = [
-            [where[view, column, output] for view, column in zip(views.tolist(), columns.tolist(), strict=True)]
+            [
+                where[view, column, output]
+                for view, column in zip(views.tolist(), columns.tolist(), strict=True)
+            ]
             for views, columns, output in zip(self.views, self.columns, self.output, strict=True)
         ]
         index = np.array(rows, dtype=np.int64).reshape(len(self.used), self.views.shape[1])
@@ -63,7 +66,9 @@ class TableReads:
     def slots(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The slots that are data, and those that are the model's word."""
         pairs = list(zip(self.used, self.output, strict=True))
-        return tuple(slot for slot, out in pairs if not out), tuple(slot for slot, out in pairs if out)
+        return tuple(slot for slot, out in pairs if not out), tuple(
+            slot for slot, out in pairs if out
+        )
 
 
 def bank_reads(bank: Bank, contract: DataContract) -> tuple[TableReads, ...]:
@@ -72,19 +77,33 @@ def bank_reads(bank: Bank, contract: DataContract) -> tuple[TableReads, ...]:
     for table in bank.members:
         roots.append(np.repeat(roots[table.parent + 1], np.diff(table.offsets)))
     tables: Sequence[Bank | MemberTable] = (bank, *bank.members)
-    return tuple(_table_reads(bank.skeleton, i + ROWS, table, roots[i], contract) for i, table in enumerate(tables))
+    return tuple(
+        _table_reads(bank.skeleton, i + ROWS, table, roots[i], contract)
+        for i, table in enumerate(tables)
+    )
 
 
 def categories_read(pack: Pack) -> tuple[Column, ...]:
     """The categories that rules select their rows by, or ask for in a formula (``variant is "M"``), in the order of the contract."""
     contract = pack.manifest.contract
     keys = {int(key) for bank in pack.banks for key in np.unique(bank.keys) if key >= 0}
-    cells = {cell for bank in pack.banks for table in bank_reads(bank, contract) for cell in table.cells()}
+    cells = {
+        cell
+        for bank in pack.banks
+        for table in bank_reads(bank, contract)
+        for cell in table.cells()
+    }
     asked = keys | {column for _, column, output in cells if not output}
-    return tuple(column for at, column in enumerate(contract.columns) if at in asked and column.type == "category")
+    return tuple(
+        column
+        for at, column in enumerate(contract.columns)
+        if at in asked and column.type == "category"
+    )
 
 
-def _table_reads(skeleton: Formula, at: int, table: Bank | MemberTable, root: Index, contract: DataContract) -> TableReads:
+def _table_reads(
+    skeleton: Formula, at: int, table: Bank | MemberTable, root: Index, contract: DataContract
+) -> TableReads:
     used = tuple(sorted(used_slots(skeleton, at)))
     roles: dict[int, bool] = {}
     for where, part in everywhere(skeleton):
@@ -96,7 +115,9 @@ def _table_reads(skeleton: Formula, at: int, table: Bank | MemberTable, root: In
             roles[part.slot] = False
     for slot in used:  # asked for with `Known` alone: what the column is
         if slot not in roles:
-            roles[slot] = bool(root.size) and contract.columns[int(table.slots[0, slot])].role == "output"
+            roles[slot] = (
+                bool(root.size) and contract.columns[int(table.slots[0, slot])].role == "output"
+            )
     return TableReads(
         table=at,
         used=used,

@@ -49,7 +49,12 @@ def _each_step(name: str, given: Any, count: int, steps: int) -> Any:
     elif isinstance(given, str):
         received = repr(given)
     else:
-        rows = [[entry] * steps if isinstance(entry, str) or not hasattr(entry, "__len__") else list(entry) for entry in given]
+        rows = [
+            [entry] * steps
+            if isinstance(entry, str) or not hasattr(entry, "__len__")
+            else list(entry)
+            for entry in given
+        ]
         if len(rows) == count and all(len(row) == steps for row in rows):
             return [text for row in rows for text in row]
         received = f"{len(rows)} entries"
@@ -60,7 +65,14 @@ def _each_step(name: str, given: Any, count: int, steps: int) -> Any:
     )
 
 
-def traces_of(plan: Plan, shape: tuple[int, ...], x: Tensor, keys: Keys, previous: Previous, weight: Tensor | None) -> Traces | None:
+def traces_of(
+    plan: Plan,
+    shape: tuple[int, ...],
+    x: Tensor,
+    keys: Keys,
+    previous: Previous,
+    weight: Tensor | None,
+) -> Traces | None:
     """Which rows of the batch are the steps of which trace; None when the call does not tell.
 
     Args:
@@ -72,7 +84,13 @@ def traces_of(plan: Plan, shape: tuple[int, ...], x: Tensor, keys: Keys, previou
         return windows(shape[0], shape[1], weight, clip=clip)
     if not isinstance(previous, str):
         return None
-    labels = _labels_of(plan, trace_groups(plan.pack.manifest.contract), x, keys, x.new_zeros(x.shape[0], dtype=torch.int64))
+    labels = _labels_of(
+        plan,
+        trace_groups(plan.pack.manifest.contract),
+        x,
+        keys,
+        x.new_zeros(x.shape[0], dtype=torch.int64),
+    )
     return None if labels is None else labelled(labels, clip=clip)
 
 
@@ -95,14 +113,24 @@ def key_codes(plan: Plan, keys: Keys, batch: int, device: torch.device) -> dict[
 
 def _as_codes(name: str, given: Any, vocabulary: Sequence[str], batch: int) -> Tensor:
     if isinstance(given, str):
-        raise LayoutError(f"key `{name}` must have one text or code per row", received=repr(given), help=f'keys={{"{name}": [...]}}')
+        raise LayoutError(
+            f"key `{name}` must have one text or code per row",
+            received=repr(given),
+            help=f'keys={{"{name}": [...]}}',
+        )
     codes = given if isinstance(given, Tensor) else codes_of(vocabulary, given)
     if codes.shape != (batch,):
-        raise LayoutError(f"key `{name}` must have one text or code per row", expected=f"[{batch}]", received=f"shape {list(codes.shape)}")
+        raise LayoutError(
+            f"key `{name}` must have one text or code per row",
+            expected=f"[{batch}]",
+            received=f"shape {list(codes.shape)}",
+        )
     return codes
 
 
-def rows_before(plan: Plan, view: int, x: Tensor, keys: Keys, previous: Previous, traces: Traces | None = None) -> Before | None:
+def rows_before(
+    plan: Plan, view: int, x: Tensor, keys: Keys, previous: Previous, traces: Traces | None = None
+) -> Before | None:
     """The row before each row, in the sense of a view; None when the call does not tell. In windows it is the step before.
 
     Args:
@@ -111,14 +139,18 @@ def rows_before(plan: Plan, view: int, x: Tensor, keys: Keys, previous: Previous
     if isinstance(previous, Tensor):
         if previous.shape != x.shape:
             raise LayoutError(
-                "previous= must be laid out like x", expected=f"shape {list(x.shape)}", received=f"shape {list(previous.shape)}"
+                "previous= must be laid out like x",
+                expected=f"shape {list(x.shape)}",
+                received=f"shape {list(previous.shape)}",
             )
         known = ~torch.isnan(previous).all(dim=-1)
         return Before(torch.where(known[:, None], previous, x), known)
     groups = plan.groups[view]
     labels = torch.zeros(x.shape[0], dtype=torch.int64, device=x.device)
     if traces is not None:
-        groups = tuple(group for group in groups if group not in trace_groups(plan.pack.manifest.contract))
+        groups = tuple(
+            group for group in groups if group not in trace_groups(plan.pack.manifest.contract)
+        )
         labels = torch.arange(traces.count, device=x.device).repeat_interleave(traces.steps)
         if traces.inside is not None:
             labels = torch.where(traces.inside, labels, -1)
@@ -132,7 +164,9 @@ def rows_before(plan: Plan, view: int, x: Tensor, keys: Keys, previous: Previous
     return Before(torch.where(known[:, None], x[index.clamp(min=0)], x) if x.shape[0] else x, known)
 
 
-def _labels_of(plan: Plan, groups: Sequence[str], x: Tensor, keys: Keys, labels: Tensor) -> Tensor | None:
+def _labels_of(
+    plan: Plan, groups: Sequence[str], x: Tensor, keys: Keys, labels: Tensor
+) -> Tensor | None:
     """Numbers [B] that tell rows apart which differ in `labels` or in one of the groups; None when the call lacks a group's column."""
     for group in groups:
         more = _group_labels(plan, group, x, keys)
@@ -144,8 +178,14 @@ def _labels_of(plan: Plan, groups: Sequence[str], x: Tensor, keys: Keys, labels:
 
 def _group_labels(plan: Plan, group: str, x: Tensor, keys: Keys) -> Tensor | None:
     """Numbers [B] that tell the values of a group's column apart; None when the call does not have the column."""
-    names = [group, *(column.name for column in plan.pack.manifest.contract.columns if column.source == group)]
-    key, feature = next((n for n in names if n in keys), None), next((n for n in names if n in plan.x.names), None)
+    names = [
+        group,
+        *(column.name for column in plan.pack.manifest.contract.columns if column.source == group),
+    ]
+    key, feature = (
+        next((n for n in names if n in keys), None),
+        next((n for n in names if n in plan.x.names), None),
+    )
     if feature is not None:
         labels: Tensor = torch.unique(x[:, plan.x.names.index(feature)], return_inverse=True)[1]
         return labels
@@ -155,7 +195,14 @@ def _group_labels(plan: Plan, group: str, x: Tensor, keys: Keys) -> Tensor | Non
 def _labels(name: str, given: Any, batch: int) -> Tensor:
     if isinstance(given, Tensor):
         return _as_codes(name, given, (), batch)
-    return _as_codes(name, torch.from_numpy(np.unique(np.array([str(text) for text in given]), return_inverse=True)[1]), (), batch)
+    return _as_codes(
+        name,
+        torch.from_numpy(
+            np.unique(np.array([str(text) for text in given]), return_inverse=True)[1]
+        ),
+        (),
+        batch,
+    )
 
 
 def _index_above(labels: Tensor) -> Tensor:
@@ -176,7 +223,9 @@ def model_inputs(plan: Plan, x: Tensor, before: Mapping[int, Before]) -> Tensor:
     runs = []
     for view, feature in zip(plan.runs, plan.raised_features, strict=True):
         if feature >= 0:
-            step = plan.pack.manifest.contract.views[view].delta / (1.0 if plan.x.std is None else plan.x.std[feature])
+            step = plan.pack.manifest.contract.views[view].delta / (
+                1.0 if plan.x.std is None else plan.x.std[feature]
+            )
             raised = torch.zeros(x.shape[-1], dtype=x.dtype, device=x.device)
             raised[feature] = step
             runs.append(x + raised)
@@ -185,7 +234,9 @@ def model_inputs(plan: Plan, x: Tensor, before: Mapping[int, Before]) -> Tensor:
     return torch.stack(runs) if len(runs) > 1 else runs[0][None]
 
 
-def why_inactive(plan: Plan, column: int, view: int, codes: Collection[int], views: Collection[int]) -> str:
+def why_inactive(
+    plan: Plan, column: int, view: int, codes: Collection[int], views: Collection[int]
+) -> str:
     """Why rules that need this column or view to be at hand are not evaluated by a call; "" when it is.
 
     Args:
@@ -203,10 +254,14 @@ def why_inactive(plan: Plan, column: int, view: int, codes: Collection[int], vie
         reason = 'looks at several steps: needs x of shape [B, T, F], or previous="above" when the batch is in table order'
         return reason + _with_keys(trace_groups(plan.pack.manifest.contract))
     if view >= 0 and view not in views:
-        reason = 'needs previous= (the rows before) or previous="above" when the batch is in table order'
+        reason = (
+            'needs previous= (the rows before) or previous="above" when the batch is in table order'
+        )
         return reason + _with_keys(plan.groups[view])
     return ""
 
 
 def _with_keys(groups: Sequence[str]) -> str:
-    return ", with keys={" + ", ".join(f'"{group}": ...' for group in groups) + "}" if groups else ""
+    return (
+        ", with keys={" + ", ".join(f'"{group}": ...' for group in groups) + "}" if groups else ""
+    )

@@ -62,7 +62,10 @@ class MemberTensors:
 
     def each(self, work: Callable[[Tensor], Tensor]) -> MemberTensors:
         """The same members, with what `work` makes of each tensor."""
-        own: dict[str, Any] = {name: work(getattr(self, name)) for name in ("owner", "input_index", "output_index", "params")}
+        own: dict[str, Any] = {
+            name: work(getattr(self, name))
+            for name in ("owner", "input_index", "output_index", "params")
+        }
         return replace(self, **own)
 
 
@@ -114,7 +117,11 @@ class BankTensors:
 
     def together(self, each: Tensor) -> Tensor:
         """What the rows of the pack's bank have, [R', ...], added up for each row evaluated, [R, ...]."""
-        return each if self.every is None else each.new_zeros((self.rows, *each.shape[1:])).index_add(0, self.every, each)
+        return (
+            each
+            if self.every is None
+            else each.new_zeros((self.rows, *each.shape[1:])).index_add(0, self.every, each)
+        )
 
     @property
     def initial(self) -> bool:
@@ -141,7 +148,11 @@ class BankTensors:
         doubtful = np.flatnonzero(~sure[self.asked].all(axis=1))
         if len(doubtful) == self.asked.shape[0] or (self.temporal and len(doubtful)):
             return self
-        conditions = torch.stack([self.conditions[at] for at in doubtful]) if len(doubtful) else self.conditions[:0]
+        conditions = (
+            torch.stack([self.conditions[at] for at in doubtful])
+            if len(doubtful)
+            else self.conditions[:0]
+        )
         return replace(self, asked=self.asked[doubtful], conditions=conditions)
 
     def chunks(self, batch: int, numbers: int = CHUNK) -> Iterator[slice]:
@@ -180,7 +191,14 @@ class BankTensors:
         )
 
     def _members(
-        self, parent: int, owners: slice, inputs: Tensor, outputs: Tensor, careful: bool, offset: bool, lined: Lined | None
+        self,
+        parent: int,
+        owners: slice,
+        inputs: Tensor,
+        outputs: Tensor,
+        careful: bool,
+        offset: bool,
+        lined: Lined | None,
     ) -> dict[int, Members]:
         """The members of some owners in each of the tables over them, with the members of those in turn."""
         found: dict[int, Members] = {}
@@ -199,15 +217,35 @@ class BankTensors:
                 members=self._members(at, own, inputs, outputs, careful, offset, ranged),
                 steps=None if ranged is None else ranged.steps,
             )
-            offsets = constant(table.offsets[owners.start : owners.stop + 1] - own.start, owner.device)
+            offsets = constant(
+                table.offsets[owners.start : owners.stop + 1] - own.start, owner.device
+            )
             found[at] = Members(owner=owner, offsets=offsets, reading=reading)
         return found
 
-    def paired(self, row: Tensor, sample: Tensor, inputs: Tensor, outputs: Tensor, *, careful: bool, offset: bool = False) -> Reading:
+    def paired(
+        self,
+        row: Tensor,
+        sample: Tensor,
+        inputs: Tensor,
+        outputs: Tensor,
+        *,
+        careful: bool,
+        offset: bool = False,
+    ) -> Reading:
         """The numbers of (row, sample) pairs, int64 [K] each, as if every pair were a row and had one sample: [K, 1]; not over time."""
         return self._paired(-1, row, sample, inputs, outputs, careful, offset)
 
-    def _paired(self, at: int, row: Tensor, sample: Tensor, inputs: Tensor, outputs: Tensor, careful: bool, offset: bool) -> Reading:
+    def _paired(
+        self,
+        at: int,
+        row: Tensor,
+        sample: Tensor,
+        inputs: Tensor,
+        outputs: Tensor,
+        careful: bool,
+        offset: bool,
+    ) -> Reading:
         """The same for pairs of a sample and a row, or member, of the table `at` (-1: the bank)."""
         table = self if at < 0 else self.members[at]
         members: dict[int, Members] = {}
@@ -217,7 +255,9 @@ class BankTensors:
                 sizes = offsets.diff()[row]
                 owner = torch.repeat_interleave(sizes)
                 ends = torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-                own = (offsets[row] - ends[:-1])[owner] + torch.arange(owner.shape[0], device=row.device)
+                own = (offsets[row] - ends[:-1])[owner] + torch.arange(
+                    owner.shape[0], device=row.device
+                )
                 reading = self._paired(i, own, sample[owner], inputs, outputs, careful, offset)
                 members[i] = Members(owner=owner, offsets=ends, reading=reading)
         return Reading(
@@ -318,11 +358,18 @@ def _comparisons(formula: Formula, table: int) -> Iterator[tuple[int, Compare]]:
 
 
 def _slots(
-    table: BankTensors | MemberTensors, rows: slice | Tensor, inputs: Tensor, outputs: Tensor, lined: Lined | None
+    table: BankTensors | MemberTensors,
+    rows: slice | Tensor,
+    inputs: Tensor,
+    outputs: Tensor,
+    lined: Lined | None,
 ) -> dict[int, Tensor]:
     """The numbers [R, B] of some rows in each slot."""
     found: dict[int, Tensor] = {}
-    sources = ((table.inputs, table.input_index, inputs), (table.outputs, table.output_index, outputs))
+    sources = (
+        (table.inputs, table.input_index, inputs),
+        (table.outputs, table.output_index, outputs),
+    )
     for slots, index, numbers in sources:
         for slot, own in zip(slots, index[:, rows], strict=True):
             gathered = numbers.index_select(0, own)
@@ -332,12 +379,22 @@ def _slots(
 
 
 def _unsure(
-    bank: BankTensors, rows: slice | Tensor, inputs: Tensor, outputs: Tensor, lined: Lined | None, unsure: tuple[Tensor, Tensor]
+    bank: BankTensors,
+    rows: slice | Tensor,
+    inputs: Tensor,
+    outputs: Tensor,
+    lined: Lined | None,
+    unsure: tuple[Tensor, Tensor],
 ) -> dict[int, Tensor]:
     """Where something in the window is unknown, bool [R, B], for the slots of all rows that hold extremes; see `Extremes`."""
     found: dict[int, Tensor] = {}
-    extremes = {place_of(part) for part in subformulas(bank.skeleton) if isinstance(part, OverExtreme)}
-    sources = ((bank.inputs, bank.input_index, inputs, unsure[0]), (bank.outputs, bank.output_index, outputs, unsure[1]))
+    extremes = {
+        place_of(part) for part in subformulas(bank.skeleton) if isinstance(part, OverExtreme)
+    }
+    sources = (
+        (bank.inputs, bank.input_index, inputs, unsure[0]),
+        (bank.outputs, bank.output_index, outputs, unsure[1]),
+    )
     for slots, index, numbers, flags in sources:
         first = numbers.shape[0] - flags.shape[0]  # the extremes are the last of the numbers
         for slot, own in zip(slots, index[:, rows], strict=True):
@@ -347,10 +404,15 @@ def _unsure(
     return found
 
 
-def _paired_slots(table: BankTensors | MemberTensors, row: Tensor, sample: Tensor, inputs: Tensor, outputs: Tensor) -> dict[int, Tensor]:
+def _paired_slots(
+    table: BankTensors | MemberTensors, row: Tensor, sample: Tensor, inputs: Tensor, outputs: Tensor
+) -> dict[int, Tensor]:
     """The numbers [K, 1] of pairs in each slot."""
     found: dict[int, Tensor] = {}
-    for slots, index, numbers in ((table.inputs, table.input_index, inputs), (table.outputs, table.output_index, outputs)):
+    for slots, index, numbers in (
+        (table.inputs, table.input_index, inputs),
+        (table.outputs, table.output_index, outputs),
+    ):
         if slots:
             place = (index * numbers.shape[1]).index_select(1, row) + sample
             gathered = numbers.flatten().index_select(0, place.flatten())
@@ -366,6 +428,10 @@ def _tensor(array: NDArray[np.generic]) -> Tensor:
 def largest_number(*numbers: Tensor) -> float:
     """The largest absolute value; NaN when one is unknown, infinite inside transforms where values cannot be looked at."""
     try:
-        return max((float(part.detach().abs().max()) for part in numbers if part.numel()), key=lambda v: (v != v, v), default=0.0)
+        return max(
+            (float(part.detach().abs().max()) for part in numbers if part.numel()),
+            key=lambda v: (v != v, v),
+            default=0.0,
+        )
     except RuntimeError:  # torch.func transforms and tracing refuse to turn a tensor into a number
         return float("inf")

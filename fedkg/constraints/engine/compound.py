@@ -15,14 +15,27 @@ from fedkg.constraints.engine.hoist import OverExtreme, place_of
 from fedkg.constraints.engine.reading import Members, Reading, Steps, reading_on
 from fedkg.constraints.engine.reduced import At
 from fedkg.constraints.engine.sets import ranked
-from fedkg.constraints.engine.windows import Truth, Windows, at_extreme, at_first, over_window, until
+from fedkg.constraints.engine.windows import (
+    Truth,
+    Windows,
+    at_extreme,
+    at_first,
+    over_window,
+    until,
+)
 from fedkg.pack.formulas import AtLeast, Compare, Formula, Initially, Temporal, Until
 
 Inner = Callable[[Formula, bool, Reading], Tensor]
 """How a sub-formula (or its negation) is evaluated on a reading."""
 
 
-def compound(formula: AtLeast | Temporal | Until | Initially, positive: bool, reading: Reading, truth: Truth, inner: Inner) -> Tensor:
+def compound(
+    formula: AtLeast | Temporal | Until | Initially,
+    positive: bool,
+    reading: Reading,
+    truth: Truth,
+    inner: Inner,
+) -> Tensor:
     """The formula's number, or that of its negation; [R, B].
 
     Args:
@@ -38,23 +51,46 @@ def compound(formula: AtLeast | Temporal | Until | Initially, positive: bool, re
             windows, steps, lowest = windows_of(formula, reading), steps_of(reading), every == least
             if not isinstance(formula, OverExtreme):
                 again = _again(formula.arg, positive, reading, inner)
-                return over_window(values, windows, steps, truth, past=past, lowest=lowest, again=again)
+                return over_window(
+                    values, windows, steps, truth, past=past, lowest=lowest, again=again
+                )
             unsure = reading.unsure.get(place_of(formula)) if reading.unsure else None
-            return at_extreme(values, windows, steps, truth, past=past, lowest=lowest, unsure=unsure)
+            return at_extreme(
+                values, windows, steps, truth, past=past, lowest=lowest, unsure=unsure
+            )
         case Until():
-            left, right = inner(formula.left, positive, reading), inner(formula.right, positive, reading)
+            left, right = (
+                inner(formula.left, positive, reading),
+                inner(formula.right, positive, reading),
+            )
             windows, past = windows_of(formula, reading), formula.op == "since"
-            both = [_again(side, positive, reading, inner) for side in (formula.left, formula.right)]
-            return until(left, right, windows, steps_of(reading), truth, past=past, closed=formula.closed, lowest=not least, again=both)
+            both = [
+                _again(side, positive, reading, inner) for side in (formula.left, formula.right)
+            ]
+            return until(
+                left,
+                right,
+                windows,
+                steps_of(reading),
+                truth,
+                past=past,
+                closed=formula.closed,
+                lowest=not least,
+                again=both,
+            )
         case Initially():
             steps = steps_of(reading)
             values = inner(formula.arg, positive, reading)
-            return at_first(values.expand(np.broadcast_shapes(values.shape, (1, steps.places))), steps)
+            return at_first(
+                values.expand(np.broadcast_shapes(values.shape, (1, steps.places))), steps
+            )
         case AtLeast():
             return _at_least(formula, positive, reading, truth, inner, least)
 
 
-def _at_least(formula: AtLeast, positive: bool, reading: Reading, truth: Truth, inner: Inner, least: bool) -> Tensor:
+def _at_least(
+    formula: AtLeast, positive: bool, reading: Reading, truth: Truth, inner: Inner, least: bool
+) -> Tensor:
     """Enough of them: the count-th largest robustness. The negation and what is missing mirror it: the count-th smallest."""
     members = reading.members[formula.members]
     values = over_members(inner(formula.arg, positive, members.reading), members)

@@ -39,6 +39,8 @@ def lift(known: Tensor) -> Tensor:
 @lru_cache(maxsize=4096)
 def _taken(numbers: bytes, kind: str, shape: tuple[int, ...], device: torch.device) -> Tensor:
     array = np.frombuffer(bytearray(numbers), dtype=kind).reshape(shape)
-    traced = _disable_current_modes() if being_traced() else nullcontext()  # what is kept has numbers
+    traced = (
+        _disable_current_modes() if being_traced() else nullcontext()
+    )  # what is kept has numbers
     with torch.inference_mode(mode=False), traced:
         return torch.from_numpy(array).to(device)

@@ -21,7 +21,9 @@ WORTH = 1.25
 
 def distinct_rows(bank: BankPlan) -> tuple[BankPlan, Index | None]:
     """The bank with its D distinct rows alone, and which of them each row is, int64 [R]; itself and None where little is gained."""
-    keys = np.concatenate([_contents(bank), np.sort(bank.conditions, axis=0).T, *_sets(bank.members, -1)], axis=1)
+    keys = np.concatenate(
+        [_contents(bank), np.sort(bank.conditions, axis=0).T, *_sets(bank.members, -1)], axis=1
+    )
     if bank.rows < 2:
         return bank, None
     _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
@@ -44,10 +46,17 @@ def _sets(tables: Sequence[MemberPlan], parent: int) -> list[NDArray[np.int64]]:
         if table.parent != parent:
             continue
         contents = np.concatenate([_contents(table), *_sets(tables, at)], axis=1)
-        numbers = np.unique(contents, axis=0, return_inverse=True)[1].ravel() if contents.shape[1] else np.zeros(len(contents), np.int64)
+        numbers = (
+            np.unique(contents, axis=0, return_inverse=True)[1].ravel()
+            if contents.shape[1]
+            else np.zeros(len(contents), np.int64)
+        )
         known: dict[bytes, int] = {}
         ends = table.offsets.tolist()
-        sets = [known.setdefault(numbers[start:end].tobytes(), len(known)) for start, end in pairwise(ends)]
+        sets = [
+            known.setdefault(numbers[start:end].tobytes(), len(known))
+            for start, end in pairwise(ends)
+        ]
         found.append(np.array(sets, dtype=np.int64).reshape(-1, 1))
     return found
 
@@ -62,8 +71,14 @@ def _taken(bank: BankPlan, rows: Index) -> BankPlan:
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         own = np.repeat(table.offsets[owners] - offsets[:-1], sizes) + np.arange(offsets[-1])
         kept.append(own)
-        members.append(replace(table, offsets=offsets, **{name: getattr(table, name)[:, own] for name in READ}))
-    return replace(bank, members=tuple(members), **{name: getattr(bank, name)[:, rows] for name in (*READ, "conditions")})
+        members.append(
+            replace(table, offsets=offsets, **{name: getattr(table, name)[:, own] for name in READ})
+        )
+    return replace(
+        bank,
+        members=tuple(members),
+        **{name: getattr(bank, name)[:, rows] for name in (*READ, "conditions")},
+    )
 
 
 READ = ("input_index", "output_index", "params")

@@ -32,8 +32,35 @@ from fedkg.constraints.engine.structure import has_constant_slope, has_strict
 from fedkg.constraints.engine.unknown import marked, strict_step, unmarked
 from fedkg.constraints.engine.windows import ROBUSTNESS, Truth, settle
 from fedkg.constraints.meaning.powers import is_multiplication, multiplied
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
-from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
+from fedkg.pack.terms import (
+    Call,
+    Choose,
+    Coalesce,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+)
 
 HAIR = 1e-30
 """Below any margin of practical data, and a normal number in float32."""
@@ -80,13 +107,19 @@ def evaluate_implication(skeleton: Implies, reading: Reading) -> tuple[Tensor, T
     """Robustness as `evaluate` gives it, and bool where the antecedent holds; both [R, B] or broadcast to it."""
     refuted = _formula(skeleton.antecedent, False, reading)
     fired = refuted < ROBUSTNESS.unknown(refuted.dtype)
-    return _shown(extreme_of((refuted, _formula(skeleton.consequent, True, reading)), False), reading), fired
+    return _shown(
+        extreme_of((refuted, _formula(skeleton.consequent, True, reading)), False), reading
+    ), fired
 
 
 def _shown(robustness: Tensor, reading: Reading) -> Tensor:
     """Robustness with NaN where it is unknown."""
     ends = reading.steps is not None and not reading.steps.clip
-    return unmarked(robustness, ROBUSTNESS.unknown(robustness.dtype)) if reading.careful or ends else robustness
+    return (
+        unmarked(robustness, ROBUSTNESS.unknown(robustness.dtype))
+        if reading.careful or ends
+        else robustness
+    )
 
 
 def evaluate_term(term: Term, reading: Reading, *, guarded: bool = True) -> Tensor:
@@ -112,10 +145,18 @@ def _formula(formula: Formula, positive: bool, reading: Reading) -> Tensor:
     """The formula's robustness, or that of its negation; what is unknown as a number."""
     match formula:
         case Compare():
-            margin = _strictly(compare_margin(formula, positive, reading), (formula.op in ("lt", "ne")) == positive, reading)
-            return _marked(margin, reading, infinite=True, mirror=mirrored(formula, positive, reading))
+            margin = _strictly(
+                compare_margin(formula, positive, reading),
+                (formula.op in ("lt", "ne")) == positive,
+                reading,
+            )
+            return _marked(
+                margin, reading, infinite=True, mirror=mirrored(formula, positive, reading)
+            )
         case ClassIn():
-            margin = _strictly(class_margin(formula, positive, reading), formula.strict == positive, reading)
+            margin = _strictly(
+                class_margin(formula, positive, reading), formula.strict == positive, reading
+            )
             return _marked(margin, reading, infinite=False)
         case CategoryIs():
             return _marked(_category_is(formula, positive, reading), reading, infinite=False)
@@ -124,9 +165,14 @@ def _formula(formula: Formula, positive: bool, reading: Reading) -> Tensor:
         case And():
             return extreme_of([_formula(arg, positive, reading) for arg in formula.args], positive)
         case Or():
-            return extreme_of([_formula(arg, positive, reading) for arg in formula.args], not positive)
+            return extreme_of(
+                [_formula(arg, positive, reading) for arg in formula.args], not positive
+            )
         case Implies():
-            parts = (_formula(formula.antecedent, not positive, reading), _formula(formula.consequent, positive, reading))
+            parts = (
+                _formula(formula.antecedent, not positive, reading),
+                _formula(formula.consequent, positive, reading),
+            )
             return extreme_of(parts, not positive)
         case Given():
             return _given(formula, positive, reading)
@@ -146,8 +192,14 @@ def _strictly(margin: Tensor, strict: bool, reading: Reading) -> Tensor:
     return _lowered_at(margin, 0.0, strict_step(margin.dtype))
 
 
-def _marked(margin: Tensor, reading: Reading, *, infinite: bool, mirror: Tensor | None = None) -> Tensor:
-    return marked(margin, ROBUSTNESS.unknown(margin.dtype), infinite=infinite, mirror=mirror) if reading.careful else margin
+def _marked(
+    margin: Tensor, reading: Reading, *, infinite: bool, mirror: Tensor | None = None
+) -> Tensor:
+    return (
+        marked(margin, ROBUSTNESS.unknown(margin.dtype), infinite=infinite, mirror=mirror)
+        if reading.careful
+        else margin
+    )
 
 
 def mirrored(atom: Compare, positive: bool, reading: Reading) -> Tensor | None:
@@ -169,11 +221,17 @@ def smooth_extreme(parts: Sequence[Tensor], truth: Truth, *, lowest: bool, caref
         return parts[0]
     sign, ends = -1.0 if lowest else 1.0, []
     for anything in (-truth.edge, truth.edge) if careful else (0.0,):
-        filled = [torch.where(torch.isnan(part), anything, part) for part in parts] if careful else parts
+        filled = (
+            [torch.where(torch.isnan(part), anything, part) for part in parts] if careful else parts
+        )
         if len(filled) == 2:
             ends.append(soft_extreme(filled[0], filled[1], sign * truth.temperature))
         else:
-            ends.append(sign * truth.temperature * torch.logsumexp(sign * _stacked(filled) / truth.temperature, dim=0))
+            ends.append(
+                sign
+                * truth.temperature
+                * torch.logsumexp(sign * _stacked(filled) / truth.temperature, dim=0)
+            )
     return settle(ends[0], ends[1], truth) if careful else ends[0]
 
 
@@ -216,17 +274,26 @@ def compare_margin(atom: Compare, positive: bool, reading: Reading) -> Tensor:
     return margin
 
 
-def class_margin(atom: ClassIn, positive: bool, reading: Reading, temperature: float | Tensor | None = None) -> Tensor:
+def class_margin(
+    atom: ClassIn, positive: bool, reading: Reading, temperature: float | Tensor | None = None
+) -> Tensor:
     """Best score inside the set minus best outside, or its negative; infinite where one of the two is empty."""
     inside, outside = (
-        [shield(reading.slots[i]) if reading.careful else reading.slots[i] for i in part] for part in (atom.inside, atom.outside)
+        [shield(reading.slots[i]) if reading.careful else reading.slots[i] for i in part]
+        for part in (atom.inside, atom.outside)
     )
     if inside and outside:
         best, other = (_best(part, temperature) for part in (inside, outside))
         margin = best - other if positive else other - best
     else:
-        margin = torch.full_like((inside or outside)[0], math.inf if bool(inside) == positive else -math.inf)
-    return torch.where(_any([torch.isnan(s) for s in (*inside, *outside)]), math.nan, margin) if reading.careful else margin
+        margin = torch.full_like(
+            (inside or outside)[0], math.inf if bool(inside) == positive else -math.inf
+        )
+    return (
+        torch.where(_any([torch.isnan(s) for s in (*inside, *outside)]), math.nan, margin)
+        if reading.careful
+        else margin
+    )
 
 
 def _best(scores: Sequence[Tensor], temperature: float | Tensor | None) -> Tensor:
@@ -245,7 +312,11 @@ def _given(part: Given, positive: bool, reading: Reading) -> Tensor:
     value = reading.slots[part.slot]
     if part.positive != positive:  # what holds by nothing is refuted by nothing
         value = torch.where(value >= 0, -value - strict_step(value.dtype), -value)
-    return _marked(torch.where(value >= 0, value + HAIR, value) if reading.offset else value, reading, infinite=False)
+    return _marked(
+        torch.where(value >= 0, value + HAIR, value) if reading.offset else value,
+        reading,
+        infinite=False,
+    )
 
 
 def finite(value: Tensor) -> Tensor:
@@ -275,7 +346,9 @@ def _term(term: Term, reading: Reading, guarded: bool) -> Tensor:
         case Negate():
             return -_term(term.arg, reading, guarded)
         case Quotient():
-            quotient = _term(term.numerator, reading, guarded) / _term(term.denominator, reading, guarded)
+            quotient = _term(term.numerator, reading, guarded) / _term(
+                term.denominator, reading, guarded
+            )
             return finite(quotient) if guarded else quotient
         case Power():
             power = _power(_term(term.base, reading, guarded), term.exponent)
@@ -285,7 +358,9 @@ def _term(term: Term, reading: Reading, guarded: bool) -> Tensor:
         case Reduce():
             members = reading.members[term.members]
             values = over_members(_term(term.arg, members.reading, True), members)
-            return reduce_members(term.op, term.skip, values, members.owner, members.offsets.shape[0] - 1)
+            return reduce_members(
+                term.op, term.skip, values, members.owner, members.offsets.shape[0] - 1
+            )
         case Choose():
             return _choose(term, reading, guarded)
         case Coalesce():
@@ -299,7 +374,9 @@ def _term(term: Term, reading: Reading, guarded: bool) -> Tensor:
 def _choose(term: Choose, reading: Reading, guarded: bool) -> Tensor:
     """One term or the other; no gradient goes through the condition."""
     with torch.no_grad():
-        verdict = evaluate(term.condition, replace(reading, offset=False) if reading.offset else reading)
+        verdict = evaluate(
+            term.condition, replace(reading, offset=False) if reading.offset else reading
+        )
     then, otherwise = _term(term.then, reading, guarded), _term(term.otherwise, reading, guarded)
     value = torch.where(verdict >= 0, then, otherwise)
     return torch.where(torch.isnan(verdict), math.nan, value) if reading.careful else value
@@ -315,7 +392,9 @@ def _call(call: Call, args: list[Tensor], guarded: bool) -> Tensor:
     if call.function in ("min", "max"):
         result = args[0]
         for arg in args[1:]:
-            result = torch.minimum(result, arg) if call.function == "min" else torch.maximum(result, arg)
+            result = (
+                torch.minimum(result, arg) if call.function == "min" else torch.maximum(result, arg)
+            )
         return result
     value = UNARY[call.function](args[0])
     return finite(value) if guarded else value

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 
 class _Extreme(torch.autograd.Function):
@@ -17,19 +18,24 @@ class _Extreme(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
+    @override
     def forward(left: Tensor, right: Tensor, sign: float) -> Tensor:
         return torch.maximum(left, right) if sign > 0 else torch.minimum(left, right)
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
         """The difference says who gets the gradient."""
         ctx.save_for_backward(*inputs[:2])
         ctx.sign = inputs[2]
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         left, right = ctx.saved_tensors
-        share = (left - right).nan_to_num(0.0).sign() * (0.5 * ctx.sign) + 0.5  # NaN: alike and infinite
+        share = (left - right).nan_to_num(0.0).sign() * (
+            0.5 * ctx.sign
+        ) + 0.5  # NaN: alike and infinite
         part = gradients[0] * share
         return part, gradients[0] - part, None
 
@@ -57,16 +63,19 @@ class _SoftExtreme(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
+    @override
     def forward(left: Tensor, right: Tensor, temperature: float) -> Tensor:
         return _soft_extreme(left, right, temperature)
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
         """The difference says who gets which share of the gradient."""
         ctx.save_for_backward(*inputs[:2])
         ctx.temperature = inputs[2]
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         left, right = ctx.saved_tensors
         part = gradients[0] * torch.sigmoid((left - right) / ctx.temperature)

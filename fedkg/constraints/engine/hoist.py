@@ -25,7 +25,21 @@ from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.rewriting import Column, next_slot, rewired, with_children, with_sides
 from fedkg.constraints.engine.sliding import extreme
 from fedkg.constraints.engine.traces import Traces, line_up
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
 from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
 from fedkg.pack.walk import sides, subterms
 
@@ -74,13 +88,17 @@ class _Use(NamedTuple):
 def hoist(banks: Sequence[BankPlan], inputs: int, outputs: int) -> Hoisting:
     """Banks over so many input and output numbers with their windows hoisted where it pays: see `WORTH`."""
     found: list[tuple[BankPlan, Formula, list[_Use]] | None] = [_hoisted(bank) for bank in banks]
-    known = sorted({e for one in found if one for use in one[2] for e in _extremes(one[0], use)}, key=_kind)
+    known = sorted(
+        {e for one in found if one for use in one[2] for e in _extremes(one[0], use)}, key=_kind
+    )
     counts = {False: inputs, True: outputs}
     places: dict[Extreme, int] = {}
     for one_extreme in known:
         places[one_extreme] = counts[one_extreme.output]
         counts[one_extreme.output] += 1
-    return Hoisting(banks=tuple(one and _rewired(*one, places) for one in found), extremes=tuple(known))
+    return Hoisting(
+        banks=tuple(one and _rewired(*one, places) for one in found), extremes=tuple(known)
+    )
 
 
 class Extremes(NamedTuple):
@@ -95,7 +113,14 @@ class Extremes(NamedTuple):
     unsure: tuple[Tensor, Tensor] | None
 
 
-def with_extremes(extremes: Sequence[Extreme], inputs: Tensor, outputs: Tensor, traces: Traces, *, known: bool = True) -> Extremes:
+def with_extremes(
+    extremes: Sequence[Extreme],
+    inputs: Tensor,
+    outputs: Tensor,
+    traces: Traces,
+    *,
+    known: bool = True,
+) -> Extremes:
     """Numbers with their extremes.
 
     Args:
@@ -105,14 +130,20 @@ def with_extremes(extremes: Sequence[Extreme], inputs: Tensor, outputs: Tensor, 
     lined = line_up(traces, None)
     steps, length = lined.steps, lined.steps.length
     parts: dict[bool, list[Tensor]] = {False: [inputs], True: [outputs]}
-    unsure = {output: [torch.zeros_like(part[0][:0], dtype=torch.bool)] for output, part in parts.items()}
+    unsure = {
+        output: [torch.zeros_like(part[0][:0], dtype=torch.bool)] for output, part in parts.items()
+    }
     for (output, first, last, past, lowest), rows in _alike(extremes).items():
         source = outputs if output else inputs
         index = constant(np.array(rows, dtype=np.int64), source.device)
-        laid = lined.there(source.index_select(0, index)).reshape(len(rows), -1, max(1, steps.count))
+        laid = lined.there(source.index_select(0, index)).reshape(
+            len(rows), -1, max(1, steps.count)
+        )
         nothing = math.inf if lowest else -math.inf
         if length is not None:
-            laid = torch.where(torch.arange(steps.count, device=length.device) < length, laid, nothing)
+            laid = torch.where(
+                torch.arange(steps.count, device=length.device) < length, laid, nothing
+            )
         if not known:
             open_at = torch.isnan(laid)
             laid = torch.where(open_at, nothing, laid)
@@ -129,7 +160,12 @@ def with_extremes(extremes: Sequence[Extreme], inputs: Tensor, outputs: Tensor, 
 def place_of(formula: OverExtreme) -> int:
     """The slot that holds the extreme."""
     assert isinstance(formula.arg, Compare), "comparisons alone are hoisted"
-    return next(part.index for side in sides(formula.arg) for part in subterms(side) if isinstance(part, Slot))
+    return next(
+        part.index
+        for side in sides(formula.arg)
+        for part in subterms(side)
+        if isinstance(part, Slot)
+    )
 
 
 def _kind(one: Extreme) -> tuple[bool, int, int, bool, bool, int]:
@@ -148,14 +184,27 @@ def _alike(extremes: Sequence[Extreme]) -> dict[tuple[bool, int, int, bool, bool
 def _extremes(bank: BankPlan, use: _Use) -> list[Extreme]:
     """Which extreme each row of a bank reads."""
     output = use.slot.role == "output"
-    rows = bank.output_index[bank.outputs.index(use.slot.index)] if output else bank.input_index[bank.inputs.index(use.slot.index)]
+    rows = (
+        bank.output_index[bank.outputs.index(use.slot.index)]
+        if output
+        else bank.input_index[bank.inputs.index(use.slot.index)]
+    )
     windows = bank.params[[use.low, use.high]].astype(np.int64)
-    return [Extreme(output, row, low, high, use.past, use.lowest) for row, low, high in zip(rows.tolist(), *windows.tolist(), strict=True)]
+    return [
+        Extreme(output, row, low, high, use.past, use.lowest)
+        for row, low, high in zip(rows.tolist(), *windows.tolist(), strict=True)
+    ]
 
 
 def _hoisted(bank: BankPlan) -> tuple[BankPlan, Formula, list[_Use]] | None:
     """The bank with its rewritten skeleton and what its further slots read; None where nothing is gained."""
-    if not bank.temporal or not bank.rows or bank.wild or bank.quick < 0 or bank.conditions.shape[0] > 1:
+    if (
+        not bank.temporal
+        or not bank.rows
+        or bank.wild
+        or bank.quick < 0
+        or bank.conditions.shape[0] > 1
+    ):
         return None  # rows that select steps by category see each its own traces
     uses: list[_Use] = []
     skeleton = _formula(bank.skeleton, bank, uses)
@@ -169,12 +218,21 @@ def _formula(formula: Formula, bank: BankPlan, uses: list[_Use]) -> Formula:
         case Not() | Initially():
             return formula.model_copy(update={"arg": _formula(formula.arg, bank, uses)})
         case And() | Or():
-            return formula.model_copy(update={"args": tuple(_formula(arg, bank, uses) for arg in formula.args)})
+            return formula.model_copy(
+                update={"args": tuple(_formula(arg, bank, uses) for arg in formula.args)}
+            )
         case Implies():
-            parts = {name: _formula(getattr(formula, name), bank, uses) for name in ("antecedent", "consequent")}
+            parts = {
+                name: _formula(getattr(formula, name), bank, uses)
+                for name in ("antecedent", "consequent")
+            }
             return formula.model_copy(update=parts)
         case Until():
-            return formula.model_copy(update={name: _formula(getattr(formula, name), bank, uses) for name in ("left", "right")})
+            return formula.model_copy(
+                update={
+                    name: _formula(getattr(formula, name), bank, uses) for name in ("left", "right")
+                }
+            )
         case Temporal():
             return _temporal(formula, bank, uses)
     assert_never(formula)
@@ -184,7 +242,10 @@ def _temporal(formula: Temporal, bank: BankPlan, uses: list[_Use]) -> Formula:
     every = formula.op in ("always", "historically")
     before = len(uses)
     if isinstance(formula.arg, And if every else Or):
-        args = tuple(_temporal(formula.model_copy(update={"arg": arg}), bank, uses) for arg in formula.arg.args)
+        args = tuple(
+            _temporal(formula.model_copy(update={"arg": arg}), bank, uses)
+            for arg in formula.arg.args
+        )
         if all(_is_hoisted(arg) for arg in args):
             return formula.arg.model_copy(update={"args": args})
         del uses[before:]
@@ -193,12 +254,21 @@ def _temporal(formula: Temporal, bank: BankPlan, uses: list[_Use]) -> Formula:
         if use is not None and len(set(_extremes(bank, use))) * WORTH <= bank.rows:
             place = Slot(index=next_slot(bank) + before, role=use.slot.role)
             uses.append(use)
-            return OverExtreme(op=formula.op, low=formula.low, high=formula.high, arg=with_sides(formula.arg, partial(_replaced, place)))
+            return OverExtreme(
+                op=formula.op,
+                low=formula.low,
+                high=formula.high,
+                arg=with_sides(formula.arg, partial(_replaced, place)),
+            )
     return formula.model_copy(update={"arg": _formula(formula.arg, bank, uses)})
 
 
 def _is_hoisted(formula: Formula) -> bool:
-    return all(_is_hoisted(arg) for arg in formula.args) if isinstance(formula, And | Or) else isinstance(formula, OverExtreme)
+    return (
+        all(_is_hoisted(arg) for arg in formula.args)
+        if isinstance(formula, And | Or)
+        else isinstance(formula, OverExtreme)
+    )
 
 
 def _use(formula: Temporal, atom: Compare, bank: BankPlan, every: bool) -> _Use | None:
@@ -206,7 +276,14 @@ def _use(formula: Temporal, atom: Compare, bank: BankPlan, every: bool) -> _Use 
     slots = {part for side in sides(atom) for part in subterms(side) if isinstance(part, Slot)}
     left, right = _slope(atom.left, bank), _slope(atom.right, bank)
     tolerance = 0 if atom.tolerance is None else _slope(atom.tolerance, bank)
-    if atom.op not in ("le", "lt") or len(slots) != 1 or left is None or right is None or tolerance != 0 or left * right > 0:
+    if (
+        atom.op not in ("le", "lt")
+        or len(slots) != 1
+        or left is None
+        or right is None
+        or tolerance != 0
+        or left * right > 0
+    ):
         return None
     rises = right - left > 0  # the margin is right - left
     past = formula.op in ("historically", "once")
@@ -229,7 +306,11 @@ def _slope(term: Term, bank: BankPlan) -> int | None:
         case Product():
             factors = [arg for arg in term.args if not isinstance(arg, Param)]
             slope = _slope(factors[0], bank) if len(factors) == 1 else 0 if not factors else None
-            return None if slope is None else _signed(slope, [arg for arg in term.args if isinstance(arg, Param)], bank)
+            return (
+                None
+                if slope is None
+                else _signed(slope, [arg for arg in term.args if isinstance(arg, Param)], bank)
+            )
         case Quotient():
             slope = _slope(term.numerator, bank) if isinstance(term.denominator, Param) else None
             return None if slope is None else _signed(slope, [term.denominator], bank)
@@ -253,7 +334,9 @@ def _replaced(place: Slot, term: Term) -> Term:
     return place if isinstance(term, Slot) else with_children(term, partial(_replaced, place))
 
 
-def _rewired(bank: BankPlan, skeleton: Formula, uses: Sequence[_Use], places: dict[Extreme, int]) -> BankPlan:
+def _rewired(
+    bank: BankPlan, skeleton: Formula, uses: Sequence[_Use], places: dict[Extreme, int]
+) -> BankPlan:
     """The bank reading what its rewritten skeleton reads."""
     columns = []
     for i, use in enumerate(uses):

@@ -21,7 +21,14 @@ LEAST = 1 << 12
 
 
 @kernel
-def _joined(kept: Numbers, found: Numbers, kept_on: Numbers, found_on: Numbers, kept_out: Numbers, found_out: Numbers) -> None:
+def _joined(
+    kept: Numbers,
+    found: Numbers,
+    kept_on: Numbers,
+    found_on: Numbers,
+    kept_out: Numbers,
+    found_out: Numbers,
+) -> None:
     """What holds over two runs of steps, the second following the first."""
     zero, one = kept.dtype.type(0), kept.dtype.type(1)
     for i in range(kept_on.shape[0]):
@@ -56,7 +63,10 @@ def _parted(
         strong = (f if f > zero else zero) + (both if both > zero else zero)
         whole = strong if strong > zero else -one / (one / abs(f) + one / abs(both))
         r_f, r_both = whole / f, whole / both
-        r_f, r_both = (r_f * r_f if r_f == r_f else zero), (r_both * r_both if r_both == r_both else zero)
+        r_f, r_both = (
+            (r_f * r_f if r_f == r_f else zero),
+            (r_both * r_both if r_both == r_both else zero),
+        )
         g = of_found[i]
         to_found[i] = g * ((one if f > zero else zero) if whole > zero else r_f)
         g_both = g * ((one if both > zero else zero) if whole > zero else r_both)
@@ -74,7 +84,9 @@ def _parted(
 
 
 @kernel
-def _risen(left: Numbers, right: Numbers, passes: Passes, beyond: Numbers, kept: Numbers, found: Numbers) -> None:
+def _risen(
+    left: Numbers, right: Numbers, passes: Passes, beyond: Numbers, kept: Numbers, found: Numbers
+) -> None:
     """One trace [T] and its passes, kept and found [L + 1, T + last]."""
     steps, size = left.shape[0], kept.shape[1]
     kept[0, :steps], found[0, :steps] = left, right
@@ -93,7 +105,15 @@ def _risen(left: Numbers, right: Numbers, passes: Passes, beyond: Numbers, kept:
 
 
 @kernel
-def _forward(left: Numbers, right: Numbers, passes: Passes, beyond: Numbers, first: int, last: int, out: Numbers) -> None:
+def _forward(
+    left: Numbers,
+    right: Numbers,
+    passes: Passes,
+    beyond: Numbers,
+    first: int,
+    last: int,
+    out: Numbers,
+) -> None:
     """`forward` of some traces."""
     count, steps = left.shape
     kept = np.empty((passes.shape[0] + 1, steps + last), left.dtype)
@@ -150,9 +170,20 @@ def _backward(
         of_left[n], of_right[n] = of_kept[0, :steps], of_found[0, :steps]
 
 
-def forward(left: Numbers, right: Numbers, passes: Sequence[tuple[int, bool]], beyond: float, first: int, last: int) -> Numbers:
+def forward(
+    left: Numbers,
+    right: Numbers,
+    passes: Sequence[tuple[int, bool]],
+    beyond: float,
+    first: int,
+    last: int,
+) -> Numbers:
     """The signed squares [N, T] of the until within `first` .. `last` of those [N, T] of its sides; `beyond` stands after the last step."""
-    out, schedule, after = np.empty_like(right), _schedule(passes), np.array([beyond], dtype=left.dtype)
+    out, schedule, after = (
+        np.empty_like(right),
+        _schedule(passes),
+        np.array([beyond], dtype=left.dtype),
+    )
 
     def work(start: int, stop: int) -> None:
         _forward(left[start:stop], right[start:stop], schedule, after, first, last, out[start:stop])
@@ -162,7 +193,13 @@ def forward(left: Numbers, right: Numbers, passes: Sequence[tuple[int, bool]], b
 
 
 def backward(
-    left: Numbers, right: Numbers, passes: Sequence[tuple[int, bool]], beyond: float, first: int, last: int, gradient: Numbers
+    left: Numbers,
+    right: Numbers,
+    passes: Sequence[tuple[int, bool]],
+    beyond: float,
+    first: int,
+    last: int,
+    gradient: Numbers,
 ) -> tuple[Numbers, Numbers]:
     """The gradients of both sides, [N, T] each, for that of the until."""
     of_left, of_right = np.empty_like(left), np.empty_like(right)
@@ -170,7 +207,17 @@ def backward(
 
     def work(start: int, stop: int) -> None:
         part = slice(start, stop)
-        _backward(left[part], right[part], schedule, after, first, last, gradient[part], of_left[part], of_right[part])
+        _backward(
+            left[part],
+            right[part],
+            schedule,
+            after,
+            first,
+            last,
+            gradient[part],
+            of_left[part],
+            of_right[part],
+        )
 
     in_parts(left.shape[0], _traces(left), work)
     return of_left, of_right

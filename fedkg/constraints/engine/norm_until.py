@@ -14,14 +14,18 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from typing_extensions import override
 
+from fedkg.compiled_loops import can_compile_loops
 from fedkg.constraints.engine.norms import signed_roots, signed_squares, upper_shares, upper_square
 from fedkg.constraints.engine.sliding import growth
 from fedkg.constraints.engine.unknown import between
 from fedkg.mapped import fronted
 
 
-def norm_until(left: Tensor, right: Tensor, first: int, last: int, beyond: float, edge: float, *, lowest: bool) -> Tensor:
+def norm_until(
+    left: Tensor, right: Tensor, first: int, last: int, beyond: float, edge: float, *, lowest: bool
+) -> Tensor:
     """The norm for: max over t' in t + first .. t + last of min(right at t', min of left from t + first to before t'), [..., T].
 
     Args:
@@ -30,7 +34,11 @@ def norm_until(left: Tensor, right: Tensor, first: int, last: int, beyond: float
     """
     sign = -1.0 if lowest else 1.0
     before, there = (sign * signed_squares(side, edge).flatten(0, -2) for side in (left, right))
-    after = 0.0 if beyond == between(right.dtype) else sign * float("inf") * (1.0 if beyond > 0 else -1.0)
+    after = (
+        0.0
+        if beyond == between(right.dtype)
+        else sign * float("inf") * (1.0 if beyond > 0 else -1.0)
+    )
     run = _NormUntil.apply if before.requires_grad or there.requires_grad else _NormUntil.forward
     found: Tensor = run(before, there, first, last, after)
     return signed_roots(sign * found, edge).reshape(right.shape)
@@ -62,20 +70,31 @@ def _fallen(levels: Levels, first: int, last: int, gradient: Tensor) -> tuple[Te
     of_kept = torch.zeros_like(of_found)
     of_left = of_right = torch.zeros_like(levels[0][0])
     passes = growth(last - first + 1)
-    for (width, doubles), below, above in zip(reversed(passes), levels[-2::-1], levels[:0:-1], strict=True):
+    for (width, doubles), below, above in zip(
+        reversed(passes), levels[-2::-1], levels[:0:-1], strict=True
+    ):
         here, shift = (below, width) if doubles else (levels[0], 1)
         kept_on, found_on = (side[..., shift:] for side in below)
         kept, found = (side[..., : kept_on.shape[-1]] for side in here)
         both = _lower(kept, found_on)
         to_found, of_both = (of_found * upper_shares(above[1], part) for part in (found, both))
         to_kept = of_both * upper_shares(-both, -kept) + of_kept * upper_shares(-above[0], -kept)
-        to_found_on, to_kept_on = of_both * upper_shares(-both, -found_on), of_kept * upper_shares(-above[0], -kept_on)
+        to_found_on, to_kept_on = (
+            of_both * upper_shares(-both, -found_on),
+            of_kept * upper_shares(-above[0], -kept_on),
+        )
         of_kept, of_found = pad(to_kept_on, (shift, 0)), pad(to_found_on, (shift, 0))
         if doubles:
-            of_kept, of_found = of_kept + pad(to_kept, (0, shift)), of_found + pad(to_found, (0, shift))
+            of_kept, of_found = (
+                of_kept + pad(to_kept, (0, shift)),
+                of_found + pad(to_found, (0, shift)),
+            )
         else:
             rest = of_left.shape[-1] - to_kept.shape[-1]
-            of_left, of_right = of_left + pad(to_kept, (0, rest)), of_right + pad(to_found, (0, rest))
+            of_left, of_right = (
+                of_left + pad(to_kept, (0, rest)),
+                of_right + pad(to_found, (0, rest)),
+            )
     return (of_left + of_kept)[..., :steps], (of_right + of_found)[..., :steps]
 
 
@@ -83,36 +102,54 @@ class _NormUntil(torch.autograd.Function):
     """The until of signed squares [N, T], for `beyond` as such a square; by compiled loops where they can be used."""
 
     @staticmethod
+    @override
     def forward(left: Tensor, right: Tensor, first: int, last: int, beyond: float) -> Tensor:
-        if left.device.type == "cpu":
+        if left.device.type == "cpu" and can_compile_loops():
             from fedkg.constraints.engine import norm_kernels
 
             before, there = (side.detach().contiguous().numpy() for side in (left, right))
-            return torch.from_numpy(norm_kernels.forward(before, there, growth(last - first + 1), beyond, first, last))
-        return _risen(left, right, first, last, beyond)[-1][1][..., first : first + right.shape[-1]].clone()
+            return torch.from_numpy(
+                norm_kernels.forward(before, there, growth(last - first + 1), beyond, first, last)
+            )
+        return _risen(left, right, first, last, beyond)[-1][1][
+            ..., first : first + right.shape[-1]
+        ].clone()
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """The sides alone are kept."""
         ctx.save_for_backward(*inputs[:2])
         ctx.window = inputs[2:]
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, left: Tensor, right: Tensor, *window: Any) -> tuple[Tensor, int]:
+    @override
+    def vmap(
+        info: Any, in_dims: Any, left: Tensor, right: Tensor, *window: Any
+    ) -> tuple[Tensor, int]:
         """More traces."""
         sides = fronted((left, right), in_dims, info.batch_size)
         found: Tensor = _NormUntil.apply(*(side.flatten(0, 1) for side in sides), *window)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found.reshape(info.batch_size, -1, found.shape[1]), 0
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         (left, right), (first, last, beyond) = ctx.saved_tensors, ctx.window
-        if left.device.type == "cpu" and not torch.is_grad_enabled():  # not to be differentiated again, nor inside transforms
+        if (
+            left.device.type == "cpu" and not torch.is_grad_enabled() and can_compile_loops()
+        ):  # not to be differentiated again, nor inside transforms
             from fedkg.constraints.engine import norm_kernels
 
-            before, there, gradient = (part.detach().contiguous().numpy() for part in (left, right, gradients[0]))
-            found = norm_kernels.backward(before, there, growth(last - first + 1), beyond, first, last, gradient)
+            before, there, gradient = (
+                part.detach().contiguous().numpy() for part in (left, right, gradients[0])
+            )
+            found = norm_kernels.backward(
+                before, there, growth(last - first + 1), beyond, first, last, gradient
+            )
             of_left, of_right = (torch.from_numpy(part) for part in found)
         else:
-            of_left, of_right = _fallen(_risen(left, right, first, last, beyond), first, last, gradients[0])
+            of_left, of_right = _fallen(
+                _risen(left, right, first, last, beyond), first, last, gradients[0]
+            )
         return of_left, of_right, None, None, None

@@ -27,6 +27,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.constraints.engine.unknown import between
 
@@ -60,7 +61,9 @@ def weighed(missing: Tensor, edge: float, *, lowest: bool) -> Tensor:
     size = -missing if lowest else missing
     decided = size.detach().abs() >= edge / 2
     strong, inverse = size.clamp(0.0, FAR) + NEAR, 1.0 / ((-size).clamp(0.0, FAR) + NEAR)
-    squares = torch.where(alone, torch.where(decided, BEYOND, strong * strong), torch.where(others, 0.0, UNKNOWN))
+    squares = torch.where(
+        alone, torch.where(decided, BEYOND, strong * strong), torch.where(others, 0.0, UNKNOWN)
+    )
     return torch.stack([squares, torch.where(others & ~decided, inverse * inverse, 0.0)])
 
 
@@ -88,7 +91,9 @@ def signed_roots(squares: Tensor, edge: float) -> Tensor:
     plain = (squares != 0) & ~torch.isinf(squares)
     size = torch.where(plain, squares.abs(), 1.0).sqrt()
     side = torch.sign(squares.detach())
-    return torch.where(plain, side * size, torch.where(squares == 0, between(squares.dtype), side * edge))
+    return torch.where(
+        plain, side * size, torch.where(squares == 0, between(squares.dtype), side * edge)
+    )
 
 
 class _UpperSquare(torch.autograd.Function):
@@ -97,16 +102,19 @@ class _UpperSquare(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
+    @override
     def forward(left: Tensor, right: Tensor) -> Tensor:
         violated = left.clamp(min=0.0) + right.clamp(min=0.0)
         return torch.where(violated > 0, violated, -1.0 / (1.0 / left.abs() + 1.0 / right.abs()))
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """The shares follow from the result and the parts."""
         ctx.save_for_backward(output, *inputs)
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         found, *parts = ctx.saved_tensors
         return tuple(gradients[0] * upper_shares(found, part) for part in parts)

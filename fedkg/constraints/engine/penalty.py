@@ -33,11 +33,29 @@ from fedkg.constraints.engine.evaluation import (
 from fedkg.constraints.engine.norms import norm_of
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.shield import shield
-from fedkg.constraints.engine.structure import reads_inputs_alone_somewhere, reads_output, split_guards
+from fedkg.constraints.engine.structure import (
+    reads_inputs_alone_somewhere,
+    reads_output,
+    split_guards,
+)
 from fedkg.constraints.engine.unknown import between, marked, strict_step
 from fedkg.constraints.engine.windows import Truth
 from fedkg.errors import UsageError
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
 
 UNREACHABLE = 1e30
 """Missing where inputs alone decide (negative: where they already satisfy): far beyond any margin, finite in float32."""
@@ -82,13 +100,19 @@ class PenaltyForm:
     @property
     def truth(self) -> Truth:
         """How numbers that say what is missing stand for verdicts."""
-        return Truth(edge=UNREACHABLE, zero_is_low=True, temperature=self.temperature, sound=self.sound)
+        return Truth(
+            edge=UNREACHABLE, zero_is_low=True, temperature=self.temperature, sound=self.sound
+        )
 
     def of(self, missing: Tensor, decided: bool) -> Tensor:
         """The penalty of each number, >= 0; 0 where it is unknown or, with `decided`, where inputs alone decide."""
         if self.kind == "log_barrier":
             return _barrier(missing, decided, self.sharpness)
-        hinge = _hinge(missing, decided) if self.temperature is None else _soft_hinge(missing, decided, self.temperature)
+        hinge = (
+            _hinge(missing, decided)
+            if self.temperature is None
+            else _soft_hinge(missing, decided, self.temperature)
+        )
         return hinge * hinge if self.kind == "squared" else hinge
 
 
@@ -102,16 +126,25 @@ def penalty_form(semantics: str, temperature: float, form: str, sharpness: float
     choices = {"semantics": (semantics, get_args(Semantics)), "form": (form, get_args(Kind))}
     for name, (chosen, known) in choices.items():
         if chosen not in known:
-            raise UsageError(f"there is no {name} `{chosen}`", expected=" or ".join(f'"{one}"' for one in known))
+            raise UsageError(
+                f"there is no {name} `{chosen}`", expected=" or ".join(f'"{one}"' for one in known)
+            )
     for name, number in (("temperature", temperature), ("sharpness", sharpness)):
         if not number > 0:
             raise UsageError(f"{name} must be above 0", received=str(number))
     soft = temperature if semantics == "smooth" else None
-    return PenaltyForm(kind=cast(Kind, form), temperature=soft, sound=semantics == "sound", sharpness=sharpness)
+    return PenaltyForm(
+        kind=cast(Kind, form), temperature=soft, sound=semantics == "sound", sharpness=sharpness
+    )
 
 
 def penalties(
-    skeleton: Formula, reading: Reading, gate: Tensor | None = None, form: PenaltyForm = HINGE, *, divided: bool = True
+    skeleton: Formula,
+    reading: Reading,
+    gate: Tensor | None = None,
+    form: PenaltyForm = HINGE,
+    *,
+    divided: bool = True,
 ) -> Tensor:
     """What is missing in its form, >= 0; 0 where satisfied or unknown, and where inputs alone decide so that no output can help.
 
@@ -137,7 +170,9 @@ def penalties(
     return penalty if gate is None else penalty * gate
 
 
-def penalties_and_known(skeleton: Formula, reading: Reading, form: PenaltyForm, *, divided: bool) -> tuple[Tensor, Tensor]:
+def penalties_and_known(
+    skeleton: Formula, reading: Reading, form: PenaltyForm, *, divided: bool
+) -> tuple[Tensor, Tensor]:
     """`penalties` of an exact form, and bool where the formula's verdict is known, as `evaluate` has it, of one evaluation.
 
     They are not its verdicts where a margin in units leaves the range of its type, or a strict comparison holds by less than `HAIR`.
@@ -174,7 +209,9 @@ def _barrier(missing: Tensor, decided: bool, sharpness: float) -> Tensor:
     """See `PenaltyForm`; what is unknown, or beyond reach, is put one scale inside, where the barrier begins."""
     edge = 1.0 / sharpness**2
     known = (missing != between(missing.dtype)) & ~torch.isnan(missing)
-    inner = torch.where(known & (missing < UNREACHABLE / 2) if decided else known, missing, -1.0).clamp(min=-1.0)
+    inner = torch.where(
+        known & (missing < UNREACHABLE / 2) if decided else known, missing, -1.0
+    ).clamp(min=-1.0)
     inside = -torch.log(-inner.clamp(max=-edge)) / sharpness
     return inside + sharpness * (inner + edge).clamp(min=0.0)
 
@@ -185,17 +222,36 @@ def late_scale(skeleton: Formula, form: PenaltyForm = HINGE) -> int | None:
     return rest.scale if isinstance(rest, Compare) and form == HINGE else None
 
 
-def missing_of(formula: Formula, positive: bool, reading: Reading, truth: Truth, divided: bool = True) -> Tensor:
+def missing_of(
+    formula: Formula, positive: bool, reading: Reading, truth: Truth, divided: bool = True
+) -> Tensor:
     """How much is missing of the formula or of its negation: positive where violated; where unknown, what `truth` has for it."""
     if reading.unit is None and not reads_output(formula):
         return _decided(formula, positive, reading, truth)
     match formula:
         case Compare():
-            unit = None if reading.unit is None and not divided else reading.params[formula.scale] if reading.unit is None else reading.unit
-            missing, mirror = compare_margin(formula, not positive, reading), mirrored(formula, not positive, reading)
+            unit = (
+                None
+                if reading.unit is None and not divided
+                else reading.params[formula.scale]
+                if reading.unit is None
+                else reading.unit
+            )
+            missing, mirror = (
+                compare_margin(formula, not positive, reading),
+                mirrored(formula, not positive, reading),
+            )
             if unit is not None:
-                missing, mirror = _within_reach(missing / unit, reading), None if mirror is None else mirror / unit
-            return _marked(missing + _hair(reading) if (formula.op in ("lt", "ne")) == positive else missing, reading, truth, mirror)
+                missing, mirror = (
+                    _within_reach(missing / unit, reading),
+                    None if mirror is None else mirror / unit,
+                )
+            return _marked(
+                missing + _hair(reading) if (formula.op in ("lt", "ne")) == positive else missing,
+                reading,
+                truth,
+                mirror,
+            )
         case ClassIn():
             return _class_missing(formula, positive, reading, truth)
         case Not():
@@ -208,19 +264,29 @@ def missing_of(formula: Formula, positive: bool, reading: Reading, truth: Truth,
             parts = [(formula.antecedent, not positive), (formula.consequent, positive)]
             return _joined(parts, not positive, reading, truth)
         case AtLeast() | Temporal() | Until() | Initially():
-            return compound(formula, positive, reading, truth, lambda arg, sign, own: missing_of(arg, sign, own, truth))
+            return compound(
+                formula,
+                positive,
+                reading,
+                truth,
+                lambda arg, sign, own: missing_of(arg, sign, own, truth),
+            )
         case CategoryIs() | Known():
             return _decided(formula, positive, reading, truth)
     assert_never(formula)
 
 
-def _joined(parts: Sequence[tuple[Formula, bool]], conjunction: bool, reading: Reading, truth: Truth) -> Tensor:
+def _joined(
+    parts: Sequence[tuple[Formula, bool]], conjunction: bool, reading: Reading, truth: Truth
+) -> Tensor:
     values = [missing_of(part, positive, reading, truth) for part, positive in parts]
     if truth.sound:
         return norm_of(values, truth.edge, lowest=not conjunction)
     if truth.temperature is None:
         return extreme_of(values, lowest=not conjunction)
-    return smooth_extreme(values, truth, lowest=not conjunction, careful=reading.careful or reading.steps is not None)
+    return smooth_extreme(
+        values, truth, lowest=not conjunction, careful=reading.careful or reading.steps is not None
+    )
 
 
 def _hair(reading: Reading) -> float:
@@ -230,7 +296,11 @@ def _hair(reading: Reading) -> float:
 
 def _within_reach(missing: Tensor, reading: Reading) -> Tensor:
     """Of robustness, numbers no farther than `FARTHEST`; of penalties as they are."""
-    return missing if reading.unit is None else torch.where(torch.isinf(missing), missing, missing.clamp(-FARTHEST, FARTHEST))
+    return (
+        missing
+        if reading.unit is None
+        else torch.where(torch.isinf(missing), missing, missing.clamp(-FARTHEST, FARTHEST))
+    )
 
 
 def _class_missing(atom: ClassIn, positive: bool, reading: Reading, truth: Truth) -> Tensor:
@@ -238,12 +308,27 @@ def _class_missing(atom: ClassIn, positive: bool, reading: Reading, truth: Truth
     hair = _hair(reading) if atom.strict == positive else 0.0
     unit = 1.0 if reading.unit is None else reading.unit
     temperature = None if truth.temperature is None else truth.temperature * unit
-    missing = _within_reach(class_margin(atom, not positive, reading, temperature) / unit, reading).clamp(-UNREACHABLE, UNREACHABLE) + hair
+    missing = (
+        _within_reach(class_margin(atom, not positive, reading, temperature) / unit, reading).clamp(
+            -UNREACHABLE, UNREACHABLE
+        )
+        + hair
+    )
     if truth.sound and atom.inside and atom.outside:
         scores = {i: shield(reading.slots[i]) for i in (*atom.inside, *atom.outside)}
         sign = 1.0 if positive else -1.0
-        lacks = [[_within_reach(sign * (scores[o] - scores[i]) / unit, reading) + hair for i in atom.inside] for o in atom.outside]
-        spread = norm_of([norm_of(row, truth.edge, lowest=positive) for row in lacks], truth.edge, lowest=not positive)
+        lacks = [
+            [
+                _within_reach(sign * (scores[o] - scores[i]) / unit, reading) + hair
+                for i in atom.inside
+            ]
+            for o in atom.outside
+        ]
+        spread = norm_of(
+            [norm_of(row, truth.edge, lowest=positive) for row in lacks],
+            truth.edge,
+            lowest=not positive,
+        )
         missing = torch.where(torch.isnan(missing), missing, spread)
     return _marked(missing, reading, truth)
 
@@ -252,10 +337,20 @@ def _decided(formula: Formula, positive: bool, reading: Reading, truth: Truth) -
     robustness = evaluate(formula, reading, positive=positive)
     decided = torch.where(robustness >= 0, -UNREACHABLE, UNREACHABLE).to(robustness.dtype)
     unknown = truth.unknown(robustness.dtype)
-    return torch.where(torch.isnan(robustness), unknown, decided) if reading.careful or reading.steps is not None else decided
+    return (
+        torch.where(torch.isnan(robustness), unknown, decided)
+        if reading.careful or reading.steps is not None
+        else decided
+    )
 
 
-def _marked(missing: Tensor, reading: Reading, truth: Truth, mirror: Tensor | None = None) -> Tensor:
+def _marked(
+    missing: Tensor, reading: Reading, truth: Truth, mirror: Tensor | None = None
+) -> Tensor:
     if not reading.careful:
         return missing
-    return marked(missing, truth.unknown(missing.dtype), mirror=mirror) if truth.temperature is None else finite(missing)
+    return (
+        marked(missing, truth.unknown(missing.dtype), mirror=mirror)
+        if truth.temperature is None
+        else finite(missing)
+    )

@@ -87,4 +87,6 @@ def reading_on(reading: Reading, by: int) -> Reading:
     """A reading of slots alone, so many steps on."""
     steps = reading.steps
     assert steps is not None, "there are steps"
-    return replace(reading, slots={slot: steps_on(values, steps, by) for slot, values in reading.slots.items()})
+    return replace(
+        reading, slots={slot: steps_on(values, steps, by) for slot, values in reading.slots.items()}
+    )

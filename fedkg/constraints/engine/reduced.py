@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.sliding import until_within
@@ -86,10 +87,18 @@ def ends_of(each: NDArray[np.float64], like: Tensor, *, past: bool) -> Ends:
     def number(numbers: NDArray[Any], kind: type) -> Any:
         if (numbers == numbers[0]).all():
             return kind(numbers[0])
-        return constant(numbers.astype(np.int64 if kind is int else np.float64)[:, None, None], like.device)
+        return constant(
+            numbers.astype(np.int64 if kind is int else np.float64)[:, None, None], like.device
+        )
 
     outside = number(beyond, float)
-    return Ends(each, past, number(begin, int), number(end, int), outside.to(like.dtype) if isinstance(outside, Tensor) else outside)
+    return Ends(
+        each,
+        past,
+        number(begin, int),
+        number(end, int),
+        outside.to(like.dtype) if isinstance(outside, Tensor) else outside,
+    )
 
 
 def extreme(values: Tensor, ends: Ends, *, lowest: bool, at: At | None = None) -> Tensor:
@@ -160,23 +169,29 @@ class _Extreme(torch.autograd.Function):
     """What `extreme` has found. For the gradient the deciding value is looked for, and each step adds up the windows it decides."""
 
     @staticmethod
+    @override
     def forward(values: Tensor, found: Tensor, ends: Ends, lowest: bool) -> Tensor:
         return found.clone()
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """The values alone are kept."""
         ctx.save_for_backward(inputs[0])
         ctx.form = inputs[2:]
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, values: Tensor, found: Tensor, *form: Any) -> tuple[Tensor, int]:
+    @override
+    def vmap(
+        info: Any, in_dims: Any, values: Tensor, found: Tensor, *form: Any
+    ) -> tuple[Tensor, int]:
         """One dimension more in front."""
         parts = fronted((values, found), in_dims, info.batch_size)
         followed: Tensor = _Extreme.apply(*parts, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
         return followed, 0
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         ends, lowest = ctx.form
         decided = _decided(ctx.saved_tensors[0].detach(), ends, lowest)
@@ -195,8 +210,12 @@ def _parts(values: Tensor, ends: Ends, lowest: bool) -> tuple[Tensor, Tensor, Te
     steps = values.shape[-1]
     taken = _read(values, _places(ends, steps, values.device))
     now = torch.arange(steps, device=values.device)
-    bound = torch.where((now + ends.end >= steps) | (now + ends.begin < 0), ends.beyond, _nothing(values, lowest)).to(values.dtype)
-    within = isinstance(ends.begin, int) and isinstance(ends.end, int) and ends.begin <= 0 <= ends.end
+    bound = torch.where(
+        (now + ends.end >= steps) | (now + ends.begin < 0), ends.beyond, _nothing(values, lowest)
+    ).to(values.dtype)
+    within = (
+        isinstance(ends.begin, int) and isinstance(ends.end, int) and ends.begin <= 0 <= ends.end
+    )
     nowhere = None if within else (now + ends.begin >= steps) | (now + ends.end < 0)
     return taken.amin(-1) if lowest else taken.amax(-1), bound, nowhere
 
@@ -207,7 +226,9 @@ def _nothing(like: Tensor, lowest: bool) -> Tensor:
 
 def _shifts(ends: Ends, device: torch.device) -> tuple[Tensor, Tensor | int]:
     """The steps of the widest window counted from now, [w] or [R, 1, 1, w], and the last one of each row's own."""
-    begin, end = (part[..., None] if isinstance(part, Tensor) else part for part in (ends.begin, ends.end))
+    begin, end = (
+        part[..., None] if isinstance(part, Tensor) else part for part in (ends.begin, ends.end)
+    )
     return begin + torch.arange(ends.width, device=device), end
 
 
@@ -233,10 +254,16 @@ def _decided(values: Tensor, ends: Ends, lowest: bool) -> Tensor:
     steps = values.shape[-1]
     best, bound, nowhere = _parts(values, ends, lowest)
     wins = torch.lt if lowest else torch.gt
-    beyond = ~wins(best, bound) if ends.past else wins(bound, best)  # in the past what is beyond comes first
+    beyond = (
+        ~wins(best, bound) if ends.past else wins(bound, best)
+    )  # in the past what is beyond comes first
     beyond = beyond if nowhere is None else beyond | nowhere
     places = _places(ends, steps, values.device)
-    first = torch.where(_read(values, places) == best[..., None], places, steps).to(torch.int32).amin(-1)
+    first = (
+        torch.where(_read(values, places) == best[..., None], places, steps)
+        .to(torch.int32)
+        .amin(-1)
+    )
     return torch.where(beyond, -1, first)
 
 
@@ -256,26 +283,35 @@ class _Until(torch.autograd.Function):
     """What `until` has found, with the gradient of `sliding`."""
 
     @staticmethod
+    @override
     def forward(left: Tensor, right: Tensor, found: Tensor, ends: Ends, lowest: bool) -> Tensor:
         return found.clone()
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """The values alone are kept."""
         ctx.save_for_backward(*inputs[:2])
         ctx.form = inputs[3:]
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, left: Tensor, right: Tensor, found: Tensor, *form: Any) -> tuple[Tensor, int]:
+    @override
+    def vmap(
+        info: Any, in_dims: Any, left: Tensor, right: Tensor, found: Tensor, *form: Any
+    ) -> tuple[Tensor, int]:
         """One dimension more in front."""
         parts = fronted((left, right, found), in_dims, info.batch_size)
         followed: Tensor = _Until.apply(*parts, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
         return followed, 0
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         ends, lowest = ctx.form
-        slopes = torch.func.vjp(lambda *sides: _by_row(sides, ends, lowest), *(side.detach() for side in ctx.saved_tensors))[1]
+        slopes = torch.func.vjp(
+            lambda *sides: _by_row(sides, ends, lowest),
+            *(side.detach() for side in ctx.saved_tensors),
+        )[1]
         return *slopes(gradients[0]), None, None, None
 
 
@@ -288,5 +324,7 @@ def _by_row(sides: Sequence[Tensor], ends: Ends, lowest: bool) -> Tensor:
         index = constant(np.flatnonzero(which.ravel() == kind), sides[0].device)
         left, right = (side.index_select(-3, index) for side in sides)
         parts.append(until_within(left, right, int(first), int(last), beyond, lowest=lowest))
-    found = torch.cat(parts, dim=-3).index_select(-3, constant(np.argsort(order, kind="stable"), sides[0].device))
+    found = torch.cat(parts, dim=-3).index_select(
+        -3, constant(np.argsort(order, kind="stable"), sides[0].device)
+    )
     return found.flip(-1) if ends.past else found

@@ -18,10 +18,18 @@ def root(value: Tensor) -> Tensor:
     exactly.
     """
     found = torch.sqrt(value)
-    if value.device.type != "cpu" or value.dtype not in (torch.float32, torch.float64) or being_traced():
+    if (
+        value.device.type != "cpu"
+        or value.dtype not in (torch.float32, torch.float64)
+        or being_traced()
+    ):
         return found
     with torch.no_grad():
-        missing = _missing_float32(value, found) if value.dtype == torch.float32 else _missing_float64(value, found)
+        missing = (
+            _missing_float32(value, found)
+            if value.dtype == torch.float32
+            else _missing_float64(value, found)
+        )
         missing = missing.nan_to_num(0.0, 0.0, 0.0)
     return found + missing
 

@@ -15,7 +15,13 @@ from fedkg.constraints.engine.norms import settled, weighed
 from fedkg.constraints.engine.windows import Truth, settle
 
 
-def reduce_members(op: Literal["sum", "mean", "min", "max", "count"], skip: bool, values: Tensor, owner: Tensor, owners: int) -> Tensor:
+def reduce_members(
+    op: Literal["sum", "mean", "min", "max", "count"],
+    skip: bool,
+    values: Tensor,
+    owner: Tensor,
+    owners: int,
+) -> Tensor:
     """One number for each owner, [P, B], of the members' values [M, B] (NaN: unknown), added up in their order.
 
     Of nobody sum and count are 0, the others unknown. `skip` leaves unknown members out; otherwise one of them makes the whole unknown. A
@@ -39,7 +45,15 @@ def reduce_members(op: Literal["sum", "mean", "min", "max", "count"], skip: bool
     return torch.where(count == size[:, None], result, math.nan)
 
 
-def ranked(values: Tensor, wanted: Tensor | None, owner: Tensor, offsets: Tensor, truth: Truth, *, falling: bool) -> Tensor:
+def ranked(
+    values: Tensor,
+    wanted: Tensor | None,
+    owner: Tensor,
+    offsets: Tensor,
+    truth: Truth,
+    *,
+    falling: bool,
+) -> Tensor:
     """Of each owner's members' values [M, B] the one of rank `wanted` [P], [P, B]; unknown where unknown ones leave the verdict open.
 
     Args:
@@ -50,18 +64,29 @@ def ranked(values: Tensor, wanted: Tensor | None, owner: Tensor, offsets: Tensor
         return _norm_of_rank(values, wanted, owner, offsets, truth.edge, lowest=falling)
     if truth.temperature is None:
         return _ranked(values, wanted, owner, offsets, truth, falling)
-    ends = (torch.where(torch.isnan(values), anything, values) for anything in (-truth.edge, truth.edge))
+    ends = (
+        torch.where(torch.isnan(values), anything, values) for anything in (-truth.edge, truth.edge)
+    )
     low, high = (_ranked(end, wanted, owner, offsets, truth, falling) for end in ends)
     return settle(low, high, truth)
 
 
-def _ranked(values: Tensor, wanted: Tensor | None, owner: Tensor, offsets: Tensor, truth: Truth, falling: bool) -> Tensor:
+def _ranked(
+    values: Tensor,
+    wanted: Tensor | None,
+    owner: Tensor,
+    offsets: Tensor,
+    truth: Truth,
+    falling: bool,
+) -> Tensor:
     if wanted is not None:
         return _of_rank(values, wanted, owner, offsets, truth.edge, falling=falling)
     nobody = truth.edge if falling else -truth.edge
     if truth.temperature is None:
         return _extreme(values, owner, offsets.shape[0] - 1, falling, nobody)
-    return _log_sum_exp(values, owner, offsets, -truth.temperature if falling else truth.temperature, nobody)
+    return _log_sum_exp(
+        values, owner, offsets, -truth.temperature if falling else truth.temperature, nobody
+    )
 
 
 def _added(values: Tensor, owner: Tensor, owners: int) -> Tensor:
@@ -71,10 +96,18 @@ def _added(values: Tensor, owner: Tensor, owners: int) -> Tensor:
 def _extreme(values: Tensor, owner: Tensor, owners: int, lowest: bool, nobody: float) -> Tensor:
     """Minimum or maximum of each owner's members; ties share the gradient."""
     start = values.new_full((owners, values.shape[1]), nobody)
-    return start.scatter_reduce(0, owner[:, None].expand(values.shape), values, "amin" if lowest else "amax", include_self=True)
+    return start.scatter_reduce(
+        0,
+        owner[:, None].expand(values.shape),
+        values,
+        "amin" if lowest else "amax",
+        include_self=True,
+    )
 
 
-def _of_rank(values: Tensor, wanted: Tensor, owner: Tensor, offsets: Tensor, edge: float, *, falling: bool) -> Tensor:
+def _of_rank(
+    values: Tensor, wanted: Tensor, owner: Tensor, offsets: Tensor, edge: float, *, falling: bool
+) -> Tensor:
     top = edge if falling else -edge
     size, wanted = (offsets[1:] - offsets[:-1])[:, None], wanted[:, None]
     shape = (wanted.shape[0], values.shape[1])
@@ -92,7 +125,15 @@ def _order(values: Tensor, owner: Tensor, falling: bool) -> Tensor:
     return by_value.gather(0, torch.argsort(owner[by_value], dim=0, stable=True))
 
 
-def _norm_of_rank(values: Tensor, wanted: Tensor | None, owner: Tensor, offsets: Tensor, edge: float, *, lowest: bool) -> Tensor:
+def _norm_of_rank(
+    values: Tensor,
+    wanted: Tensor | None,
+    owner: Tensor,
+    offsets: Tensor,
+    edge: float,
+    *,
+    lowest: bool,
+) -> Tensor:
     """The norm in place of the value of a rank: of the members before that rank together with the opposite norm of all others.
 
     "At least k" are the k - 1 best of all and any of the rest: the conjunction for the last rank, the disjunction for the first.
@@ -106,13 +147,17 @@ def _norm_of_rank(values: Tensor, wanted: Tensor | None, owner: Tensor, offsets:
     ranked = values.gather(0, _order(values, owner, lowest))
     rank = torch.arange(1, values.shape[0] + 1, device=values.device) - offsets[owner]
     before = (rank < wanted[owner])[:, None].to(values.dtype)
-    rest = settled(summed(weighed(ranked, edge, lowest=not lowest) * (1.0 - before)), edge, lowest=not lowest)
+    rest = settled(
+        summed(weighed(ranked, edge, lowest=not lowest) * (1.0 - before)), edge, lowest=not lowest
+    )
     best = summed(weighed(ranked, edge, lowest=lowest) * before)
     found = settled(best + weighed(rest, edge, lowest=lowest), edge, lowest=lowest)
     return torch.where((wanted <= 0)[:, None], edge if lowest else -edge, found)
 
 
-def _log_sum_exp(values: Tensor, owner: Tensor, offsets: Tensor, scale: float, nobody: float) -> Tensor:
+def _log_sum_exp(
+    values: Tensor, owner: Tensor, offsets: Tensor, scale: float, nobody: float
+) -> Tensor:
     """``scale * log(sum(exp(values / scale)))`` over each owner's members."""
     owners = offsets.shape[0] - 1
     scaled = values / scale

@@ -53,6 +53,10 @@ def share(plan: Plan, banks: tuple[BankTensors, ...]) -> Sharing:
         made = bank_tensors(plan.pack.banks[at], bank)
         return made if every is None else replace(made, every=torch.from_numpy(every))
 
-    shared = tuple(banks[i] if bank is plan.banks[i] else tensors(i, bank) for i, bank in enumerate(valued))
-    hoisted = tuple(None if bank is None else tensors(i, bank) for i, bank in enumerate(hoisting.banks))
+    shared = tuple(
+        banks[i] if bank is plan.banks[i] else tensors(i, bank) for i, bank in enumerate(valued)
+    )
+    hoisted = tuple(
+        None if bank is None else tensors(i, bank) for i, bank in enumerate(hoisting.banks)
+    )
     return Sharing(banks=shared, values=values, hoisted=hoisted, extremes=hoisting.extremes)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 
 class _Shield(torch.autograd.Function):
@@ -14,14 +15,17 @@ class _Shield(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
+    @override
     def forward(value: Tensor) -> Tensor:
         return value.view_as(value)
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
         """Nothing is saved."""
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         return torch.nan_to_num(gradients[0], nan=0.0, posinf=0.0, neginf=0.0)
 

@@ -14,11 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from typing_extensions import override
 
 from fedkg.mapped import fronted
 
 
-def extreme(values: Tensor, first: int, last: int, beyond: float, *, lowest: bool, past: bool = False) -> Tensor:
+def extreme(
+    values: Tensor, first: int, last: int, beyond: float, *, lowest: bool, past: bool = False
+) -> Tensor:
     """Minimum or maximum of values[t + first .. t + last] for each t (`past`: of values[t - last .. t - first]), [..., T].
 
     Args:
@@ -28,12 +31,16 @@ def extreme(values: Tensor, first: int, last: int, beyond: float, *, lowest: boo
     steps = values.shape[-1]
     first, last = clamped(first, last, steps)
     around, start = ((last, 0), 0) if past else ((0, last), first)
-    run = _Window.apply if values.requires_grad else _Window.forward  # `apply` costs as much as a pass
+    run = (
+        _Window.apply if values.requires_grad else _Window.forward
+    )  # `apply` costs as much as a pass
     found: Tensor = run(values, around, start, last - first + 1, beyond, lowest)
     return found
 
 
-def until_within(left: Tensor, right: Tensor, first: int, last: int, beyond: float, *, lowest: bool) -> Tensor:
+def until_within(
+    left: Tensor, right: Tensor, first: int, last: int, beyond: float, *, lowest: bool
+) -> Tensor:
     """Max over t' in t + first .. t + last of min(right at t', min of left from t to before t'), [..., T]; `lowest`: its dual.
 
     Windows of `first` > 0 are made of two: `left` up to there, and from there an until (Donzé, Ferrère and Maler 2013, section 3).
@@ -44,7 +51,11 @@ def until_within(left: Tensor, right: Tensor, first: int, last: int, beyond: flo
     begin, end = clamped(first, last, right.shape[-1])
     run = _Until.apply if left.requires_grad or right.requires_grad else _Until.forward
     found: Tensor = run(left, right, begin, end, beyond, lowest)
-    return found if begin == 0 else _picked(extreme(left, 0, begin - 1, beyond, lowest=not lowest), found, not lowest)
+    return (
+        found
+        if begin == 0
+        else _picked(extreme(left, 0, begin - 1, beyond, lowest=not lowest), found, not lowest)
+    )
 
 
 def clamped(first: int, last: int, steps: int) -> tuple[int, int]:
@@ -74,28 +85,38 @@ class _Window(torch.autograd.Function):
     """`extreme`: blocks of 1, 2, 4, ... values, the last two overlapping."""
 
     @staticmethod
-    def forward(values: Tensor, around: tuple[int, int], start: int, width: int, beyond: float, lowest: bool) -> Tensor:
+    @override
+    def forward(
+        values: Tensor, around: tuple[int, int], start: int, width: int, beyond: float, lowest: bool
+    ) -> Tensor:
         steps = values.shape[-1]
         blocks, size = pad(values, around, value=beyond), 1
         while 2 * size <= width:
             blocks = _doubled(blocks, size, lowest)
             size *= 2
         near = blocks.narrow(-1, start, steps)
-        return near.clone() if width == size else _picked(near, blocks.narrow(-1, start + width - size, steps), lowest)
+        return (
+            near.clone()
+            if width == size
+            else _picked(near, blocks.narrow(-1, start + width - size, steps), lowest)
+        )
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """The values alone are kept."""
         ctx.save_for_backward(inputs[0])
         ctx.window = inputs[1:]
 
     @staticmethod
+    @override
     def vmap(info: Any, in_dims: Any, values: Tensor, *window: Any) -> tuple[Tensor, int]:
         """One dimension more in front."""
         found: Tensor = _Window.apply(values.movedim(in_dims[0], 0), *window)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found, 0
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         values, (around, start, width, beyond, lowest) = ctx.saved_tensors[0].detach(), ctx.window
         steps = values.shape[-1]
@@ -107,7 +128,9 @@ class _Window(torch.autograd.Function):
         top, shift = levels.pop(), width - size
         behind = top.shape[-1] - start - steps
         if shift:
-            near = gradients[0] * _chosen(top.narrow(-1, start, steps), top.narrow(-1, start + shift, steps), lowest)
+            near = gradients[0] * _chosen(
+                top.narrow(-1, start, steps), top.narrow(-1, start + shift, steps), lowest
+            )
             total = pad(near, (start, behind))
             total.narrow(-1, start + shift, steps).add_(gradients[0] - near)
         else:
@@ -129,7 +152,10 @@ class _Until(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(left: Tensor, right: Tensor, first: int, last: int, beyond: float, lowest: bool) -> Tensor:
+    @override
+    def forward(
+        left: Tensor, right: Tensor, first: int, last: int, beyond: float, lowest: bool
+    ) -> Tensor:
         kept = left_there = pad(left, (0, last), value=beyond)
         found = right_there = pad(right, (0, last), value=beyond)
         for width, doubles in growth(last - first + 1):
@@ -140,30 +166,41 @@ class _Until(torch.autograd.Function):
         return found[..., first : first + right.shape[-1]].clone()
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """The values alone are kept."""
         ctx.save_for_backward(*inputs[:2])
         ctx.window = inputs[2:]
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, left: Tensor, right: Tensor, *window: Any) -> tuple[Tensor, int]:
+    @override
+    def vmap(
+        info: Any, in_dims: Any, left: Tensor, right: Tensor, *window: Any
+    ) -> tuple[Tensor, int]:
         """One dimension more in front."""
         sides = fronted((left, right), in_dims, info.batch_size)
         found: Tensor = _Until.apply(*sides, *window)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found, 0
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         left, right = (side.detach() for side in ctx.saved_tensors)
         first, last, beyond, lowest = ctx.window
         base = pad(left, (0, last), value=beyond), pad(right, (0, last), value=beyond)
         widths, levels = growth(last - first + 1), [base]
         for width, doubles in widths:
-            levels.append(_joined(*(levels[-1] if doubles else base), *levels[-1], width if doubles else 1, lowest))
+            levels.append(
+                _joined(
+                    *(levels[-1] if doubles else base), *levels[-1], width if doubles else 1, lowest
+                )
+            )
         steps = right.shape[-1]
         of_found = pad(gradients[0], (first, levels[-1][1].shape[-1] - first - steps))
         of_kept = torch.zeros_like(of_found)
-        of_left, of_right = (torch.zeros_like(of_found[..., :1]).expand(base[0].shape).clone() for _ in range(2))
+        of_left, of_right = (
+            torch.zeros_like(of_found[..., :1]).expand(base[0].shape).clone() for _ in range(2)
+        )
         for (width, doubles), level in zip(reversed(widths), reversed(levels[:-1]), strict=True):
             if doubles:
                 to_here, to_there = _parted(of_kept, of_found, level, level, width, lowest)
@@ -175,7 +212,14 @@ class _Until(torch.autograd.Function):
                 for whole, part in zip((of_left, of_right), to_here, strict=True):
                     whole.narrow(-1, 0, part.shape[-1]).add_(part)
                 of_kept, of_found = (pad(part, (1, 0)) for part in to_there)
-        return (of_left + of_kept)[..., :steps], (of_right + of_found)[..., :steps], None, None, None, None
+        return (
+            (of_left + of_kept)[..., :steps],
+            (of_right + of_found)[..., :steps],
+            None,
+            None,
+            None,
+            None,
+        )
 
 
 def growth(width: int) -> list[tuple[int, bool]]:
@@ -190,7 +234,9 @@ def growth(width: int) -> list[tuple[int, bool]]:
     return steps
 
 
-def _joined(kept: Tensor, found: Tensor, kept_on: Tensor, found_on: Tensor, shift: int, lowest: bool) -> tuple[Tensor, Tensor]:
+def _joined(
+    kept: Tensor, found: Tensor, kept_on: Tensor, found_on: Tensor, shift: int, lowest: bool
+) -> tuple[Tensor, Tensor]:
     """Kept and found over the steps of both, the second beginning `shift` steps on."""
     rest = kept_on.shape[-1] - shift
     kept_on, found_on = kept_on.narrow(-1, shift, rest), found_on.narrow(-1, shift, rest)
@@ -200,7 +246,12 @@ def _joined(kept: Tensor, found: Tensor, kept_on: Tensor, found_on: Tensor, shif
 
 
 def _parted(
-    of_kept: Tensor, of_found: Tensor, here: tuple[Tensor, Tensor], there: tuple[Tensor, Tensor], shift: int, lowest: bool
+    of_kept: Tensor,
+    of_found: Tensor,
+    here: tuple[Tensor, Tensor],
+    there: tuple[Tensor, Tensor],
+    shift: int,
+    lowest: bool,
 ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """The gradients of `_joined`: (of kept, of found) here and there."""
     rest = of_found.shape[-1]

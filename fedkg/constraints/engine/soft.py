@@ -42,13 +42,17 @@ def soft_robustness(formula: Formula, reading: Reading, unit: Tensor, truth: Tru
         unknown = missing == between(missing.dtype)
     elif open_ended:
         with torch.no_grad():
-            unknown = torch.isnan(evaluate(formula, replace(reading, offset=False))) | torch.isnan(missing)
+            unknown = torch.isnan(evaluate(formula, replace(reading, offset=False))) | torch.isnan(
+                missing
+            )
     else:
         unknown = torch.isnan(missing)
     decided = missing.detach().abs() >= UNREACHABLE / 2
     far = -torch.sign(missing.detach()) * math.inf
     plain = ~(unknown | decided)
-    return torch.where(plain, -torch.where(plain, missing, 0.0) * unit, torch.where(unknown, math.nan, far))
+    return torch.where(
+        plain, -torch.where(plain, missing, 0.0) * unit, torch.where(unknown, math.nan, far)
+    )
 
 
 def soft_least(robustness: Tensor, unit: Tensor, truth: Truth) -> Tensor:
@@ -56,10 +60,16 @@ def soft_least(robustness: Tensor, unit: Tensor, truth: Truth) -> Tensor:
     unit = unit.to(robustness.dtype)[:, :, None]
     known = ~torch.isnan(robustness)
     number = known & torch.isfinite(robustness)
-    missing = torch.where(number, -torch.where(number, robustness, 0.0) / unit, -torch.sign(robustness.detach()) * UNREACHABLE)
+    missing = torch.where(
+        number,
+        -torch.where(number, robustness, 0.0) / unit,
+        -torch.sign(robustness.detach()) * UNREACHABLE,
+    )
     missing = torch.where(known, missing, -UNREACHABLE)
     if truth.sound:
-        least = settled(weighed(missing, truth.edge, lowest=False).sum(dim=-1), truth.edge, lowest=False)
+        least = settled(
+            weighed(missing, truth.edge, lowest=False).sum(dim=-1), truth.edge, lowest=False
+        )
     else:
         assert truth.temperature is not None, "smooth"
         least = truth.temperature * torch.logsumexp(missing / truth.temperature, dim=-1)
@@ -72,6 +82,7 @@ def soft_least(robustness: Tensor, unit: Tensor, truth: Truth) -> Tensor:
 def _measured(reading: Reading, unit: Tensor) -> Reading:
     """The reading, and that of its members, with margins in the unit of each row."""
     members = {
-        at: replace(table, reading=_measured(table.reading, unit.index_select(0, table.owner))) for at, table in reading.members.items()
+        at: replace(table, reading=_measured(table.reading, unit.index_select(0, table.owner)))
+        for at, table in reading.members.items()
     }
     return replace(reading, unit=unit, members=members)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 
 def standing(values: Tensor) -> Tensor:
@@ -20,19 +21,23 @@ def standing(values: Tensor) -> Tensor:
 
 class _Standing(torch.autograd.Function):
     @staticmethod
+    @override
     def forward(values: Tensor) -> Tensor:
         laid = values.contiguous()
         return laid.as_strided(laid.shape, laid.stride())
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """Nothing is saved."""
 
     @staticmethod
+    @override
     def vmap(info: Any, in_dims: Any, values: Tensor) -> tuple[Tensor, int]:
         """One dimension more in front."""
         return standing(values.movedim(in_dims[0], 0)), 0
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         return gradients[0]

@@ -10,8 +10,35 @@ from typing import assert_never
 from fedkg.constraints.engine.given import Given
 from fedkg.constraints.meaning.powers import is_multiplication
 from fedkg.pack import walk
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
-from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
+from fedkg.pack.terms import (
+    Call,
+    Choose,
+    Coalesce,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+)
 from fedkg.pack.walk import atoms, everywhere, sides, subterms, term_children
 
 
@@ -72,7 +99,10 @@ def _affine(term: Term) -> bool:
         case Sum() | Negate():
             return all(_affine(child) for child in term_children(term))
         case Product():
-            return all(_affine(arg) for arg in term.args) and sum(_reads_slot(arg) for arg in term.args) <= 1
+            return (
+                all(_affine(arg) for arg in term.args)
+                and sum(_reads_slot(arg) for arg in term.args) <= 1
+            )
         case Quotient() | Power() | Call() | Reduce() | Choose() | Coalesce():
             return False
     assert_never(term)
@@ -99,7 +129,9 @@ def has_strict(formula: Formula, positive: bool = True) -> bool:
         case And() | Or():
             return any(has_strict(arg, positive) for arg in formula.args)
         case Implies():
-            return has_strict(formula.antecedent, not positive) or has_strict(formula.consequent, positive)
+            return has_strict(formula.antecedent, not positive) or has_strict(
+                formula.consequent, positive
+            )
     assert_never(formula)
 
 

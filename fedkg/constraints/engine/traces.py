@@ -61,7 +61,9 @@ class Lined:
 
     def first(self, device: torch.device) -> Tensor:
         """bool [R, B] or [1, B]: the rows that are the first step of their trace."""
-        back = torch.arange(self.steps.places, device=device)[None] if self.back is None else self.back
+        back = (
+            torch.arange(self.steps.places, device=device)[None] if self.back is None else self.back
+        )
         return back % max(1, self.steps.count) == 0
 
     def of_members(self, owner: Tensor) -> Lined:
@@ -69,7 +71,9 @@ class Lined:
         if self.order is None or self.order.shape[0] == 1:
             return self
         length = self.steps.length
-        steps = replace(self.steps, length=None if length is None else length.index_select(0, owner))
+        steps = replace(
+            self.steps, length=None if length is None else length.index_select(0, owner)
+        )
         return Lined(steps=steps, order=self.order.index_select(0, owner), back=None)
 
 
@@ -101,11 +105,17 @@ def labelled(labels: Tensor, *, clip: bool) -> Traces:
     order = torch.argsort(number, stable=True)
     starts = torch.cumsum(sizes, 0) - sizes
     steps = int(sizes.max())
-    at = number[order] * steps + torch.arange(labels.shape[0], device=labels.device) - starts[number[order]]
+    at = (
+        number[order] * steps
+        + torch.arange(labels.shape[0], device=labels.device)
+        - starts[number[order]]
+    )
     place = labels.new_zeros(names.shape[0] * steps, dtype=torch.int64).index_put((at,), order)
     inside = torch.zeros_like(place, dtype=torch.bool).index_fill(0, at, True)
     back = torch.empty_like(order).index_put((order,), at)
-    return Traces(count=names.shape[0], steps=steps, place=place, back=back, inside=inside, clip=clip)
+    return Traces(
+        count=names.shape[0], steps=steps, place=place, back=back, inside=inside, clip=clip
+    )
 
 
 def repeated(traces: Traces, times: int) -> Traces:
@@ -119,7 +129,13 @@ def repeated(traces: Traces, times: int) -> Traces:
     places = traces.count * traces.steps
     rows = places if traces.back is None else int(traces.back.shape[0])
     inside = None if traces.inside is None else traces.inside.repeat(times)
-    return replace(traces, count=times * traces.count, place=again(traces.place, rows), back=again(traces.back, places), inside=inside)
+    return replace(
+        traces,
+        count=times * traces.count,
+        place=again(traces.place, rows),
+        back=again(traces.back, places),
+        inside=inside,
+    )
 
 
 def line_up(traces: Traces, applies: Tensor | None) -> Lined:
@@ -144,7 +160,9 @@ def line_up(traces: Traces, applies: Tensor | None) -> Lined:
         there = there & traces.inside
     laid = there.reshape(there.shape[0], traces.count, traces.steps)
     kept_first = torch.argsort(laid.logical_not().to(torch.uint8), dim=2, stable=True)
-    order = (kept_first + torch.arange(traces.count, device=device)[:, None] * traces.steps).flatten(1)
+    order = (
+        kept_first + torch.arange(traces.count, device=device)[:, None] * traces.steps
+    ).flatten(1)
     back = torch.argsort(order, dim=1)
     if traces.back is not None:
         back = back.index_select(1, traces.back)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 SUBNORMAL = 5e-324
 """Equal to 0 where the processor flushes such numbers."""
@@ -30,7 +31,9 @@ def between(dtype: torch.dtype) -> float:
     return limits.tiny * limits.eps if SUBNORMAL > 0 else limits.tiny
 
 
-def marked(value: Tensor, mark: float, *, infinite: bool = True, mirror: Tensor | None = None) -> Tensor:
+def marked(
+    value: Tensor, mark: float, *, infinite: bool = True, mirror: Tensor | None = None
+) -> Tensor:
     """`value` with `mark` where it is NaN or, when `infinite`, no finite number.
 
     Args:
@@ -54,22 +57,32 @@ def unmarked(value: Tensor, mark: float) -> Tensor:
 
 def _replaced(value: Tensor, mark: float, infinite: bool, mirror: Tensor | None) -> Tensor:
     if mirror is not None:
-        return torch.where(torch.abs(mirror) < math.inf if infinite else mirror == mirror, value, mark)
-    return torch.nan_to_num(value, nan=mark, posinf=mark if infinite else math.inf, neginf=mark if infinite else -math.inf)
+        return torch.where(
+            torch.abs(mirror) < math.inf if infinite else mirror == mirror, value, mark
+        )
+    return torch.nan_to_num(
+        value,
+        nan=mark,
+        posinf=mark if infinite else math.inf,
+        neginf=mark if infinite else -math.inf,
+    )
 
 
 class _Mark(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
+    @override
     def forward(value: Tensor, mark: float, infinite: bool, mirror: Tensor | None) -> Tensor:
         return _replaced(value, mark, infinite, mirror)
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """Nothing is saved."""
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         return gradients[0], None, None, None
 
@@ -80,15 +93,18 @@ class _Unmark(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
+    @override
     def forward(value: Tensor, mark: float) -> Tensor:
         side = torch.sign(value - mark)
         return value * side / side
 
     @staticmethod
+    @override
     def setup_context(ctx: Any, inputs: Any, output: Tensor) -> None:
         """The result says where nothing is known."""
         ctx.save_for_backward(output)
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         return torch.where(torch.isnan(ctx.saved_tensors[0]), 0.0, gradients[0]), None

@@ -58,31 +58,46 @@ class _Use:
     keys: NDArray[np.int64]
 
 
-def shared_values(plan: Plan, banks: Sequence[BankPlan]) -> tuple[tuple[BankPlan, ...], tuple[Values, ...]]:
+def shared_values(
+    plan: Plan, banks: Sequence[BankPlan]
+) -> tuple[tuple[BankPlan, ...], tuple[Values, ...]]:
     """The banks reading common sub-terms as numbers of the batch, and those: of inputs they follow the N inputs, of outputs likewise."""
     weights = [_weights(plan, bank) for bank in banks]
     uses = [use for i, bank in enumerate(banks) for use in _uses(i, bank)]
     worth = _worthwhile(uses, weights)
-    chosen = [use for use in uses if use in worth and not any(_inside(use, other) for other in worth)]
+    chosen = [
+        use for use in uses if use in worth and not any(_inside(use, other) for other in worth)
+    ]
     for output, numbers in ((False, len(plan.input_reads)), (True, len(plan.output_reads))):
         own = [use for use in chosen if _reads_output(use.shape) == output]
         distinct = sum(group[0].shape[0] for group in _distinct(own).values())
-        if sum(weights[use.bank].sum() for use in own) - distinct < numbers:  # the numbers of the batch are copied to stand before them
+        if (
+            sum(weights[use.bank].sum() for use in own) - distinct < numbers
+        ):  # the numbers of the batch are copied to stand before them
             chosen = [use for use in chosen if use not in own]
     chosen = list(_worthwhile(chosen, weights))
     return _placed(plan, banks, chosen)
 
 
-def with_values(values: Sequence[Values], inputs: Tensor, outputs: Tensor, largest: float) -> tuple[Tensor, Tensor]:
+def with_values(
+    values: Sequence[Values], inputs: Tensor, outputs: Tensor, largest: float
+) -> tuple[Tensor, Tensor]:
     """Inputs [N, B] and outputs [N', B], each followed by its values. `largest`: the greatest absolute value of both."""
     parts: dict[bool, list[Tensor]] = {False: [inputs], True: [outputs]}
     for one in values:
         index = constant(one.slots, inputs.device)
         roles = {part.index: part.role for part in subterms(one.term) if isinstance(part, Slot)}
-        slots = {i: (outputs if roles[i] == "output" else inputs).index_select(0, index[i]) for i in sorted(roles)}
+        slots = {
+            i: (outputs if roles[i] == "output" else inputs).index_select(0, index[i])
+            for i in sorted(roles)
+        }
         params = constant(one.params, inputs.device).to(inputs.dtype)[:, :, None]
         careful = not largest <= one.quick
-        parts[one.output].append(evaluate_term(one.term, Reading(slots=slots, params=params, careful=careful), guarded=careful))
+        parts[one.output].append(
+            evaluate_term(
+                one.term, Reading(slots=slots, params=params, careful=careful), guarded=careful
+            )
+        )
     inputs, outputs = (torch.cat(own) if len(own) > 1 else own[0] for own in parts.values())
     return inputs, outputs
 
@@ -93,10 +108,18 @@ def _uses(at: int, bank: BankPlan) -> Iterator[_Use]:
         return
     wires = {slot: (bank.input_index, i) for i, slot in enumerate(bank.inputs)}
     wires |= {slot: (bank.output_index, i) for i, slot in enumerate(bank.outputs)}
-    for term in dict.fromkeys(part for side in terms_of(bank.skeleton) for part in _inner(side) if _is_value(part)):
+    for term in dict.fromkeys(
+        part for side in terms_of(bank.skeleton) for part in _inner(side) if _is_value(part)
+    ):
         slots = list(dict.fromkeys(part.index for part in subterms(term) if isinstance(part, Slot)))
-        params = list(dict.fromkeys(part.index for part in subterms(term) if isinstance(part, Param)))
-        shape = _renumbered(term, {index: i for i, index in enumerate(slots)}, {index: i for i, index in enumerate(params)})
+        params = list(
+            dict.fromkeys(part.index for part in subterms(term) if isinstance(part, Param))
+        )
+        shape = _renumbered(
+            term,
+            {index: i for i, index in enumerate(slots)},
+            {index: i for i, index in enumerate(params)},
+        )
         reads = [index[i] for index, i in (wires[slot] for slot in slots)]
         keys = np.stack([*reads, *np.ascontiguousarray(bank.params[params]).view(np.int64)], axis=1)
         yield _Use(bank=at, term=term, shape=shape, keys=keys)
@@ -111,10 +134,15 @@ def _inner(term: Term) -> Iterator[Term]:
 
 def _is_value(term: Term) -> bool:
     """Whether a term is one of arithmetic, and more than a number that there is or its negative."""
-    if isinstance(term, Slot | Param) or (isinstance(term, Negate) and isinstance(term.arg, Slot | Param)):
+    if isinstance(term, Slot | Param) or (
+        isinstance(term, Negate) and isinstance(term.arg, Slot | Param)
+    ):
         return False
     parts = list(subterms(term))
-    arithmetic = all(isinstance(part, Slot | Param | Sum | Product | Negate | Quotient | Power | Call) for part in parts)
+    arithmetic = all(
+        isinstance(part, Slot | Param | Sum | Product | Negate | Quotient | Power | Call)
+        for part in parts
+    )
     return arithmetic and any(isinstance(part, Slot) for part in parts)
 
 
@@ -135,7 +163,10 @@ def _reads_output(term: Term) -> bool:
 def _weights(plan: Plan, bank: BankPlan) -> Float:
     """On which share of the batch each row is evaluated, about: rows that select samples by category take theirs alone. [R]."""
     columns = plan.pack.manifest.contract.columns
-    shares = [1.0 / max(1, len(columns[c.column].vocabulary)) if c.code >= 0 else 1.0 for c in plan.conditions]
+    shares = [
+        1.0 / max(1, len(columns[c.column].vocabulary)) if c.code >= 0 else 1.0
+        for c in plan.conditions
+    ]
     found: Float = np.array(shares, dtype=np.float64)[bank.conditions].prod(axis=0)
     return found
 
@@ -147,7 +178,9 @@ def _distinct(uses: Sequence[_Use]) -> dict[Term, tuple[NDArray[np.int64], dict[
         shapes.setdefault(use.shape, []).append(use)
     found: dict[Term, tuple[NDArray[np.int64], dict[_Use, Index]]] = {}
     for shape, own in shapes.items():
-        keys, which = np.unique(np.concatenate([use.keys for use in own]), axis=0, return_inverse=True)
+        keys, which = np.unique(
+            np.concatenate([use.keys for use in own]), axis=0, return_inverse=True
+        )
         ends = np.cumsum([use.keys.shape[0] for use in own])[:-1]
         found[shape] = keys, dict(zip(own, np.split(which.ravel(), ends), strict=True))
     return found
@@ -171,7 +204,9 @@ def _inside(use: _Use, other: _Use) -> bool:
     return use.bank == other.bank and use.term != other.term and use.term in _inner(other.term)
 
 
-def _placed(plan: Plan, banks: Sequence[BankPlan], chosen: Sequence[_Use]) -> tuple[tuple[BankPlan, ...], tuple[Values, ...]]:
+def _placed(
+    plan: Plan, banks: Sequence[BankPlan], chosen: Sequence[_Use]
+) -> tuple[tuple[BankPlan, ...], tuple[Values, ...]]:
     """The banks reading the chosen terms as numbers of the batch, and those."""
     counts = {False: len(plan.input_reads), True: len(plan.output_reads)}
     values: list[Values] = []
@@ -181,13 +216,25 @@ def _placed(plan: Plan, banks: Sequence[BankPlan], chosen: Sequence[_Use]) -> tu
         slots = len({part.index for part in subterms(shape) if isinstance(part, Slot)})
         params = np.ascontiguousarray(keys[:, slots:].T).view(np.float64)
         quick = min(banks[use.bank].quick for use in which)
-        values.append(Values(term=shape, output=output, slots=np.ascontiguousarray(keys[:, :slots].T), params=params, quick=quick))
+        values.append(
+            Values(
+                term=shape,
+                output=output,
+                slots=np.ascontiguousarray(keys[:, :slots].T),
+                params=params,
+                quick=quick,
+            )
+        )
         for use, value in which.items():
             own = columns.setdefault(use.bank, {})
-            place = Slot(index=next_slot(banks[use.bank]) + len(own), role="output" if output else "input")
+            place = Slot(
+                index=next_slot(banks[use.bank]) + len(own), role="output" if output else "input"
+            )
             own[use.term] = Column(slot=place, rows=value + counts[output])
         counts[output] += keys.shape[0]
-    return tuple(_read(bank, columns[i]) if i in columns else bank for i, bank in enumerate(banks)), tuple(values)
+    return tuple(
+        _read(bank, columns[i]) if i in columns else bank for i, bank in enumerate(banks)
+    ), tuple(values)
 
 
 def _read(bank: BankPlan, columns: Mapping[Term, Column]) -> BankPlan:

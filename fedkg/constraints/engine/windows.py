@@ -59,7 +59,9 @@ class Truth:
             return math.nan
         return between(dtype) if self.zero_is_low else -between(dtype)
 
-    def beyond(self, window: tuple[int, int], steps: Steps, dtype: torch.dtype, *, lowest: bool) -> float:
+    def beyond(
+        self, window: tuple[int, int], steps: Steps, dtype: torch.dtype, *, lowest: bool
+    ) -> float:
         """What stands beyond the trace where a number stands for unknown values: nothing, or what is unknown."""
         if steps.clip or window[1] < 0:
             return self.edge if lowest else -self.edge
@@ -86,7 +88,14 @@ def picked(left: Tensor, right: Tensor, lowest: bool, truth: Truth) -> Tensor:
 
 
 def over_window(
-    values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool, again: reduced.At | None = None
+    values: Tensor,
+    windows: Windows,
+    steps: Steps,
+    truth: Truth,
+    *,
+    past: bool,
+    lowest: bool,
+    again: reduced.At | None = None,
 ) -> Tensor:
     """Minimum or maximum of values [R, B] over each step's window, [R, B]; unknown where an unknown step may still turn the verdict.
 
@@ -108,19 +117,34 @@ def over_window(
         found = _reduced(values, windows, steps, truth, past=past, lowest=lowest, again=again)
         if found is not None:
             return found
-    on = numbers if truth.temperature is None else _both_ends(ahead, steps, truth, past=past, lowest=lowest)
+    on = (
+        numbers
+        if truth.temperature is None
+        else _both_ends(ahead, steps, truth, past=past, lowest=lowest)
+    )
     return _by_window([values], windows, steps, on)
 
 
 def _reduced(
-    values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool, again: reduced.At | None
+    values: Tensor,
+    windows: Windows,
+    steps: Steps,
+    truth: Truth,
+    *,
+    past: bool,
+    lowest: bool,
+    again: reduced.At | None,
 ) -> Tensor | None:
     """`over_window` in one loop for all rows; None where that is not worth it."""
     ends = _ends(windows, steps, truth, values, past=past, lowest=lowest)
     if ends is None or ends.width > reduced.LONGEST:
         return None
     laid = _cut(_laid(values, len(windows), steps), steps.length, ends.beyond)
-    at = None if len(ends.shifts) > reduced.WRITTEN_OUT else _steps_on(values, again, len(windows), steps, ends.beyond)
+    at = (
+        None
+        if len(ends.shifts) > reduced.WRITTEN_OUT
+        else _steps_on(values, again, len(windows), steps, ends.beyond)
+    )
     return reduced.extreme(laid, ends, lowest=lowest, at=at).reshape(len(windows), steps.places)
 
 
@@ -139,25 +163,45 @@ def _unrolled(
     ends = _ends(windows, steps, truth, sides[1], past=past, lowest=lowest)
     if ends is None or ends.each[:, 1].max() >= reduced.WRITTEN_OUT:
         return None
-    left, right = (_cut(_laid(side, len(windows), steps), steps.length, ends.beyond) for side in sides)
-    holds, there = (_steps_on(*side, len(windows), steps, ends.beyond) for side in zip(sides, again, strict=True))
+    left, right = (
+        _cut(_laid(side, len(windows), steps), steps.length, ends.beyond) for side in sides
+    )
+    holds, there = (
+        _steps_on(*side, len(windows), steps, ends.beyond)
+        for side in zip(sides, again, strict=True)
+    )
 
     def both(by: int) -> Tensor:
         return picked(holds(by), there(by), not lowest, truth)
 
-    right, at = (picked(left, right, not lowest, truth), (holds, both)) if closed else (right, (holds, there))
-    return reduced.until(left, right, ends, lowest=lowest, at=at).reshape(len(windows), steps.places)
+    right, at = (
+        (picked(left, right, not lowest, truth), (holds, both))
+        if closed
+        else (right, (holds, there))
+    )
+    return reduced.until(left, right, ends, lowest=lowest, at=at).reshape(
+        len(windows), steps.places
+    )
 
 
-def _ends(windows: Windows, steps: Steps, truth: Truth, like: Tensor, *, past: bool, lowest: bool) -> reduced.Ends | None:
+def _ends(
+    windows: Windows, steps: Steps, truth: Truth, like: Tensor, *, past: bool, lowest: bool
+) -> reduced.Ends | None:
     """The windows on the reading's traces; None where there are none, or no steps."""
     if not windows.size or not steps.count:
         return None
-    beyond = [truth.beyond((int(first), int(last)), steps, like.dtype, lowest=lowest) for first, last in windows]
-    return reduced.ends_of(np.column_stack([reduced.spans(windows, steps.count), beyond]), like, past=past)
+    beyond = [
+        truth.beyond((int(first), int(last)), steps, like.dtype, lowest=lowest)
+        for first, last in windows
+    ]
+    return reduced.ends_of(
+        np.column_stack([reduced.spans(windows, steps.count), beyond]), like, past=past
+    )
 
 
-def _steps_on(values: Tensor, again: reduced.At | None, rows: int, steps: Steps, beyond: Tensor | float) -> reduced.At:
+def _steps_on(
+    values: Tensor, again: reduced.At | None, rows: int, steps: Steps, beyond: Tensor | float
+) -> reduced.At:
     """Values [R, B] some steps on, `beyond` where the trace is over: [R, n, T]. `again`: evaluates them there."""
     length = steps.count if steps.length is None else steps.length
     now = torch.arange(steps.count, device=values.device)
@@ -165,14 +209,25 @@ def _steps_on(values: Tensor, again: reduced.At | None, rows: int, steps: Steps,
     def at(by: int) -> Tensor:
         there = _laid(steps_on(values, steps, by) if again is None else again(by), rows, steps)
         if steps.length is None:  # one comparison is enough
-            return there if by == 0 else torch.where(now < length - by if by > 0 else now >= -by, there, beyond)
+            return (
+                there
+                if by == 0
+                else torch.where(now < length - by if by > 0 else now >= -by, there, beyond)
+            )
         return torch.where((now + by >= 0) & (now + by < length), there, beyond)
 
     return at
 
 
 def at_extreme(
-    values: Tensor, windows: Windows, steps: Steps, truth: Truth, *, past: bool, lowest: bool, unsure: Tensor | None = None
+    values: Tensor,
+    windows: Windows,
+    steps: Steps,
+    truth: Truth,
+    *,
+    past: bool,
+    lowest: bool,
+    unsure: Tensor | None = None,
 ) -> Tensor:
     """`over_window` of what is at its extreme at each step already: [R, B] of values [R, B] that know nothing of the trace's ends.
 
@@ -185,8 +240,13 @@ def at_extreme(
     windows = windows[:1] if rows and bool((windows == windows[0]).all()) else windows
     first, last = (constant(end[:, None, None], device) for end in windows.T)
     at = torch.arange(steps.count, device=device)
-    ahead = at if past else (steps.count if steps.length is None else steps.length) - 1 - at  # steps from now to the trace's end
-    edge, unknown = (values.new_full((), number) for number in (truth.edge if lowest else -truth.edge, truth.unknown(dtype)))
+    ahead = (
+        at if past else (steps.count if steps.length is None else steps.length) - 1 - at
+    )  # steps from now to the trace's end
+    edge, unknown = (
+        values.new_full((), number)
+        for number in (truth.edge if lowest else -truth.edge, truth.unknown(dtype))
+    )
     open_ended = torch.ones_like(last, dtype=torch.bool) if steps.clip else last < 0
     laid = _laid(values, rows, steps)
     if unsure is not None:
@@ -230,9 +290,22 @@ def until(
             return _until_within(before, there, first, last, beyond, lowest, truth)
         return until_within(before, there, first, last, beyond, lowest=lowest)
 
-    on = numbers if truth.temperature is None else _both_ends(ahead, steps, truth, past=past, lowest=lowest)
+    on = (
+        numbers
+        if truth.temperature is None
+        else _both_ends(ahead, steps, truth, past=past, lowest=lowest)
+    )
     if truth.temperature is None and not truth.sound and being_traced():
-        found = _unrolled((left, right), windows, steps, truth, past=past, closed=closed, lowest=lowest, again=again)
+        found = _unrolled(
+            (left, right),
+            windows,
+            steps,
+            truth,
+            past=past,
+            closed=closed,
+            lowest=lowest,
+            again=again,
+        )
         if found is not None:
             return found
     return _by_window([left, right], windows, steps, on)
@@ -244,7 +317,9 @@ def at_first(values: Tensor, steps: Steps) -> Tensor:
     return laid[:, :, :1].expand(laid.shape).reshape(values.shape[0], steps.places)
 
 
-def sliding(values: Tensor, first: int, last: int, beyond: float, lowest: bool, truth: Truth) -> Tensor:
+def sliding(
+    values: Tensor, first: int, last: int, beyond: float, lowest: bool, truth: Truth
+) -> Tensor:
     """Minimum or maximum of values[t + first .. t + last] for each t (last -1: to the end), `beyond` standing after the last: [r, n, T].
 
     In about 2 log2(last - first) steps: blocks of 1, 2, 4, ... values, of which those in the binary digits of the width are taken.
@@ -253,12 +328,18 @@ def sliding(values: Tensor, first: int, last: int, beyond: float, lowest: bool, 
     first, last = clamped(first, last, steps)
     blocks = torch.nn.functional.pad(values, (0, last), value=beyond)[..., first:]
     if truth.sound:
-        sums = _swept(weighed(blocks, truth.edge, lowest=lowest), last - first + 1, steps, torch.add)
+        sums = _swept(
+            weighed(blocks, truth.edge, lowest=lowest), last - first + 1, steps, torch.add
+        )
         return settled(sums, truth.edge, lowest=lowest)
-    return _swept(blocks, last - first + 1, steps, lambda left, right: picked(left, right, lowest, truth))
+    return _swept(
+        blocks, last - first + 1, steps, lambda left, right: picked(left, right, lowest, truth)
+    )
 
 
-def _swept(blocks: Tensor, width: int, steps: int, joined: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def _swept(
+    blocks: Tensor, width: int, steps: int, joined: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
     """Blocks [..., T + width - 1] joined over each window of a width, no value twice: [..., T]."""
     size, start = 1, 0
     result: Tensor | None = None
@@ -274,14 +355,24 @@ def _swept(blocks: Tensor, width: int, steps: int, joined: Callable[[Tensor, Ten
     return result
 
 
-def _until_within(left: Tensor, right: Tensor, first: int, last: int, beyond: float, lowest: bool, truth: Truth) -> Tensor:
+def _until_within(
+    left: Tensor, right: Tensor, first: int, last: int, beyond: float, lowest: bool, truth: Truth
+) -> Tensor:
     """`until_within` with the minima and maxima of `truth`, by the same doubling."""
     steps = right.shape[-1]
     begin, end = clamped(first, last, steps)
     if truth.sound:
         found = norm_until(left, right, begin, end, beyond, truth.edge, lowest=lowest)
-        return found if begin == 0 else picked(sliding(left, 0, begin - 1, beyond, not lowest, truth), found, not lowest, truth)
-    base = kept, found = [torch.nn.functional.pad(side, (0, end), value=beyond) for side in (left, right)]
+        return (
+            found
+            if begin == 0
+            else picked(
+                sliding(left, 0, begin - 1, beyond, not lowest, truth), found, not lowest, truth
+            )
+        )
+    base = kept, found = [
+        torch.nn.functional.pad(side, (0, end), value=beyond) for side in (left, right)
+    ]
     for width, doubles in growth(end - begin + 1):
         (here, there), shift = ((kept, found), width) if doubles else (base, 1)
         rest = kept.shape[-1] - shift
@@ -289,7 +380,13 @@ def _until_within(left: Tensor, right: Tensor, first: int, last: int, beyond: fl
         found = picked(there, picked(here, found[..., shift:], not lowest, truth), lowest, truth)
         kept = picked(here, kept[..., shift:], not lowest, truth)
     found = found[..., begin : begin + steps]
-    return found if begin == 0 else picked(sliding(left, 0, begin - 1, beyond, not lowest, truth), found, not lowest, truth)
+    return (
+        found
+        if begin == 0
+        else picked(
+            sliding(left, 0, begin - 1, beyond, not lowest, truth), found, not lowest, truth
+        )
+    )
 
 
 def _by_window(parts: Sequence[Tensor], windows: Windows, steps: Steps, on: OnWindow) -> Tensor:
@@ -307,12 +404,16 @@ def _by_window(parts: Sequence[Tensor], windows: Windows, steps: Steps, on: OnWi
         length = steps.length
         if length is not None and length.shape[0] > 1:
             length = length.index_select(0, index)
-        results.append(on([part.index_select(0, index) for part in laid], (int(first), int(last)), length))
+        results.append(
+            on([part.index_select(0, index) for part in laid], (int(first), int(last)), length)
+        )
     back = constant(np.argsort(order, kind="stable"), parts[0].device)
     return torch.cat(results).index_select(0, back).reshape(rows, steps.places)
 
 
-def _both_ends(compute: Compute, steps: Steps, truth: Truth, *, past: bool, lowest: bool) -> OnWindow:
+def _both_ends(
+    compute: Compute, steps: Steps, truth: Truth, *, past: bool, lowest: bool
+) -> OnWindow:
     """An operator by log-sum-exp with both ends of the interval, settled."""
     nothing = truth.edge if lowest else -truth.edge
 
@@ -320,25 +421,38 @@ def _both_ends(compute: Compute, steps: Steps, truth: Truth, *, past: bool, lowe
         ends: list[Tensor] = []
         for anything in (-truth.edge, truth.edge):
             beyond = nothing if steps.clip or window[1] < 0 else anything
-            filled = [_cut(torch.where(torch.isnan(part), anything, part), length, beyond) for part in parts]
+            filled = [
+                _cut(torch.where(torch.isnan(part), anything, part), length, beyond)
+                for part in parts
+            ]
             ends.append(_turned(compute, filled, past, *window, beyond))
         return settle(ends[0], ends[1], truth)
 
     return on
 
 
-def _turned(compute: Compute, parts: Sequence[Tensor], past: bool, first: int, last: int, beyond: float) -> Tensor:
+def _turned(
+    compute: Compute, parts: Sequence[Tensor], past: bool, first: int, last: int, beyond: float
+) -> Tensor:
     """An operator that looks ahead, looking back where `past`."""
-    return compute([part.flip(-1) for part in parts], first, last, beyond).flip(-1) if past else compute(parts, first, last, beyond)
+    return (
+        compute([part.flip(-1) for part in parts], first, last, beyond).flip(-1)
+        if past
+        else compute(parts, first, last, beyond)
+    )
 
 
 def _cut(values: Tensor, length: Tensor | None, beyond: Tensor | float) -> Tensor:
     """Values [r, n, T] with `beyond` where a trace is over."""
     if length is None:
         return values
-    return torch.where(torch.arange(values.shape[-1], device=length.device) < length, values, beyond)
+    return torch.where(
+        torch.arange(values.shape[-1], device=length.device) < length, values, beyond
+    )
 
 
 def _laid(values: Tensor, rows: int, steps: Steps) -> Tensor:
     """Values [R, B] or broadcast to it, trace by trace: [R, n, T]."""
-    return values.expand(rows, steps.places).reshape(rows, steps.places // max(1, steps.count), steps.count)
+    return values.expand(rows, steps.places).reshape(
+        rows, steps.places // max(1, steps.count), steps.count
+    )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.constraints.engine.traces import Lined, Traces, line_up
 from fedkg.constraints.fused.bound import loops
@@ -39,6 +40,7 @@ class Places(NamedTuple):
     steps: int
     told: array[int]
 
+    @override
     def __reduce__(self) -> tuple[object, ...]:
         """A copy is told of anew, for of itself it is told by addresses."""
         return _places, (self.met, self.starts, self.samples, self.lined, self.lengths)
@@ -61,6 +63,7 @@ class FusedBatch(NamedTuple):
     at: int
     told: array[int]
 
+    @override
     def __reduce__(self) -> tuple[object, ...]:
         """A copy is told of anew, for of itself it is told by addresses."""
         return _batch, (self.inputs, self.outputs, self.known)
@@ -81,11 +84,21 @@ class FusedBatch(NamedTuple):
         return self.known.size
 
 
-def fused_batch(inputs: Tensor, outputs: Tensor, met: Tensor, traces: Traces | None) -> FusedBatch | None:
+def fused_batch(
+    inputs: Tensor, outputs: Tensor, met: Tensor, traces: Traces | None
+) -> FusedBatch | None:
     """A batch of inputs [N, B] and outputs [N', B], in time where traces are given; None where its numbers cannot be looked at."""
-    if inputs.device.type != "cpu" or inputs.dtype not in (torch.float32, torch.float64) or outputs.dtype != inputs.dtype:
+    if (
+        inputs.device.type != "cpu"
+        or inputs.dtype not in (torch.float32, torch.float64)
+        or outputs.dtype != inputs.dtype
+    ):
         return None
-    known = fused_places(met, traces, inputs.dtype) if is_plain(met) and is_plain(inputs) and is_plain(outputs) else None
+    known = (
+        fused_places(met, traces, inputs.dtype)
+        if is_plain(met) and is_plain(inputs) and is_plain(outputs)
+        else None
+    )
     return None if known is None else known.batch(inputs, outputs)
 
 
@@ -95,16 +108,34 @@ def fused_places(met: Tensor, traces: Traces | None, dtype: torch.dtype) -> Plac
     try:
         meets = _there(met, lined)
         starts, samples = _listed(meets, dtype)
-        length = None if lined is None or lined.steps.length is None else lined.steps.length.flatten().contiguous()
+        length = (
+            None
+            if lined is None or lined.steps.length is None
+            else lined.steps.length.flatten().contiguous()
+        )
         return _places(meets, starts, samples, lined, length)
     except RuntimeError:  # tensors of torch.func transforms have no storage
         return None
 
 
-def _places(met: Tensor, starts: Tensor, samples: Tensor, lined: Lined | None, lengths: Tensor | None) -> Places:
-    clip, at_lengths = lined is not None and lined.steps.clip, 0 if lengths is None else lengths.data_ptr()
+def _places(
+    met: Tensor, starts: Tensor, samples: Tensor, lined: Lined | None, lengths: Tensor | None
+) -> Places:
+    clip, at_lengths = (
+        lined is not None and lined.steps.clip,
+        0 if lengths is None else lengths.data_ptr(),
+    )
     size, steps = met.shape[1], 1 if lined is None else lined.steps.count
-    told = (0, 0, size, met.data_ptr(), starts.data_ptr(), samples.data_ptr(), at_lengths, int(clip))
+    told = (
+        0,
+        0,
+        size,
+        met.data_ptr(),
+        starts.data_ptr(),
+        samples.data_ptr(),
+        at_lengths,
+        int(clip),
+    )
     return Places(met, starts, samples, lined, lengths, size, steps, array("q", told))
 
 
@@ -117,7 +148,10 @@ def _batch(inputs: Tensor, outputs: Tensor, known: Places) -> FusedBatch:
 def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Of each condition where its samples begin and how many meet it, [D, 2], and the samples."""
     conditions, places = met.shape
-    starts, total = met.new_empty(conditions, 2, dtype=torch.int64), met.new_empty(1, dtype=torch.int64)
+    starts, total = (
+        met.new_empty(conditions, 2, dtype=torch.int64),
+        met.new_empty(1, dtype=torch.int64),
+    )
     of_dtype = loops(dtype)
     of_dtype.numbered(met.data_ptr(), conditions, places, starts.data_ptr(), total.data_ptr())
     samples = met.new_empty(int(total), dtype=torch.int64)
@@ -128,4 +162,6 @@ def _listed(met: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 def _there(values: Tensor, lined: Lined | None) -> Tensor:
     """Values by place, one after the other, apart from any graph."""
     own = values.detach() if values.requires_grad else values
-    return own.contiguous() if lined is None or lined.order is None else lined.there(own).contiguous()
+    return (
+        own.contiguous() if lined is None or lined.order is None else lined.there(own).contiguous()
+    )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.evaluation import HAIR, evaluate_term
@@ -63,9 +64,18 @@ class Fused:
     initial: bool
     frames: dict[tuple[int, bool, bool], Frame] = field(default_factory=dict)
 
+    @override
     def __reduce__(self) -> tuple[object, ...]:
         """A copy has frames of its own, for in them are addresses."""
-        return Fused._of, (self.program, self.numbers, self.index, self.conditions, self.constants, self.of_rows, self.initial)
+        return Fused._of, (
+            self.program,
+            self.numbers,
+            self.index,
+            self.conditions,
+            self.constants,
+            self.of_rows,
+            self.initial,
+        )
 
     @staticmethod
     def _of(
@@ -78,7 +88,13 @@ class Fused:
         initial: bool,
     ) -> Fused:
         return Fused(
-            program=program, numbers=numbers, index=index, conditions=conditions, constants=constants, of_rows=of_rows, initial=initial
+            program=program,
+            numbers=numbers,
+            index=index,
+            conditions=conditions,
+            constants=constants,
+            of_rows=of_rows,
+            initial=initial,
         )
 
     @property
@@ -98,12 +114,26 @@ class Fused:
         levels = 2 + (steps + 1).bit_length() if slopes else 2
         each = (2 * program.registers + 3 if slopes else program.registers + 1) + 2 * levels
         used = 2 * program.registers + 3 if slopes else program.registers
-        width = min(max((CACHED_TOO if slopes else CACHED) // (used * self.numbers.itemsize), SHORTEST), LONGEST)
+        width = min(
+            max((CACHED_TOO if slopes else CACHED) // (used * self.numbers.itemsize), SHORTEST),
+            LONGEST,
+        )
         if in_time:
             width = max(1, width // steps) * steps
-        piece = 0 if self.conditions.shape[0] and not in_time else width  # few samples of each row: all at once
+        piece = (
+            0 if self.conditions.shape[0] and not in_time else width
+        )  # few samples of each row: all at once
         code, operands, numbers, windows_at, index, conditions, constants_at = (
-            part.ctypes.data for part in (program.code, program.operands, self.numbers, over, self.index, self.conditions, self.constants)
+            part.ctypes.data
+            for part in (
+                program.code,
+                program.operands,
+                self.numbers,
+                over,
+                self.index,
+                self.conditions,
+                self.constants,
+            )
         )
         told = (
             code, len(program.code), operands, numbers, self.numbers.shape[1], windows_at, index, len(self.index), program.inputs,
@@ -111,7 +141,9 @@ class Fused:
             self.initial,
         )  # fmt: skip
         frame = np.array(told, dtype=np.int64)
-        return Frame(frame.ctypes.data, frame, over, piece, each * width + levels, self.numbers.itemsize)
+        return Frame(
+            frame.ctypes.data, frame, over, piece, each * width + levels, self.numbers.itemsize
+        )
 
 
 class Frame(NamedTuple):
@@ -178,7 +210,12 @@ def windows(program: Program, numbers: NDArray[np.float64], steps: int) -> Integ
     """
     found = np.zeros((max(1, len(program.windows)), 3, numbers.shape[1]), dtype=np.int64)
     for i, window in enumerate(program.windows):
-        found[i] = _window(window, numbers[window.low].astype(np.int64), numbers[window.high].astype(np.int64), steps)
+        found[i] = _window(
+            window,
+            numbers[window.low].astype(np.int64),
+            numbers[window.high].astype(np.int64),
+            steps,
+        )
     return found
 
 
@@ -201,6 +238,19 @@ def _window(window: Window, low: Integers, high: Integers, steps: int) -> Intege
 def constants(dtype: torch.dtype) -> Floats:
     """The constants of `layout` in a dtype."""
     mark, limits = between(dtype), torch.finfo(dtype)
-    numbers = [0.0, HAIR, -HAIR, -strict_step(dtype), -mark, mark, math.inf, -math.inf, math.nan, UNREACHABLE, -UNREACHABLE, limits.max]
+    numbers = [
+        0.0,
+        HAIR,
+        -HAIR,
+        -strict_step(dtype),
+        -mark,
+        mark,
+        math.inf,
+        -math.inf,
+        math.nan,
+        UNREACHABLE,
+        -UNREACHABLE,
+        limits.max,
+    ]
     array: Floats = torch.tensor(numbers, dtype=dtype, device="cpu").numpy()
     return array

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.fused import machine
@@ -73,7 +74,9 @@ class Call(NamedTuple):
             whole: [3, R, n], at some step of each trace, and violated at none where satisfied; of rows that apply everywhere.
         """
         batch, rows = self.batch, self.last - self.first
-        into = batch.inputs.new_zeros(3 * rows, batch.places // batch.steps if whole else batch.places, dtype=torch.bool)
+        into = batch.inputs.new_zeros(
+            3 * rows, batch.places // batch.steps if whole else batch.places, dtype=torch.bool
+        )
         _values(self, machine.JUDGED, into, int(whole), into.data_ptr())
         found = into if whole else _to_rows(into, batch)
         return found.view(3, rows, found.shape[1])
@@ -100,15 +103,37 @@ def _values(call: Call, what: int, into: Tensor, fires: int = 0, fired: int = 0)
 
 
 def _pulled(
-    call: Call, kind: int, given: Tensor, weight: Tensor, size: int, sharpness: float, value: Tensor, of_inputs: Tensor, of_outputs: Tensor
+    call: Call,
+    kind: int,
+    given: Tensor,
+    weight: Tensor,
+    size: int,
+    sharpness: float,
+    value: Tensor,
+    of_inputs: Tensor,
+    of_outputs: Tensor,
 ) -> None:
-    slopes = (number for part in (of_inputs, of_outputs) for number in (part.data_ptr(), int(part.numel() > 0)))
-    rest = kind, given.data_ptr(), given.shape[1], weight.data_ptr(), size, sharpness, value.data_ptr(), *slopes
+    slopes = (
+        number
+        for part in (of_inputs, of_outputs)
+        for number in (part.data_ptr(), int(part.numel() > 0))
+    )
+    rest = (
+        kind,
+        given.data_ptr(),
+        given.shape[1],
+        weight.data_ptr(),
+        size,
+        sharpness,
+        value.data_ptr(),
+        *slopes,
+    )
     call.split(True, loops(call.batch.inputs.dtype).pulled, call.first, call.last, *rest)
 
 
 class _Robustness(torch.autograd.Function):
     @staticmethod
+    @override
     def forward(ctx: Any, inputs: Tensor, outputs: Tensor, call: Call) -> Tensor:
         ctx.save_for_backward(inputs, outputs)
         ctx.call = call
@@ -116,22 +141,30 @@ class _Robustness(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
-        _ = ctx.saved_tensors  # raises where they, which the call reads again, are no longer what they were
+        _ = (
+            ctx.saved_tensors
+        )  # raises where they, which the call reads again, are no longer what they were
         call: Call = ctx.call
         batch = call.batch
         given = _to_places(gradients[0], batch).contiguous()
         slopes = _slopes(batch, *ctx.needs_input_grad[:2])
         none = given[:0]
         _pulled(call, SLOPES, given, none, 1, 1.0, none, *slopes)
-        return *(_to_rows(slope, batch) if want else None for slope, want in zip(slopes, ctx.needs_input_grad[:2], strict=True)), None
+        return *(
+            _to_rows(slope, batch) if want else None
+            for slope, want in zip(slopes, ctx.needs_input_grad[:2], strict=True)
+        ), None
 
 
 def _to_places(values: Tensor, batch: FusedBatch) -> Tensor:
     """What is given for rows of the batch, by place; 0 at places of padding."""
     if batch.lined is None or batch.lined.back is None:
         return values
-    return values.new_zeros(values.shape[0], batch.places).index_copy(1, batch.lined.back[0], values)
+    return values.new_zeros(values.shape[0], batch.places).index_copy(
+        1, batch.lined.back[0], values
+    )
 
 
 def _to_rows(values: Tensor, batch: FusedBatch) -> Tensor:
@@ -141,7 +174,10 @@ def _to_rows(values: Tensor, batch: FusedBatch) -> Tensor:
 
 def _slopes(batch: FusedBatch, inputs: bool, outputs: bool) -> tuple[Tensor, Tensor]:
     """Where slopes by the numbers are added up, [N, B] and [N', B], or nothing where they are not wanted."""
-    first, second = (torch.zeros_like(part if want else part[:0, :0]) for part, want in ((batch.inputs, inputs), (batch.outputs, outputs)))
+    first, second = (
+        torch.zeros_like(part if want else part[:0, :0])
+        for part, want in ((batch.inputs, inputs), (batch.outputs, outputs))
+    )
     return first, second
 
 
@@ -150,9 +186,14 @@ def applying(call: Call, weight: Tensor) -> Tensor:
     batch, parts = call.batch, weight.shape[0]
     into = batch.inputs.new_zeros(call.fused.rows, parts, dtype=torch.float64)
     places = batch.inputs.new_empty(batch.places, dtype=torch.int64)
-    own, at = weight.detach().to(torch.float64).contiguous(), call.fused.frame(batch.steps, batch.lined is not None).at
+    own, at = (
+        weight.detach().to(torch.float64).contiguous(),
+        call.fused.frame(batch.steps, batch.lined is not None).at,
+    )
     size = max(1, weight.shape[1])
-    loops(batch.inputs.dtype).counted(at, batch.at, own.data_ptr(), size, parts, into.data_ptr(), places.data_ptr())
+    loops(batch.inputs.dtype).counted(
+        at, batch.at, own.data_ptr(), size, parts, into.data_ptr(), places.data_ptr()
+    )
     return into[call.first : call.last].to(weight.dtype)
 
 
@@ -165,13 +206,17 @@ class Purse(NamedTuple):
 
     def by_row(self, batch: FusedBatch) -> tuple[Tensor, Tensor, Tensor]:
         """The same by row of the batch."""
-        of_inputs, of_outputs = (_to_rows(slope, batch) if slope.shape[1] else slope for slope in self[1:])
+        of_inputs, of_outputs = (
+            _to_rows(slope, batch) if slope.shape[1] else slope for slope in self[1:]
+        )
         return _to_rows(self.value[None], batch)[0], of_inputs, of_outputs
 
 
 def purse(batch: FusedBatch, inputs: bool, outputs: bool) -> Purse:
     """An empty one; with slopes by inputs or outputs where they are wanted."""
-    return Purse(batch.inputs.new_zeros(batch.places, dtype=torch.float64), *_slopes(batch, inputs, outputs))
+    return Purse(
+        batch.inputs.new_zeros(batch.places, dtype=torch.float64), *_slopes(batch, inputs, outputs)
+    )
 
 
 def penalise(call: Call, form: PenaltyForm, weight: Tensor, share: Tensor, into: Purse) -> None:

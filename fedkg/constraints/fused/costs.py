@@ -16,7 +16,16 @@ HINGE, SQUARED, LOG_BARRIER, SLOPES = range(4)
 
 
 @loop
-def worth_of(gate: Floats, weight: Floats, share: Floats, size: int, places: Ints, n: int, dense: bool, into: Floats) -> None:
+def worth_of(
+    gate: Floats,
+    weight: Floats,
+    share: Floats,
+    size: int,
+    places: Ints,
+    n: int,
+    dense: bool,
+    into: Floats,
+) -> None:
     """By what the penalty at each of some places is multiplied."""
     if not dense:
         for j in range(n):
@@ -34,7 +43,15 @@ def worth_of(gate: Floats, weight: Floats, share: Floats, size: int, places: Int
 
 @loop
 def paid(
-    missing: Floats, worth: Floats, places: Ints, n: int, dense: bool, kind: int, sharpness: Float, constants: Floats, value: Doubles
+    missing: Floats,
+    worth: Floats,
+    places: Ints,
+    n: int,
+    dense: bool,
+    kind: int,
+    sharpness: Float,
+    constants: Floats,
+    value: Doubles,
 ) -> bool:
     """Adds to value the penalties (`engine.penalty.PenaltyForm`) of what is missing; `worth` becomes their slopes; whether any is not 0."""
     zero, mark = constants[ZERO], constants[MARK_MISSING]
@@ -56,7 +73,16 @@ def paid(
 
 
 @loop
-def _barred(missing: Floats, worth: Floats, n: int, sharpness: Float, edge: Float, zero: Float, mark: Float, far: Float) -> bool:
+def _barred(
+    missing: Floats,
+    worth: Floats,
+    n: int,
+    sharpness: Float,
+    edge: Float,
+    zero: Float,
+    mark: Float,
+    far: Float,
+) -> bool:
     """The penalties of a logarithmic barrier; what is unknown or out of reach costs nothing."""
     some = False
     for j in range(n):
@@ -64,7 +90,10 @@ def _barred(missing: Floats, worth: Floats, n: int, sharpness: Float, edge: Floa
         off = m == mark or m >= far or m < -1.0
         w, m = zero if off else w, -1.0 if off else m
         inner = m <= -edge
-        missing[j] = w * (-math.log(-m if inner else edge) / sharpness + (zero if inner else sharpness * (m + edge)))
+        missing[j] = w * (
+            -math.log(-m if inner else edge) / sharpness
+            + (zero if inner else sharpness * (m + edge))
+        )
         steep = w * (1.0 / (-m * sharpness) if inner else sharpness)
         worth[j] = steep
         some |= steep != zero

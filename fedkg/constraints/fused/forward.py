@@ -88,13 +88,31 @@ from fedkg.constraints.fused.loops import (
     replaced,
     scaled,
 )
-from fedkg.constraints.fused.program import BOUNDLESS, EDGE_HIGH, HAIR_DOWN, HAIR_UP, MISSING, NAN_TOO, OTHER, PAST, STRICT
+from fedkg.constraints.fused.program import (
+    BOUNDLESS,
+    EDGE_HIGH,
+    HAIR_DOWN,
+    HAIR_UP,
+    MISSING,
+    NAN_TOO,
+    OTHER,
+    PAST,
+    STRICT,
+)
 from fedkg.native.language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
 @loop
 def carried_out(
-    frame: Ints, batch: Ints, at: Ints, operations: int, gate: Floats, buffers: Floats, row: int, n: int, first_trace: int
+    frame: Ints,
+    batch: Ints,
+    at: Ints,
+    operations: int,
+    gate: Floats,
+    buffers: Floats,
+    row: int,
+    n: int,
+    first_trace: int,
 ) -> bool:
     """The first operations of a row; whether a guard leaves something to do.
 
@@ -109,7 +127,9 @@ def carried_out(
         d = floats_at(at[code[1]])
         mark = constants[MARK_MISSING] if flags & MISSING else constants[MARK]
         if op in (MIN, MAX):
-            _picked(d, at, ints_at(frame[OPERANDS])[code[2] :], code[3] - code[2], n, op == MIN, flags)
+            _picked(
+                d, at, ints_at(frame[OPERANDS])[code[2] :], code[3] - code[2], n, op == MIN, flags
+            )
             continue
         x, s = floats_at(at[code[2]]), numbers[code[5] * rows + row :]
         if op < MARGIN:
@@ -122,13 +142,20 @@ def carried_out(
             if not _guarded(gate, x, n, constants[ZERO]):
                 return False
         elif op == DECIDE:
-            far, off, unknown, missing = constants[FAR], constants[FAR_OFF], constants[MARK], constants[MARK_MISSING]
+            far, off, unknown, missing = (
+                constants[FAR],
+                constants[FAR_OFF],
+                constants[MARK],
+                constants[MARK_MISSING],
+            )
             zero = constants[ZERO]
             for j in range(n):
                 t = x[j]
                 d[j] = off if t >= zero else missing if t == unknown else far
         else:
-            _timed(frame, batch, code, d, x, floats_at(at[code[3]]), mark, buffers, row, n, first_trace)
+            _timed(
+                frame, batch, code, d, x, floats_at(at[code[3]]), mark, buffers, row, n, first_trace
+            )
     return True
 
 
@@ -144,9 +171,21 @@ def _guarded(gate: Floats, x: Floats, n: int, zero: Float) -> bool:
 
 
 @loop
-def _margins(op: int, d: Floats, x: Floats, y: Floats, s: Floats, n: int, flags: int, constants: Floats, mark: Float) -> None:
+def _margins(
+    op: int,
+    d: Floats,
+    x: Floats,
+    y: Floats,
+    s: Floats,
+    n: int,
+    flags: int,
+    constants: Floats,
+    mark: Float,
+) -> None:
     zero = constants[ZERO]
-    shift = constants[HAIR] if flags & HAIR_UP else constants[HAIR_OFF] if flags & HAIR_DOWN else zero
+    shift = (
+        constants[HAIR] if flags & HAIR_UP else constants[HAIR_OFF] if flags & HAIR_DOWN else zero
+    )
     at_zero = constants[STEP] if flags & STRICT else zero
     limit = constants[INF] if flags & BOUNDLESS else constants[LARGEST]
     if op == MARGIN_S:
@@ -161,7 +200,17 @@ def _margins(op: int, d: Floats, x: Floats, y: Floats, s: Floats, n: int, flags:
 
 @loop
 def _timed(
-    frame: Ints, batch: Ints, code: Ints, d: Floats, x: Floats, y: Floats, mark: Float, buffers: Floats, row: int, n: int, first_trace: int
+    frame: Ints,
+    batch: Ints,
+    code: Ints,
+    d: Floats,
+    x: Floats,
+    y: Floats,
+    mark: Float,
+    buffers: Floats,
+    row: int,
+    n: int,
+    first_trace: int,
 ) -> None:
     """The operations that look at other steps."""
     constants, op, flags, steps = floats_at(frame[CONSTANTS]), code[0], code[6], frame[STEPS]
@@ -170,18 +219,52 @@ def _timed(
     edge = constants[INF] if flags & EDGE_HIGH else constants[MINUS_INF]
     if op in (WINDOW_MIN, WINDOW_MAX):
         empty = constants[INF] if op == WINDOW_MIN else constants[MINUS_INF]
-        slid(frame, batch, d, x, n, first_trace, window, edge if is_open else mark, empty, op == WINDOW_MIN, flags, buffers)
+        slid(
+            frame,
+            batch,
+            d,
+            x,
+            n,
+            first_trace,
+            window,
+            edge if is_open else mark,
+            empty,
+            op == WINDOW_MIN,
+            flags,
+            buffers,
+        )
         return
     for k in range(n // steps):
         length = length_of(batch, first_trace + k, steps)
         to, own = d[k * steps :], x[k * steps :]
         if op in (UNTIL, RELEASE):
-            _scanned(to, own, y[k * steps :], steps, length, edge if is_open else mark, op == UNTIL, flags)
+            _scanned(
+                to,
+                own,
+                y[k * steps :],
+                steps,
+                length,
+                edge if is_open else mark,
+                op == UNTIL,
+                flags,
+            )
         elif op == FIRST:
             filled(to, own[0], steps)
         else:
             edge = constants[INF] if op == ENDS_MIN else constants[MINUS_INF]
-            _ended(to, own, steps, length, window[0], window[rows], is_open, edge, mark, op == ENDS_MIN, flags)
+            _ended(
+                to,
+                own,
+                steps,
+                length,
+                window[0],
+                window[rows],
+                is_open,
+                edge,
+                mark,
+                op == ENDS_MIN,
+                flags,
+            )
 
 
 @loop
@@ -191,7 +274,9 @@ def length_of(batch: Ints, trace: int, steps: int) -> int:
 
 
 @loop
-def _term(op: int, d: Floats, x: Floats, y: Floats, number: Floats, n: int, constants: Floats) -> None:
+def _term(
+    op: int, d: Floats, x: Floats, y: Floats, number: Floats, n: int, constants: Floats
+) -> None:
     zero, largest, nan = constants[ZERO], constants[LARGEST], constants[NAN]
     s = number[0]
     if op == ADD:
@@ -244,7 +329,16 @@ def _term(op: int, d: Floats, x: Floats, y: Floats, number: Floats, n: int, cons
 
 
 @loop
-def _decided(known: bool, d: Floats, x: Floats, number: Floats, n: int, flags: int, constants: Floats, mark: Float) -> None:
+def _decided(
+    known: bool,
+    d: Floats,
+    x: Floats,
+    number: Floats,
+    n: int,
+    flags: int,
+    constants: Floats,
+    mark: Float,
+) -> None:
     yes, no, s = constants[INF], constants[MINUS_INF], number[0]
     if flags & OTHER:
         yes, no = no, yes
@@ -259,7 +353,9 @@ def _decided(known: bool, d: Floats, x: Floats, number: Floats, n: int, flags: i
 
 
 @loop
-def _picked(d: Floats, at: Ints, operands: Ints, count: int, n: int, lowest: bool, flags: int) -> None:
+def _picked(
+    d: Floats, at: Ints, operands: Ints, count: int, n: int, lowest: bool, flags: int
+) -> None:
     """The least or the greatest of some registers; with `NAN_TOO` NaN where one is."""
     x, y = floats_at(at[operands[0]]), floats_at(at[operands[1]])
     if lowest:
@@ -312,7 +408,17 @@ def slid(
 
 
 @loop
-def spread_out(batch: Ints, d: Floats, x: Floats, n: int, steps: int, first_trace: int, stride: int, before: int, beyond: Float) -> None:
+def spread_out(
+    batch: Ints,
+    d: Floats,
+    x: Floats,
+    n: int,
+    steps: int,
+    first_trace: int,
+    stride: int,
+    before: int,
+    beyond: Float,
+) -> None:
     """The steps of each trace with `beyond` before and after them, `stride` places each."""
     for k in range(n // steps):
         length, own = length_of(batch, first_trace + k, steps), d[k * stride :]
@@ -322,7 +428,9 @@ def spread_out(batch: Ints, d: Floats, x: Floats, n: int, steps: int, first_trac
 
 
 @loop
-def _scanned(d: Floats, x: Floats, y: Floats, steps: int, length: int, beyond: Float, until: bool, flags: int) -> None:
+def _scanned(
+    d: Floats, x: Floats, y: Floats, steps: int, length: int, beyond: Float, until: bool, flags: int
+) -> None:
     """``d = max(y, min(x, the next d))`` (not `until`: its dual) backwards from the trace's end; in time where `PAST`."""
     state = beyond
     for i in range(length):
@@ -341,7 +449,17 @@ def _scanned(d: Floats, x: Floats, y: Floats, steps: int, length: int, beyond: F
 
 @loop
 def _ended(
-    d: Floats, x: Floats, steps: int, length: int, first: int, last: int, is_open: bool, edge: Float, mark: Float, lowest: bool, flags: int
+    d: Floats,
+    x: Floats,
+    steps: int,
+    length: int,
+    first: int,
+    last: int,
+    is_open: bool,
+    edge: Float,
+    mark: Float,
+    lowest: bool,
+    flags: int,
 ) -> None:
     """Extremes over windows, with what is unknown beyond the trace."""
     copied(d, x, steps)

@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from fedkg.constraints.fused.program import Op
 
-CODE, OPERATIONS, OPERANDS, NUMBERS, ROWS, WINDOWS, INDEX, SLOTS, FROM_INPUTS, CONDITIONS, ASKED, CONSTANTS = range(12)
+(
+    CODE,
+    OPERATIONS,
+    OPERANDS,
+    NUMBERS,
+    ROWS,
+    WINDOWS,
+    INDEX,
+    SLOTS,
+    FROM_INPUTS,
+    CONDITIONS,
+    ASKED,
+    CONSTANTS,
+) = range(12)
 """Of a bank: int64 [O, 8]; O; int64; [Q, R]; R; int64 [W, 3, R] (first, last, whether it ends with the trace); int64 [S, R], which row of
 the input or output numbers each slot is; S; how many are inputs; int64 [k, R]; k; the constants."""
 
@@ -20,14 +33,40 @@ INPUTS, OUTPUTS, PLACES, MET, STARTS, SAMPLES, LENGTHS, CLIP = range(8)
 """Of a batch: [N, B]; [N', B]; B; bool [D, B]; int64 [D, 2] and int64, see `machine.listed`; int64 [traces], how many of their T places are
 steps (0: all are); whether windows end with traces."""
 
-ZERO, HAIR, HAIR_OFF, STEP, MARK, MARK_MISSING, INF, MINUS_INF, NAN, FAR, FAR_OFF, LARGEST = range(12)
+ZERO, HAIR, HAIR_OFF, STEP, MARK, MARK_MISSING, INF, MINUS_INF, NAN, FAR, FAR_OFF, LARGEST = range(
+    12
+)
 """Positions of the constants (`bound.constants`)."""
 
-ADD, SUB, MUL, DIV, LEAST, MOST = (int(op) for op in (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.LEAST, Op.MOST))
+ADD, SUB, MUL, DIV, LEAST, MOST = (
+    int(op) for op in (Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.LEAST, Op.MOST)
+)
 ADD_S, SUB_S, S_SUB, MUL_S = int(Op.ADD_S), int(Op.SUB_S), int(Op.S_SUB), int(Op.MUL_S)
 DIV_S, S_DIV, NEG, ABS, SQRT = int(Op.DIV_S), int(Op.S_DIV), int(Op.NEG), int(Op.ABS), int(Op.SQRT)
-FLOOR, CEIL, ROUND, FILL, COALESCE = int(Op.FLOOR), int(Op.CEIL), int(Op.ROUND), int(Op.FILL), int(Op.COALESCE)
-MARGIN, MARGIN_S, S_MARGIN, SCALED = int(Op.MARGIN), int(Op.MARGIN_S), int(Op.S_MARGIN), int(Op.SCALED)
+FLOOR, CEIL, ROUND, FILL, COALESCE = (
+    int(Op.FLOOR),
+    int(Op.CEIL),
+    int(Op.ROUND),
+    int(Op.FILL),
+    int(Op.COALESCE),
+)
+MARGIN, MARGIN_S, S_MARGIN, SCALED = (
+    int(Op.MARGIN),
+    int(Op.MARGIN_S),
+    int(Op.S_MARGIN),
+    int(Op.SCALED),
+)
 KNOWN, CATEGORY, MIN, MAX = int(Op.KNOWN), int(Op.CATEGORY), int(Op.MIN), int(Op.MAX)
-WINDOW_MIN, WINDOW_MAX, UNTIL, RELEASE = int(Op.WINDOW_MIN), int(Op.WINDOW_MAX), int(Op.UNTIL), int(Op.RELEASE)
-FIRST, ENDS_MIN, ENDS_MAX, DECIDE, GUARD = int(Op.FIRST), int(Op.ENDS_MIN), int(Op.ENDS_MAX), int(Op.DECIDE), int(Op.GUARD)
+WINDOW_MIN, WINDOW_MAX, UNTIL, RELEASE = (
+    int(Op.WINDOW_MIN),
+    int(Op.WINDOW_MAX),
+    int(Op.UNTIL),
+    int(Op.RELEASE),
+)
+FIRST, ENDS_MIN, ENDS_MAX, DECIDE, GUARD = (
+    int(Op.FIRST),
+    int(Op.ENDS_MIN),
+    int(Op.ENDS_MAX),
+    int(Op.DECIDE),
+    int(Op.GUARD),
+)

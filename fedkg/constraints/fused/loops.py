@@ -65,7 +65,9 @@ def number_divided(d: Floats, s: Float, x: Floats, n: int, limit: Float, bad: Fl
 
 
 @loop
-def margin(d: Floats, x: Floats, y: Floats, n: int, shift: Float, at_zero: Float, limit: Float, bad: Float) -> None:
+def margin(
+    d: Floats, x: Floats, y: Floats, n: int, shift: Float, at_zero: Float, limit: Float, bad: Float
+) -> None:
     """x - y + shift, and `at_zero` where that is 0."""
     zero = shift - shift
     for j in range(n):
@@ -75,7 +77,9 @@ def margin(d: Floats, x: Floats, y: Floats, n: int, shift: Float, at_zero: Float
 
 
 @loop
-def margin_above(d: Floats, x: Floats, s: Float, n: int, shift: Float, at_zero: Float, limit: Float, bad: Float) -> None:
+def margin_above(
+    d: Floats, x: Floats, s: Float, n: int, shift: Float, at_zero: Float, limit: Float, bad: Float
+) -> None:
     """x - s + shift, and `at_zero` where that is 0."""
     zero = shift - shift
     for j in range(n):
@@ -85,7 +89,9 @@ def margin_above(d: Floats, x: Floats, s: Float, n: int, shift: Float, at_zero: 
 
 
 @loop
-def margin_below(d: Floats, s: Float, x: Floats, n: int, shift: Float, at_zero: Float, limit: Float, bad: Float) -> None:
+def margin_below(
+    d: Floats, s: Float, x: Floats, n: int, shift: Float, at_zero: Float, limit: Float, bad: Float
+) -> None:
     """s - x + shift, and `at_zero` where that is 0."""
     zero = shift - shift
     for j in range(n):
@@ -214,7 +220,9 @@ def second_of(d: Floats, g: Floats, x: Floats, y: Floats, n: int, lowest: bool) 
 
 
 @loop
-def both_of(d: Floats, g: Floats, h: Floats, x: Floats, before: Floats, after: Floats, n: int, lowest: bool) -> None:
+def both_of(
+    d: Floats, g: Floats, h: Floats, x: Floats, before: Floats, after: Floats, n: int, lowest: bool
+) -> None:
     """What belongs to x of g, as the first of x and what comes after, and of h, as the second of what comes before and x."""
     if lowest:
         for j in range(n):

@@ -45,7 +45,20 @@ from fedkg.constraints.fused.layout import (
 from fedkg.constraints.fused.loops import accumulated, copied, filled, gathered, multiplied, some
 from fedkg.constraints.fused.reading import numbers_read
 from fedkg.constraints.fused.reverse import pulled_back
-from fedkg.native.language import Bools, Double, Doubles, Float, Floats, Ints, address_of, bools_at, floats_at, ints_at, loop, to_float
+from fedkg.native.language import (
+    Bools,
+    Double,
+    Doubles,
+    Float,
+    Floats,
+    Ints,
+    address_of,
+    bools_at,
+    floats_at,
+    ints_at,
+    loop,
+    to_float,
+)
 
 REPORTED, NUDGED, LEAST, JUDGED = range(4)
 """What is asked of robustness."""
@@ -83,7 +96,11 @@ def listed(met: Bools, conditions: int, places: int, starts: Ints, samples: Ints
 @loop
 def selected(frame: Ints, batch: Ints, row: int, begin: int, end: int, places: Ints) -> int:
     """The samples in begin..end that meet all conditions of a row, into `places`; how many, -1: all."""
-    met, starts, conditions = bools_at(batch[MET]), ints_at(batch[STARTS]), ints_at(frame[CONDITIONS])
+    met, starts, conditions = (
+        bools_at(batch[MET]),
+        ints_at(batch[STARTS]),
+        ints_at(frame[CONDITIONS]),
+    )
     rarest, fewest, rows = -1, batch[PLACES], frame[ROWS]
     for i in range(frame[ASKED]):
         condition = conditions[i * rows + row]
@@ -107,7 +124,9 @@ def selected(frame: Ints, batch: Ints, row: int, begin: int, end: int, places: I
 
 
 @loop
-def counted(frame: Ints, batch: Ints, weight: Doubles, size: int, parts: int, into: Doubles, places: Ints) -> None:
+def counted(
+    frame: Ints, batch: Ints, weight: Doubles, size: int, parts: int, into: Doubles, places: Ints
+) -> None:
     """The weight of the samples that meet all conditions of each row, by parts of `size` samples: into [R, C]."""
     for row in range(frame[ROWS]):
         found = selected(frame, batch, row, 0, batch[PLACES], places)
@@ -121,12 +140,17 @@ def counted(frame: Ints, batch: Ints, weight: Doubles, size: int, parts: int, in
 
 
 @loop
-def _read(frame: Ints, batch: Ints, at: Ints, work: Floats, row: int, own: Ints, n: int, dense: bool) -> None:
+def _read(
+    frame: Ints, batch: Ints, at: Ints, work: Floats, row: int, own: Ints, n: int, dense: bool
+) -> None:
     """The slots of a row at n places: where they stand already, or gathered into the first registers."""
     index, rows = ints_at(frame[INDEX]), frame[ROWS]
     for i in range(frame[SLOTS]):
         numbers = floats_at(batch[INPUTS] if i < frame[FROM_INPUTS] else batch[OUTPUTS])
-        source, register = numbers[index[i * rows + row] * batch[PLACES] :], work[i * frame[WIDTH] :]
+        source, register = (
+            numbers[index[i * rows + row] * batch[PLACES] :],
+            work[i * frame[WIDTH] :],
+        )
         if dense:
             at[i] = address_of(source[own[0] :])
         else:
@@ -165,8 +189,13 @@ def values_of(
     gate = _registered(frame, work, at)
     buffers, initial = gate[width:], frame[INITIAL] != 0
     unknown, nan, zero = constants[MARK], constants[NAN], constants[ZERO]
-    step, each = nan if what == NUDGED else constants[STEP], initial or (what == NUDGED and fires != 0)
-    for low in range(begin, end, piece):  # unless each is asked for, it is known of all places where a run of them begins
+    step, each = (
+        nan if what == NUDGED else constants[STEP],
+        initial or (what == NUDGED and fires != 0),
+    )
+    for low in range(
+        begin, end, piece
+    ):  # unless each is asked for, it is known of all places where a run of them begins
         high = min(end, low + piece)
         for i in range(0, high - low, 1 if each else width):
             everywhere[i] = low + i
@@ -190,7 +219,9 @@ def values_of(
                 carried_out(frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, trace)
                 if what == JUDGED:
                     flags, plane = fired[(row - first) * columns :], (last - first) * columns
-                    _judged(frame, batch, at, flags, plane, own, n, dense and not initial, fires != 0)
+                    _judged(
+                        frame, batch, at, flags, plane, own, n, dense and not initial, fires != 0
+                    )
                     continue
                 if dense and not initial:
                     _reported(to[own[0] :], result, n, unknown, step, zero, nan)
@@ -205,7 +236,9 @@ def values_of(
 
 
 @loop
-def _reported(d: Floats, x: Floats, n: int, unknown: Float, step: Float, zero: Float, nan: Float) -> None:
+def _reported(
+    d: Floats, x: Floats, n: int, unknown: Float, step: Float, zero: Float, nan: Float
+) -> None:
     """x without what stands for the unknown and for a strict comparison that misses by nothing."""
     for j in range(n):
         t = x[j]
@@ -213,7 +246,17 @@ def _reported(d: Floats, x: Floats, n: int, unknown: Float, step: Float, zero: F
 
 
 @loop
-def _judged(frame: Ints, batch: Ints, at: Ints, to: Bools, plane: int, own: Ints, n: int, all: bool, whole: bool) -> None:
+def _judged(
+    frame: Ints,
+    batch: Ints,
+    at: Ints,
+    to: Bools,
+    plane: int,
+    own: Ints,
+    n: int,
+    all: bool,
+    whole: bool,
+) -> None:
     """Where a row is satisfied, violated and fires among n places; `all`: at places one after the other, whatever step they are.
 
     Args:
@@ -250,7 +293,16 @@ def _judged(frame: Ints, batch: Ints, at: Ints, to: Bools, plane: int, own: Ints
 
 
 @loop
-def _judged_trace(to: Bools, plane: int, x: Floats, y: Floats, length: int, always: bool, unknown: Float, zero: Float) -> None:
+def _judged_trace(
+    to: Bools,
+    plane: int,
+    x: Floats,
+    y: Floats,
+    length: int,
+    always: bool,
+    unknown: Float,
+    zero: Float,
+) -> None:
     satisfied, violated, fires = False, False, always and length > 0
     for j in range(length):
         t, u = x[j], y[j]
@@ -261,7 +313,17 @@ def _judged_trace(to: Bools, plane: int, x: Floats, y: Floats, length: int, alwa
 
 
 @loop
-def _least(frame: Ints, batch: Ints, at: Ints, to: Floats, gate: Floats, buffers: Floats, row: int, n: int, first_trace: int) -> None:
+def _least(
+    frame: Ints,
+    batch: Ints,
+    at: Ints,
+    to: Floats,
+    gate: Floats,
+    buffers: Floats,
+    row: int,
+    n: int,
+    first_trace: int,
+) -> None:
     """The least known of the numbers of each trace, as it is reported; NaN where none is known.
 
     The least of all windows that begin where they are asked for and end with the trace at the latest is that of all steps: where all are
@@ -282,7 +344,13 @@ def _least(frame: Ints, batch: Ints, at: Ints, to: Floats, gate: Floats, buffers
 def _leasts(frame: Ints, batch: Ints, to: Floats, x: Floats, n: int, first_trace: int) -> bool:
     """Of each trace the least known of some numbers as they are; whether all are known."""
     constants, steps = floats_at(frame[CONSTANTS]), frame[STEPS]
-    unknown, inf, nan, zero, step = constants[MARK], constants[INF], constants[NAN], constants[ZERO], constants[STEP]
+    unknown, inf, nan, zero, step = (
+        constants[MARK],
+        constants[INF],
+        constants[NAN],
+        constants[ZERO],
+        constants[STEP],
+    )
     whole = True
     for k in range(n // steps):
         length = 1 if frame[INITIAL] else length_of(batch, first_trace + k, steps)
@@ -311,7 +379,12 @@ def pulled(
         parts: how many numbers of `given` each row has.
         work: [(2 G + 3 + 2 L) W + L] for L `levels` of `reverse.pulled_back`. places: [2 P + G] for pieces of P places.
     """
-    constants, width, steps, result = floats_at(frame[CONSTANTS]), frame[WIDTH], frame[STEPS], frame[RESULT]
+    constants, width, steps, result = (
+        floats_at(frame[CONSTANTS]),
+        frame[WIDTH],
+        frame[STEPS],
+        frame[RESULT],
+    )
     piece = frame[PIECE] if frame[PIECE] else end - begin
     everywhere, at = places[piece:], places[2 * piece :]
     slopes = _registered(frame, work, at)
@@ -323,7 +396,10 @@ def pulled(
         for i in range(high - low):
             everywhere[i] = low + i
         for row in range(first, last):
-            g, found = given[(row - first) * parts :], selected(frame, batch, row, low, high, places)
+            g, found = (
+                given[(row - first) * parts :],
+                selected(frame, batch, row, low, high, places),
+            )
             dense = found < 0
             if dense:
                 found = high - low
@@ -337,7 +413,9 @@ def pulled(
                 if kind == SLOPES and not _asked(g, gate, own, n, dense, spare):
                     continue
                 _read(frame, batch, at, work, row, own, n, dense)
-                if not carried_out(frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, trace):
+                if not carried_out(
+                    frame, batch, at, frame[OPERATIONS], gate, buffers, row, n, trace
+                ):
                     continue
                 x = floats_at(at[result])
                 if kind == SLOPES:
@@ -347,15 +425,31 @@ def pulled(
                 else:
                     worth_of(gate, weight, g, size, own, n, dense, spare)
                     copied(cost, x, n)
-                    if not paid(cost, spare, own, n, dense, kind, to_float(sharpness), constants, value):
+                    if not paid(
+                        cost, spare, own, n, dense, kind, to_float(sharpness), constants, value
+                    ):
                         continue
                     if not pulls_inputs and not pulls_outputs:
                         continue
                 for i in range(frame[REGISTERS]):
                     filled(slopes[i * width :], zero, n)
                 copied(slopes[result * width :], spare, n)
-                pulled_back(frame, batch, at, slopes, spare, buffers, pulls_inputs != 0, row, n, trace)
-                _given_back(frame, batch, slopes, row, own, n, dense, of_inputs, pulls_inputs, of_outputs, pulls_outputs)
+                pulled_back(
+                    frame, batch, at, slopes, spare, buffers, pulls_inputs != 0, row, n, trace
+                )
+                _given_back(
+                    frame,
+                    batch,
+                    slopes,
+                    row,
+                    own,
+                    n,
+                    dense,
+                    of_inputs,
+                    pulls_inputs,
+                    of_outputs,
+                    pulls_outputs,
+                )
 
 
 @loop

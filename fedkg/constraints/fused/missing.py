@@ -9,11 +9,27 @@ from fedkg.constraints.engine.structure import reads_output, split_guards
 from fedkg.constraints.fused.program import HAIR_UP, MISSING, NotFused, Op, Program
 from fedkg.constraints.fused.robustness import connected, timed, verdict
 from fedkg.constraints.fused.writing import Writing
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
 
 
 @lru_cache(maxsize=1024)
-def missing_program(skeleton: Formula, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Program | None:
+def missing_program(
+    skeleton: Formula, inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> Program | None:
     """The program of a skeleton that reads an output: its guards first; None where the engine has to do it."""
     writing = Writing(inputs, outputs)
     guards, rest = split_guards(skeleton)
@@ -36,7 +52,9 @@ def _missing(writing: Writing, formula: Formula, positive: bool) -> int:
     match formula:
         case Compare():
             strict = (formula.op in ("lt", "ne")) == positive
-            return writing.margin(formula, not positive, MISSING | (HAIR_UP if strict else 0), scale=formula.scale)
+            return writing.margin(
+                formula, not positive, MISSING | (HAIR_UP if strict else 0), scale=formula.scale
+            )
         case ClassIn():
             strict = formula.strict == positive
             return writing.class_margin(formula, not positive, MISSING | (HAIR_UP if strict else 0))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 if TYPE_CHECKING:
     from fedkg.constraints.engine.banks import BankTensors
@@ -18,32 +19,62 @@ class _Known(torch.autograd.Function):
     """What each sample adds to a penalty [B], whose slopes are known already; differentiated again it is computed anew."""
 
     @staticmethod
+    @override
     def forward(
-        ctx: Any, inputs: Tensor, outputs: Tensor, value: Tensor, of_inputs: Tensor, of_outputs: Tensor, again: Callable[[], Tensor]
+        ctx: Any,
+        inputs: Tensor,
+        outputs: Tensor,
+        value: Tensor,
+        of_inputs: Tensor,
+        of_outputs: Tensor,
+        again: Callable[[], Tensor],
     ) -> Tensor:
         ctx.save_for_backward(inputs, outputs, of_inputs, of_outputs)
         ctx.again = again
         return value.clone()
 
     @staticmethod
+    @override
     def backward(ctx: Any, *gradients: Any) -> Any:
         inputs, outputs, *slopes = ctx.saved_tensors
-        wanted = [part for part, want in zip((inputs, outputs), ctx.needs_input_grad[:2], strict=True) if want]
+        wanted = [
+            part
+            for part, want in zip((inputs, outputs), ctx.needs_input_grad[:2], strict=True)
+            if want
+        ]
         if torch.is_grad_enabled():
-            found = iter(torch.autograd.grad(ctx.again(), wanted, gradients[0], create_graph=True, allow_unused=True))
-            return *(next(found) if want else None for want in ctx.needs_input_grad[:2]), None, None, None, None
-        return *(slope * gradients[0] if want else None for slope, want in zip(slopes, ctx.needs_input_grad[:2], strict=True)), *[None] * 4
+            found = iter(
+                torch.autograd.grad(
+                    ctx.again(), wanted, gradients[0], create_graph=True, allow_unused=True
+                )
+            )
+            return (
+                *(next(found) if want else None for want in ctx.needs_input_grad[:2]),
+                None,
+                None,
+                None,
+                None,
+            )
+        return *(
+            slope * gradients[0] if want else None
+            for slope, want in zip(slopes, ctx.needs_input_grad[:2], strict=True)
+        ), *[None] * 4
 
 
 def _stand_together(of: Evaluated, bank: BankTensors, parts: int) -> bool:
     """Whether the places of each of some parts of the batch stand together, in the batch's order, as a bank sees them."""
     if parts == 1 or not bank.temporal or of.traces is None:
         return True
-    return of.traces.place is None and (of.traces.inside is None or of.batch // parts % of.traces.steps == 0)
+    return of.traces.place is None and (
+        of.traces.inside is None or of.batch // parts % of.traces.steps == 0
+    )
 
 
 def paid(
-    of: Evaluated, shares: Sequence[Tensor | None], weight: Tensor, again: Callable[[Sequence[int]], Tensor]
+    of: Evaluated,
+    shares: Sequence[Tensor | None],
+    weight: Tensor,
+    again: Callable[[Sequence[int]], Tensor],
 ) -> tuple[Tensor | None, set[int]]:
     """What each sample adds to the penalty by the banks that have a program, [B], differentiable; and which banks these are.
 
@@ -70,11 +101,14 @@ def paid(
     if not done:
         return None, done
     value, of_inputs, of_outputs = (
-        reduce(torch.add, parts) for parts in zip(*(own.by_row(batch) for batch, own in purses.values()), strict=True)
+        reduce(torch.add, parts)
+        for parts in zip(*(own.by_row(batch) for batch, own in purses.values()), strict=True)
     )
     value = value.to(of.inputs.dtype)
     if not any(wants):
         return value, done
     chosen = sorted(done)
-    known: Tensor = _Known.apply(of.inputs, of.outputs, value, of_inputs, of_outputs, lambda: again(chosen))  # type: ignore[no-untyped-call]  # torch gives it no types
+    known: Tensor = _Known.apply(
+        of.inputs, of.outputs, value, of_inputs, of_outputs, lambda: again(chosen)
+    )  # type: ignore[no-untyped-call]  # torch gives it no types
     return known, done

@@ -46,7 +46,9 @@ class Op(IntEnum):
     S_MARGIN = 22  # s - x
     SCALED = 23  # x / s + shift, then as MARGIN
     KNOWN = 24  # +inf where x is known, -inf where it is not, or (flag) the other way round
-    CATEGORY = 25  # +inf where x is s, else -inf, or (flag) the other way round; the mark where x is NaN
+    CATEGORY = (
+        25  # +inf where x is s, else -inf, or (flag) the other way round; the mark where x is NaN
+    )
     MIN = 26  # of two or more registers
     MAX = 27
     WINDOW_MIN = 28  # over the steps of a window

@@ -31,7 +31,12 @@ def numbers_read(
     Args:
         most: becomes the greatest absolute value of all, or of what stands there; NaN where one is unknown.
     """
-    block, nan, largest, inf = max(64, BLOCK // columns), constants[NAN], constants[LARGEST], constants[INF]
+    block, nan, largest, inf = (
+        max(64, BLOCK // columns),
+        constants[NAN],
+        constants[LARGEST],
+        constants[INF],
+    )
     best, known = constants[ZERO], True
     for low in range(begin, end, block):
         n, source = min(block, end - low), x[low * columns :]

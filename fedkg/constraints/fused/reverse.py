@@ -54,14 +54,33 @@ from fedkg.constraints.fused.layout import (
     WINDOWS,
     ZERO,
 )
-from fedkg.constraints.fused.loops import accumulated, both_of, filled, first_of, least, most, negated, second_of, some
+from fedkg.constraints.fused.loops import (
+    accumulated,
+    both_of,
+    filled,
+    first_of,
+    least,
+    most,
+    negated,
+    second_of,
+    some,
+)
 from fedkg.constraints.fused.program import EDGE_HIGH, MISSING, PAST, TO_LAST, TO_SECOND
 from fedkg.native.language import Float, Floats, Ints, floats_at, ints_at, loop
 
 
 @loop
 def pulled_back(
-    frame: Ints, batch: Ints, at: Ints, slopes: Floats, spare: Floats, levels: Floats, every: bool, row: int, n: int, first_trace: int
+    frame: Ints,
+    batch: Ints,
+    at: Ints,
+    slopes: Floats,
+    spare: Floats,
+    levels: Floats,
+    every: bool,
+    row: int,
+    n: int,
+    first_trace: int,
 ) -> None:
     """The slopes of all registers from that of the result.
 
@@ -70,7 +89,12 @@ def pulled_back(
         levels: [L (2 W + 1)], 2 more than there are blocks of 1, 2, 4, ... steps in a trace.
         every: also of what depends on no output.
     """
-    constants, numbers, width, steps = floats_at(frame[CONSTANTS]), floats_at(frame[NUMBERS]), frame[WIDTH], frame[STEPS]
+    constants, numbers, width, steps = (
+        floats_at(frame[CONSTANTS]),
+        floats_at(frame[NUMBERS]),
+        frame[WIDTH],
+        frame[STEPS],
+    )
     zero = constants[ZERO]
     for i in range(frame[OPERATIONS] - 1, -1, -1):
         code = ints_at(frame[CODE])[8 * i :]
@@ -91,8 +115,32 @@ def pulled_back(
                 t = d[j]
                 g[j] = g[j] if t == t and t != mark else zero  # a NaN differs from itself
             s = numbers[code[5] * frame[ROWS] + row]
-            _to_left(op, d, g, x, floats_at(at[b]), s, to, spare, n, zero, a < frame[SLOTS], constants[LARGEST])
-            _to_right(op, d, g, x, floats_at(at[b]), slopes[b * width :], spare, n, b < frame[SLOTS], constants[LARGEST])
+            _to_left(
+                op,
+                d,
+                g,
+                x,
+                floats_at(at[b]),
+                s,
+                to,
+                spare,
+                n,
+                zero,
+                a < frame[SLOTS],
+                constants[LARGEST],
+            )
+            _to_right(
+                op,
+                d,
+                g,
+                x,
+                floats_at(at[b]),
+                slopes[b * width :],
+                spare,
+                n,
+                b < frame[SLOTS],
+                constants[LARGEST],
+            )
         elif op == FIRST:
             for k in range(n // steps):
                 for j in range(steps):
@@ -111,19 +159,44 @@ def _over_time(
     n: int, first_trace: int,
 ) -> None:  # fmt: skip
     """To what a window or an until looks at, trace by trace."""
-    constants, op, flags, steps, width = floats_at(frame[CONSTANTS]), code[0], code[6], frame[STEPS], frame[WIDTH]
+    constants, op, flags, steps, width = (
+        floats_at(frame[CONSTANTS]),
+        code[0],
+        code[6],
+        frame[STEPS],
+        frame[WIDTH],
+    )
     window, rows = ints_at(frame[WINDOWS])[3 * code[5] * frame[ROWS] + row :], frame[ROWS]
     edge = constants[INF] if flags & EDGE_HIGH else constants[MINUS_INF]
     beyond = edge if batch[CLIP] != 0 or window[2 * rows] != 0 else mark
     a, b = code[2], code[3]
     if op in (WINDOW_MIN, WINDOW_MAX):
         x, to = floats_at(at[a]), slopes[a * width :]
-        _unslid(frame, batch, g, x, to, n, first_trace, window, beyond, op == WINDOW_MIN, flags, levels)
+        _unslid(
+            frame, batch, g, x, to, n, first_trace, window, beyond, op == WINDOW_MIN, flags, levels
+        )
         return
     for k in range(n // steps):
         begin, length = k * steps, length_of(batch, first_trace + k, steps)
-        x, y, to_x, to_y = floats_at(at[a])[begin:], floats_at(at[b])[begin:], slopes[a * width + begin :], slopes[b * width + begin :]
-        _unscanned(d[begin:], g[begin:], x, y, to_x, to_y, length, beyond, constants[ZERO], op == UNTIL, flags)
+        x, y, to_x, to_y = (
+            floats_at(at[a])[begin:],
+            floats_at(at[b])[begin:],
+            slopes[a * width + begin :],
+            slopes[b * width + begin :],
+        )
+        _unscanned(
+            d[begin:],
+            g[begin:],
+            x,
+            y,
+            to_x,
+            to_y,
+            length,
+            beyond,
+            constants[ZERO],
+            op == UNTIL,
+            flags,
+        )
 
 
 @loop
@@ -182,7 +255,18 @@ def _to_left(
 
 
 @loop
-def _to_right(op: int, d: Floats, g: Floats, x: Floats, y: Floats, to: Floats, spare: Floats, n: int, slot: bool, largest: Float) -> None:
+def _to_right(
+    op: int,
+    d: Floats,
+    g: Floats,
+    x: Floats,
+    y: Floats,
+    to: Floats,
+    spare: Floats,
+    n: int,
+    slot: bool,
+    largest: Float,
+) -> None:
     """To the second register of a term or a margin."""
     of_right = spare
     if op == ADD:
@@ -215,7 +299,17 @@ def _collected(d: Floats, x: Floats, n: int, slot: bool, largest: Float) -> None
 
 
 @loop
-def _shared(d: Floats, g: Floats, at: Ints, slopes: Floats, width: int, spare: Floats, operands: Ints, count: int, n: int) -> None:
+def _shared(
+    d: Floats,
+    g: Floats,
+    at: Ints,
+    slopes: Floats,
+    width: int,
+    spare: Floats,
+    operands: Ints,
+    count: int,
+    n: int,
+) -> None:
     """To the registers that are the least or greatest, evenly."""
     if count == 2:
         x, y, to_x, to_y = (
@@ -247,9 +341,22 @@ def _shared(d: Floats, g: Floats, at: Ints, slopes: Floats, width: int, spare: F
 
 
 @loop
-def _to_second(d: Floats, g: Floats, at: Ints, slopes: Floats, width: int, spare: Floats, operands: Ints, n: int) -> None:
+def _to_second(
+    d: Floats,
+    g: Floats,
+    at: Ints,
+    slopes: Floats,
+    width: int,
+    spare: Floats,
+    operands: Ints,
+    n: int,
+) -> None:
     """To the one of two registers that is the least or greatest, of equals to the second."""
-    y, to_x, to_y = floats_at(at[operands[1]]), slopes[operands[0] * width :], slopes[operands[1] * width :]
+    y, to_x, to_y = (
+        floats_at(at[operands[1]]),
+        slopes[operands[0] * width :],
+        slopes[operands[1] * width :],
+    )
     for j in range(n):
         t = g[j]
         spare[j] = t if y[j] == d[j] else 0.0
@@ -282,7 +389,11 @@ def _unslid(
             most(level[room:], level, level[size:], m)
         depth += 1
         size *= 2
-    level, given, spare = levels[depth * room :], levels[(depth + 1) * room :], levels[(depth + 2) * room :]
+    level, given, spare = (
+        levels[depth * room :],
+        levels[(depth + 1) * room :],
+        levels[(depth + 2) * room :],
+    )
     filled(given, 0.0, m)
     for k in range(n // steps):
         at, far, own = k * stride + start, k * stride + start + width - size, g[k * steps :]
@@ -304,7 +415,9 @@ def _unslid(
             _halved(spare, given, levels[depth * room :], size, m, lowest)
         given, spare = spare, given
     for k in range(n // steps):
-        accumulated(to[k * steps :], given[k * stride + before :], length_of(batch, first_trace + k, steps))
+        accumulated(
+            to[k * steps :], given[k * stride + before :], length_of(batch, first_trace + k, steps)
+        )
 
 
 @loop
@@ -331,7 +444,17 @@ def _halved_to_last(d: Floats, g: Floats, x: Floats, size: int, m: int, lowest: 
 
 @loop
 def _unscanned(
-    d: Floats, g: Floats, x: Floats, y: Floats, to_x: Floats, to_y: Floats, length: int, beyond: Float, zero: Float, until: bool, flags: int
+    d: Floats,
+    g: Floats,
+    x: Floats,
+    y: Floats,
+    to_x: Floats,
+    to_y: Floats,
+    length: int,
+    beyond: Float,
+    zero: Float,
+    until: bool,
+    flags: int,
 ) -> None:
     """Along the steps of `_scanned` from its end to its beginning."""
     carried = zero

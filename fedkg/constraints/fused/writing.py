@@ -14,7 +14,20 @@ from fedkg.constraints.fused.program import BOUNDLESS, NAN_TOO, OTHER, NotFused,
 from fedkg.constraints.meaning.powers import is_multiplication
 from fedkg.pack.formulas import CategoryIs, ClassIn, Compare, Known
 from fedkg.pack.node import Node
-from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.terms import (
+    Call,
+    Choose,
+    Coalesce,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+)
 from fedkg.pack.walk import subterms
 
 Number = Term | float
@@ -76,7 +89,9 @@ class Writing:
         self._operands += parts
         self._live.append(any(self._live[part] for part in parts))
         op = Op.MIN if lowest else Op.MAX
-        self._code.append((op, len(self._live) - 1, first, first + len(parts), 0, 0, flags, int(self._live[-1])))
+        self._code.append(
+            (op, len(self._live) - 1, first, first + len(parts), 0, 0, flags, int(self._live[-1]))
+        )
         return len(self._live) - 1
 
     def number(self, term: Number) -> int:
@@ -120,7 +135,9 @@ class Writing:
             case Product():
                 place = self.term(term.args[0])
                 for arg in term.args[1:]:
-                    place = self._joined(Op.MUL, place, self.term(arg), lambda a, b: Product(args=(a, b)))
+                    place = self._joined(
+                        Op.MUL, place, self.term(arg), lambda a, b: Product(args=(a, b))
+                    )
                 return place
             case Negate():
                 return self.put(Op.NEG, self.register(self.term(term.arg)))
@@ -143,12 +160,16 @@ class Writing:
         place = self.term(args[0])
         for arg in args[1:]:
             if isinstance(arg, Negate):  # a + (-b) is a - b in IEEE arithmetic
-                place = self._joined(Op.SUB, place, self.term(arg.arg), lambda a, b: Sum(args=(a, Negate(arg=b))))
+                place = self._joined(
+                    Op.SUB, place, self.term(arg.arg), lambda a, b: Sum(args=(a, Negate(arg=b)))
+                )
             else:
                 place = self._joined(Op.ADD, place, self.term(arg), lambda a, b: Sum(args=(a, b)))
         return place
 
-    def _joined(self, op: Op, left: Place, right: Place, term: Callable[[Term, Term], Term]) -> Place:
+    def _joined(
+        self, op: Op, left: Place, right: Place, term: Callable[[Term, Term], Term]
+    ) -> Place:
         if isinstance(left, Node) and isinstance(right, Node):
             return term(left, right)
         return self.of_two(op, left, right)
@@ -159,7 +180,9 @@ class Writing:
         if not is_multiplication(exponent):
             raise NotFused
         if exponent == 0:
-            return self.put(Op.ADD_S, self.put(Op.MUL_S, base, number=self.number(0.0)), number=self.number(1.0))
+            return self.put(
+                Op.ADD_S, self.put(Op.MUL_S, base, number=self.number(0.0)), number=self.number(1.0)
+            )
         place = base
         for _ in range(abs(int(exponent)) - 1):
             place = self.put(Op.MUL, place, base)
@@ -169,7 +192,9 @@ class Writing:
         places = [self.register(self.term(arg)) for arg in term.args]
         if term.function in ("min", "max"):
             while len(places) > 1:
-                places[:2] = [self.put(Op.LEAST if term.function == "min" else Op.MOST, *places[:2])]
+                places[:2] = [
+                    self.put(Op.LEAST if term.function == "min" else Op.MOST, *places[:2])
+                ]
             return places[0]
         if term.function not in FUNCTIONS:
             raise NotFused
@@ -205,7 +230,8 @@ class Writing:
         if not atom.inside or not atom.outside:
             raise NotFused
         inside, outside = (
-            self.picked([self._place[slot] for slot in part], lowest=False, flags=NAN_TOO) for part in (atom.inside, atom.outside)
+            self.picked([self._place[slot] for slot in part], lowest=False, flags=NAN_TOO)
+            for part in (atom.inside, atom.outside)
         )
         ends = (inside, outside) if positive else (outside, inside)
         return self.put(Op.MARGIN, *ends, flags=flags | BOUNDLESS)

@@ -19,8 +19,35 @@ from fedkg.constraints.meaning.temporal import initially, temporal, until
 from fedkg.constraints.meaning.timing import Grid, Timing, grids
 from fedkg.constraints.meaning.verdicts import Bool, Float, Verdict, atom, either, finite, opposite
 from fedkg.pack.bank import Bank, MemberTable
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
-from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
+from fedkg.pack.terms import (
+    Call,
+    Choose,
+    Coalesce,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+)
 from fedkg.pack.walk import everywhere, is_temporal
 
 BUDGET = 4_000_000
@@ -87,12 +114,20 @@ class _Scope:
     def members(self, table: int) -> _Scope:
         """The scope of a member table."""
         found = self.tables[table]
-        return replace(self, slots=_gather(self.values, self.at, found.views, found.slots), params=finite(found.params.T))
+        return replace(
+            self,
+            slots=_gather(self.values, self.at, found.views, found.slots),
+            params=finite(found.params.T),
+        )
 
     def atom(self, margin: Float, *, strict: bool) -> Verdict:
         """An atom's verdict from its margin; unknown where there is no table row."""
         margin = np.broadcast_to(margin, self.shape)
-        return atom(np.where((self.at < 0)[:, None], np.nan, margin) if self.grid is not None else margin, strict=strict, shape=self.shape)
+        return atom(
+            np.where((self.at < 0)[:, None], np.nan, margin) if self.grid is not None else margin,
+            strict=strict,
+            shape=self.shape,
+        )
 
 
 def evaluate_bank(bank: Bank, values: Float, timing: Timing | None = None) -> BankValues:
@@ -110,7 +145,12 @@ def evaluate_bank(bank: Bank, values: Float, timing: Timing | None = None) -> Ba
     parts = [_rows(part, values, at) for part in _chunks(bank, values.shape[1])]
     if len(parts) == 1:
         return parts[0]
-    return BankValues(**{f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=1) for f in fields(BankValues)})
+    return BankValues(
+        **{
+            f.name: np.concatenate([getattr(part, f.name) for part in parts], axis=1)
+            for f in fields(BankValues)
+        }
+    )
 
 
 def _chunks(bank: Bank, places: int) -> list[Bank]:
@@ -119,7 +159,10 @@ def _chunks(bank: Bank, places: int) -> list[Bank]:
     step = max(1, BUDGET * max(1, bank.rows) // max(1, places * max(bank.rows, read)))
     if step >= bank.rows:
         return [bank]
-    return [bank.take(np.arange(start, min(start + step, bank.rows))) for start in range(0, bank.rows, step)]
+    return [
+        bank.take(np.arange(start, min(start + step, bank.rows)))
+        for start in range(0, bank.rows, step)
+    ]
 
 
 def _rows(bank: Bank, values: Float, at: NDArray[np.int64]) -> BankValues:
@@ -129,7 +172,9 @@ def _rows(bank: Bank, values: Float, at: NDArray[np.int64]) -> BankValues:
     return _bank_values(bank, values, at, applicable, None)
 
 
-def _bank_values(bank: Bank, values: Float, at: NDArray[np.int64], applicable: Bool, grid: Grid | None) -> BankValues:
+def _bank_values(
+    bank: Bank, values: Float, at: NDArray[np.int64], applicable: Bool, grid: Grid | None
+) -> BankValues:
     """The bank's verdicts at B places, where `applicable` [B, R]."""
     slots, params = _gather(values, at, bank.views, bank.slots), finite(bank.params.T)
     scope = _Scope(values, at, slots, params, bank.members, grid)
@@ -157,10 +202,16 @@ def _bank_values(bank: Bank, values: Float, at: NDArray[np.int64], applicable: B
 def _over_time(bank: Bank, values: Float, timing: Timing) -> BankValues:
     """The verdicts of a temporal formula: rows with the same keys look at the same steps."""
     shape = (values.shape[1], bank.rows)
-    no = {f.name: np.zeros(shape, dtype=np.bool_) for f in fields(BankValues) if f.name != "robustness"}
+    no = {
+        f.name: np.zeros(shape, dtype=np.bool_)
+        for f in fields(BankValues)
+        if f.name != "robustness"
+    }
     out = BankValues(robustness=np.full(shape, np.nan), **no)
     first_only = isinstance(bank.skeleton, Initially)
-    pairs, which = np.unique(np.concatenate([bank.keys, bank.codes], axis=1), axis=0, return_inverse=True)
+    pairs, which = np.unique(
+        np.concatenate([bank.keys, bank.codes], axis=1), axis=0, return_inverse=True
+    )
     width = bank.keys.shape[1]
     for i, pair in enumerate(pairs):
         mine = np.flatnonzero(which.ravel() == i)
@@ -174,14 +225,26 @@ def _over_time(bank: Bank, values: Float, timing: Timing) -> BankValues:
                 flags[np.ix_(about, mine)] = True
         part = bank.take(mine)
         for grid in grids(timing, about, values[0], _reach(part)):
-            kept = grid.cells % grid.at.shape[1] == 0 if first_only else np.ones(grid.cells.size, dtype=np.bool_)
+            kept = (
+                grid.cells % grid.at.shape[1] == 0
+                if first_only
+                else np.ones(grid.cells.size, dtype=np.bool_)
+            )
             done = 0
             for chunk in _chunks(part, grid.at.size):
                 columns = mine[done : done + chunk.rows]
                 done += chunk.rows
-                found = _bank_values(chunk, values, grid.at.ravel(), np.ones((grid.at.size, chunk.rows), dtype=np.bool_), grid)
+                found = _bank_values(
+                    chunk,
+                    values,
+                    grid.at.ravel(),
+                    np.ones((grid.at.size, chunk.rows), dtype=np.bool_),
+                    grid,
+                )
                 for field in fields(BankValues):
-                    getattr(out, field.name)[np.ix_(grid.rows[kept], columns)] = getattr(found, field.name)[grid.cells[kept]]
+                    getattr(out, field.name)[np.ix_(grid.rows[kept], columns)] = getattr(
+                        found, field.name
+                    )[grid.cells[kept]]
     return out
 
 
@@ -195,7 +258,9 @@ def _reach(bank: Bank) -> int:
     return int(min(total, 2**40))
 
 
-def _gather(values: Float, at: NDArray[np.int64], views: NDArray[np.int32], slots: NDArray[np.int32]) -> Float:
+def _gather(
+    values: Float, at: NDArray[np.int64], views: NDArray[np.int32], slots: NDArray[np.int32]
+) -> Float:
     """What rows or members read at each place: [s, B, M], NaN where it is not a finite number or there is no table row."""
     if not values.shape[1]:
         return np.full((slots.shape[1], at.shape[0], slots.shape[0]), np.nan)
@@ -211,9 +276,16 @@ def _formula(formula: Formula, scope: _Scope) -> Verdict:
             return _class_in(formula, scope)
         case CategoryIs():
             code, wanted = scope.slots[formula.slot], scope.params[formula.param]
-            return scope.atom(np.where(np.isnan(code + wanted), np.nan, np.where(code == wanted, np.inf, -np.inf)), strict=False)
+            return scope.atom(
+                np.where(
+                    np.isnan(code + wanted), np.nan, np.where(code == wanted, np.inf, -np.inf)
+                ),
+                strict=False,
+            )
         case Known():
-            return scope.atom(np.where(np.isnan(scope.slots[formula.slot]), -np.inf, np.inf), strict=False)
+            return scope.atom(
+                np.where(np.isnan(scope.slots[formula.slot]), -np.inf, np.inf), strict=False
+            )
         case Not():
             return opposite(_formula(formula.arg, scope))
         case And():
@@ -221,14 +293,18 @@ def _formula(formula: Formula, scope: _Scope) -> Verdict:
         case Or():
             return either(tuple(_formula(arg, scope) for arg in formula.args))
         case Implies():
-            return either((opposite(_formula(formula.antecedent, scope)), _formula(formula.consequent, scope)))
+            return either(
+                (opposite(_formula(formula.antecedent, scope)), _formula(formula.consequent, scope))
+            )
         case AtLeast():
             members = _formula(formula.arg, scope.members(formula.members))
             count = None if formula.count is None else scope.params[formula.count]
             return at_least(members, count, scope.tables[formula.members].offsets)
         case Temporal():
             arg = _formula(formula.arg, scope)
-            return temporal(formula.op, arg, scope.params[formula.low], scope.params[formula.high], _grid(scope))
+            return temporal(
+                formula.op, arg, scope.params[formula.low], scope.params[formula.high], _grid(scope)
+            )
         case Until():
             left, right = _formula(formula.left, scope), _formula(formula.right, scope)
             low, high = scope.params[formula.low], scope.params[formula.high]
@@ -262,7 +338,9 @@ def _class_in(part: ClassIn, scope: _Scope) -> Verdict:
     """Best score inside minus best outside; plus or minus infinity where one of the sets is empty; unknown where any score is."""
     unknown = np.isnan(scope.slots[list(part.inside + part.outside)]).any(axis=0)
     if part.inside and part.outside:
-        margin = scope.slots[list(part.inside)].max(axis=0) - scope.slots[list(part.outside)].max(axis=0)
+        margin = scope.slots[list(part.inside)].max(axis=0) - scope.slots[list(part.outside)].max(
+            axis=0
+        )
     else:
         margin = np.full(scope.shape, np.inf if part.inside else -np.inf)
     return scope.atom(np.where(unknown, np.nan, margin), strict=part.strict)
@@ -299,7 +377,11 @@ def _term(term: Term, scope: _Scope) -> Float:
             return reduce_members(term.op, term.skip, members, scope.tables[term.members].offsets)
         case Choose():
             condition = _formula(term.condition, scope)
-            return np.where(condition.holds, _term(term.then, scope), np.where(condition.fails, _term(term.otherwise, scope), np.nan))
+            return np.where(
+                condition.holds,
+                _term(term.then, scope),
+                np.where(condition.fails, _term(term.otherwise, scope), np.nan),
+            )
         case Coalesce():
             found = _term(term.args[0], scope)
             for arg in term.args[1:]:

@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from fedkg.constraints.meaning.verdicts import Float, Verdict, finite
 
 
-def reduce_members(op: Literal["sum", "mean", "min", "max", "count"], skip: bool, members: Float, offsets: NDArray[np.int64]) -> Float:
+def reduce_members(
+    op: Literal["sum", "mean", "min", "max", "count"],
+    skip: bool,
+    members: Float,
+    offsets: NDArray[np.int64],
+) -> Float:
     """One number for each owner: float64 [B, P] of the members' values [B, M] (NaN: unknown), added up in their order.
 
     Nobody: sum and count 0, the others unknown. `skip` leaves unknown members out; otherwise one of them makes the whole unknown. A `count`
@@ -44,10 +49,19 @@ def reduce_members(op: Literal["sum", "mean", "min", "max", "count"], skip: bool
 def at_least(members: Verdict, count: Float | None, offsets: NDArray[np.int64]) -> Verdict:
     """Whether enough members hold, [B, P]: `count` [P] of them, or all (None); robustness is the count-th largest of theirs."""
     shape = (members.low.shape[0], offsets.shape[0] - 1)
-    out = Verdict(np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.bool_), np.empty(shape, dtype=np.bool_))
+    out = Verdict(
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape, dtype=np.bool_),
+        np.empty(shape, dtype=np.bool_),
+    )
     for owners, positions in _by_size(offsets):
         size = positions.shape[1]
-        wanted = np.full(owners.size, size) if count is None else np.minimum(count[owners], size + 1).astype(np.int64)
+        wanted = (
+            np.full(owners.size, size)
+            if count is None
+            else np.minimum(count[owners], size + 1).astype(np.int64)
+        )
         out.low[:, owners] = _largest(members.low[:, positions], wanted)
         out.high[:, owners] = _largest(members.high[:, positions], wanted)
         out.holds[:, owners] = members.holds[:, positions].sum(axis=2) >= wanted

@@ -46,7 +46,10 @@ def reach(formula: Formula, params: Sequence[float] = ()) -> Reach:
     A window without an end ends with the trace: it adds nothing of its own.
     """
     parts = [reach(child, params) for child in formula_children(formula)]
-    back, ahead = max((part.back for part in parts), default=0.0), max((part.ahead for part in parts), default=0.0)
+    back, ahead = (
+        max((part.back for part in parts), default=0.0),
+        max((part.ahead for part in parts), default=0.0),
+    )
     if not isinstance(formula, Temporal | Until):
         return Reach(back=back, ahead=ahead)
     low, high = params[formula.low], params[formula.high]
@@ -58,7 +61,9 @@ def reach(formula: Formula, params: Sequence[float] = ()) -> Reach:
     return Reach(back=on, ahead=off) if past else Reach(back=off, ahead=on)
 
 
-def window_at(formula: Temporal | Until, params: Sequence[float], step: int, steps: int) -> tuple[int, int]:
+def window_at(
+    formula: Temporal | Until, params: Sequence[float], step: int, steps: int
+) -> tuple[int, int]:
     """The first and last step of a window as seen from a step of a trace of so many steps; beyond the trace where the window is.
 
     A window without an end ends with the trace.
@@ -78,7 +83,12 @@ def horizon(formula: Formula, params: Sequence[float] = ()) -> float:
 
 
 def trace_values(
-    formula: Formula, traces: ArrayLike, params: Sequence[float] = (), *, end: End = "strict", members: Sequence[MemberTable] = ()
+    formula: Formula,
+    traces: ArrayLike,
+    params: Sequence[float] = (),
+    *,
+    end: End = "strict",
+    members: Sequence[MemberTable] = (),
 ) -> TraceValues:
     """The verdict at every step of every trace.
 
@@ -105,11 +115,15 @@ def trace_values(
         unit=nothing,
         members=tuple(members),
     )
-    timing = Timing(trace=np.repeat(np.arange(samples), steps), step=np.tile(np.arange(steps), samples), end=end)
+    timing = Timing(
+        trace=np.repeat(np.arange(samples), steps), step=np.tile(np.arange(steps), samples), end=end
+    )
     found = evaluate_bank(bank, channels.reshape(1, samples * steps, slots), timing)
     shape = (samples, steps)
     return TraceValues(
-        robustness=found.robustness.reshape(shape), satisfied=found.satisfied.reshape(shape), violated=found.violated.reshape(shape)
+        robustness=found.robustness.reshape(shape),
+        satisfied=found.satisfied.reshape(shape),
+        violated=found.violated.reshape(shape),
     )
 
 
@@ -152,21 +166,28 @@ def trace_satisfaction(
 
 def _check(formula: Formula, params: Sequence[float], steps: int, at: int, end: End) -> None:
     if not 0 <= at < steps:
-        raise HorizonError(f"there is no step {at} in a trace of {steps} steps", expected=f"a step from 0 to {steps - 1}" if steps else "")
+        raise HorizonError(
+            f"there is no step {at} in a trace of {steps} steps",
+            expected=f"a step from 0 to {steps - 1}" if steps else "",
+        )
     if end == "clip":
         return
     far = reach(formula, params)
     if at + far.ahead >= steps:
         raise HorizonError(
             f"the formula has horizon {_steps(far.ahead)}: at step {at} it looks beyond the trace",
-            expected=f"a trace of at least {at + int(far.ahead) + 1} steps" if math.isfinite(far.ahead) else "windows with an end",
+            expected=f"a trace of at least {at + int(far.ahead) + 1} steps"
+            if math.isfinite(far.ahead)
+            else "windows with an end",
             received=f"{steps} steps",
             help='end="clip" lets windows end with the trace',
         )
     if far.back > at:
         raise HorizonError(
             f"the formula looks {_steps(far.back)} steps back: at step {at} it looks before the trace",
-            expected=f"a step from {int(far.back)} on" if math.isfinite(far.back) else "windows with an end",
+            expected=f"a step from {int(far.back)} on"
+            if math.isfinite(far.back)
+            else "windows with an end",
             help='end="clip" lets windows end with the trace',
         )
 

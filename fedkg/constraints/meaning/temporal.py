@@ -28,7 +28,9 @@ def temporal(op: str, arg: Verdict, low: Float, high: Float, grid: Grid) -> Verd
     """always, eventually, historically and once over windows [low, high] [M] (high -1: no end); verdicts are [N * L, M]."""
     past = op in ("historically", "once")
     if op in ("always", "historically"):
-        return opposite(temporal("eventually" if op == "always" else "once", opposite(arg), low, high, grid))
+        return opposite(
+            temporal("eventually" if op == "always" else "once", opposite(arg), low, high, grid)
+        )
 
     def some(first: int, last: int) -> Lattice:
         return lambda values, beyond: _sliding(np.maximum, values[0], first, last, beyond)
@@ -36,7 +38,9 @@ def temporal(op: str, arg: Verdict, low: Float, high: Float, grid: Grid) -> Verd
     return _by_window((arg,), low, high, grid, some, past=past)
 
 
-def until(op: str, left: Verdict, right: Verdict, low: Float, high: Float, closed: bool, grid: Grid) -> Verdict:
+def until(
+    op: str, left: Verdict, right: Verdict, low: Float, high: Float, closed: bool, grid: Grid
+) -> Verdict:
     """until and since over windows [low, high] [M]; verdicts are [N * L, M].
 
     An until with a window is made of simpler ones (Donzé, Ferrère and Maler 2013, section 3): `left` up to the window's beginning, and from
@@ -70,18 +74,39 @@ def initially(arg: Verdict, grid: Grid) -> Verdict:
 
 
 def _by_window(
-    args: tuple[Verdict, ...], low: Float, high: Float, grid: Grid, make: Callable[[int, int], Lattice], *, past: bool
+    args: tuple[Verdict, ...],
+    low: Float,
+    high: Float,
+    grid: Grid,
+    make: Callable[[int, int], Lattice],
+    *,
+    past: bool,
 ) -> Verdict:
     """The operator that `make` gives for each distinct window, on the columns that have it."""
     shape = (*grid.at.shape, low.shape[0])
     inside = grid.inside[:, ::-1] if past else grid.inside
-    out = Verdict(np.empty(shape), np.empty(shape), np.empty(shape, dtype=np.bool_), np.empty(shape, dtype=np.bool_))
+    out = Verdict(
+        np.empty(shape),
+        np.empty(shape),
+        np.empty(shape, dtype=np.bool_),
+        np.empty(shape, dtype=np.bool_),
+    )
     for first, last, columns in _windows(low, high):
         lattice, unknown = make(first, last), grid.end == "strict" and last >= 0
 
-        def apply(parts: list[Values], beyond: Any, lattice: Lattice = lattice, columns: NDArray[np.int64] = columns) -> Values:
+        def apply(
+            parts: list[Values],
+            beyond: Any,
+            lattice: Lattice = lattice,
+            columns: NDArray[np.int64] = columns,
+        ) -> Values:
             stacked = np.stack([part.reshape(shape)[:, :, columns] for part in parts])
-            found = lattice(np.where(inside[None, :, :, None], stacked[:, :, ::-1] if past else stacked, beyond), beyond)
+            found = lattice(
+                np.where(
+                    inside[None, :, :, None], stacked[:, :, ::-1] if past else stacked, beyond
+                ),
+                beyond,
+            )
             return found[:, ::-1] if past else found
 
         out.low[:, :, columns] = apply([arg.low for arg in args], -np.inf)
@@ -89,7 +114,12 @@ def _by_window(
         out.holds[:, :, columns] = apply([arg.holds for arg in args], False)
         out.fails[:, :, columns] = ~apply([~arg.fails for arg in args], unknown)
     flat = (grid.at.size, low.shape[0])
-    return Verdict(out.low.reshape(flat), out.high.reshape(flat), out.holds.reshape(flat), out.fails.reshape(flat))
+    return Verdict(
+        out.low.reshape(flat),
+        out.high.reshape(flat),
+        out.holds.reshape(flat),
+        out.fails.reshape(flat),
+    )
 
 
 def _windows(low: Float, high: Float) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
@@ -118,7 +148,9 @@ def _until_ever(left: Values, right: Values, closed: bool, beyond: Any) -> Value
     kept, found = left.copy(), np.minimum(left, right) if closed else right.copy()
     size = 1
     while size < right.shape[1]:
-        found[:, :-size] = np.maximum(found[:, :-size], np.minimum(kept[:, :-size], found[:, size:]))
+        found[:, :-size] = np.maximum(
+            found[:, :-size], np.minimum(kept[:, :-size], found[:, size:])
+        )
         kept[:, :-size] = np.minimum(kept[:, :-size], kept[:, size:])
         size *= 2
     return np.asarray(np.maximum(found, np.minimum(kept, beyond)))

@@ -40,7 +40,12 @@ class Timing:
     @staticmethod
     def rows(count: int, end: Literal["strict", "clip"] = "strict") -> Timing:
         """The rows of a table, in their order, as one trace without gaps."""
-        return Timing(trace=np.zeros(count, dtype=np.int64), step=np.arange(count, dtype=np.int64), gaps=False, end=end)
+        return Timing(
+            trace=np.zeros(count, dtype=np.int64),
+            step=np.arange(count, dtype=np.int64),
+            gaps=False,
+            end=end,
+        )
 
     def take(self, rows: NDArray[np.int64]) -> Timing:
         """The timing of some rows alone."""
@@ -65,7 +70,9 @@ class Grid:
     cells: NDArray[np.int64]
 
 
-def grids(timing: Timing, rows: NDArray[np.int64], values: NDArray[np.float64], reach: int) -> Iterator[Grid]:
+def grids(
+    timing: Timing, rows: NDArray[np.int64], values: NDArray[np.float64], reach: int
+) -> Iterator[Grid]:
     """The traces of some table rows, laid out; rows of no trace are left out.
 
     Rows that share a step and agree in all `values` [B, C] are one; where they differ nobody knows which is right: the step is unknown.
@@ -128,7 +135,9 @@ def _laid_out(
             yield Grid(at.reshape(some.size, width), inside, timing.end, rows[mine], cells)
 
 
-def _disputed(rows: NDArray[np.int64], fresh: NDArray[np.bool_], values: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _disputed(
+    rows: NDArray[np.int64], fresh: NDArray[np.bool_], values: NDArray[np.float64]
+) -> NDArray[np.bool_]:
     """bool [n]: rows in order of time whose step has several rows that differ; `fresh` marks the first row of each step."""
     out = np.zeros(rows.size, dtype=np.bool_)
     again = np.flatnonzero(~fresh)

@@ -28,7 +28,12 @@ def opposite(verdict: Verdict) -> Verdict:
 
 def either(verdicts: tuple[Verdict, ...]) -> Verdict:
     """Kleene's disjunction: holds when one holds, fails when all fail; the largest of intervals."""
-    low, high, holds, fails = verdicts[0].low, verdicts[0].high, verdicts[0].holds, verdicts[0].fails
+    low, high, holds, fails = (
+        verdicts[0].low,
+        verdicts[0].high,
+        verdicts[0].holds,
+        verdicts[0].fails,
+    )
     for other in verdicts[1:]:
         low, high = np.maximum(low, other.low), np.maximum(high, other.high)
         holds, fails = holds | other.holds, fails & other.fails
@@ -40,7 +45,9 @@ def atom(margin: Float, *, strict: bool, shape: tuple[int, ...]) -> Verdict:
     margin = np.broadcast_to(margin, shape)
     known = ~np.isnan(margin)
     holds = margin > 0 if strict else margin >= 0
-    return Verdict(np.where(known, margin, -np.inf), np.where(known, margin, np.inf), holds, known & ~holds)
+    return Verdict(
+        np.where(known, margin, -np.inf), np.where(known, margin, np.inf), holds, known & ~holds
+    )
 
 
 def finite(array: Float) -> Float:

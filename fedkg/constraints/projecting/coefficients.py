@@ -45,9 +45,14 @@ class Sums:
         if key in self.kept:
             found: T = self.kept[key]
             return found
-        if not same or torch._C._are_functorch_transforms_active():  # what a transform makes is of no use after it
+        if (
+            not same or torch._C._are_functorch_transforms_active()
+        ):  # what a transform makes is of no use after it
             return make()
-        with torch.inference_mode(False), torch.no_grad():  # what inference makes is of no use where gradients are taken
+        with (
+            torch.inference_mode(False),
+            torch.no_grad(),
+        ):  # what inference makes is of no use where gradients are taken
             self.kept[key] = made = make()
         return made
 
@@ -86,7 +91,9 @@ def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:
         return None
     entries = [plan.output_reads[i].entry for i in read.tolist()]
     layouts = [plan.y.entries[entry] for entry in entries]
-    gain = matrix.new_tensor([layout.std * percent(plan, entry) for layout, entry in zip(layouts, entries, strict=True)])
+    gain = matrix.new_tensor(
+        [layout.std * percent(plan, entry) for layout, entry in zip(layouts, entries, strict=True)]
+    )
     offset = matrix.new_tensor([layout.mean for layout in layouts])
     kinds = [layout.kind for layout in layouts]
     chance = [kind in ("logit", "probability") for kind in kinds]
@@ -100,7 +107,9 @@ def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:
         alone=entries == list(range(len(plan.y.entries))),
         gain=gain,
         offset=offset,
-        logit=torch.tensor([kind == "logit" for kind in kinds], dtype=torch.bool, device=matrix.device),
+        logit=torch.tensor(
+            [kind == "logit" for kind in kinds], dtype=torch.bool, device=matrix.device
+        ),
         chance=torch.tensor(chance, dtype=torch.bool, device=matrix.device),
         logits="logit" in kinds,
         bounded=torch.tensor(bounded, dtype=torch.int64, device=matrix.device),
@@ -119,7 +128,9 @@ def _read(plan: Plan, matrix: Tensor) -> Tensor:
         return torch.tensor(own, dtype=torch.int64, device=matrix.device)
 
 
-def coefficients(plan: Plan, sums: Sums, banks: Sequence[BankTensors], inputs: InputNumbers) -> tuple[Tensor, Tensor, Tensor]:
+def coefficients(
+    plan: Plan, sums: Sums, banks: Sequence[BankTensors], inputs: InputNumbers
+) -> tuple[Tensor, Tensor, Tensor]:
     """The sums' coefficients [L, N], or [B, L, N] where they depend on the sample, and their ends in the rules' units, [L, B] or [L, 1]."""
     numbers = inputs.numbers
     batch, reads = numbers.shape[1], len(plan.output_reads)
@@ -131,13 +142,21 @@ def coefficients(plan: Plan, sums: Sums, banks: Sequence[BankTensors], inputs: I
         hard = rows.to(numbers.device)
         for part in own:
             reading = bank.reading(slice(0, bank.rows), numbers, outputs, careful=True)
-            least, most = (end[hard] for end in ends(part, reading, bank.applies(slice(0, bank.rows), inputs.met)))
-            terms = [(bank.output_index[bank.outputs.index(slot)], factor) for slot, factor in factors(part.atom, reading)]
+            least, most = (
+                end[hard]
+                for end in ends(part, reading, bank.applies(slice(0, bank.rows), inputs.met))
+            )
+            terms = [
+                (bank.output_index[bank.outputs.index(slot)], factor)
+                for slot, factor in factors(part.atom, reading)
+            ]
             width = max(factor.shape[1] for _, factor in terms)
             block = torch.zeros(bank.rows, width, reads, dtype=numbers.dtype, device=numbers.device)
             for index, factor in terms:
                 spread = factor.to(block.dtype).expand(bank.rows, width)
-                block = block.scatter_add(2, index[:, None, None].expand(-1, width, 1), spread.unsqueeze(2))
+                block = block.scatter_add(
+                    2, index[:, None, None].expand(-1, width, 1), spread.unsqueeze(2)
+                )
             block = block[hard]
             known = torch.isfinite(block).all(2) & (block != 0).any(2)
             blocks.append(torch.where(known.unsqueeze(2), block, 0))
@@ -148,5 +167,7 @@ def coefficients(plan: Plan, sums: Sums, banks: Sequence[BankTensors], inputs: I
         matrix = torch.cat([block[:, 0] for block in blocks])
     else:
         matrix = torch.cat([block.expand(-1, batch, -1) for block in blocks]).transpose(0, 1)
-    lower, upper = (torch.cat([end[:, :width].expand(-1, width) for end in side]) for side in (low, high))
+    lower, upper = (
+        torch.cat([end[:, :width].expand(-1, width) for end in side]) for side in (low, high)
+    )
     return matrix, lower, upper

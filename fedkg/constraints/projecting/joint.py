@@ -39,8 +39,12 @@ def sums_projected(
     if not len(answers):
         return moved
     with torch.no_grad():
-        matrix, low, high = sums.once("ends", sums.same_ends, numbers, lambda: coefficients(plan, sums, banks, inputs))
-        own = sums.once("system", sums.same_factors, numbers, lambda: system(plan, sums.single, matrix))
+        matrix, low, high = sums.once(
+            "ends", sums.same_ends, numbers, lambda: coefficients(plan, sums, banks, inputs)
+        )
+        own = sums.once(
+            "system", sums.same_factors, numbers, lambda: system(plan, sums.single, matrix)
+        )
     if own is None:
         return moved
     point = answers.to(numbers.dtype).index_select(1, own.columns)
@@ -51,21 +55,36 @@ def sums_projected(
         lower, upper = (end.T - own.shift for end in (low, high))
         if len(own.bounded):
             lower, upper = (
-                torch.cat([part.expand(len(point), -1), more], 1) for part, more in zip((lower, upper), _single(own, bounds), strict=True)
+                torch.cat([part.expand(len(point), -1), more], 1)
+                for part, more in zip((lower, upper), _single(own, bounds), strict=True)
             )
     inward = max(4 * torch.finfo(point.dtype).eps, 64 * torch.finfo(torch.float64).eps)
-    nearest, _, _ = nearest_points(point, own.rows, lower, upper, inward=inward, soft=True, unit=own.unit)
+    nearest, _, _ = nearest_points(
+        point, own.rows, lower, upper, inward=inward, soft=True, unit=own.unit
+    )
     if own.alone and not own.logits and nearest.dtype == moved.dtype:
         return torch.where(finite, nearest, moved)
     outside = finite & (nearest != point).any(1, keepdim=True)
     if own.logits:
         edge = torch.finfo(nearest.dtype).eps
-        nearest = torch.where(own.logit, torch.logit(torch.where(own.logit, nearest, 0.5).clamp(edge, 1 - edge)), nearest)
-    return moved.index_copy(1, own.columns, torch.where(outside, nearest.to(moved.dtype), moved.index_select(1, own.columns)))
+        nearest = torch.where(
+            own.logit,
+            torch.logit(torch.where(own.logit, nearest, 0.5).clamp(edge, 1 - edge)),
+            nearest,
+        )
+    return moved.index_copy(
+        1,
+        own.columns,
+        torch.where(outside, nearest.to(moved.dtype), moved.index_select(1, own.columns)),
+    )
 
 
 def _single(own: System, bounds: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """The bounds on single outputs, in the units of the layout, [B, S] each; 0 and 1 are those of a probability without any."""
     at, chance = own.read[own.bounded], own.chance[own.bounded]
-    least, most = ((bound[at].T - own.offset[own.bounded]) / own.gain[own.bounded] for bound in bounds)
-    return torch.where(chance, least.clamp(0, 1), least), torch.where(chance, most.clamp(0, 1), most)
+    least, most = (
+        (bound[at].T - own.offset[own.bounded]) / own.gain[own.bounded] for bound in bounds
+    )
+    return torch.where(chance, least.clamp(0, 1), least), torch.where(
+        chance, most.clamp(0, 1), most
+    )

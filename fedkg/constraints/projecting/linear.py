@@ -16,8 +16,35 @@ from torch import Tensor
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.structure import reads_output, term_reads_output
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
-from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
+from fedkg.pack.terms import (
+    Call,
+    Choose,
+    Coalesce,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+)
 from fedkg.pack.walk import everywhere, sides
 
 
@@ -40,7 +67,9 @@ class Linear:
         return (self.atom.op in ("lt", "ne")) == self.positive
 
 
-def linear_parts(formula: Formula, found: list[Linear], positive: bool = True, guards: tuple[Formula, ...] = ()) -> bool:
+def linear_parts(
+    formula: Formula, found: list[Linear], positive: bool = True, guards: tuple[Formula, ...] = ()
+) -> bool:
     """Add the comparisons that the formula (or its negation) is a conjunction of; False when a part of it is something else."""
     match formula:
         case Compare():
@@ -54,7 +83,11 @@ def linear_parts(formula: Formula, found: list[Linear], positive: bool = True, g
             return linear_parts(formula.arg, found, not positive, guards)
         case And() | Or():
             if isinstance(formula, And) == positive:
-                parts = [linear_parts(arg, found, positive, guards) for arg in formula.args if reads_output(arg)]
+                parts = [
+                    linear_parts(arg, found, positive, guards)
+                    for arg in formula.args
+                    if reads_output(arg)
+                ]
                 return all(parts)
             inputs = tuple(arg for arg in formula.args if not reads_output(arg))
             others = [arg for arg in formula.args if reads_output(arg)]
@@ -64,10 +97,16 @@ def linear_parts(formula: Formula, found: list[Linear], positive: bool = True, g
             if positive and not reads_output(formula.antecedent):
                 return linear_parts(formula.consequent, found, True, (*guards, formula.antecedent))
             if positive and not reads_output(formula.consequent):
-                return linear_parts(formula.antecedent, found, False, (*guards, Not(arg=formula.consequent)))
+                return linear_parts(
+                    formula.antecedent, found, False, (*guards, Not(arg=formula.consequent))
+                )
             if not positive:
                 signed = ((formula.antecedent, True), (formula.consequent, False))
-                parts = [linear_parts(part, found, sign, guards) for part, sign in signed if reads_output(part)]
+                parts = [
+                    linear_parts(part, found, sign, guards)
+                    for part, sign in signed
+                    if reads_output(part)
+                ]
                 return all(parts)
             return False
     assert_never(formula)
@@ -92,7 +131,10 @@ def _affine_in_output(term: Term) -> bool:
         case Sum():
             return all(_affine_in_output(arg) for arg in term.args)
         case Product():
-            return all(_affine_in_output(arg) for arg in term.args) and sum(term_reads_output(arg) for arg in term.args) == 1
+            return (
+                all(_affine_in_output(arg) for arg in term.args)
+                and sum(term_reads_output(arg) for arg in term.args) == 1
+            )
         case Negate():
             return _affine_in_output(term.arg)
         case Quotient():
@@ -116,7 +158,10 @@ def _same_factors(term: Term) -> bool:
         case Sum():
             return all(_same_factors(arg) for arg in term.args)
         case Product():
-            return all(_same_factors(arg) if term_reads_output(arg) else _of_parameters(arg) for arg in term.args)
+            return all(
+                _same_factors(arg) if term_reads_output(arg) else _of_parameters(arg)
+                for arg in term.args
+            )
         case Negate():
             return _same_factors(term.arg)
         case Quotient():
@@ -129,19 +174,28 @@ def _same_factors(term: Term) -> bool:
 def same_ends(part: Linear) -> bool:
     """Whether factors and ends are made of parameters alone, without guards; where that is not plain, False."""
     tolerance = part.atom.tolerance
-    return same_factors(part) and not part.guards and all(map(_of_parameters, [*sides(part.atom), *([tolerance] if tolerance else [])]))
+    return (
+        same_factors(part)
+        and not part.guards
+        and all(map(_of_parameters, [*sides(part.atom), *([tolerance] if tolerance else [])]))
+    )
 
 
 def _of_parameters(term: Term) -> bool:
     """Whether a term has no parts but parameters, outputs and what is computed from them."""
     plain = (Param, Sum, Product, Negate, Quotient, Power)
-    return all(isinstance(part, plain) or (isinstance(part, Slot) and part.role == "output") for _, part in everywhere(term))
+    return all(
+        isinstance(part, plain) or (isinstance(part, Slot) and part.role == "output")
+        for _, part in everywhere(term)
+    )
 
 
 def factors(atom: Compare, reading: Reading) -> Iterator[tuple[int, Tensor]]:
     """The output slots in ``left - right`` of a comparison, each time with its factor, [R, B] or broadcast to it."""
     like = reading.slots[next(iter(reading.slots))]
-    one = torch.ones(1, 1, dtype=like.dtype, device=like.device)  # not of the samples, which a transform may hold
+    one = torch.ones(
+        1, 1, dtype=like.dtype, device=like.device
+    )  # not of the samples, which a transform may hold
     yield from _factors(atom.left, one, reading)
     yield from _factors(atom.right, -one, reading)
 
@@ -163,7 +217,9 @@ def _factors(term: Term, factor: Tensor, reading: Reading) -> Iterator[tuple[int
             [inner] = (arg for arg in term.args if term_reads_output(arg))
             yield from _factors(inner, factor, reading)
         case Quotient():
-            yield from _factors(term.numerator, factor / evaluate_term(term.denominator, reading), reading)
+            yield from _factors(
+                term.numerator, factor / evaluate_term(term.denominator, reading), reading
+            )
         case Param() | Power() | Call() | Reduce() | Choose() | Coalesce():
             raise AssertionError(term.kind)
         case _:
@@ -178,12 +234,20 @@ def ends(part: Linear, reading: Reading, applies: Tensor | None) -> tuple[Tensor
     """
     atom = part.atom
     left, right = evaluate_term(atom.left, reading), evaluate_term(atom.right, reading)
-    tolerance = torch.zeros_like(left) if atom.tolerance is None else evaluate_term(atom.tolerance, reading)
+    tolerance = (
+        torch.zeros_like(left) if atom.tolerance is None else evaluate_term(atom.tolerance, reading)
+    )
     room = right - left
     two_sided = atom.op in ("eq", "ne")
     upper, lower = two_sided or part.positive, two_sided or not part.positive
     high = room + tolerance if upper else torch.full_like(room, math.inf)
-    low = room - tolerance if two_sided else room + tolerance if lower else torch.full_like(room, -math.inf)
+    low = (
+        room - tolerance
+        if two_sided
+        else room + tolerance
+        if lower
+        else torch.full_like(room, -math.inf)
+    )
     on = torch.isfinite(room + tolerance)
     for guard in part.guards:
         on = on & (evaluate(guard, reading) >= 0)

@@ -21,7 +21,14 @@ from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.projecting.coefficients import Sums
 from fedkg.constraints.projecting.joint import sums_projected
-from fedkg.constraints.projecting.linear import Linear, ends, factors, linear_parts, same_ends, same_factors
+from fedkg.constraints.projecting.linear import (
+    Linear,
+    ends,
+    factors,
+    linear_parts,
+    same_ends,
+    same_factors,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +49,37 @@ def find_bounds(plan: Plan) -> Bounds:
     left_out: set[int] = set()
     for planned, bank in zip(plan.banks, plan.pack.banks, strict=True):
         found: list[Linear] = []
-        whole = not planned.touches_output or (not planned.temporal and linear_parts(planned.skeleton, found))
-        own = all(plan.runs[plan.output_reads[i].run] == 0 for i in planned.output_index.ravel().tolist())
+        whole = not planned.touches_output or (
+            not planned.temporal and linear_parts(planned.skeleton, found)
+        )
+        own = all(
+            plan.runs[plan.output_reads[i].run] == 0 for i in planned.output_index.ravel().tolist()
+        )
         bounds.append(tuple(part for part in found if own and len(part.slots) == 1))
         sums.append(tuple(part for part in found if own and len(part.slots) > 1))
         if planned.touches_output:
             every = whole and own
-            left_out |= {rule for rule in set(bank.rule.tolist()) if not every or (sums[-1] and not rules[rule].hard)}
+            left_out |= {
+                rule
+                for rule in set(bank.rule.tolist())
+                if not every or (sums[-1] and not rules[rule].hard)
+            }
             left_out |= set(bank.rule[_looking_back(plan, planned)].tolist())
-    hard = tuple(torch.tensor([i for i, rule in enumerate(bank.rule.tolist()) if rules[rule].hard]) for bank in plan.pack.banks)
+    hard = tuple(
+        torch.tensor([i for i, rule in enumerate(bank.rule.tolist()) if rules[rule].hard])
+        for bank in plan.pack.banks
+    )
     kept = tuple(part if len(rows) else () for part, rows in zip(sums, hard, strict=True))
     joint = Sums(
         of_bank=kept,
         rows=tuple(rows.long() for rows in hard),
         single=frozenset(_outputs(plan, bounds)),
         same_factors=all(same_factors(part) for own in kept for part in own),
-        same_ends=all(same_ends(part) and not len(bank.conditions) for bank, own in zip(plan.banks, kept, strict=True) for part in own),
+        same_ends=all(
+            same_ends(part) and not len(bank.conditions)
+            for bank, own in zip(plan.banks, kept, strict=True)
+            for part in own
+        ),
     )
     return Bounds(tuple(bounds), joint, tuple(rules[rule].name for rule in sorted(left_out)))
 
@@ -76,7 +98,9 @@ def _outputs(plan: Plan, bounds: Sequence[tuple[Linear, ...]]) -> Iterator[int]:
             yield from bank.output_index[bank.outputs.index(bound.slots[0])].tolist()
 
 
-def project(plan: Plan, bounds: Bounds, banks: Sequence[BankTensors], inputs: InputNumbers, answers: Tensor) -> Tensor:
+def project(
+    plan: Plan, bounds: Bounds, banks: Sequence[BankTensors], inputs: InputNumbers, answers: Tensor
+) -> Tensor:
     """Answers [B, H] moved into all bounds, each entry by itself, and into all bounded sums. Differentiable in `answers`."""
     numbers = inputs.numbers
     shape = (len(plan.output_reads), numbers.shape[1])
@@ -89,7 +113,9 @@ def project(plan: Plan, bounds: Bounds, banks: Sequence[BankTensors], inputs: In
                 applies = bank.applies(rows, inputs.met)
                 for bound in own:
                     least, most = _interval(bound, reading, applies)
-                    index = bank.output_index[bank.outputs.index(bound.slots[0]), rows][:, None].expand(-1, shape[1])
+                    index = bank.output_index[bank.outputs.index(bound.slots[0]), rows][
+                        :, None
+                    ].expand(-1, shape[1])
                     low.scatter_reduce_(0, index, least, "amax")
                     high.scatter_reduce_(0, index, most, "amin")
     moved = answers.clone()
@@ -103,7 +129,11 @@ def project(plan: Plan, bounds: Bounds, banks: Sequence[BankTensors], inputs: In
                 least, most = _in_layout(plan, read.entry, low[i], high[i])
                 columns[read.entry] = torch.minimum(torch.maximum(columns[read.entry], least), most)
         moved = torch.stack(columns, dim=1).to(answers.dtype)
-    return sums_projected(plan, bounds.sums, banks, inputs, (low, high), answers, moved) if any(bounds.sums.of_bank) else moved
+    return (
+        sums_projected(plan, bounds.sums, banks, inputs, (low, high), answers, moved)
+        if any(bounds.sums.of_bank)
+        else moved
+    )
 
 
 def _bounded(low: Tensor, high: Tensor) -> list[bool]:
@@ -124,7 +154,9 @@ def _interval(bound: Linear, reading: Reading, applies: Tensor | None) -> tuple[
     if bound.strict:
         most, least = most - _hair(most), least + _hair(least)
     sided = above | below
-    return torch.where(sided & least.isfinite(), least, -math.inf), torch.where(sided & most.isfinite(), most, math.inf)
+    return torch.where(sided & least.isfinite(), least, -math.inf), torch.where(
+        sided & most.isfinite(), most, math.inf
+    )
 
 
 def _hair(limit: Tensor) -> Tensor:
@@ -142,8 +174,13 @@ def _in_layout(plan: Plan, entry: int, low: Tensor, high: Tensor) -> tuple[Tenso
             return low / percent(plan, entry), high / percent(plan, entry)
         case "logit":
             edge = torch.finfo(low.dtype).eps
-            low, high = (torch.where(b.isfinite(), (b / percent(plan, entry)).clamp(edge, 1 - edge), b) for b in (low, high))
-            return torch.where(low.isfinite(), torch.logit(low), low), torch.where(high.isfinite(), torch.logit(high), high)
+            low, high = (
+                torch.where(b.isfinite(), (b / percent(plan, entry)).clamp(edge, 1 - edge), b)
+                for b in (low, high)
+            )
+            return torch.where(low.isfinite(), torch.logit(low), low), torch.where(
+                high.isfinite(), torch.logit(high), high
+            )
         case "score":
             return low, high
     assert_never(layout.kind)

@@ -47,21 +47,42 @@ class SpecialBanks:
         self._limit = math.inf
         self._constant = of.met.new_zeros(2 * self.rows, dtype=torch.int64)
         targets: list[Target] = []
-        self._evaluated = [not self._expressed(folded, first, targets) for folded, first in zip(self.folded, self._first, strict=False)]
+        self._evaluated = [
+            not self._expressed(folded, first, targets)
+            for folded, first in zip(self.folded, self._first, strict=False)
+        ]
         judged = (
-            plain and folded.bank.rows and not of.asleep(folded.bank) for plain, folded in zip(self._evaluated, self.folded, strict=True)
+            plain and folded.bank.rows and not of.asleep(folded.bank)
+            for plain, folded in zip(self._evaluated, self.folded, strict=True)
         )
         self._whole = not any(judged)  # no bank is evaluated for each client
         shape = (of.shape[0], self._steps)
-        results = self._constant[: self.rows if all(int(target.place[0]) < self.rows for target in targets) else None]
-        self._counter = Counter(targets, shape, of.inputs.dtype, results) if targets and of.batch else None
-        self._cores = [] if self._counter is None else [(one, self._counter.laid(one.folded.numbers)) for one in self._derived]
-        self._laid = bool(self._known.all()) and outputs.tolist() == [0] and self._steps == 1 and of.batch % WORD == 0 and not self._cores
+        results = self._constant[
+            : self.rows if all(int(target.place[0]) < self.rows for target in targets) else None
+        ]
+        self._counter = (
+            Counter(targets, shape, of.inputs.dtype, results) if targets and of.batch else None
+        )
+        self._cores = (
+            []
+            if self._counter is None
+            else [(one, self._counter.laid(one.folded.numbers)) for one in self._derived]
+        )
+        self._laid = (
+            bool(self._known.all())
+            and outputs.tolist() == [0]
+            and self._steps == 1
+            and of.batch % WORD == 0
+            and not self._cores
+        )
 
     @property
     def expressed(self) -> Tensor:
         """Bool [R]: constraints that are counted by thresholds."""
-        each = [self._constant.new_full((folded.bank.rows,), not plain) for folded, plain in zip(self.folded, self._evaluated, strict=True)]
+        each = [
+            self._constant.new_full((folded.bank.rows,), not plain)
+            for folded, plain in zip(self.folded, self._evaluated, strict=True)
+        ]
         return torch.cat([self._constant[:0], *each]).bool()
 
     @property
@@ -80,14 +101,20 @@ class SpecialBanks:
         return tuple(banks), torch.cat(numbers)
 
     def told(self, entries: int) -> bool:
-        """Whether `violated` says all, where a model's answers to a sample are so many: what fires hangs on none of them, all are read."""
-        if self._counter is None or self._counter.programs is None or self._counter.results != self.rows:
+        """Whether `violated` says all, where a model's answers to a sample are so many: what is evaluated hangs on none, all are read."""
+        if (
+            self._counter is None
+            or self._counter.programs is None
+            or self._counter.results != self.rows
+        ):
             return False
-        return self._whole and bool(self._known.all()) and len(set(self._outputs.tolist())) == entries
+        return (
+            self._whole and bool(self._known.all()) and len(set(self._outputs.tolist())) == entries
+        )
 
     @property
-    def fired(self) -> Tensor:
-        """Samples (or windows) on which each constraint fires where that hangs on no answer, int64 [R]."""
+    def evaluated(self) -> Tensor:
+        """Samples (or windows) on which each constraint is evaluated where no answer decides that, int64 [R]."""
         return self._constant[self.rows :]
 
     def violated(self, answers: Tensor) -> Tensor | None:
@@ -96,21 +123,28 @@ class SpecialBanks:
         return counts if covered is None else None
 
     def counts(self, answers: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Violated and fired samples (or windows) of each constraint, int64 [K, R] each, for answers [K, V, P, H] in the rules' units.
+        """Violated and evaluated samples (or windows) of each constraint, int64 [K, R] each; see `Counts`.
 
         Args:
+            answers: [K, V, P, H] in the rules' units.
             broken: bool [K, P], where what is unknown counts as violated; None: nowhere.
         """
         clients = answers.shape[0]
         counts, covered = self._counted(answers)
         if counts.shape[1] == self.rows:
-            violated, fired = counts, self.fired.clone().expand(clients, -1)
+            violated, evaluated = counts, self.evaluated.clone().expand(clients, -1)
         else:
-            violated, fired = counts[:, : self.rows], counts[:, self.rows :]
+            violated, evaluated = counts[:, : self.rows], counts[:, self.rows :]
         if broken is None and self._whole and covered is None:
-            return violated, fired
-        covered = torch.ones(clients, dtype=torch.bool, device=counts.device) if covered is None else covered
-        uncovered = torch.nonzero(~(covered if broken is None else covered & ~broken.any(dim=1)))[:, 0]
+            return violated, evaluated
+        covered = (
+            torch.ones(clients, dtype=torch.bool, device=counts.device)
+            if covered is None
+            else covered
+        )
+        uncovered = torch.nonzero(~(covered if broken is None else covered & ~broken.any(dim=1)))[
+            :, 0
+        ]
         everyone = torch.arange(clients, device=covered.device)
         outputs: Tensor | None = None
         for folded, first, plain in zip(self.folded, self._first, self._evaluated, strict=False):
@@ -119,12 +153,16 @@ class SpecialBanks:
             if self.of.asleep(folded.bank) or not folded.bank.rows or not chosen.shape[0]:
                 continue
             if outputs is None:
-                outputs, fired = self._numbers(answers), fired.clone()
-            step = max(1, REPEATED // max(1, (folded.numbers.shape[0] + outputs.shape[0]) * self.of.batch))
+                outputs, evaluated = self._numbers(answers), evaluated.clone()
+            step = max(
+                1, REPEATED // max(1, (folded.numbers.shape[0] + outputs.shape[0]) * self.of.batch)
+            )
             for part in torch.split(chosen, step):
-                judged = self._judged(folded, outputs[:, part], None if broken is None else broken[part])
-                violated[part, rows], fired[part, rows] = judged
-        return violated, fired
+                judged = self._judged(
+                    folded, outputs[:, part], None if broken is None else broken[part]
+                )
+                violated[part, rows], evaluated[part, rows] = judged
+        return violated, evaluated
 
     @property
     def _steps(self) -> int:
@@ -135,21 +173,37 @@ class SpecialBanks:
         bank, of, known = folded.bank, self.of, self._known
         if bank.temporal or not bank.rows:
             return False
-        sets = Sets(folded, known, known.shape[0] + sum(int(one.rows.shape[0]) for one in self._derived))
-        applies: Clients = Fixed(mask=torch.cat([of.met[:0].expand(0, of.batch), *(of.applies(bank, rows) for rows in of.chunks(bank))]))
-        fired: Clients | None = applies
+        sets = Sets(
+            folded, known, known.shape[0] + sum(int(one.rows.shape[0]) for one in self._derived)
+        )
+        applies: Clients = Fixed(
+            mask=torch.cat(
+                [
+                    of.met[:0].expand(0, of.batch),
+                    *(of.applies(bank, rows) for rows in of.chunks(bank)),
+                ]
+            )
+        )
+        violated = sets.of(bank.skeleton, True, satisfied=False)
+        if violated is None:
+            return False
         if isinstance(bank.skeleton, Implies):
             fired = sets.of(bank.skeleton.antecedent, False, satisfied=False)
-        violated = sets.of(bank.skeleton, True, satisfied=False)
-        if violated is None or fired is None:
+            decided = sets.decided(bank.skeleton.consequent)
+            evaluated = None if fired is None or decided is None else joined([fired, decided], True)
+        else:
+            evaluated = sets.decided(bank.skeleton)
+        if evaluated is None:
             return False
         self._derived += sets.derived
         self._limit = min(self._limit, bank.quick)
-        for clients, start in ((violated, first), (fired, first + self.rows)):
+        for clients, start in ((violated, first), (evaluated, first + self.rows)):
             place = torch.arange(start, start + bank.rows, device=known.device)
             found = joined([applies, clients], every=True)
             if isinstance(found, Fixed):
-                self._constant[place] = found.mask.reshape(bank.rows, -1, self._steps).any(dim=2).sum(dim=1)
+                self._constant[place] = (
+                    found.mask.reshape(bank.rows, -1, self._steps).any(dim=2).sum(dim=1)
+                )
                 continue
             assert isinstance(found, Join), "masked by where the bank applies"
             *varying, fixed = found.parts
@@ -165,7 +219,7 @@ class SpecialBanks:
     def _counted(self, answers: Tensor) -> tuple[Tensor, Tensor | None]:
         """What thresholds count, and the clients for whom it is right, bool [K]; None where it is for all.
 
-        Counts are int64 [K, 2 R], or [K, R] where what fires is the same for all. Right is what is counted on answers that are all known,
+        Counts are int64 [K, 2 R], or [K, R] where what is evaluated is the same for all. Right is what is counted on answers that are all known,
         where they can be, and within what the thresholds are for.
         """
         clients, count = answers.shape[0], self._outputs.shape[0]
@@ -173,12 +227,21 @@ class SpecialBanks:
             return self._constant.repeat(clients, 1), None
         limit = min(self._limit, torch.finfo(answers.dtype).max)
         if self._counter.programs is not None:
-            answers = answers.contiguous().resolve_neg()  # loops read number by number what stands in memory
+            answers = (
+                answers.contiguous().resolve_neg()
+            )  # loops read number by number what stands in memory
         else:
             numbers = self._numbers(answers)
-            covered = ((numbers.abs() <= limit) | ~self._known[:, None]).transpose(1, 2).flatten(0, 1).all(dim=0)
+            covered = (
+                ((numbers.abs() <= limit) | ~self._known[:, None])
+                .transpose(1, 2)
+                .flatten(0, 1)
+                .all(dim=0)
+            )
             values = torch.nan_to_num(numbers)
-            values = torch.cat([values, *(torch.nan_to_num(one.values(values, own)) for one, own in self._cores)])
+            values = torch.cat(
+                [values, *(torch.nan_to_num(one.values(values, own)) for one, own in self._cores)]
+            )
             return self._counter.count(values), covered
         if (
             self._laid
@@ -186,11 +249,22 @@ class SpecialBanks:
             and answers.numel()
             and float(torch.linalg.vector_norm(answers, math.inf)) <= limit
         ):
-            return self._counter.count(answers.reshape(1, clients, -1)), None  # they lie as they are to lie
+            return self._counter.count(
+                answers.reshape(1, clients, -1)
+            ), None  # they lie as they are to lie
         from fedkg.constraints.specialised import words
 
-        values = answers.new_empty((count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places))
-        known = words.lay_out(answers.numpy(), self._outputs.numpy(), self._known.numpy(), limit, self._steps, values.numpy())
+        values = answers.new_empty(
+            (count + sum(one.rows.shape[0] for one in self._derived), clients, self._counter.places)
+        )
+        known = words.lay_out(
+            answers.numpy(),
+            self._outputs.numpy(),
+            self._known.numpy(),
+            limit,
+            self._steps,
+            values.numpy(),
+        )
         if self._cores:
             self._compute(values, count)
         return self._counter.count(values), None if known.all() else torch.from_numpy(known)
@@ -204,8 +278,10 @@ class SpecialBanks:
                 values[at:end] = one.values(outputs, own)
                 at = end
 
-    def _judged(self, folded: Folded, outputs: Tensor, broken: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Violated and fired of a bank evaluated for some clients, int64 [k, r] each; outputs [N', k, P]."""
+    def _judged(
+        self, folded: Folded, outputs: Tensor, broken: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Violated and evaluated samples of a bank for some clients, int64 [k, r] each; outputs [N', k, P]."""
         clients, bank, of = outputs.shape[1], folded.bank, self.of
         many = replace(
             of,
@@ -219,13 +295,14 @@ class SpecialBanks:
         found: list[tuple[Tensor, Tensor]] = []
         for rows in many.chunks(bank):
             values, applies, fired = many.verdicts(bank, rows)
+            open_verdict = torch.isnan(values)
             violated = applies & (values < 0)
             if broken is not None:
-                violated = violated | (applies & torch.isnan(values) & broken.flatten())
-                fired = fired | violated
-            found.append((self._summed(violated, clients), self._summed(fired, clients)))
-        violated, fired = (torch.cat(part, dim=1) for part in zip(*found, strict=True))
-        return violated, fired
+                violated = violated | (applies & open_verdict & broken.flatten())
+            evaluated = (fired & ~open_verdict) | violated
+            found.append((self._summed(violated, clients), self._summed(evaluated, clients)))
+        violated, evaluated = (torch.cat(part, dim=1) for part in zip(*found, strict=True))
+        return violated, evaluated
 
     def _summed(self, verdicts: Tensor, clients: int) -> Tensor:
         """Samples (or windows with some step) of verdicts [r, k * P]: [k, r]."""

@@ -19,7 +19,9 @@ def reaching(_typing: Any, values: Any, start: Any, levels: Any, at: Any) -> Any
     """The word whose bits say which of 64 values from `start` reach their levels, which begin `at`; both of one type of floats."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        numbers, limits = (_read(context, builder, signature.args[i], args[i], args[i + 1]) for i in (0, 2))
+        numbers, limits = (
+            _read(context, builder, signature.args[i], args[i], args[i + 1]) for i in (0, 2)
+        )
         return builder.bitcast(builder.fcmp_ordered(">=", numbers, limits), ir.IntType(WORD))
 
     return types.int64(values, start, levels, at), generate
@@ -33,7 +35,9 @@ def reaching_number(_typing: Any, values: Any, start: Any, level: Any) -> Any:
         numbers = _read(context, builder, signature.args[0], args[0], args[1])
         nothing, first = ir.Constant(numbers.type, ir.Undefined), ir.Constant(ir.IntType(32), 0)
         everywhere = ir.Constant(ir.VectorType(ir.IntType(32), WORD), [0] * WORD)
-        levels = builder.shuffle_vector(builder.insert_element(nothing, args[2], first), nothing, everywhere)
+        levels = builder.shuffle_vector(
+            builder.insert_element(nothing, args[2], first), nothing, everywhere
+        )
         return builder.bitcast(builder.fcmp_ordered(">=", numbers, levels), ir.IntType(WORD))
 
     return types.int64(values, start, level), generate
@@ -55,7 +59,13 @@ def shared(_typing: Any, words: Any, at: Any, flip: Any, masks: Any, place: Any)
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word, mask = (
-            builder.load(builder.gep(context.make_array(signature.args[i])(context, builder, args[i]).data, [args[i + 1]])) for i in (0, 3)
+            builder.load(
+                builder.gep(
+                    context.make_array(signature.args[i])(context, builder, args[i]).data,
+                    [args[i + 1]],
+                )
+            )
+            for i in (0, 3)
         )
         return builder.ctpop(builder.and_(builder.xor(word, args[2]), mask))
 

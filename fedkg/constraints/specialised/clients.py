@@ -45,7 +45,11 @@ Clients = Fixed | Reach | Join
 
 def joined(parts: Sequence[Clients], every: bool) -> Clients:
     """The clients in every one of some sets, or in any."""
-    flat = [one for part in parts for one in (part.parts if isinstance(part, Join) and part.every == every else (part,))]
+    flat = [
+        one
+        for part in parts
+        for one in (part.parts if isinstance(part, Join) and part.every == every else (part,))
+    ]
     masks = [part.mask for part in flat if isinstance(part, Fixed)]
     rest: list[Clients] = [part for part in flat if not isinstance(part, Fixed)]
     if masks:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fedkg.compiled_loops import can_compile_loops
 from fedkg.constraints.specialised.clients import Clients, within
 from fedkg.constraints.specialised.programs import WORD, Programs, Writer, laid
 
@@ -37,14 +38,20 @@ class Counter:
         programs: the words of bits, on a CPU.
     """
 
-    def __init__(self, targets: list[Target], shape: tuple[int, int], dtype: torch.dtype, constant: Tensor) -> None:
+    def __init__(
+        self, targets: list[Target], shape: tuple[int, int], dtype: torch.dtype, constant: Tensor
+    ) -> None:
         self._targets, self._shape, self._constant = targets, shape, constant
         self.programs: Programs | None = None
-        if all(target.mask.device.type == "cpu" for target in targets):
+        on_cpu = all(target.mask.device.type == "cpu" for target in targets)
+        if on_cpu and can_compile_loops():
             writer = Writer(shape)
             for target in targets:
                 writer.add(*target)
-            self.programs, self._targets = writer.programs(torch.empty(0, dtype=dtype, device="cpu").numpy().dtype), []
+            self.programs, self._targets = (
+                writer.programs(torch.empty(0, dtype=dtype, device="cpu").numpy().dtype),
+                [],
+            )
 
     @property
     def places(self) -> int:

@@ -34,7 +34,9 @@ class Folded:
 
     def behind(self, offset: int) -> BankTensors:
         """The bank as it reads its numbers when so many others stand before them."""
-        members = tuple(replace(table, input_index=table.input_index + offset) for table in self.bank.members)
+        members = tuple(
+            replace(table, input_index=table.input_index + offset) for table in self.bank.members
+        )
         return replace(self.bank, input_index=self.bank.input_index + offset, members=members)
 
 
@@ -42,14 +44,20 @@ def fold(bank: BankTensors, of: Evaluated) -> Folded:
     """A bank with all that reads inputs alone folded, on the inputs of `of`; its predictions are not looked at."""
     tables: dict[int, BankTensors | MemberTensors] = {ROWS: bank, **dict(enumerate(bank.members))}
     slots = {at: max((-1, *table.inputs, *table.outputs)) + 1 for at, table in tables.items()}
-    parts = Parts(slots, {at: table.outputs for at, table in tables.items()}, traced=of.traces is not None)
+    parts = Parts(
+        slots, {at: table.outputs for at, table in tables.items()}, traced=of.traces is not None
+    )
     skeleton = parts.of_skeleton(bank.skeleton)
-    plain = torch.unique(torch.cat([_plain(table, skeleton, at).flatten() for at, table in tables.items()]))
+    plain = torch.unique(
+        torch.cat([_plain(table, skeleton, at).flatten() for at, table in tables.items()])
+    )
     values = _values(bank, parts.found, of)
     starts = [int(plain.shape[0])]
     for value in values:
         starts.append(starts[-1] + value.shape[0])
-    wires = {at: _wires(table, skeleton, at, plain, parts.found, starts) for at, table in tables.items()}
+    wires = {
+        at: _wires(table, skeleton, at, plain, parts.found, starts) for at, table in tables.items()
+    }
     members = tuple(replace(table, **wires[at]) for at, table in enumerate(bank.members))
     quick = -1.0 if bank.wild else quick_limit(skeleton, bank.numbers.T)
     folded = replace(bank, skeleton=skeleton, members=members, quick=quick, **wires[ROWS])
@@ -63,12 +71,19 @@ def _plain(table: BankTensors | MemberTensors, skeleton: Formula, at: int) -> Te
 
 
 def _wires(
-    table: BankTensors | MemberTensors, skeleton: Formula, at: int, plain: Tensor, parts: Sequence[Part], starts: Sequence[int]
+    table: BankTensors | MemberTensors,
+    skeleton: Formula,
+    at: int,
+    plain: Tensor,
+    parts: Sequence[Part],
+    starts: Sequence[int],
 ) -> dict[str, Any]:
     """The fields of a table that say what its slots read: numbers `plain` of the batch, and folded parts from `starts` on."""
     used = used_slots(skeleton, at)
     outputs = [i for i, slot in enumerate(table.outputs) if slot in used]
-    own = [(part.slot, start) for part, start in zip(parts, starts, strict=False) if part.table == at]
+    own = [
+        (part.slot, start) for part, start in zip(parts, starts, strict=False) if part.table == at
+    ]
     each = torch.arange(table.input_index.shape[1], device=plain.device)
     kept = torch.searchsorted(plain, _plain(table, skeleton, at).contiguous())
     return {
@@ -90,7 +105,11 @@ def _values(bank: BankTensors, parts: Sequence[Part], of: Evaluated) -> list[Ten
                 values.append(of.over_time(bank, rows, part.formula, positive=part.positive))
                 continue
             own, count = _of_table(bank, reading, rows.stop - rows.start, part.table)
-            value = evaluate(part.formula, own, positive=part.positive) if isinstance(part, FormulaPart) else evaluate_term(part.term, own)
+            value = (
+                evaluate(part.formula, own, positive=part.positive)
+                if isinstance(part, FormulaPart)
+                else evaluate_term(part.term, own)
+            )
             values.append(value.expand(count, of.batch))
     return [torch.cat(values) for values in found]
 

@@ -7,8 +7,35 @@ from typing import NamedTuple, assert_never
 
 from fedkg.constraints.engine.given import Given
 from fedkg.constraints.engine.structure import has_strict
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
-from fedkg.pack.terms import Call, Choose, Coalesce, Negate, Param, Power, Product, Quotient, Reduce, Slot, Sum, Term
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
+from fedkg.pack.terms import (
+    Call,
+    Choose,
+    Coalesce,
+    Negate,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Reduce,
+    Slot,
+    Sum,
+    Term,
+)
 from fedkg.pack.walk import ROWS, everywhere
 
 
@@ -41,7 +68,9 @@ class Parts:
         traced: whether formulas over time can be evaluated now.
     """
 
-    def __init__(self, slots: Mapping[int, int], outputs: Mapping[int, tuple[int, ...]], *, traced: bool) -> None:
+    def __init__(
+        self, slots: Mapping[int, int], outputs: Mapping[int, tuple[int, ...]], *, traced: bool
+    ) -> None:
         self.found: list[Part] = []
         self._next, self._outputs, self._traced = dict(slots), outputs, traced
 
@@ -76,22 +105,41 @@ class Parts:
             return Given(slot=part.slot, positive=positive, strict=has_strict(formula, positive))
         match formula:
             case Compare():
-                names = ("left", "right") if formula.tolerance is None else ("left", "right", "tolerance")
-                return formula.model_copy(update={name: self._term(getattr(formula, name), table) for name in names})
+                names = (
+                    ("left", "right")
+                    if formula.tolerance is None
+                    else ("left", "right", "tolerance")
+                )
+                return formula.model_copy(
+                    update={name: self._term(getattr(formula, name), table) for name in names}
+                )
             case ClassIn() | CategoryIs() | Known():
                 return formula
             case Not():
-                return formula.model_copy(update={"arg": self._formula(formula.arg, table, not positive)})
+                return formula.model_copy(
+                    update={"arg": self._formula(formula.arg, table, not positive)}
+                )
             case And() | Or():
-                return formula.model_copy(update={"args": tuple(self._formula(arg, table, positive) for arg in formula.args)})
+                return formula.model_copy(
+                    update={
+                        "args": tuple(self._formula(arg, table, positive) for arg in formula.args)
+                    }
+                )
             case Implies():
                 return self._implies(formula, table, positive)
             case AtLeast():
-                return formula.model_copy(update={"arg": self._formula(formula.arg, formula.members, positive)})
+                return formula.model_copy(
+                    update={"arg": self._formula(formula.arg, formula.members, positive)}
+                )
             case Temporal() | Initially():
-                return formula.model_copy(update={"arg": self._formula(formula.arg, table, positive)})
+                return formula.model_copy(
+                    update={"arg": self._formula(formula.arg, table, positive)}
+                )
             case Until():
-                parts = {name: self._formula(getattr(formula, name), table, positive) for name in ("left", "right")}
+                parts = {
+                    name: self._formula(getattr(formula, name), table, positive)
+                    for name in ("left", "right")
+                }
                 return formula.model_copy(update=parts)
         assert_never(formula)
 
@@ -103,7 +151,12 @@ class Parts:
         return formula.model_copy(update=parts)
 
     def _term(self, term: Term, table: int) -> Term:
-        if self._fixed(term, table) and not _over_time(term) and not isinstance(term, Slot) and _reads(term):
+        if (
+            self._fixed(term, table)
+            and not _over_time(term)
+            and not isinstance(term, Slot)
+            and _reads(term)
+        ):
             part = TermPart(table, self._slot(table), term)
             self.found.append(part)
             return Slot(index=part.slot)
@@ -111,18 +164,29 @@ class Parts:
             case Slot() | Param():
                 return term
             case Sum() | Product() | Call() | Coalesce():
-                return term.model_copy(update={"args": tuple(self._term(arg, table) for arg in term.args)})
+                return term.model_copy(
+                    update={"args": tuple(self._term(arg, table) for arg in term.args)}
+                )
             case Negate():
                 return term.model_copy(update={"arg": self._term(term.arg, table)})
             case Quotient():
-                return term.model_copy(update={name: self._term(getattr(term, name), table) for name in ("numerator", "denominator")})
+                return term.model_copy(
+                    update={
+                        name: self._term(getattr(term, name), table)
+                        for name in ("numerator", "denominator")
+                    }
+                )
             case Power():
                 return term.model_copy(update={"base": self._term(term.base, table)})
             case Reduce():
                 return term.model_copy(update={"arg": self._term(term.arg, term.members)})
             case Choose():
-                branches = {name: self._term(getattr(term, name), table) for name in ("then", "otherwise")}
-                return term.model_copy(update={"condition": self._formula(term.condition, table, True), **branches})
+                branches = {
+                    name: self._term(getattr(term, name), table) for name in ("then", "otherwise")
+                }
+                return term.model_copy(
+                    update={"condition": self._formula(term.condition, table, True), **branches}
+                )
         assert_never(term)
 
 
@@ -132,4 +196,6 @@ def _over_time(part: Formula | Term) -> bool:
 
 def _reads(term: Term) -> bool:
     """Whether the term has anything of the batch in it, not the row's numbers alone."""
-    return any(isinstance(one, Slot | CategoryIs | Known | AtLeast | Reduce) for _, one in everywhere(term))
+    return any(
+        isinstance(one, Slot | CategoryIs | Known | AtLeast | Reduce) for _, one in everywhere(term)
+    )

@@ -91,16 +91,26 @@ class Writer:
 
     def programs(self, dtype: np.dtype[Any]) -> Programs:
         """All that was added; the cores are numbers of this type."""
-        reaches, levels = list(self._reaches), np.frombuffer(bytearray().join(self._levels), dtype=dtype)
-        masks = np.frombuffer(bytearray().join(self._masks), dtype=np.int64).reshape(len(self._masks), -1)
+        reaches, levels = (
+            list(self._reaches),
+            np.frombuffer(bytearray().join(self._levels), dtype=dtype),
+        )
+        masks = np.frombuffer(bytearray().join(self._masks), dtype=np.int64).reshape(
+            len(self._masks), -1
+        )
         scales, ladders = self._alone(_ladders(reaches, levels))
         order = [reach for ladder in ladders for reach in ladder]
         in_ladders = len(order)
         order += sorted(
             set(range(len(reaches))).difference(order, *scales), key=lambda i: reaches[i][0]
         )  # one core after the other, while it is near
-        places = {2 * reach: at for at, reach in enumerate(order)} | {2 * i + 1: len(order) + i for i in range(len(self._joins))}
-        joins = [(how, places[one], places[other] if how in (EVERY, ANY) else other) for how, one, other in self._joins]
+        places = {2 * reach: at for at, reach in enumerate(order)} | {
+            2 * i + 1: len(order) + i for i in range(len(self._joins))
+        }
+        joins = [
+            (how, places[one], places[other] if how in (EVERY, ANY) else other)
+            for how, one, other in self._joins
+        ]
         below = masks[[reach[3] for reach in reaches], 0] & 1
         notched = [self._notched(scale, below) for scale in scales]
 
@@ -110,20 +120,35 @@ class Writer:
         return _in_reading_order(
             Programs(
                 reaches=_table([reaches[reach] for reach in order], 4),
-                ladders=_table([(reaches[own[0]][0], end, len(own)) for own, end in zip(ladders, _ends(ladders), strict=False)], 3),
+                ladders=_table(
+                    [
+                        (reaches[own[0]][0], end, len(own))
+                        for own, end in zip(ladders, _ends(ladders), strict=False)
+                    ],
+                    3,
+                ),
                 rungs=numbers(ladders),
                 flips=-below[order[:in_ladders]],
                 scales=_table(
                     [
                         (reaches[own[0]][0], at, len(own), first, first + len(rows))
-                        for own, at, rows, first in zip(scales, _ends(scales), notched, _ends(notched), strict=False)
+                        for own, at, rows, first in zip(
+                            scales, _ends(scales), notched, _ends(notched), strict=False
+                        )
                     ],
                     5,
                 ),
                 notches=numbers(scales),
                 notched=_table([row for rows in notched for row in rows], 4),
                 joins=_table(joins, 3),
-                rows=_table([(places[name], mask, place) for name, mask, place in self._rows if name in places], 3),
+                rows=_table(
+                    [
+                        (places[name], mask, place)
+                        for name, mask, place in self._rows
+                        if name in places
+                    ],
+                    3,
+                ),
                 levels=levels,
                 masks=masks,
                 steps=self._shape[1],
@@ -132,15 +157,27 @@ class Writer:
 
     def _alone(self, ladders: list[list[int]]) -> tuple[list[list[int]], list[list[int]]]:
         """Those of which no join is a part, where samples are rows, and the others."""
-        parts = {name for how, one, other in self._joins for name in ((one, other) if how in (EVERY, ANY) else (one,))}
-        alone = [self._shape[1] == 1 and not any(2 * reach in parts for reach in own) for own in ladders]
+        parts = {
+            name
+            for how, one, other in self._joins
+            for name in ((one, other) if how in (EVERY, ANY) else (one,))
+        }
+        alone = [
+            self._shape[1] == 1 and not any(2 * reach in parts for reach in own) for own in ladders
+        ]
         both = list(zip(ladders, alone, strict=True))
-        return [own for own, is_alone in both if is_alone], [own for own, is_alone in both if not is_alone]
+        return [own for own, is_alone in both if is_alone], [
+            own for own, is_alone in both if not is_alone
+        ]
 
     def _notched(self, scale: Sequence[int], below: Ints) -> list[tuple[int, int, int, int]]:
         """The rows that count on the thresholds of a scale, from the highest of these to the lowest."""
         at = {2 * reach: place for place, reach in enumerate(scale)}
-        found = [(at[name], -int(below[name // 2]), mask, place) for name, mask, place in self._rows if name in at]
+        found = [
+            (at[name], -int(below[name // 2]), mask, place)
+            for name, mask, place in self._rows
+            if name in at
+        ]
         return sorted(found, key=lambda row: -row[0])
 
     def _named(self, clients: Clients) -> list[int]:
@@ -151,14 +188,21 @@ class Writer:
         found = self._named(clients.parts[0])
         for part in clients.parts[1:]:
             fixed = isinstance(part, Fixed)
-            how = (EVERY_MASK if fixed else EVERY) if clients.every else (ANY_MASK if fixed else ANY)
+            how = (
+                (EVERY_MASK if fixed else EVERY) if clients.every else (ANY_MASK if fixed else ANY)
+            )
             others = self._masked(part.mask) if isinstance(part, Fixed) else self._named(part)
-            found = [2 * self._joins.setdefault((how, *both), len(self._joins)) + 1 for both in zip(found, others, strict=True)]
+            found = [
+                2 * self._joins.setdefault((how, *both), len(self._joins)) + 1
+                for both in zip(found, others, strict=True)
+            ]
         return found
 
     def _reached(self, reach: Reach) -> list[int]:
         varies = reach.threshold.shape[1] > 1
-        thresholds = (laid(reach.threshold, self._shape) if varies else reach.threshold).cpu().numpy()
+        thresholds = (
+            (laid(reach.threshold, self._shape) if varies else reach.threshold).cpu().numpy()
+        )
         below = self._masked(~reach.above.expand(-1, self._shape[0] * self._shape[1]))
         found = []
         for core, own, mask in zip(reach.core.tolist(), thresholds, below, strict=True):
@@ -176,20 +220,44 @@ class Writer:
 def laid(values: Tensor, shape: tuple[int, int]) -> Tensor:
     """Values [..., P] in the order of the bits, [..., 64 * L], with zeros where a bit stands for no sample; `shape` is (B, T)."""
     windows, steps = shape
-    padded = torch.nn.functional.pad(values.reshape(*values.shape[:-1], windows, steps), (0, 0, 0, -windows % WORD))
-    return padded.reshape(*values.shape[:-1], padded.shape[-2] // WORD, WORD, steps).transpose(-1, -2).flatten(-3).contiguous()
+    padded = torch.nn.functional.pad(
+        values.reshape(*values.shape[:-1], windows, steps), (0, 0, 0, -windows % WORD)
+    )
+    return (
+        padded.reshape(*values.shape[:-1], padded.shape[-2] // WORD, WORD, steps)
+        .transpose(-1, -2)
+        .flatten(-3)
+        .contiguous()
+    )
 
 
 def _in_reading_order(programs: Programs) -> Programs:
     """The same with the masks of rows on scales one behind the other, as these rows are read: caches are filled in the order of places."""
     first = dict.fromkeys(programs.notched[:, 2].tolist())
-    order = np.array([*first, *(mask for mask in range(len(programs.masks)) if mask not in first)], dtype=np.int64)
+    order = np.array(
+        [*first, *(mask for mask in range(len(programs.masks)) if mask not in first)],
+        dtype=np.int64,
+    )
     place = np.argsort(order)
-    reaches, notched, joins, rows = (table.copy() for table in (programs.reaches, programs.notched, programs.joins, programs.rows))
+    reaches, notched, joins, rows = (
+        table.copy()
+        for table in (programs.reaches, programs.notched, programs.joins, programs.rows)
+    )
     masked = joins[:, 0] > ANY
-    reaches[:, 3], notched[:, 2], rows[:, 1] = place[reaches[:, 3]], place[notched[:, 2]], place[rows[:, 1]]
+    reaches[:, 3], notched[:, 2], rows[:, 1] = (
+        place[reaches[:, 3]],
+        place[notched[:, 2]],
+        place[rows[:, 1]],
+    )
     joins[masked, 2] = place[joins[masked, 2]]
-    return replace(programs, reaches=reaches, notched=notched, joins=joins, rows=rows, masks=programs.masks[order])
+    return replace(
+        programs,
+        reaches=reaches,
+        notched=notched,
+        joins=joins,
+        rows=rows,
+        masks=programs.masks[order],
+    )
 
 
 def _ladders(reaches: Sequence[tuple[int, int, int, int]], levels: NDArray[Any]) -> list[list[int]]:
@@ -198,7 +266,11 @@ def _ladders(reaches: Sequence[tuple[int, int, int, int]], levels: NDArray[Any])
     for i, (core, _, size, _) in enumerate(reaches):
         if size == 1:
             found.setdefault(core, []).append(i)
-    return [sorted(own, key=lambda i: float(levels[reaches[i][1]])) for own in found.values() if len(own) >= RUNGS]
+    return [
+        sorted(own, key=lambda i: float(levels[reaches[i][1]]))
+        for own in found.values()
+        if len(own) >= RUNGS
+    ]
 
 
 def _ends(several: Sequence[Sequence[Any]]) -> list[int]:

@@ -22,7 +22,21 @@ from fedkg.constraints.engine.structure import largest
 from fedkg.constraints.specialised.clients import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.folding import Folded
 from fedkg.constraints.specialised.turning import turning_points
-from fedkg.pack.formulas import And, AtLeast, CategoryIs, ClassIn, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.formulas import (
+    And,
+    AtLeast,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
 from fedkg.pack.terms import Call, Negate, Param, Product, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, reads_output, used_slots
 
@@ -43,19 +57,30 @@ class Derived:
 
         They are finite where the outputs are within the bank's limit and all numbers are known.
         """
-        bank, used = self.folded.bank, used_slots(self.node) if isinstance(self.node, Compare | ClassIn) else _slots(self.node)
-        given = ((bank.inputs, bank.input_index, numbers[:, None]), (bank.outputs, bank.output_index, outputs))
+        bank, used = (
+            self.folded.bank,
+            used_slots(self.node)
+            if isinstance(self.node, Compare | ClassIn)
+            else _slots(self.node),
+        )
+        given = (
+            (bank.inputs, bank.input_index, numbers[:, None]),
+            (bank.outputs, bank.output_index, outputs),
+        )
         slots = {
             slot: whole.index_select(0, index[self.rows]).expand(-1, *outputs.shape[1:]).flatten(1)
             for names, where, whole in given
             for slot, index in zip(names, where, strict=True)
             if slot in used
         }
-        reading = Reading(slots=slots, params=bank.params[:, self.rows].to(outputs.dtype), careful=False)
-        if isinstance(self.node, Compare | ClassIn):
-            value = evaluate(self.node, reading)
-        else:
-            value = evaluate_term(self.node, reading, guarded=False)
+        reading = Reading(
+            slots=slots, params=bank.params[:, self.rows].to(outputs.dtype), careful=False
+        )
+        value = (
+            evaluate(self.node, reading)
+            if isinstance(self.node, Compare | ClassIn)
+            else evaluate_term(self.node, reading, guarded=False)
+        )
         return value.expand(self.rows.shape[0], -1).view(self.rows.shape[0], *outputs.shape[1:])
 
 
@@ -80,7 +105,9 @@ class Sets:
         match formula:
             case Given():
                 bank = self._folded.bank
-                value = self._folded.numbers.index_select(0, bank.input_index[bank.inputs.index(formula.slot)])
+                value = self._folded.numbers.index_select(
+                    0, bank.input_index[bank.inputs.index(formula.slot)]
+                )
                 return Fixed(mask=value >= 0 if satisfied else value < 0)
             case Not():
                 return self.of(formula.arg, not positive, satisfied=satisfied)
@@ -89,7 +116,10 @@ class Sets:
                 return _join(parts, (isinstance(formula, And) == positive) == satisfied)
             case Implies():
                 pairs = ((formula.antecedent, not positive), (formula.consequent, positive))
-                return _join([self.of(part, sign, satisfied=satisfied) for part, sign in pairs], positive != satisfied)
+                return _join(
+                    [self.of(part, sign, satisfied=satisfied) for part, sign in pairs],
+                    positive != satisfied,
+                )
             case Compare():
                 return self._compared(formula, positive, satisfied)
             case ClassIn():
@@ -98,10 +128,40 @@ class Sets:
                 return None
         assert_never(formula)
 
+    def decided(self, formula: Formula, positive: bool = True) -> Clients | None:
+        """Those for whom the verdict of a formula is known; None where that is no such set.
+
+        `positive` is False below an odd number of negations: there folded parts hold the values of their negations.
+        """
+        match formula:
+            case Not():
+                return self.decided(formula.arg, not positive)
+            case Given():
+                bank = self._folded.bank
+                index = bank.input_index[bank.inputs.index(formula.slot)]
+                return Fixed(mask=~torch.isnan(self._folded.numbers.index_select(0, index)))
+            case Compare() | ClassIn():
+                return Fixed(mask=self._all_known(formula))
+        pairs: tuple[tuple[Formula, bool], ...]
+        if isinstance(formula, Implies):
+            pairs = (formula.antecedent, not positive), (formula.consequent, positive)
+        else:
+            args = formula.args if isinstance(formula, And | Or) else ()
+            pairs = tuple((arg, positive) for arg in args)
+        parts = [self.decided(arg, sign) for arg, sign in pairs]
+        if parts and all(isinstance(part, Fixed) and bool(part.mask.all()) for part in parts):
+            return parts[0]
+        sets = [self.of(formula, positive, satisfied=satisfied) for satisfied in (True, False)]
+        return _join(sets, False)
+
     def _compared(self, atom: Compare, positive: bool, satisfied: bool) -> Clients | None:
         """Of a comparison that rises or falls with one term over predictions: a threshold on that term."""
         sides = [name for name in ("left", "right") if reads_output(getattr(atom, name))]
-        if atom.op not in ("le", "lt") or len(sides) != 1 or (atom.tolerance is not None and reads_output(atom.tolerance)):
+        if (
+            atom.op not in ("le", "lt")
+            or len(sides) != 1
+            or (atom.tolerance is not None and reads_output(atom.tolerance))
+        ):
             return self._signed(atom, positive, satisfied)
         bank = self._folded.bank
         place = Slot(index=max((-1, *bank.inputs, *bank.outputs)) + 1, role="output")
@@ -113,11 +173,17 @@ class Sets:
             return None
         numbers = self._folded.numbers
         width = self._known.shape[1] if used else 1
-        bound = largest(Compare(op="le", left=core, right=core, scale=atom.scale), self._limit, _bounds(self._folded))
+        bound = largest(
+            Compare(op="le", left=core, right=core, scale=atom.scale),
+            self._limit,
+            _bounds(self._folded),
+        )
         parts = []
         for rows in bank.chunks(width):
             verdict = self._verdict(rest, place.index, rows, positive, satisfied)
-            parts.append(turning_points(verdict, numbers.new_full((rows.stop - rows.start, width), -bound)))
+            parts.append(
+                turning_points(verdict, numbers.new_full((rows.stop - rows.start, width), -bound))
+            )
         threshold, above = (torch.cat([part[i] for part in parts]) for i in (0, 1))
         return self._where_known(atom, Reach(core=ids, threshold=threshold, above=above))
 
@@ -132,11 +198,19 @@ class Sets:
 
     def _where_known(self, atom: Compare | ClassIn, clients: Reach) -> Clients:
         """Nobody where a number that the atom reads is unknown to all: no row before it, say."""
-        bank, used = self._folded.bank, used_slots(atom)
-        known = self._known[bank.output_index[[i for i, slot in enumerate(bank.outputs) if slot in used]]].all(dim=0)
-        numbers = self._folded.numbers[bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in used]]]
-        known = known & ~torch.isnan(numbers).any(dim=0)
+        known = self._all_known(atom)
         return clients if bool(known.all()) else joined([clients, Fixed(mask=known)], every=True)
+
+    def _all_known(self, atom: Compare | ClassIn) -> Tensor:
+        """Bool [R, P]: where every number that the atom reads is known, whatever a model answers."""
+        bank, used = self._folded.bank, used_slots(atom)
+        known = self._known[
+            bank.output_index[[i for i, slot in enumerate(bank.outputs) if slot in used]]
+        ].all(dim=0)
+        numbers = self._folded.numbers[
+            bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in used]]
+        ]
+        return known & ~torch.isnan(numbers).any(dim=0)
 
     def _core(self, core: Term | Compare | ClassIn, atom: Compare | ClassIn) -> Tensor | None:
         """The number of the core for each row, int64 [R]; None where too few rows share it, or it may be unknown."""
@@ -150,8 +224,12 @@ class Sets:
             return None
         key = torch.cat(
             [
-                bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in used]].double(),
-                bank.output_index[[i for i, slot in enumerate(bank.outputs) if slot in used]].double(),
+                bank.input_index[
+                    [i for i, slot in enumerate(bank.inputs) if slot in used]
+                ].double(),
+                bank.output_index[
+                    [i for i, slot in enumerate(bank.outputs) if slot in used]
+                ].double(),
                 bank.params[sorted(_numbers_of(core)), :, 0],
             ]
         )
@@ -167,13 +245,19 @@ class Sets:
     def _plain(self, slots: Collection[int]) -> bool:
         """Whether the inputs in some slots, as far as they are known, are so small that nothing computed from them can overflow."""
         bank = self._folded.bank
-        numbers = self._folded.numbers[bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in slots]].flatten()]
+        numbers = self._folded.numbers[
+            bank.input_index[[i for i, slot in enumerate(bank.inputs) if slot in slots]].flatten()
+        ]
         return bool((torch.nan_to_num(numbers, nan=0.0).abs() <= self._limit).all())
 
-    def _verdict(self, atom: Compare, place: int, rows: slice, positive: bool, satisfied: bool) -> Callable[[Tensor], Tensor]:
+    def _verdict(
+        self, atom: Compare, place: int, rows: slice, positive: bool, satisfied: bool
+    ) -> Callable[[Tensor], Tensor]:
         """Whether rows of the bank are satisfied (or violated), bool, for values of the core in slot `place`."""
         folded = self._folded
-        reading = folded.bank.reading(rows, folded.numbers, folded.numbers.new_zeros((self._known.shape[0], 1)), careful=True)
+        reading = folded.bank.reading(
+            rows, folded.numbers, folded.numbers.new_zeros((self._known.shape[0], 1)), careful=True
+        )
 
         def verdict(core: Tensor) -> Tensor:
             own = Reading(slots={**reading.slots, place: core}, params=reading.params)
@@ -212,5 +296,7 @@ def _replaced(term: Term, place: Slot) -> tuple[Term, Term]:
             reading = [i for i, arg in enumerate(term.args) if reads_output(arg)]
             if len(reading) == 1:
                 core, rest = _replaced(term.args[reading[0]], place)
-                return core, term.model_copy(update={"args": (*term.args[: reading[0]], rest, *term.args[reading[0] + 1 :])})
+                return core, term.model_copy(
+                    update={"args": (*term.args[: reading[0]], rest, *term.args[reading[0] + 1 :])}
+                )
     return term, place

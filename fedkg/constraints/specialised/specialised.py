@@ -31,15 +31,17 @@ ANSWERS = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Counts:
-    """How often the rules fire and are violated for K models.
+    """How often the rules are evaluated and violated for K models.
 
     Attributes:
-        violated: int64 [K, R], rows (or windows) that violate each constraint. fired: int64 [K, R], those on which it applies and, for a
-            constraint of the form if-then, its antecedent holds.
+        violated: int64 [K, R], rows (or windows) that violate each constraint.
+        evaluated: int64 [K, R], rows (or windows with a step) on which a constraint applies, its
+            antecedent holds if it is of the form if-then, and its verdict is known. The first row
+            under a rule that compares a row with the row before is not among them.
     """
 
     violated: Tensor
-    fired: Tensor
+    evaluated: Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,15 +50,13 @@ class Tally:
 
     Attributes:
         special: the rules. shape: [K, V, B, H].
-        fired: int64 [R], rows on which each constraint fires, whatever the answers. each: float64, the same but at least 1. applies: bool,
-            whether any.
+        evaluated: float64 [R], rows on which each constraint is evaluated, whatever the answers; see
+            `Counts`.
     """
 
     special: SpecialBanks
     shape: torch.Size
-    fired: Tensor
-    each: Tensor
-    applies: Tensor
+    evaluated: Tensor
 
     def violated(self, answers: Tensor) -> Tensor | None:
         """Rows that violate each constraint, int64 [K, R]; None where `Specialised.counts` must say, as where an answer is not finite."""
@@ -98,11 +98,17 @@ class Specialised:
         answers = shaped(plan, y, self._batch.shape, len(plan.runs))
         self._module.check_answers(answers)
         special = self._special(computing_dtype(self._batch.x, answers))
-        outputs = output_numbers(plan, self._module.wires, answers, self._batch.has, special.of.inputs.dtype)
+        outputs = output_numbers(
+            plan, self._module.wires, answers, self._batch.has, special.of.inputs.dtype
+        )
         banks, inputs = special.joined
-        return ConstraintReport(replace(special.of, banks=banks, inputs=inputs, outputs=outputs, answers=answers[0]))
+        return ConstraintReport(
+            replace(special.of, banks=banks, inputs=inputs, outputs=outputs, answers=answers[0])
+        )
 
-    def counts(self, y: Tensor, *, unanswered: Literal["unknown", "violated"] = "unknown") -> Counts:
+    def counts(
+        self, y: Tensor, *, unanswered: Literal["unknown", "violated"] = "unknown"
+    ) -> Counts:
         """How often each constraint is violated by each of K models.
 
         Args:
@@ -115,41 +121,64 @@ class Specialised:
         """
         plan, shape = self._module.plan, self._batch.shape
         if y.ndim < 2:
-            raise LayoutError("answers of many models have one more dimension than those of one", received=f"shape {list(y.shape)}")
+            raise LayoutError(
+                "answers of many models have one more dimension than those of one",
+                received=f"shape {list(y.shape)}",
+            )
         first = y[0] if y.shape[0] else y.new_zeros(y.shape[1:])
         if first.shape != (len(plan.runs), *shape, len(plan.y)) or len(shape) > 1:
             first = shaped(plan, first, shape, len(plan.runs))
         answers = y if y.shape[1:] == first.shape else y.reshape(y.shape[0], *first.shape)
-        self._module.check_answers(first)
+        self._module.check_answers(answers)
         special = self._special(computing_dtype(self._batch.x, answers))
         step = max(1, ANSWERS // max(1, self._batch.x.shape[0]))
         with torch.no_grad():
             several = torch.split(answers, step) if answers.shape[0] > step else (answers,)
             parts = [self._counted(special, part, unanswered) for part in several]
-        violated, fired = parts[0] if len(parts) == 1 else (torch.cat(both) for both in zip(*parts, strict=True))
-        return Counts(violated=violated, fired=fired)
+        violated, evaluated = (
+            parts[0] if len(parts) == 1 else (torch.cat(both) for both in zip(*parts, strict=True))
+        )
+        return Counts(violated=violated, evaluated=evaluated)
 
     def tally(self, like: Tensor) -> Tally | None:
         """The short way to `counts` for answers of as many models as these, which it has taken, [K, V, B, H]; None where there is none."""
         module, special = self._module, self._special(computing_dtype(self._batch.x, like))
-        entries, few = len(module.plan.runs) * len(module.plan.y), 0 < like.shape[0] * like.shape[2] <= ANSWERS
-        if not (few and self._same_units and module.answers_checked and special.of.inputs.dtype == like.dtype and special.told(entries)):
+        entries, few = (
+            len(module.plan.runs) * len(module.plan.y),
+            0 < like.shape[0] * like.shape[2] <= ANSWERS,
+        )
+        if not (
+            few
+            and self._same_units
+            and module.answers_checked
+            and special.of.inputs.dtype == like.dtype
+            and special.told(entries)
+        ):
             return None
-        fired = special.fired.clone()
-        return Tally(special=special, shape=like.shape, fired=fired, each=fired.clamp(min=1).double(), applies=fired > 0)
+        return Tally(special=special, shape=like.shape, evaluated=special.evaluated.double())
 
-    def _counted(self, special: SpecialBanks, answers: Tensor, unanswered: str) -> tuple[Tensor, Tensor]:
+    def _counted(
+        self, special: SpecialBanks, answers: Tensor, unanswered: str
+    ) -> tuple[Tensor, Tensor]:
         """Of answers [k, V, P, H]."""
         # A sum of numbers is one, but for too great ones; with anything else among them it is none.
         doubtful = unanswered == "violated" and not math.isfinite(answers.sum().item())
         broken = ~torch.isfinite(answers).all(dim=3).all(dim=1) if doubtful else None
         dtype = special.of.inputs.dtype
-        values = answers.to(dtype) if self._same_units else in_units(self._module.plan, self._module.wires, answers, dtype)
+        values = (
+            answers.to(dtype)
+            if self._same_units
+            else in_units(self._module.plan, self._module.wires, answers, dtype)
+        )
         return special.counts(values, broken)
 
     def _special(self, dtype: torch.dtype) -> SpecialBanks:
         if dtype not in self._banks:
             module = self._module
-            nothing = self._batch.x.new_zeros((len(module.plan.runs), self._batch.x.shape[0], len(module.plan.y)))
-            self._banks[dtype] = SpecialBanks(module.evaluated(self._batch, nothing, dtype), module.wires["output_row"])
+            nothing = self._batch.x.new_zeros(
+                (len(module.plan.runs), self._batch.x.shape[0], len(module.plan.y))
+            )
+            self._banks[dtype] = SpecialBanks(
+                module.evaluated(self._batch, nothing, dtype), module.wires["output_row"]
+            )
         return self._banks[dtype]

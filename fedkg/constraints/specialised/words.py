@@ -29,7 +29,9 @@ MOST = 16
 """Clients that are counted at once, at most."""
 
 
-def lay_out(answers: Numbers, rows: Ints, known: Flags, limit: float, steps: int, values: Numbers) -> Flags:
+def lay_out(
+    answers: Numbers, rows: Ints, known: Flags, limit: float, steps: int, values: Numbers
+) -> Flags:
     """Put what clients predict in the order of the bits into the first of `values` [C, K, S]; 0 for what is no number within the limit.
 
     Args:
@@ -41,7 +43,13 @@ def lay_out(answers: Numbers, rows: Ints, known: Flags, limit: float, steps: int
     """
     covered = np.ones(answers.shape[0], dtype=np.bool_)
     least = max(1, LEAST // max(1, 8 * rows.shape[0] * answers.shape[2]))
-    in_parts(answers.shape[0], least, lambda first, last: _lay_out(answers, rows, known, limit, steps, values, covered, first, last))
+    in_parts(
+        answers.shape[0],
+        least,
+        lambda first, last: _lay_out(
+            answers, rows, known, limit, steps, values, covered, first, last
+        ),
+    )
     return covered
 
 
@@ -73,18 +81,39 @@ def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> 
 
     def of_some(into: Ints, clients: tuple[int, int], words: tuple[int, int]) -> None:
         own = room(8 * programs.places * block * length) if programs.places else None
-        store = np.empty((0, 0), np.int64) if own is None else own.words(programs.places, block * length)
+        store = (
+            np.empty((0, 0), np.int64)
+            if own is None
+            else own.words(programs.places, block * length)
+        )
         start = constant if words[0] == 0 else np.zeros_like(constant)
         spare = np.empty(WORD * length, np.int64), np.empty(block * length, np.int64)
         hung = np.empty(programs.notches.shape[0], np.int32), np.empty(WORD * length, np.int32)
-        _count(values.reshape(-1), *tables, steps, block, length, store, *spare, *hung, start, into, *clients, *words)
+        _count(
+            values.reshape(-1),
+            *tables,
+            steps,
+            block,
+            length,
+            store,
+            *spare,
+            *hung,
+            start,
+            into,
+            *clients,
+            *words,
+        )
 
     def of_words(first: int, last: int) -> None:
         parts.append(np.empty_like(counts))
         of_some(parts[-1], (0, clients), (first * steps, last * steps))
 
     if clients >= torch.get_num_threads():
-        in_parts(clients, LEAST // compared, lambda first, last: of_some(counts, (first, last), (0, words)))
+        in_parts(
+            clients,
+            LEAST // compared,
+            lambda first, last: of_some(counts, (first, last), (0, words)),
+        )
     else:
         parts: list[Ints] = []
         in_parts(words // steps, words // steps * LEAST // (compared * max(1, clients)), of_words)
@@ -93,7 +122,15 @@ def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> 
 
 @kernel
 def _lay_out(
-    answers: Numbers, rows: Ints, known: Flags, limit: float, steps: int, values: Numbers, covered: Flags, first: int, last: int
+    answers: Numbers,
+    rows: Ints,
+    known: Flags,
+    limit: float,
+    steps: int,
+    values: Numbers,
+    covered: Flags,
+    first: int,
+    last: int,
 ) -> None:
     outputs, windows = answers.shape[3], answers.shape[2] // steps
     groups = values.shape[2] // (steps * WORD)
@@ -127,16 +164,27 @@ def _compare(
 ) -> None:  # fmt: skip
     """Words of values that reach the levels of each threshold from `first` on; where a mask says so, of those that do not."""
     for one in range(first, reaches.shape[0]):
-        own, at, many, below = start + reaches[one, 0] * core, reaches[one, 1], reaches[one, 2] > 1, reaches[one, 3]
+        own, at, many, below = (
+            start + reaches[one, 0] * core,
+            reaches[one, 1],
+            reaches[one, 2] > 1,
+            reaches[one, 3],
+        )
         for k in range(size):
             for i in range(length):
                 place = own + k * stride + WORD * i
-                word = reaching(values, place, levels, at + WORD * (low + i)) if many else reaching_number(values, place, levels[at])
+                word = (
+                    reaching(values, place, levels, at + WORD * (low + i))
+                    if many
+                    else reaching_number(values, place, levels[at])
+                )
                 store[one, k * length + i] = word ^ masks[below, low + i]
 
 
 @inner
-def _climb(values: Numbers, start: int, rungs: Numbers, first: int, count: int, ranks: Ints, samples: int) -> None:
+def _climb(
+    values: Numbers, start: int, rungs: Numbers, first: int, count: int, ranks: Ints, samples: int
+) -> None:
     """How many of some rising numbers each of some values reaches."""
     for i in range(samples):
         ranks[i] = first
@@ -222,13 +270,19 @@ def _tally(
 
 
 @inner
-def _join(joins: Ints, masks: Ints, low: int, size: int, length: int, store: Ints, first: int) -> None:
+def _join(
+    joins: Ints, masks: Ints, low: int, size: int, length: int, store: Ints, first: int
+) -> None:
     """Sets of clients with others, or with a mask that is one for all; the results from place `first` on."""
     for one in range(joins.shape[0]):
         how, words, other, into = joins[one, 0], joins[one, 1], joins[one, 2], first + one
         if how <= ANY:
             for i in range(size * length):
-                store[into, i] = store[words, i] & store[other, i] if how == EVERY else store[words, i] | store[other, i]
+                store[into, i] = (
+                    store[words, i] & store[other, i]
+                    if how == EVERY
+                    else store[words, i] | store[other, i]
+                )
             continue
         for k in range(0, size * length, length):
             for i in range(length):
@@ -237,7 +291,17 @@ def _join(joins: Ints, masks: Ints, low: int, size: int, length: int, store: Int
 
 
 @inner
-def _put(rows: Ints, masks: Ints, low: int, size: int, length: int, steps: int, store: Ints, counts: Ints, begin: int) -> None:
+def _put(
+    rows: Ints,
+    masks: Ints,
+    low: int,
+    size: int,
+    length: int,
+    steps: int,
+    store: Ints,
+    counts: Ints,
+    begin: int,
+) -> None:
     """Add how many bits of each client's words are in the mask too; of several steps, how many are at some step."""
     for one in range(rows.shape[0]):
         words, mask, place = rows[one, 0], rows[one, 1], rows[one, 2]
@@ -279,11 +343,51 @@ def _count(
             start = begin * stride + WORD * low
             for i in range(ladders.shape[0]):
                 own = start + ladders[i, 0] * core
-                _sort_in(values, own, stride, rungs, flips, ladders[i, 1], ladders[i, 2], size, length, store, ranks, above)
+                _sort_in(
+                    values,
+                    own,
+                    stride,
+                    rungs,
+                    flips,
+                    ladders[i, 1],
+                    ladders[i, 2],
+                    size,
+                    length,
+                    store,
+                    ranks,
+                    above,
+                )
             for i in range(scales.shape[0]):
                 for k in range(size):
                     own = start + k * stride + scales[i, 0] * core
-                    _tally(values, own, notches, scales[i], notched, masks, low, length, ranks, heads, following, above, counts[begin + k])
-            _compare(values, start, stride, core, reaches, flips.shape[0], levels, masks, low, size, length, store)
+                    _tally(
+                        values,
+                        own,
+                        notches,
+                        scales[i],
+                        notched,
+                        masks,
+                        low,
+                        length,
+                        ranks,
+                        heads,
+                        following,
+                        above,
+                        counts[begin + k],
+                    )
+            _compare(
+                values,
+                start,
+                stride,
+                core,
+                reaches,
+                flips.shape[0],
+                levels,
+                masks,
+                low,
+                size,
+                length,
+                store,
+            )
             _join(joins, masks, low, size, length, store, free)
             _put(rows, masks, low, size, length, steps, store, counts, begin)

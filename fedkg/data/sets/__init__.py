@@ -10,12 +10,34 @@ from pathlib import Path
 from fedkg.data.sets.bosch import generate_bosch, load_bosch
 from fedkg.data.sets.contracted import table_set
 from fedkg.data.sets.engines import generate_cmapss, load_cmapss
-from fedkg.data.sets.images import CLOTHES, DIGITS, THINGS, generate_images, load_cifar10, load_fashion, load_mnist
+from fedkg.data.sets.images import (
+    CLOTHES,
+    DIGITS,
+    THINGS,
+    generate_images,
+    load_cifar10,
+    load_fashion,
+    load_mnist,
+)
 from fedkg.data.sets.record import DataSet, Task
 from fedkg.data.sets.standardised import Standardised, standardised
 from fedkg.data.sets.sumo import generate_sumo, load_sumo
-from fedkg.data.sets.tabular import generate_ai4i, generate_covtype, generate_secom, load_ai4i, load_covtype, load_secom
-from fedkg.data.sets.testbeds import generate_hai, generate_skab, generate_swat, load_hai, load_skab, load_swat
+from fedkg.data.sets.tabular import (
+    generate_ai4i,
+    generate_covtype,
+    generate_secom,
+    load_ai4i,
+    load_covtype,
+    load_secom,
+)
+from fedkg.data.sets.testbeds import (
+    generate_hai,
+    generate_skab,
+    generate_swat,
+    load_hai,
+    load_skab,
+    load_swat,
+)
 from fedkg.data.sets.traffic import generate_fhwa, generate_norway, load_fhwa, load_norway
 from fedkg.data.sets.windows import forecast_windows, labelled_windows, series
 from fedkg.errors import JobError
@@ -41,22 +63,40 @@ DATA_SETS: Mapping[str, Source] = {
     "ai4i": Source(load=load_ai4i, generate=generate_ai4i, size="rows"),
     "secom": Source(load=load_secom, generate=generate_secom, size="rows"),
     "covtype": Source(load=load_covtype, generate=generate_covtype, size="rows"),
-    "mnist": Source(load=load_mnist, generate=partial(generate_images, "mnist", (1, 28, 28), DIGITS), size="images"),
-    "fashion-mnist": Source(load=load_fashion, generate=partial(generate_images, "fashion-mnist", (1, 28, 28), CLOTHES), size="images"),
-    "cifar-10": Source(load=load_cifar10, generate=partial(generate_images, "cifar-10", (3, 32, 32), THINGS), size="images"),
+    "mnist": Source(
+        load=load_mnist,
+        generate=partial(generate_images, "mnist", (1, 28, 28), DIGITS),
+        size="images",
+    ),
+    "fashion-mnist": Source(
+        load=load_fashion,
+        generate=partial(generate_images, "fashion-mnist", (1, 28, 28), CLOTHES),
+        size="images",
+    ),
+    "cifar-10": Source(
+        load=load_cifar10,
+        generate=partial(generate_images, "cifar-10", (3, 32, 32), THINGS),
+        size="images",
+    ),
     "cmapss": Source(load=load_cmapss, generate=generate_cmapss, size="engines"),
     "traffic": Source(load=load_norway, generate=generate_norway, size="hours of each station"),
     "fhwa": Source(load=load_fhwa, generate=generate_fhwa, size="hours of each station"),
     "sumo": Source(load=load_sumo, generate=generate_sumo, size="intervals of each segment"),
     "skab": Source(load=load_skab, generate=generate_skab, size="runs"),
-    "hai": Source(load=load_hai, generate=generate_hai, size="rows of each file, runs of the generator"),
-    "swat": Source(load=load_swat, generate=generate_swat, size="rows of each file, runs of the generator"),
+    "hai": Source(
+        load=load_hai, generate=generate_hai, size="rows of each file, runs of the generator"
+    ),
+    "swat": Source(
+        load=load_swat, generate=generate_swat, size="rows of each file, runs of the generator"
+    ),
     "bosch": Source(load=load_bosch, generate=generate_bosch, size="rows"),
 }
 """Data sets by the names that `data_set` and the `data.set` of a job know."""
 
 
-def data_set(name: str, path: str | Path | None = None, *, seed: int = 0, size: int | None = None) -> DataSet:
+def data_set(
+    name: str, path: str | Path | None = None, *, seed: int = 0, size: int | None = None
+) -> DataSet:
     """A data set by its name: the one at `path`, or, without a path, data of its form that a generator makes.
 
     Args:
@@ -71,9 +111,15 @@ def data_set(name: str, path: str | Path | None = None, *, seed: int = 0, size: 
     """
     if name not in DATA_SETS:
         near = nearest(name, DATA_SETS)
-        raise JobError(f"no data set {name}", expected=", ".join(DATA_SETS), help=f"did you mean `{near}`?" if near else "")
+        raise JobError(
+            f"no data set {name}",
+            expected=", ".join(DATA_SETS),
+            help=f"did you mean `{near}`?" if near else "",
+        )
     if size is not None and size < 1:
-        raise JobError("the size of a data set is at least 1", received=str(size), help="data.size: 1 or more")
+        raise JobError(
+            "the size of a data set is at least 1", received=str(size), help="data.size: 1 or more"
+        )
     source = DATA_SETS[name]
     return source.generate(seed, size) if path is None else source.load(path, seed, size)
 

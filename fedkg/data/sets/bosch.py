@@ -25,7 +25,9 @@ _WEAR, _LOAD = 0, 1
 """Features that rise with the risk: a tool's wear, whose effect is monotone, and a load that must stay below a capacity of 1."""
 
 
-def chunks(path: str | Path | None = None, *, seed: int = 0, size: int | None = None, rows: int = CHUNK) -> Iterator[DataSet]:
+def chunks(
+    path: str | Path | None = None, *, seed: int = 0, size: int | None = None, rows: int = CHUNK
+) -> Iterator[DataSet]:
     """The data set in pieces of about so many rows, one in memory at a time.
 
     Args:
@@ -43,7 +45,11 @@ def chunks(path: str | Path | None = None, *, seed: int = 0, size: int | None = 
     left = whole if path is None or size is not None else None
     for names, x, y in pieces:
         for start in range(0, len(x), rows):
-            stop = min(start + rows, len(x)) if left is None else min(start + rows, len(x), start + left)
+            stop = (
+                min(start + rows, len(x))
+                if left is None
+                else min(start + rows, len(x), start + left)
+            )
             yield _data(source, names, x[start:stop], y[start:stop])
             if left is not None:
                 left -= stop - start
@@ -84,8 +90,21 @@ def _joined(parts: list[DataSet]) -> DataSet:
     return _data(source, features, x, y)
 
 
-def _data(source: str, features: tuple[str, ...], x: NDArray[np.float32] | NDArray[np.float64], y: NDArray[np.float64]) -> DataSet:
-    return DataSet(name="bosch", source=source, x=x, y=y, features=features, units=("",) * len(features), task="detection")
+def _data(
+    source: str,
+    features: tuple[str, ...],
+    x: NDArray[np.float32] | NDArray[np.float64],
+    y: NDArray[np.float64],
+) -> DataSet:
+    return DataSet(
+        name="bosch",
+        source=source,
+        x=x,
+        y=y,
+        features=features,
+        units=("",) * len(features),
+        task="detection",
+    )
 
 
 @cache
@@ -98,7 +117,9 @@ def names() -> tuple[str, ...]:
     return tuple(f"L{line}_S{station}_F{number}" for number, (line, station) in enumerate(places))
 
 
-def _generated_chunks(seed: int, size: int) -> Iterator[tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.float64]]]:
+def _generated_chunks(
+    seed: int, size: int
+) -> Iterator[tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.float64]]]:
     """Pieces that hang on the seed and their number alone, so that a longer table begins like a shorter one."""
     plant = stream(seed)
     station = np.array([int(name.split("_")[1][1:]) for name in names()])
@@ -106,7 +127,9 @@ def _generated_chunks(seed: int, size: int) -> Iterator[tuple[tuple[str, ...], N
     passed = np.where(np.arange(sum(_LINES)) % 2 == 0, 0.95, 2 * (1 - MISSING) - 0.95)
     passed[station[_WEAR]] = 1.0
     share = float((passed[station]).mean())
-    passed[1::2] -= (share - (1 - MISSING)) / float(np.isin(station, np.arange(1, sum(_LINES), 2)).mean())
+    passed[1::2] -= (share - (1 - MISSING)) / float(
+        np.isin(station, np.arange(1, sum(_LINES), 2)).mean()
+    )
     weight = plant.normal(size=(6, FEATURES)).astype(np.float32) * 0.08
     risky = plant.normal(size=6) * 0.6
     for number in range(-(-size // CHUNK)):
@@ -114,7 +137,12 @@ def _generated_chunks(seed: int, size: int) -> Iterator[tuple[tuple[str, ...], N
         causes = draw.normal(size=(CHUNK, 6)).astype(np.float32)
         x = causes @ weight + 0.15 * draw.standard_normal((CHUNK, FEATURES), dtype=np.float32)
         x[:, _WEAR], x[:, _LOAD] = draw.random(CHUNK), draw.gamma(6, 0.09, CHUNK)
-        risk = 4 * x[:, _WEAR] ** 3 + 5 * np.maximum(x[:, _LOAD] - 1, 0) + causes @ risky + draw.gumbel(size=CHUNK)
+        risk = (
+            4 * x[:, _WEAR] ** 3
+            + 5 * np.maximum(x[:, _LOAD] - 1, 0)
+            + causes @ risky
+            + draw.gumbel(size=CHUNK)
+        )
         y = np.zeros(CHUNK)
         y[np.argsort(-risk, kind="stable")[: round(FAILS * CHUNK)]] = 1.0
         gone = draw.random((CHUNK, len(passed)), dtype=np.float32) >= passed
@@ -122,7 +150,9 @@ def _generated_chunks(seed: int, size: int) -> Iterator[tuple[tuple[str, ...], N
         yield names(), x, y
 
 
-def _file_chunks(path: Path, rows: int) -> Iterator[tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.float64]]]:
+def _file_chunks(
+    path: Path, rows: int
+) -> Iterator[tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.float64]]]:
     try:
         import pyarrow as pa
         import pyarrow.csv as csv
@@ -135,14 +165,30 @@ def _file_chunks(path: Path, rows: int) -> Iterator[tuple[tuple[str, ...], NDArr
         else:
             block = csv.ReadOptions(block_size=max(1 << 20, 6_000 * rows))
             numbers = csv.ConvertOptions(column_types=_types(path), null_values=["", "NA", "nan"])
-            batches = iter(csv.open_csv(pa.input_stream(str(path)), read_options=block, convert_options=numbers))
+            batches = iter(
+                csv.open_csv(
+                    pa.input_stream(str(path)), read_options=block, convert_options=numbers
+                )
+            )
         for batch in batches:
             headers = batch.schema.names
             if "Id" not in headers or "Response" not in headers:
-                raise TableError(f"{path} is not the table of measured parts", expected="columns Id, L0_S0_F0 ... and Response")
+                raise TableError(
+                    f"{path} is not the table of measured parts",
+                    expected="columns Id, L0_S0_F0 ... and Response",
+                )
             features = tuple(name for name in headers if name not in ("Id", "Response"))
-            columns = [batch.column(headers.index(name)).cast(pa.float32()).to_numpy(zero_copy_only=False) for name in features]
-            yield features, np.stack(columns, 1), batch.column(headers.index("Response")).to_numpy(zero_copy_only=False).astype(np.float64)
+            columns = [
+                batch.column(headers.index(name)).cast(pa.float32()).to_numpy(zero_copy_only=False)
+                for name in features
+            ]
+            yield (
+                features,
+                np.stack(columns, 1),
+                batch.column(headers.index("Response"))
+                .to_numpy(zero_copy_only=False)
+                .astype(np.float64),
+            )
     except (pa.ArrowException, OSError) as error:
         raise TableError(
             f"{path} cannot be read",
@@ -157,4 +203,8 @@ def _types(path: Path) -> dict[str, object]:
 
     with pa.input_stream(str(path)) as file:
         head = file.read(1 << 16).decode("utf-8", errors="replace").split("\n")[0]
-    return {name.strip(): pa.float32() for name in head.split(",") if name.strip() not in ("Id", "Response")}
+    return {
+        name.strip(): pa.float32()
+        for name in head.split(",")
+        if name.strip() not in ("Id", "Response")
+    }

@@ -21,7 +21,9 @@ from fedkg.tables import Table, read_table
 F64 = NDArray[np.float64]
 
 
-def table_set(path: str | Path, contract: DataContract, *, output: str = "", site: str = "") -> DataSet:
+def table_set(
+    path: str | Path, contract: DataContract, *, output: str = "", site: str = ""
+) -> DataSet:
     """A CSV, Parquet or xlsx table as a data set.
 
     Input columns become features in the contract's order, a category one 0/1 feature per text (``type=L``); unknown cells stay NaN. A
@@ -51,7 +53,8 @@ def table_set(path: str | Path, contract: DataContract, *, output: str = "", sit
             columns.append(column.source)
             units.append(column.unit)
             values.append(codes)
-    y, task, classes = _targets(contract, _wanted(contract, output), read.base, table)
+    places = _wanted(contract, output)
+    y, task, classes = _targets(contract, places, read.base, table)
     header = site or contract.trace
     time, utc = _times(table, contract.time or "")
     return DataSet(
@@ -63,6 +66,7 @@ def table_set(path: str | Path, contract: DataContract, *, output: str = "", sit
         units=tuple(units),
         task=task,
         classes=classes,
+        label=contract.columns[places[0]].source,
         clients=text_array(table.texts(header)) if header else None,
         time=time,
         step=contract.step or 1.0,
@@ -78,23 +82,31 @@ def _wanted(contract: DataContract, output: str) -> list[int]:
     groups: dict[str, list[int]] = {}
     for place, column in enumerate(contract.columns):
         if column.role == "output":
-            groups.setdefault(column.label if column.type == "score" else column.name, []).append(place)
+            groups.setdefault(column.label if column.type == "score" else column.name, []).append(
+                place
+            )
     if output in groups or (not output and len(groups) == 1):
         return groups[output] if output else next(iter(groups.values()))
     raise JobError(
-        "say which output of the contract is to be predicted" if groups else "the contract has no output: there is nothing to predict",
+        "say which output of the contract is to be predicted"
+        if groups
+        else "the contract has no output: there is nothing to predict",
         expected=", ".join(groups),
         received=output,
     )
 
 
-def _targets(contract: DataContract, places: list[int], base: F64, table: Table) -> tuple[NDArray[np.int64] | F64, Task, tuple[str, ...]]:
+def _targets(
+    contract: DataContract, places: list[int], base: F64, table: Table
+) -> tuple[NDArray[np.int64] | F64, Task, tuple[str, ...]]:
     columns: list[Column] = [contract.columns[place] for place in places]
     table.position(columns[0].source)  # refuses a table without the column, by its header
     first = columns[0]
     if first.type != "score":
         known = base[:, places[0]]
-        binary = first.type == "boolean" or (first.unit == "probability" and set(np.unique(known[~np.isnan(known)])) <= {0.0, 1.0})
+        binary = first.type == "boolean" or (
+            first.unit == "probability" and set(np.unique(known[~np.isnan(known)])) <= {0.0, 1.0}
+        )
         return known, "detection" if binary else "regression", ()
     scores = base[:, places]
     wrong = np.flatnonzero(~(np.nansum(scores, axis=1) > 0))
@@ -104,7 +116,11 @@ def _targets(contract: DataContract, places: list[int], base: F64, table: Table)
             expected=", ".join(c.category for c in columns),
             help="correct the row, or add the class to the `label` of the rules",
         )
-    return scores.argmax(axis=1).astype(np.int64), "classes", tuple(column.category for column in columns)
+    return (
+        scores.argmax(axis=1).astype(np.int64),
+        "classes",
+        tuple(column.category for column in columns),
+    )
 
 
 def _times(table: Table, header: str) -> tuple[F64 | None, bool]:

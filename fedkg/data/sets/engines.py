@@ -27,10 +27,36 @@ SETTINGS = ("setting_1", "setting_2", "setting_3")
 FEATURES = (*SETTINGS, *SENSORS)
 ENGINES = 100
 _LEVEL = np.array(
-    [518.67, 642.2, 1586, 1400, 14.62, 21.61, 554, 2388.06, 9050, 1.3, 47.3, 522, 2388.06, 8133, 8.42, 0.03, 392, 2388, 100, 39, 23.4]
+    [
+        518.67,
+        642.2,
+        1586,
+        1400,
+        14.62,
+        21.61,
+        554,
+        2388.06,
+        9050,
+        1.3,
+        47.3,
+        522,
+        2388.06,
+        8133,
+        8.42,
+        0.03,
+        392,
+        2388,
+        100,
+        39,
+        23.4,
+    ]
 )
-_DRIFT = np.array([0, 1.8, 20, 30, 0, 0, -3.5, 0.2, 40, 0, 1.2, -3, 0.2, 30, 0.13, 0, 5, 0, 0, -0.7, -0.45])
-_NOISE = np.array([0, 0.35, 4.5, 4, 0, 0.001, 0.5, 0.04, 8, 0, 0.16, 0.5, 0.04, 7, 0.025, 0, 1, 0, 0, 0.12, 0.07])
+_DRIFT = np.array(
+    [0, 1.8, 20, 30, 0, 0, -3.5, 0.2, 40, 0, 1.2, -3, 0.2, 30, 0.13, 0, 5, 0, 0, -0.7, -0.45]
+)
+_NOISE = np.array(
+    [0, 0.35, 4.5, 4, 0, 0.001, 0.5, 0.04, 8, 0, 0.16, 0.5, 0.04, 7, 0.025, 0, 1, 0, 0, 0.12, 0.07]
+)
 
 
 def load_cmapss(path: str | Path, seed: int, size: int | None) -> DataSet:
@@ -45,16 +71,25 @@ def load_cmapss(path: str | Path, seed: int, size: int | None) -> DataSet:
     runs: list[tuple[str, F64, float, bool]] = []
     for file in found(path, ["train_FD*.txt", "test_FD*.txt"], "C-MAPSS"):
         part, subset = file.name.split(".")[0].split("_")
-        rests = [rest for rest in (file.parent / f"RUL_{subset}.txt", file.parent / f"RUL_{subset}.txt.gz") if rest.is_file()]
+        rests = [
+            rest
+            for rest in (file.parent / f"RUL_{subset}.txt", file.parent / f"RUL_{subset}.txt.gz")
+            if rest.is_file()
+        ]
         if part == "test" and not rests:
             continue
         rows = _numbers(file, 26)
         engines = [rows[rows[:, 0] == unit] for unit in np.unique(rows[:, 0])]
         left = _numbers(rests[0], 1)[:, 0] if part == "test" else np.zeros(len(engines))
         if len(left) != len(engines):
-            raise TableError(f"{rests[0]}: not one rest for each engine", expected=str(len(engines)), received=str(len(left)))
+            raise TableError(
+                f"{rests[0]}: not one rest for each engine",
+                expected=str(len(engines)),
+                received=str(len(left)),
+            )
         runs += [
-            (f"{subset} {part} {int(own[0, 0])}", own[:, 1:], float(rest), part == "test") for own, rest in zip(engines, left, strict=True)
+            (f"{subset} {part} {int(own[0, 0])}", own[:, 1:], float(rest), part == "test")
+            for own, rest in zip(engines, left, strict=True)
         ]
     return _engines(runs[:size], str(path))
 
@@ -70,11 +105,20 @@ def generate_cmapss(seed: int, size: int | None) -> DataSet:
         life = int(np.clip(draw.gamma(14, 15), 128, 362))
         wear = np.exp(np.linspace(draw.uniform(-6, -4), 0, life))
         sensors = _LEVEL + wear[:, None] * _DRIFT + draw.normal(size=(life, 21)) * _NOISE
-        settings = np.stack([draw.normal(0, 0.0022, life), draw.normal(0, 0.0003, life), np.full(life, 100.0)], 1)
+        settings = np.stack(
+            [draw.normal(0, 0.0022, life), draw.normal(0, 0.0003, life), np.full(life, 100.0)], 1
+        )
         rows = np.concatenate([np.arange(1.0, life + 1)[:, None], settings, sensors], 1)
         test = number % 2 == 1
         seen = int(draw.integers(31, life)) if test else life
-        runs.append((f"{'test' if test else 'train'} {number // 2 + 1}", rows[:seen], float(life - seen), test))
+        runs.append(
+            (
+                f"{'test' if test else 'train'} {number // 2 + 1}",
+                rows[:seen],
+                float(life - seen),
+                test,
+            )
+        )
     return _engines(runs, generated("C-MAPSS", seed))
 
 
@@ -107,5 +151,9 @@ def _numbers(path: Path, columns: int) -> F64:
             help="take train_FD001.txt and its like as they are: numbers with blanks between them",
         ) from error
     if rows.shape[1] != columns:
-        raise TableError(f"{path} has other columns", expected=f"{columns} numbers a line", received=str(rows.shape[1]))
+        raise TableError(
+            f"{path} has other columns",
+            expected=f"{columns} numbers a line",
+            received=str(rows.shape[1]),
+        )
     return np.asarray(rows, dtype=np.float64)

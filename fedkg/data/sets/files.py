@@ -5,7 +5,6 @@ Tables of people (with prose, odd headers, mixed columns) are read by `fedkg.tab
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
 from datetime import UTC
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import MissingExtra, TableError
+from fedkg.limits import gunzip, read_file
 
 SEPARATORS = (";", "\t", "|", ",")
 
@@ -27,8 +27,14 @@ def found(folder: str | Path, names: list[str], what: str) -> list[Path]:
     """
     root = Path(folder)
     if not root.is_dir():
-        raise TableError(f"no folder of {what} at {root}", expected=f"a folder with {', '.join(names)}")
-    files = [path for name in names for path in sorted({*root.glob(name), *root.glob(f"{name}.gz")}, key=_natural)]
+        raise TableError(
+            f"no folder of {what} at {root}", expected=f"a folder with {', '.join(names)}"
+        )
+    files = [
+        path
+        for name in names
+        for path in sorted({*root.glob(name), *root.glob(f"{name}.gz")}, key=_natural)
+    ]
     if not files:
         raise TableError(f"no file of {what} in {root}", expected=", ".join(names))
     return files
@@ -46,12 +52,17 @@ def opened(path: Path) -> bytes:
 
     Raises:
         TableError: when it cannot be read.
+        LimitError: when it is larger than a limit of `fedkg.limits`, or expands to more.
     """
     try:
-        body = path.read_bytes()
-        return gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
+        body = read_file(path)
+        return gunzip(body, str(path)) if body[:2] == b"\x1f\x8b" else body
     except (OSError, EOFError) as error:
-        raise TableError(f"cannot read {path}", received=str(error), help="is it the path of a file that you may read?") from error
+        raise TableError(
+            f"cannot read {path}",
+            received=str(error),
+            help="is it the path of a file that you may read?",
+        ) from error
 
 
 class Columns:
@@ -68,7 +79,9 @@ class Columns:
 
         column = self._column(header)
         try:
-            return np.asarray(column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64)
+            return np.asarray(
+                column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64
+            )
         except (pa.ArrowException, ValueError) as error:
             raise TableError(
                 f"{self._path}: column `{header}` holds no numbers",
@@ -80,11 +93,18 @@ class Columns:
         """A column as texts, stripped. Raises TableError when it is missing."""
         import pyarrow as pa
 
-        return ["" if cell is None else str(cell).strip() for cell in self._column(header).cast(pa.string()).to_pylist()]
+        return [
+            "" if cell is None else str(cell).strip()
+            for cell in self._column(header).cast(pa.string()).to_pylist()
+        ]
 
     def matrix(self, headers: tuple[str, ...]) -> NDArray[np.float64]:
         """Columns side by side, [rows, headers]."""
-        return np.stack([self.numbers(header) for header in headers], axis=1) if headers else np.empty((self.rows, 0))
+        return (
+            np.stack([self.numbers(header) for header in headers], axis=1)
+            if headers
+            else np.empty((self.rows, 0))
+        )
 
     def _column(self, header: str) -> Any:
         if header not in self.headers:
@@ -130,7 +150,9 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
             read_options=csv.ReadOptions(skip_rows=skipped),
             parse_options=csv.ParseOptions(delimiter=separator),
             convert_options=csv.ConvertOptions(
-                decimal_point=decimal, null_values=["", "NA", "NaN", "nan", "null"], strings_can_be_null=True
+                decimal_point=decimal,
+                null_values=["", "NA", "NaN", "nan", "null"],
+                strings_can_be_null=True,
             ),
         )
     except (pa.ArrowException, ValueError) as error:
@@ -147,7 +169,9 @@ def seconds(times: Sequence[str]) -> NDArray[np.float64]:
     return timed(times)[0]
 
 
-def timed(times: Sequence[str], where: str = "a column of times") -> tuple[NDArray[np.float64], bool]:
+def timed(
+    times: Sequence[str], where: str = "a column of times"
+) -> tuple[NDArray[np.float64], bool]:
     """Times as seconds since 1970, NaN where a text is none, and whether they are in UTC because they name their zone.
 
     Args:
@@ -159,5 +183,7 @@ def timed(times: Sequence[str], where: str = "a column of times") -> tuple[NDArr
     from fedkg.tables import in_utc, parse_times
 
     moments, zoned = in_utc(parse_times(times), times, where)
-    epoch = [np.nan if moment is None else moment.replace(tzinfo=UTC).timestamp() for moment in moments]
+    epoch = [
+        np.nan if moment is None else moment.replace(tzinfo=UTC).timestamp() for moment in moments
+    ]
     return np.array(epoch, dtype=np.float64), zoned

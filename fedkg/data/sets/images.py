@@ -17,7 +17,18 @@ from fedkg.data.sets.record import DataSet, drawn, generated, stream
 from fedkg.errors import MissingExtra, TableError
 
 DIGITS = tuple("0123456789")
-CLOTHES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
+CLOTHES = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
 THINGS = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 GENERATED = 2_000
 U8 = NDArray[np.uint8]
@@ -38,14 +49,35 @@ def load_cifar10(path: str | Path, seed: int, size: int | None) -> DataSet:
     of joined JPEG images (``*train*.npz``, ``*test*.npz``: blob, offsets, labels, class_names)."""
     folder = Path(path)
     if folder.is_dir() and list(folder.glob("*.npz")):
-        train, test = (found(folder, [f"*{part}*.npz"], "CIFAR-10")[0] for part in ("train", "test"))
+        train, test = (
+            found(folder, [f"*{part}*.npz"], "CIFAR-10")[0] for part in ("train", "test")
+        )
         counts = [len(np.load(file)["labels"]) for file in (train, test)]
         kept = _chosen(sum(counts), size, seed)
-        parts = [_jpegs(train, kept[kept < counts[0]]), _jpegs(test, kept[kept >= counts[0]] - counts[0])]
-        notes: tuple[str, ...] = ("the images went through JPEG: pixel values differ a little from the original arrays",)
-        notes += (f"{len(kept):,} of {sum(counts):,} samples, drawn with seed {seed}",) if len(kept) < sum(counts) else ()
-        return _images("cifar-10", str(path), [part[0] for part in parts], [part[1] for part in parts], THINGS, notes)
-    train_files, test_files = found(path, ["data_batch_*.bin"], "CIFAR-10"), found(path, ["test_batch.bin"], "CIFAR-10")
+        parts = [
+            _jpegs(train, kept[kept < counts[0]]),
+            _jpegs(test, kept[kept >= counts[0]] - counts[0]),
+        ]
+        notes: tuple[str, ...] = (
+            "the images went through JPEG: pixel values differ a little from the original arrays",
+        )
+        notes += (
+            (f"{len(kept):,} of {sum(counts):,} samples, drawn with seed {seed}",)
+            if len(kept) < sum(counts)
+            else ()
+        )
+        return _images(
+            "cifar-10",
+            str(path),
+            [part[0] for part in parts],
+            [part[1] for part in parts],
+            THINGS,
+            notes,
+        )
+    train_files, test_files = (
+        found(path, ["data_batch_*.bin"], "CIFAR-10"),
+        found(path, ["test_batch.bin"], "CIFAR-10"),
+    )
     pixels, codes = [], []
     for files in (train_files, test_files):
         records = np.concatenate([_records(file) for file in files])
@@ -54,18 +86,26 @@ def load_cifar10(path: str | Path, seed: int, size: int | None) -> DataSet:
     return drawn(_images("cifar-10", str(path), pixels, codes, THINGS), size, seed)
 
 
-def generate_images(name: str, shape: tuple[int, int, int], classes: tuple[str, ...], seed: int, size: int | None) -> DataSet:
+def generate_images(
+    name: str, shape: tuple[int, int, int], classes: tuple[str, ...], seed: int, size: int | None
+) -> DataSet:
     """Images of a class are a smooth pattern of its own, shifted by up to two pixels, brighter or darker, with noise; the last sixth is
     the test."""
     draw, count = stream(seed), size or GENERATED
     channels, high, wide = shape
-    coarse = stream(seed, 1).random((len(classes), channels, high // 4 + 1, wide // 4 + 1)).astype(np.float32)
+    coarse = (
+        stream(seed, 1)
+        .random((len(classes), channels, high // 4 + 1, wide // 4 + 1))
+        .astype(np.float32)
+    )
     patterns = np.kron(coarse, np.ones((1, 1, 4, 4), dtype=np.float32))[:, :, :high, :wide]
     codes = draw.integers(0, len(classes), count)
     shifts = draw.integers(-2, 3, (count, 2))
     rows = (np.arange(high)[None] + shifts[:, :1]) % high
     columns = (np.arange(wide)[None] + shifts[:, 1:]) % wide
-    x = np.take_along_axis(np.take_along_axis(patterns[codes], rows[:, None, :, None], 2), columns[:, None, None, :], 3)
+    x = np.take_along_axis(
+        np.take_along_axis(patterns[codes], rows[:, None, :, None], 2), columns[:, None, None, :], 3
+    )
     x *= draw.uniform(0.6, 1.0, (count, 1, 1, 1)).astype(np.float32)
     x += draw.normal(0, 0.15, x.shape).astype(np.float32)
     return DataSet(
@@ -81,21 +121,32 @@ def generate_images(name: str, shape: tuple[int, int, int], classes: tuple[str, 
     )
 
 
-def _idx(name: str, path: str | Path, classes: tuple[str, ...], seed: int, size: int | None) -> DataSet:
+def _idx(
+    name: str, path: str | Path, classes: tuple[str, ...], seed: int, size: int | None
+) -> DataSet:
     pixels: list[U8] = []
     codes: list[U8] = []
     for part in ("train", "t10k"):
         for kind, into in (("images-idx3", pixels), ("labels-idx1", codes)):
             into.append(_idx_array(found(path, [f"{part}-{kind}-ubyte"], name)[0]))
-    return drawn(_images(name, str(path), [part[:, None] for part in pixels], codes, classes), size, seed)
+    return drawn(
+        _images(name, str(path), [part[:, None] for part in pixels], codes, classes), size, seed
+    )
 
 
 def _idx_array(path: Path) -> U8:
     """An IDX file of bytes: two zeros, 8 for bytes, the number of dimensions, their sizes in 4 bytes each, the values."""
     body = opened(path)
-    sizes = [int.from_bytes(body[at : at + 4], "big") for at in range(4, 4 + 4 * body[3], 4)] if len(body) > 3 else []
+    sizes = (
+        [int.from_bytes(body[at : at + 4], "big") for at in range(4, 4 + 4 * body[3], 4)]
+        if len(body) > 3
+        else []
+    )
     if body[:3] != b"\0\0\x08" or len(body) != 4 + 4 * len(sizes) + int(np.prod(sizes)):
-        raise TableError(f"{path} is no whole IDX file of bytes", help="fetch it again: it was cut off, or is another file")
+        raise TableError(
+            f"{path} is no whole IDX file of bytes",
+            help="fetch it again: it was cut off, or is another file",
+        )
     return np.frombuffer(body, dtype=np.uint8, offset=4 + 4 * len(sizes)).reshape(sizes)
 
 
@@ -103,7 +154,11 @@ def _records(path: Path) -> U8:
     """A binary CIFAR batch: records of one label byte and 3,072 pixel bytes."""
     body = opened(path)
     if not body or len(body) % 3073:
-        raise TableError(f"{path} is no whole CIFAR-10 batch", expected="records of 3,073 bytes", received=f"{len(body)} bytes")
+        raise TableError(
+            f"{path} is no whole CIFAR-10 batch",
+            expected="records of 3,073 bytes",
+            received=f"{len(body)} bytes",
+        )
     return np.frombuffer(body, dtype=np.uint8).reshape(-1, 3073)
 
 
@@ -129,7 +184,12 @@ def _chosen(count: int, size: int | None, seed: int) -> NDArray[np.int64]:
 
 
 def _images(
-    name: str, source: str, pixels: Sequence[U8], codes: Sequence[U8], classes: tuple[str, ...], notes: tuple[str, ...] = ()
+    name: str,
+    source: str,
+    pixels: Sequence[U8],
+    codes: Sequence[U8],
+    classes: tuple[str, ...],
+    notes: tuple[str, ...] = (),
 ) -> DataSet:
     """Training and test images in bytes as one data set in 0 .. 1."""
     x = np.concatenate(pixels).astype(np.float32)

@@ -20,7 +20,9 @@ _SECONDS = {"s": 1, "h": 3600}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def reach_of(data: DataSet, index: NDArray[np.int64] | None = None, *, before: int = 0, after: int = 0) -> Window | None:
+def reach_of(
+    data: DataSet, index: NDArray[np.int64] | None = None, *, before: int = 0, after: int = 0
+) -> Window | None:
     """The first and the last time of samples; None where the data has no time.
 
     Args:
@@ -29,15 +31,21 @@ def reach_of(data: DataSet, index: NDArray[np.int64] | None = None, *, before: i
     """
     if data.time is None:
         return None
-    return reach_of_times(data.time if index is None else data.time[index], data, before=before, after=after)
+    return reach_of_times(
+        data.time if index is None else data.time[index], data, before=before, after=after
+    )
 
 
-def reach_of_times(times: NDArray[np.float64], data: DataSet, *, before: int = 0, after: int = 0) -> Window | None:
+def reach_of_times(
+    times: NDArray[np.float64], data: DataSet, *, before: int = 0, after: int = 0
+) -> Window | None:
     """The same of times in the unit of a data set; None where none is known."""
     known = times[~np.isnan(times)]
     if not known.size:
         return None
-    return _text(data, float(known.min()) - before * data.step), _text(data, float(known.max()) + after * data.step)
+    return _text(data, float(known.min()) - before * data.step), _text(
+        data, float(known.max()) + after * data.step
+    )
 
 
 def _text(data: DataSet, time: float) -> str:

@@ -33,6 +33,7 @@ class DataSet:
         time: float64 [N], order of the samples of a client, in `step_unit`; None where samples have no order.
         step: distance of two neighbouring samples in time. step_unit: ``h``, ``s``, ``cycle``. since_1970: whether `time` counts from the
             beginning of 1970, so that it names moments. utc: whether those are in UTC; else without a zone, as the source has them.
+        label: for detection, the noun or the column header that says what a y of 1 is.
         test: bool [N], the samples that the source sets aside for the test; None where it sets none aside.
         notes: what people should know: subsets, lost precision, gaps.
 
@@ -49,6 +50,7 @@ class DataSet:
     task: Task
     classes: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+    label: str = "failure"
     clients: NDArray[Any] | None = None
     time: NDArray[np.float64] | None = None
     step: float = 1.0
@@ -63,10 +65,16 @@ class DataSet:
             value = getattr(self, what)
             if value is not None and len(value) != self.samples:
                 raise JobError(
-                    f"data set {self.name}: {what} has not one entry a sample", expected=str(self.samples), received=str(len(value))
+                    f"data set {self.name}: {what} has not one entry a sample",
+                    expected=str(self.samples),
+                    received=str(len(value)),
                 )
         if len(self.units) != len(self.features):
-            raise JobError(f"data set {self.name}: not one unit a feature", expected=str(len(self.features)), received=str(len(self.units)))
+            raise JobError(
+                f"data set {self.name}: not one unit a feature",
+                expected=str(len(self.features)),
+                received=str(len(self.units)),
+            )
 
     @property
     def samples(self) -> int:
@@ -98,7 +106,9 @@ class DataSet:
                 received=name,
                 help="name one of these, or leave out `sites` for all of them",
             )
-        return self.take(rows if self.time is None else rows[np.argsort(self.time[rows], kind="stable")])
+        return self.take(
+            rows if self.time is None else rows[np.argsort(self.time[rows], kind="stable")]
+        )
 
     @property
     def client_names(self) -> tuple[str, ...]:

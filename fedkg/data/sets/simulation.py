@@ -40,9 +40,13 @@ class City(BaseModel):
     columns: int = Field(default=4, ge=2, le=50, description="Junctions from west to east.")
     rows: int = Field(default=4, ge=2, le=50, description="Junctions from south to north.")
     length: float = Field(default=200.0, ge=50, le=5000, description="Distance of two junctions.")
-    lanes: int = Field(default=2, ge=1, le=6, description="Most lanes of a street in one direction.")
+    lanes: int = Field(
+        default=2, ge=1, le=6, description="Most lanes of a street in one direction."
+    )
     hours: float = Field(default=24.0, gt=0, le=24 * 366, description="How long, from midnight on.")
-    interval: int = Field(default=300, ge=1, description="What is measured is a mean over so many seconds.")
+    interval: int = Field(
+        default=300, ge=1, description="What is measured is a mean over so many seconds."
+    )
     trips: float = Field(default=600.0, gt=0, description="Trips that begin in the busiest hour.")
 
     @model_validator(mode="after")
@@ -67,12 +71,41 @@ def simulated(city: City, seed: int) -> tuple[tuple[str, ...], NDArray[np.float6
         segments = _segments(folder / "streets.net.xml")
         (folder / "trips.xml").write_text(_trips(city, segments, seed), encoding="utf-8")
         period = f'period="{city.interval}" excludeEmpty="false"'
-        means = "".join(f'<edgeData id="{name}" file="{name}.xml" {period}{kind}/>' for name, kind in _MEANS.items())
+        means = "".join(
+            f'<edgeData id="{name}" file="{name}.xml" {period}{kind}/>'
+            for name, kind in _MEANS.items()
+        )
         (folder / "means.xml").write_text(f"<additional>{means}</additional>", encoding="utf-8")
-        given = ["-n", "streets.net.xml", "-r", "trips.xml", "-a", "means.xml", "--end", str(round(city.hours * 3600))]
-        _run(programs, "sumo", [*given, "--no-step-log", "--no-warnings", "--xml-validation", "never", "--seed", str(seed % 2**31)], folder)
+        given = [
+            "-n",
+            "streets.net.xml",
+            "-r",
+            "trips.xml",
+            "-a",
+            "means.xml",
+            "--end",
+            str(round(city.hours * 3600)),
+        ]
+        _run(
+            programs,
+            "sumo",
+            [
+                *given,
+                "--no-step-log",
+                "--no-warnings",
+                "--xml-validation",
+                "never",
+                "--seed",
+                str(seed % 2**31),
+            ],
+            folder,
+        )
         measured = {name: _read(folder / f"{name}.xml", segments, city) for name in _MEANS}
-        return segments, _quantities(measured, city), _run(programs, "sumo", ["--version"], folder).partition("\n")[0]
+        return (
+            segments,
+            _quantities(measured, city),
+            _run(programs, "sumo", ["--version"], folder).partition("\n")[0],
+        )
 
 
 def _programs() -> Path:
@@ -87,7 +120,14 @@ def _programs() -> Path:
 def _run(home: Path, program: str, options: list[str], folder: Path) -> str:
     """What a program prints. Raises JobError when it fails."""
     command = [str(home / "bin" / program), *options]
-    done = subprocess.run(command, cwd=folder, env={**os.environ, "SUMO_HOME": str(home)}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "SUMO_HOME": str(home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise JobError(
             f"the simulation of a city failed in {program}",
@@ -99,10 +139,23 @@ def _run(home: Path, program: str, options: list[str], folder: Path) -> str:
 
 def _streets(home: Path, city: City, seed: int, folder: Path) -> None:
     moved = f"normc(0,{city.length / 10:g},{-city.length / 4:g},{city.length / 4:g})"
-    shape = {"grid.x-number": city.columns, "grid.y-number": city.rows, "grid.length": city.length, "default.lanenumber": city.lanes}
+    shape = {
+        "grid.x-number": city.columns,
+        "grid.y-number": city.rows,
+        "grid.length": city.length,
+        "default.lanenumber": city.lanes,
+    }
     drawn = {"perturb-x": moved, "perturb-y": moved, "seed": seed % 2**31}
-    fixed = {"default-junction-type": "traffic_light", "no-turnarounds": "true", "output-file": "streets.net.xml"}
-    options = [word for name, value in (shape | drawn | fixed).items() for word in (f"--{name}", str(value))]
+    fixed = {
+        "default-junction-type": "traffic_light",
+        "no-turnarounds": "true",
+        "output-file": "streets.net.xml",
+    }
+    options = [
+        word
+        for name, value in (shape | drawn | fixed).items()
+        for word in (f"--{name}", str(value))
+    ]
     _run(home, "netgenerate", ["--grid", "--random-lanenumber", *options], folder)
 
 
@@ -119,15 +172,24 @@ def _trips(city: City, segments: tuple[str, ...], seed: int) -> str:
     for hour in range(int(np.ceil(city.hours))):
         count = int(draw.poisson(city.trips * DAY[hour % 24] / DAY.max()))
         outward = draw.random(count) < (0.8 if hour % 24 < 12 else 0.2)
-        there, back = draw.choice(len(segments), (2, count), p=homes), draw.choice(len(segments), (2, count), p=works)
+        there, back = (
+            draw.choice(len(segments), (2, count), p=homes),
+            draw.choice(len(segments), (2, count), p=works),
+        )
         kinds = draw.choice(list(_KINDS), count, p=list(_KINDS.values()))
         departs = np.sort(draw.random(count)) * 3600 + hour * 3600
         for place, depart in enumerate(departs):
-            ends = (there[0, place], back[0, place]) if outward[place] else (back[1, place], there[1, place])
+            ends = (
+                (there[0, place], back[0, place])
+                if outward[place]
+                else (back[1, place], there[1, place])
+            )
             if ends[0] != ends[1]:
                 start, end = (segments[one] for one in ends)
                 name, kind = f"{hour}.{place}", kinds[place]
-                lines.append(f'<trip id="{name}" type="{kind}" depart="{depart:.2f}" departLane="best" from="{start}" to="{end}"/>')
+                lines.append(
+                    f'<trip id="{name}" type="{kind}" depart="{depart:.2f}" departLane="best" from="{start}" to="{end}"/>'
+                )
     return "<routes>\n" + "\n".join(lines) + "\n</routes>\n"
 
 
@@ -143,13 +205,17 @@ def _read(path: Path, segments: tuple[str, ...], city: City) -> dict[str, NDArra
         elif element.tag == "edge" and interval < count:
             for name, text in element.attrib.items():
                 if name != "id":
-                    found.setdefault(name, np.full((len(segments), count), np.nan))[place[element.attrib["id"]], interval] = float(text)
+                    found.setdefault(name, np.full((len(segments), count), np.nan))[
+                        place[element.attrib["id"]], interval
+                    ] = float(text)
         elif element.tag == "interval":
             element.clear()
     return found
 
 
-def _quantities(measured: dict[str, dict[str, NDArray[np.float64]]], city: City) -> NDArray[np.float64]:
+def _quantities(
+    measured: dict[str, dict[str, NDArray[np.float64]]], city: City
+) -> NDArray[np.float64]:
     plain, emissions = measured["plain"], measured["emissions"]
     nobody = plain["sampledSeconds"] == 0
     columns = {

@@ -36,7 +36,10 @@ class Standardised:
     def data(self) -> DataSet:
         """The whole data set scaled, which takes as much memory again as its source."""
         step = max(1, MOST // max(1, int(np.prod(self.source.x.shape[1:]))))
-        x: Numbers = np.empty(self.source.x.shape, dtype=np.float32 if self.source.x.dtype == np.float32 else np.float64)
+        x: Numbers = np.empty(
+            self.source.x.shape,
+            dtype=np.float32 if self.source.x.dtype == np.float32 else np.float64,
+        )
         for at in range(0, self.source.samples, step):
             x[at : at + step] = self.x(slice(at, at + step))
         return replace(self.source, x=x, y=self.y)
@@ -60,7 +63,9 @@ class Standardised:
         if self.outputs is None:
             return answers
         steps = answers.reshape(-1, len(self.outputs.names))
-        return np.asarray(steps * self.outputs.std + self.outputs.mean, dtype=np.float64).reshape(answers.shape)
+        return np.asarray(steps * self.outputs.std + self.outputs.mean, dtype=np.float64).reshape(
+            answers.shape
+        )
 
 
 def standardised(data: DataSet) -> Standardised:
@@ -75,7 +80,9 @@ def standardised(data: DataSet) -> Standardised:
     if data.task in ("regression", "forecast"):
         names = data.targets or (data.task,)
         columns = data.y.astype(np.float64).reshape(-1, len(names))
-        outputs = pooled([data.y[train].astype(np.float64).reshape(-1, len(names))], names, where=data.name)
+        outputs = pooled(
+            [data.y[train].astype(np.float64).reshape(-1, len(names))], names, where=data.name
+        )
         y = ((columns - outputs.mean) / outputs.std).reshape(data.y.shape)
     return Standardised(source=data, y=y, inputs=inputs, outputs=outputs)
 

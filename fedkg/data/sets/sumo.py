@@ -43,7 +43,10 @@ def load_sumo(path: str | Path, seed: int, size: int | None) -> DataSet:
     if path.is_file():
         return _read(path, size)
     if not (path / CITY).is_file():
-        raise TableError(f"no city at {path}", expected=f"a table of segments, or a folder with {CITY} (which may be empty)")
+        raise TableError(
+            f"no city at {path}",
+            expected=f"a table of segments, or a folder with {CITY} (which may be empty)",
+        )
     city = _city(path / CITY)
     mark = hashlib.sha256(city.model_dump_json().encode()).hexdigest()[:8]
     table = path / f"segments-{mark}-seed{seed}.csv.gz"
@@ -65,7 +68,12 @@ def generate_sumo(seed: int, size: int | None) -> DataSet:
     measured = np.empty((SEGMENTS, count, len(QUANTITIES)))
     for segment in range(SEGMENTS):
         draw = stream(seed, segment)
-        lanes, free, peak, phase = draw.integers(1, 3), draw.uniform(8, 16), draw.uniform(40, 500), draw.uniform(-1, 1)
+        lanes, free, peak, phase = (
+            draw.integers(1, 3),
+            draw.uniform(8, 16),
+            draw.uniform(40, 500),
+            draw.uniform(-1, 1),
+        )
         noise = draw.normal(size=(count, 3))
         share = np.interp((hour + phase) % 24, np.arange(25), np.append(DAY, DAY[0]))
         volume = np.maximum(np.round(peak * share * (1 + 0.2 * noise[:, 0]) / 12), 0) * 12
@@ -76,11 +84,27 @@ def generate_sumo(seed: int, size: int | None) -> DataSet:
         speed = np.clip(free * (1 - density / jam) * (1 + 0.05 * noise[:, 1]), 0.5, free)
         vehicles = flow * lanes * 200 / speed
         fuel = vehicles * (300 + 40 * speed)
-        loud = np.where(volume > 0, 30 + 10 * np.log10(np.maximum(volume, 1)) + 0.4 * speed + noise[:, 2], 0.0)
-        columns = (volume, vehicles, 100 * vehicles * 5 / (200 * lanes), np.where(volume > 0, speed, np.nan), 3.1 * fuel, fuel, loud)
+        loud = np.where(
+            volume > 0, 30 + 10 * np.log10(np.maximum(volume, 1)) + 0.4 * speed + noise[:, 2], 0.0
+        )
+        columns = (
+            volume,
+            vehicles,
+            100 * vehicles * 5 / (200 * lanes),
+            np.where(volume > 0, speed, np.nan),
+            3.1 * fuel,
+            fuel,
+            loud,
+        )
         measured[segment] = np.stack(columns, 1)
     names = [f"segment {segment + 1}" for segment in range(SEGMENTS)]
-    return _as_set(generated("SUMO", seed), names, measured, np.arange(count, dtype=np.float64) * INTERVAL, INTERVAL)
+    return _as_set(
+        generated("SUMO", seed),
+        names,
+        measured,
+        np.arange(count, dtype=np.float64) * INTERVAL,
+        INTERVAL,
+    )
 
 
 def _city(path: Path) -> City:
@@ -89,19 +113,31 @@ def _city(path: Path) -> City:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the city"
-        raise JobError(f"{path}: {field}: {first['msg']}", expected=", ".join(City.model_fields), received=str(first["input"])) from error
+        raise JobError(
+            f"{path}: {field}: {first['msg']}",
+            expected=", ".join(City.model_fields),
+            received=str(first["input"]),
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise JobError(f"{path} is not TOML", received=str(error), help="lines such as `blocks = 4`, texts in quotes") from error
+        raise JobError(
+            f"{path} is not TOML",
+            received=str(error),
+            help="lines such as `blocks = 4`, texts in quotes",
+        ) from error
 
 
-def _write(path: Path, segments: tuple[str, ...], measured: F64, interval: float, version: str) -> None:
+def _write(
+    path: Path, segments: tuple[str, ...], measured: F64, interval: float, version: str
+) -> None:
     """The table, whole or not at all; the same bytes for the same numbers."""
     lines = [f"# {version}", ",".join(("time_s", "segment", *QUANTITIES))]
     for name, rows in zip(segments, measured, strict=True):
         for place, row in enumerate(rows):
             cells = ("" if np.isnan(value) else f"{value:.10g}" for value in row)
             lines.append(f"{place * interval:g},{name}," + ",".join(cells))
-    part = path.with_suffix(f".{os.getpid()}.part")  # another process may be simulating the same city
+    part = path.with_suffix(
+        f".{os.getpid()}.part"
+    )  # another process may be simulating the same city
     part.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))
     part.replace(path)
 
@@ -122,14 +158,22 @@ def _read(path: Path, size: int | None) -> DataSet:
         )
     place = {name: position for position, name in enumerate(segments)}
     order = np.lexsort((times, np.array([place[name] for name in names.tolist()])))
-    if not np.array_equal(times[order].reshape(len(segments), -1), np.broadcast_to(every, (len(segments), len(every)))):
+    if not np.array_equal(
+        times[order].reshape(len(segments), -1), np.broadcast_to(every, (len(segments), len(every)))
+    ):
         raise TableError(
             f"{path}: not one row for each segment and interval",
             received="some twice, and others not at all",
             help="one row for each segment and interval, each pair once",
         )
     measured = values[order].reshape(len(segments), len(every), len(QUANTITIES))[:, :size]
-    return _as_set(str(path), segments, measured, every[:size], float(every[1] - every[0]) if len(every) > 1 else 1.0)
+    return _as_set(
+        str(path),
+        segments,
+        measured,
+        every[:size],
+        float(every[1] - every[0]) if len(every) > 1 else 1.0,
+    )
 
 
 def _as_set(source: str, segments: list[str], measured: F64, times: F64, step: float) -> DataSet:

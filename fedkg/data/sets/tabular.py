@@ -23,7 +23,15 @@ _AI4I_UNITS = ("K", "K", "rpm", "N.m", "min")
 SECOM_ROWS, SECOM_FEATURES, SECOM_FAILS, SECOM_MISSING = 1_567, 590, 104 / 1_567, 0.045
 
 AREAS = ("Rawah", "Neota", "Comanche Peak", "Cache la Poudre")
-COVERS = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood/Willow", "Aspen", "Douglas-fir", "Krummholz")
+COVERS = (
+    "Spruce/Fir",
+    "Lodgepole Pine",
+    "Ponderosa Pine",
+    "Cottonwood/Willow",
+    "Aspen",
+    "Douglas-fir",
+    "Krummholz",
+)
 _MEASURED = {
     "Elevation": "m",
     "Aspect": "deg",
@@ -57,7 +65,9 @@ def generate_ai4i(seed: int, size: int | None) -> DataSet:
 
 def _milling(frame: Frame, source: str) -> DataSet:
     variant = np.array(frame.texts(ai4i.TYPE), dtype=object)
-    columns = [frame.numbers(header) for header in ai4i.FEATURES] + [(variant == letter).astype(np.float64) for letter in ai4i.VARIANTS]
+    columns = [frame.numbers(header) for header in ai4i.FEATURES] + [
+        (variant == letter).astype(np.float64) for letter in ai4i.VARIANTS
+    ]
     return DataSet(
         name="ai4i",
         source=source,
@@ -104,16 +114,37 @@ def generate_secom(seed: int, size: int | None) -> DataSet:
     failed[np.argsort(-risk, kind="stable")[: max(1, round(SECOM_FAILS * rows))]] = 1.0
     shares = np.minimum(draw.exponential(SECOM_MISSING, SECOM_FEATURES), 0.9)
     x[draw.random(x.shape) < shares] = np.nan
-    return _secom(x, failed, tuple(f"Feature_{i}" for i in range(1, SECOM_FEATURES + 1)), generated("SECOM", seed))
+    return _secom(
+        x,
+        failed,
+        tuple(f"Feature_{i}" for i in range(1, SECOM_FEATURES + 1)),
+        generated("SECOM", seed),
+    )
 
 
 def _secom(x: F64, y: F64, features: tuple[str, ...], source: str) -> DataSet:
-    return DataSet(name="secom", source=source, x=x, y=y, features=features, units=("",) * len(features), task="detection")
+    return DataSet(
+        name="secom",
+        source=source,
+        x=x,
+        y=y,
+        features=features,
+        units=("",) * len(features),
+        task="detection",
+    )
 
 
 def _uci_secom(root: Path) -> tuple[F64, F64]:
-    values = [line.split() for line in opened(found(root, ["secom.data"], "SECOM")[0]).decode().splitlines() if line.strip()]
-    marks = [line.split()[0] for line in opened(found(root, ["secom_labels.data"], "SECOM")[0]).decode().splitlines() if line.strip()]
+    values = [
+        line.split()
+        for line in opened(found(root, ["secom.data"], "SECOM")[0]).decode().splitlines()
+        if line.strip()
+    ]
+    marks = [
+        line.split()[0]
+        for line in opened(found(root, ["secom_labels.data"], "SECOM")[0]).decode().splitlines()
+        if line.strip()
+    ]
     if len(values) != len(marks) or len({len(row) for row in values}) != 1:
         raise TableError(
             f"{root}: secom.data and secom_labels.data do not fit",
@@ -137,7 +168,11 @@ def load_covtype(path: str | Path, seed: int, size: int | None) -> DataSet:
         table = _one_table(root, "Covertype", "Cover_Type")
         x, cover = table.matrix(COVTYPE_FEATURES), table.numbers("Cover_Type")
     if x.shape[1] != len(COVTYPE_FEATURES) or not set(np.unique(cover)) <= set(range(1, 8)):
-        raise TableError(f"{path} is not Covertype", expected="54 features and a cover type of 1 to 7", received=f"{x.shape[1]} features")
+        raise TableError(
+            f"{path} is not Covertype",
+            expected="54 features and a cover type of 1 to 7",
+            received=f"{x.shape[1]} features",
+        )
     return drawn(_covtype(x, cover.astype(np.int64) - 1, str(path)), size, seed)
 
 
@@ -148,9 +183,16 @@ def generate_covtype(seed: int, size: int | None) -> DataSet:
     height = _COVER_HEIGHTS[cover] + draw.normal(0, 110, rows)
     aspect, slope = draw.uniform(0, 360, rows), np.minimum(draw.gamma(3.5, 4, rows), 60)
     light = [
-        254 * np.cos(np.radians(slope)) * (1 + 0.3 * np.cos(np.radians(aspect - sun)) * np.sin(np.radians(slope))) for sun in (90, 180, 270)
+        254
+        * np.cos(np.radians(slope))
+        * (1 + 0.3 * np.cos(np.radians(aspect - sun)) * np.sin(np.radians(slope)))
+        for sun in (90, 180, 270)
     ]
-    water, road, fire = draw.gamma(1.5, 180, rows), draw.gamma(2, 1_100, rows), draw.gamma(2, 950, rows)
+    water, road, fire = (
+        draw.gamma(1.5, 180, rows),
+        draw.gamma(2, 1_100, rows),
+        draw.gamma(2, 950, rows),
+    )
     measured = [
         height,
         aspect,
@@ -163,7 +205,14 @@ def generate_covtype(seed: int, size: int | None) -> DataSet:
     ]
     area = np.clip(np.searchsorted([2_500, 2_800, 3_100], height + draw.normal(0, 150, rows)), 0, 3)
     soil = np.clip((height - 2_000) / 45 + draw.normal(0, 3, rows), 0, 39).astype(np.int64)
-    x = np.concatenate([np.round(np.stack(measured, 1)), np.eye(4)[np.array([3, 2, 0, 1])[area]], np.eye(40)[soil]], axis=1)
+    x = np.concatenate(
+        [
+            np.round(np.stack(measured, 1)),
+            np.eye(4)[np.array([3, 2, 0, 1])[area]],
+            np.eye(40)[soil],
+        ],
+        axis=1,
+    )
     return _covtype(x, cover.astype(np.int64), generated("Covertype", seed))
 
 
@@ -172,7 +221,15 @@ def _covtype(x: F64, cover: NDArray[np.int64], source: str) -> DataSet:
     clients = labels(list(AREAS), [1] * 4)[area]
     units = (*_MEASURED.values(), *("",) * 44)
     return DataSet(
-        name="covtype", source=source, x=x, y=cover, features=COVTYPE_FEATURES, units=units, task="classes", classes=COVERS, clients=clients
+        name="covtype",
+        source=source,
+        x=x,
+        y=cover,
+        features=COVTYPE_FEATURES,
+        units=units,
+        task="classes",
+        classes=COVERS,
+        clients=clients,
     )
 
 

@@ -37,20 +37,26 @@ def load_skab(path: str | Path, seed: int, size: int | None) -> DataSet:
         for file in found(root / pattern, ["*.csv"], "SKAB")
     ]
     if not files:
-        raise TableError(f"no runs of SKAB in {root}", expected="the folders anomaly-free, valve1, valve2, other")
+        raise TableError(
+            f"no runs of SKAB in {root}", expected="the folders anomaly-free, valve1, valve2, other"
+        )
     runs = []
     for file in files[:size]:
         table = read_columns(file, first="datetime")
         marked = "anomaly" in table.headers
         y = table.numbers("anomaly") if marked else np.zeros(table.rows)
         name = f"{file.parent.name}/{file.name.split('.')[0]}"
-        runs.append((name, seconds(table.texts("datetime")), table.matrix(tuple(SKAB_UNITS)), y, marked))
+        runs.append(
+            (name, seconds(table.texts("datetime")), table.matrix(tuple(SKAB_UNITS)), y, marked)
+        )
     return _runs("skab", str(path), tuple(SKAB_UNITS), tuple(SKAB_UNITS.values()), runs)
 
 
 def generate_skab(seed: int, size: int | None) -> DataSet:
     """Runs of SKAB's eight signals, one without and the rest with an anomaly; `size` is the number of runs."""
-    return _generated("skab", "SKAB", tuple(SKAB_UNITS), tuple(SKAB_UNITS.values()), seed, size or 12)
+    return _generated(
+        "skab", "SKAB", tuple(SKAB_UNITS), tuple(SKAB_UNITS.values()), seed, size or 12
+    )
 
 
 def load_hai(path: str | Path, seed: int, size: int | None) -> DataSet:
@@ -60,12 +66,17 @@ def load_hai(path: str | Path, seed: int, size: int | None) -> DataSet:
     anywhere counts; version 23.05 has its labels in files beside (``label-test1.csv``). Clients are files; the processes P1 to P4 are the
     beginnings of the tags (`process_of`). With `size`, so many rows of each file.
     """
-    return _ics("hai", path, ["train*.csv", "hai-train*.csv"], ["test*.csv", "hai-test*.csv"], "time", size)
+    return _ics(
+        "hai", path, ["train*.csv", "hai-train*.csv"], ["test*.csv", "hai-test*.csv"], "time", size
+    )
 
 
 def generate_hai(seed: int, size: int | None) -> DataSet:
     """Runs of a plant of four processes with tags like HAI's; `size` is the number of runs."""
-    tags = tuple(f"P{1 + i // 5}_{kind}{i % 5 + 1:02d}" for i, kind in enumerate(["FT", "LIT", "PIT", "TIT", "FCV"] * 4))
+    tags = tuple(
+        f"P{1 + i // 5}_{kind}{i % 5 + 1:02d}"
+        for i, kind in enumerate(["FT", "LIT", "PIT", "TIT", "FCV"] * 4)
+    )
     return _generated("hai", "HAI", tags, ("",) * len(tags), seed, size or 6)
 
 
@@ -80,7 +91,9 @@ def load_swat(path: str | Path, seed: int, size: int | None) -> DataSet:
 
 def generate_swat(seed: int, size: int | None) -> DataSet:
     """Runs of a plant of six stages with tags like SWaT's; `size` is the number of runs."""
-    tags = tuple(f"{kind}{stage}01" for stage in range(1, 7) for kind in ("FIT", "LIT", "AIT", "PIT"))
+    tags = tuple(
+        f"{kind}{stage}01" for stage in range(1, 7) for kind in ("FIT", "LIT", "AIT", "PIT")
+    )
     return _generated("swat", "SWaT", tags, ("",) * len(tags), seed, size or 6)
 
 
@@ -102,20 +115,36 @@ def correlated_across(x: F64, groups: Sequence[str], *, least: float = 0.3) -> N
     centred = known - known.mean(axis=0)
     length = np.sqrt((centred**2).sum(axis=0))
     unit = np.divide(
-        centred, length, out=np.zeros_like(centred), where=length > 1e-12 * np.maximum(1.0, np.abs(known).max(axis=0, initial=0))
+        centred,
+        length,
+        out=np.zeros_like(centred),
+        where=length > 1e-12 * np.maximum(1.0, np.abs(known).max(axis=0, initial=0)),
     )
     apart = np.array(groups, dtype=object)
     strength = np.where(apart[:, None] != apart[None, :], np.abs(unit.T @ unit), 0.0)
     return np.flatnonzero(strength.max(axis=1) >= least)
 
 
-def _ics(name: str, path: str | Path, train: list[str], test: list[str], time: str, size: int | None) -> DataSet:
+def _ics(
+    name: str, path: str | Path, train: list[str], test: list[str], time: str, size: int | None
+) -> DataSet:
     runs = []
     features: tuple[str, ...] = ()
-    for file, attacked in [*((file, False) for file in found(path, train, name)), *((file, True) for file in found(path, test, name))]:
+    for file, attacked in [
+        *((file, False) for file in found(path, train, name)),
+        *((file, True) for file in found(path, test, name)),
+    ]:
         table = read_columns(file, first=time)
-        marks = tuple(header for header in table.headers if header.lower().replace(" ", "").startswith(("attack", "normal/attack")))
-        own = tuple(header for header in table.headers if header not in marks and not header.lower().startswith(time))
+        marks = tuple(
+            header
+            for header in table.headers
+            if header.lower().replace(" ", "").startswith(("attack", "normal/attack"))
+        )
+        own = tuple(
+            header
+            for header in table.headers
+            if header not in marks and not header.lower().startswith(time)
+        )
         features = features or own
         if own != features:
             other = sorted(set(own) ^ set(features))
@@ -124,9 +153,23 @@ def _ics(name: str, path: str | Path, train: list[str], test: list[str], time: s
                 received=", ".join(other[:8]) or "another order",
                 help="all files of one folder have the same columns in the same order",
             )
-        y = np.max([_marked(table, mark) for mark in marks], axis=0) if marks else _beside(file, table.rows, attacked)
-        moments = seconds(table.texts(next(header for header in table.headers if header.lower().startswith(time))))
-        runs.append((file.name.split(".")[0], moments[:size], table.matrix(features)[:size], y[:size], attacked))
+        y = (
+            np.max([_marked(table, mark) for mark in marks], axis=0)
+            if marks
+            else _beside(file, table.rows, attacked)
+        )
+        moments = seconds(
+            table.texts(next(header for header in table.headers if header.lower().startswith(time)))
+        )
+        runs.append(
+            (
+                file.name.split(".")[0],
+                moments[:size],
+                table.matrix(features)[:size],
+                y[:size],
+                attacked,
+            )
+        )
     return _runs(name, str(path), features, ("",) * len(features), runs)
 
 
@@ -140,10 +183,17 @@ def _beside(file: Path, rows: int, attacked: bool) -> F64:
         return np.zeros(rows)
     name = f"label-{file.name.removeprefix('hai-')}"
     if not (file.parent / name).is_file():
-        raise TableError(f"{file} has no labels", expected=f"a column that begins with attack, or {name} beside it")
+        raise TableError(
+            f"{file} has no labels",
+            expected=f"a column that begins with attack, or {name} beside it",
+        )
     table = read_columns(file.parent / name, first="label")
     if table.rows != rows:
-        raise TableError(f"{file.parent / name} does not fit {file.name}", expected=f"{rows} rows", received=str(table.rows))
+        raise TableError(
+            f"{file.parent / name} does not fit {file.name}",
+            expected=f"{rows} rows",
+            received=str(table.rows),
+        )
     return _marked(table, next(header for header in table.headers if "label" in header.lower()))
 
 
@@ -153,7 +203,9 @@ def _marked(table: Columns, header: str) -> F64:
     return np.array([float(cell not in ("0", "0.0", "normal", "")) for cell in cells])
 
 
-def _generated(name: str, title: str, features: tuple[str, ...], units: tuple[str, ...], seed: int, runs: int) -> DataSet:
+def _generated(
+    name: str, title: str, features: tuple[str, ...], units: tuple[str, ...], seed: int, runs: int
+) -> DataSet:
     """Signals of a stable process with slow common causes; from some step of an anomalous run on, a third of them leave their level."""
     plant = stream(seed)
     level, weight = plant.uniform(1, 100, len(features)), plant.normal(size=(3, len(features)))
@@ -166,11 +218,18 @@ def _generated(name: str, title: str, features: tuple[str, ...], units: tuple[st
         x = causes @ weight + draw.normal(0, 0.15, (STEPS, len(features)))
         y = np.zeros(STEPS)
         if run:
-            start, length = int(draw.integers(STEPS // 3, STEPS // 2)), int(draw.integers(STEPS // 6, STEPS // 3))
+            start, length = (
+                int(draw.integers(STEPS // 3, STEPS // 2)),
+                int(draw.integers(STEPS // 6, STEPS // 3)),
+            )
             hit = draw.choice(len(features), max(1, len(features) // 3), replace=False)
-            x[start : start + length, hit] += draw.choice([-1, 1], len(hit)) * draw.uniform(2, 4, len(hit))
+            x[start : start + length, hit] += draw.choice([-1, 1], len(hit)) * draw.uniform(
+                2, 4, len(hit)
+            )
             y[start : start + length] = 1.0
-        made.append((f"run {run}", np.arange(STEPS, dtype=np.float64), level * (1 + 0.02 * x), y, run > 0))
+        made.append(
+            (f"run {run}", np.arange(STEPS, dtype=np.float64), level * (1 + 0.02 * x), y, run > 0)
+        )
     return _runs(name, generated(title, seed), features, units, made, dated=False)
 
 
@@ -193,6 +252,7 @@ def _runs(
         features=features,
         units=units,
         task="detection",
+        label="fault" if name == "skab" else "attack",
         clients=labels([run for run, _, _, _, _ in runs], lengths),
         time=np.concatenate([moments for _, moments, _, _, _ in runs]),
         step_unit="s",

@@ -20,8 +20,18 @@ F64 = NDArray[np.float64]
 
 STATIONS = 95
 HOURS = 8 * 7 * 24
-DAY = np.array([3, 2, 2, 2, 4, 12, 35, 75, 80, 60, 55, 58, 62, 65, 75, 92, 100, 82, 60, 45, 35, 26, 16, 8]) / 100.0
-_WEEKEND = np.array([6, 4, 3, 3, 3, 5, 10, 17, 28, 42, 52, 58, 60, 60, 58, 57, 55, 50, 42, 34, 27, 21, 15, 10]) / 100.0
+DAY = (
+    np.array(
+        [3, 2, 2, 2, 4, 12, 35, 75, 80, 60, 55, 58, 62, 65, 75, 92, 100, 82, 60, 45, 35, 26, 16, 8]
+    )
+    / 100.0
+)
+_WEEKEND = (
+    np.array(
+        [6, 4, 3, 3, 3, 5, 10, 17, 28, 42, 52, 58, 60, 60, 58, 57, 55, 50, 42, 34, 27, 21, 15, 10]
+    )
+    / 100.0
+)
 
 
 def load_norway(path: str | Path, seed: int, size: int | None) -> DataSet:
@@ -30,11 +40,20 @@ def load_norway(path: str | Path, seed: int, size: int | None) -> DataSet:
     The source has no counts at 22:00 UTC of any day; those hours, and others that were not counted, are unknown here. Windows over them
     need a gap policy (`windows`). With `size`, so many hours from the first one on.
     """
-    table = read_columns(found(path, ["volume_hourly_*.csv"], "hourly volumes")[0], first="time_utc")
+    table = read_columns(
+        found(path, ["volume_hourly_*.csv"], "hourly volumes")[0], first="time_utc"
+    )
     names = [header for header in table.headers if header != "time_utc"]
     hours = seconds(table.texts("time_utc"))[:size] / 3600.0
     volumes = table.matrix(tuple(names))[:size]
-    return _hourly("traffic", str(path), names, [hours] * len(names), list(volumes.T), ("no hour 22:00 UTC was counted on any day",))
+    return _hourly(
+        "traffic",
+        str(path),
+        names,
+        [hours] * len(names),
+        list(volumes.T),
+        ("no hour 22:00 UTC was counted on any day",),
+    )
 
 
 def generate_norway(seed: int, size: int | None) -> DataSet:
@@ -65,7 +84,12 @@ def load_fhwa(path: str | Path, seed: int, size: int | None) -> DataSet:
         names.append(station)
         hours.append(np.concatenate([day * 24.0 + np.arange(24) for day in every])[:size])
         volumes.append(
-            np.concatenate([sum((by_day[day].get(lane, unknown) for lane in sorted(lanes)), np.zeros(24)) for day in every])[:size]
+            np.concatenate(
+                [
+                    sum((by_day[day].get(lane, unknown) for lane in sorted(lanes)), np.zeros(24))
+                    for day in every
+                ]
+            )[:size]
         )
     return _hourly("fhwa", str(path), names, hours, volumes)
 
@@ -75,27 +99,54 @@ def generate_fhwa(seed: int, size: int | None) -> DataSet:
     return _generated("fhwa", "FHWA", seed, 15, size or HOURS, blank=None)
 
 
-def _generated(name: str, title: str, seed: int, stations: int, hours: int, *, blank: int | None) -> DataSet:
+def _generated(
+    name: str, title: str, seed: int, stations: int, hours: int, *, blank: int | None
+) -> DataSet:
     hour = np.arange(hours)
     volumes = []
     for station in range(stations):
         draw = stream(seed, station)
-        level, scale, phase, weekend = draw.lognormal(6, 0.9), draw.uniform(0.6, 1.4), draw.uniform(-1.5, 1.5), draw.uniform(0.5, 1.1)
+        level, scale, phase, weekend = (
+            draw.lognormal(6, 0.9),
+            draw.uniform(0.6, 1.4),
+            draw.uniform(-1.5, 1.5),
+            draw.uniform(0.5, 1.1),
+        )
         local = hour + phase
-        profiles = [np.interp(local % 24, np.arange(25), np.append(profile, profile[0])) for profile in (DAY, _WEEKEND * weekend)]
+        profiles = [
+            np.interp(local % 24, np.arange(25), np.append(profile, profile[0]))
+            for profile in (DAY, _WEEKEND * weekend)
+        ]
         share = np.where((hour // 24) % 7 < 5, *profiles)
         mean = level * (0.1 + share**scale)
-        volume = np.round(np.maximum(mean * (1 + 0.08 * draw.normal(size=hours)) + draw.normal(0, 2, hours), 0))
+        volume = np.round(
+            np.maximum(mean * (1 + 0.08 * draw.normal(size=hours)) + draw.normal(0, 2, hours), 0)
+        )
         if blank is None:
             volume[draw.random(hours) < 0.01] = np.nan
         else:
-            volume[np.repeat(draw.random(hours // 24 + 1) < 0.02, 24)[:hours] | (hour % 24 == blank)] = np.nan
+            volume[
+                np.repeat(draw.random(hours // 24 + 1) < 0.02, 24)[:hours] | (hour % 24 == blank)
+            ] = np.nan
         volumes.append(volume)
     times = datetime(2024, 1, 1, tzinfo=UTC).timestamp() / 3600.0 + hour.astype(np.float64)
-    return _hourly(name, generated(title, seed), [f"station {i + 1}" for i in range(stations)], [times] * stations, volumes)
+    return _hourly(
+        name,
+        generated(title, seed),
+        [f"station {i + 1}" for i in range(stations)],
+        [times] * stations,
+        volumes,
+    )
 
 
-def _hourly(name: str, source: str, names: list[str], hours: list[F64], volumes: list[F64], notes: tuple[str, ...] = ()) -> DataSet:
+def _hourly(
+    name: str,
+    source: str,
+    names: list[str],
+    hours: list[F64],
+    volumes: list[F64],
+    notes: tuple[str, ...] = (),
+) -> DataSet:
     every = np.concatenate(volumes)
     missing = float(np.isnan(every).mean())
     return DataSet(
@@ -123,7 +174,15 @@ def _records(path: Path) -> Iterator[tuple[str, str, int, F64]]:
         try:
             places = [
                 header.index(word)
-                for word in ("state_code", "station_id", "travel_dir", "travel_lane", "year_record", "month_record", "day_record")
+                for word in (
+                    "state_code",
+                    "station_id",
+                    "travel_dir",
+                    "travel_lane",
+                    "year_record",
+                    "month_record",
+                    "day_record",
+                )
             ]
             first = header.index("hour_00")
         except ValueError as error:
@@ -135,8 +194,19 @@ def _records(path: Path) -> Iterator[tuple[str, str, int, F64]]:
         cut = (line.split("|") for line in lines[1:] if line.strip())
         fields = ([*(row[place] for place in places), *row[first : first + 24]] for row in cut)
     else:
-        ends = [(1, 3), (5, 11), (11, 12), (12, 13), (13, 15), (15, 17), (17, 19), *((20 + 5 * i, 25 + 5 * i) for i in range(24))]
-        fields = ([line[start:stop] for start, stop in ends] for line in lines if line.startswith("3"))
+        ends = [
+            (1, 3),
+            (5, 11),
+            (11, 12),
+            (12, 13),
+            (13, 15),
+            (15, 17),
+            (17, 19),
+            *((20 + 5 * i, 25 + 5 * i) for i in range(24)),
+        ]
+        fields = (
+            [line[start:stop] for start, stop in ends] for line in lines if line.startswith("3")
+        )
     for state, station, direction, lane, year, month, day, *hours in fields:
         try:
             whole = int(year) if int(year) > 99 else 2000 + int(year)
@@ -154,4 +224,9 @@ def _records(path: Path) -> Iterator[tuple[str, str, int, F64]]:
                 received=str(len(volumes)),
                 help="take the records as they were published; one line is one day",
             )
-        yield f"{state.strip()}-{station.strip()}", f"{direction.strip()}{lane.strip()}", number, np.where(volumes < 0, np.nan, volumes)
+        yield (
+            f"{state.strip()}-{station.strip()}",
+            f"{direction.strip()}{lane.strip()}",
+            number,
+            np.where(volumes < 0, np.nan, volumes),
+        )

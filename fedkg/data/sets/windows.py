@@ -40,7 +40,11 @@ Target = Callable[[Series, NDArray[np.int64]], F64]
 
 
 def series(
-    data: DataSet, *, gaps: Gaps = "unknown", longest: int | None = None, before: Mapping[str, float] | None = None
+    data: DataSet,
+    *,
+    gaps: Gaps = "unknown",
+    longest: int | None = None,
+    before: Mapping[str, float] | None = None,
 ) -> tuple[Series, ...]:
     """The clients' rows in order of time on an even grid, and the unknown cells of x treated.
 
@@ -55,16 +59,27 @@ def series(
         JobError: when the rows have no time, or with ``error`` the first unknown cell, by client, feature and time.
     """
     if data.time is None or data.x.ndim != 2:
-        raise JobError(f"data set {data.name} is no series: its samples have no time", help="windows need rows with times")
+        raise JobError(
+            f"data set {data.name} is no series: its samples have no time",
+            help="windows need rows with times",
+        )
     if gaps not in ("unknown", "interpolate", "error"):
-        raise JobError("unknown gap policy", expected="unknown, interpolate or error", received=str(gaps))
+        raise JobError(
+            "unknown gap policy", expected="unknown, interpolate or error", received=str(gaps)
+        )
     found = []
     for client in data.client_names or ("",):
-        one = _on_grid(data.of_client(client) if client else data.take(np.argsort(data.time, kind="stable")), client)
+        one = _on_grid(
+            data.of_client(client) if client else data.take(np.argsort(data.time, kind="stable")),
+            client,
+        )
         if gaps == "error" and np.isnan(one.x).any():
             row, column = np.argwhere(np.isnan(one.x))[0]
             where = f"{data.features[column]} at {one.time[row]:g} {data.step_unit}"
-            raise JobError(f"data set {data.name}: client {client or data.name} has no value of {where}", help="choose another gap policy")
+            raise JobError(
+                f"data set {data.name}: client {client or data.name} has no value of {where}",
+                help="choose another gap policy",
+            )
         if gaps == "interpolate":
             x = _bridged(one.x, longest)
             if before and client in before:
@@ -106,7 +121,15 @@ def forecast_windows(
         values: F64 = one.x[:, columns][steps].reshape(len(first), -1)
         return values
 
-    cut = _cut(data, history, horizon, stride, series(data, gaps=gaps, longest=longest, before=before), future, "forecast")
+    cut = _cut(
+        data,
+        history,
+        horizon,
+        stride,
+        series(data, gaps=gaps, longest=longest, before=before),
+        future,
+        "forecast",
+    )
     return replace(cut, targets=named)
 
 
@@ -129,10 +152,26 @@ def labelled_windows(
         return answers
 
     every = series(data, gaps=gaps, longest=longest, before=before)
-    return _cut(data, history, 0, stride, every, last, "regression" if data.task == "forecast" else data.task)
+    return _cut(
+        data,
+        history,
+        0,
+        stride,
+        every,
+        last,
+        "regression" if data.task == "forecast" else data.task,
+    )
 
 
-def _cut(data: DataSet, history: int, horizon: int, stride: int, every: Sequence[Series], target: Target, task: Task) -> DataSet:
+def _cut(
+    data: DataSet,
+    history: int,
+    horizon: int,
+    stride: int,
+    every: Sequence[Series],
+    target: Target,
+    task: Task,
+) -> DataSet:
     if min(history, stride) < 1 or horizon < (task == "forecast"):
         raise JobError(
             "windows need a history, a stride and a horizon of at least 1",
@@ -147,8 +186,12 @@ def _cut(data: DataSet, history: int, horizon: int, stride: int, every: Sequence
         x, y = one.x[first[:, None] + np.arange(history)], target(one, first)
         kept = ~np.isnan(x).all(axis=(1, 2)) & ~np.isnan(y.reshape(len(y), -1)).all(axis=1)
         ends = first + history + horizon - 1
-        begins = one.time[np.minimum(first + history, len(one.time) - 1)] if horizon else one.time[ends]
-        parts.append((x[kept], y[kept], [one.client] * int(kept.sum()), begins[kept], one.test[ends][kept]))
+        begins = (
+            one.time[np.minimum(first + history, len(one.time) - 1)] if horizon else one.time[ends]
+        )
+        parts.append(
+            (x[kept], y[kept], [one.client] * int(kept.sum()), begins[kept], one.test[ends][kept])
+        )
     if not sum(len(x) for x, *_ in parts):
         longest = max((len(one.x) for one in every), default=0)
         raise JobError(
@@ -196,8 +239,14 @@ def _on_grid(data: DataSet, client: str) -> Series:
     x[place], y[place] = data.x, data.y
     latest = np.zeros(steps, dtype=np.int64)
     latest[place] = np.arange(len(place))
-    test = np.zeros(steps, dtype=bool) if data.test is None else data.test[np.maximum.accumulate(latest)]
-    return Series(client=client, x=x, y=y, time=data.time[0] + np.arange(steps) * data.step, test=test)
+    test = (
+        np.zeros(steps, dtype=bool)
+        if data.test is None
+        else data.test[np.maximum.accumulate(latest)]
+    )
+    return Series(
+        client=client, x=x, y=y, time=data.time[0] + np.arange(steps) * data.step, test=test
+    )
 
 
 def _bridged(x: F64, longest: int | None) -> F64:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from typing_extensions import override
 
 from fedkg.federated.per_client import per_client
 from fedkg.federated.server.optimisers import AddUpdate
@@ -21,12 +22,16 @@ AVERAGE = "average/"
 class AddAndAverage(AddUpdate):
     """``models + update``, and the mean of the models after each round so far (with one local step: of the iterates 1 .. K)."""
 
+    @override
     def begin(self, models: Params) -> Params:
         """See `ServerStep.begin`."""
         first = next(iter(models.values()))
         count = torch.zeros(first.shape[0], dtype=torch.float64, device=first.device)
-        return {AVERAGE + name: torch.zeros_like(value) for name, value in models.items()} | {"count": count}
+        return {AVERAGE + name: torch.zeros_like(value) for name, value in models.items()} | {
+            "count": count
+        }
 
+    @override
     def apply(self, models: Params, update: Params, memory: Params) -> tuple[Params, Params]:
         """See `ServerStep.apply`."""
         new, _ = AddUpdate.apply(self, models, update, {})
@@ -40,4 +45,8 @@ class AddAndAverage(AddUpdate):
 
 def averaged(memory: Params) -> Params:
     """The average of the models [G, ...] from what `AddAndAverage` remembers."""
-    return {name.removeprefix(AVERAGE): value for name, value in memory.items() if name.startswith(AVERAGE)}
+    return {
+        name.removeprefix(AVERAGE): value
+        for name, value in memory.items()
+        if name.startswith(AVERAGE)
+    }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.federated.agents.sets import AgentSets
 from fedkg.federated.client.optimisers import change
@@ -47,7 +48,9 @@ class AllBlocks:
 
     def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
         """See `Start.place`."""
-        variables = {name: value.expand(len(clients), *value.shape) for name, value in state.models.items()}
+        variables = {
+            name: value.expand(len(clients), *value.shape) for name, value in state.models.items()
+        }
         return StartPoint(variables=variables, groups=clients)
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
@@ -63,10 +66,14 @@ class AllBlocks:
 class OwnAndMean(AllBlocks):
     """Every agent begins with its own block and the mean of all, each [C, ...]."""
 
+    @override
     def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
         """See `Start.place`."""
         own = {OWN + name: value[clients] for name, value in state.models.items()}
-        mean = {MEAN + name: value.mean(0).expand(len(clients), *value.shape[1:]) for name, value in state.models.items()}
+        mean = {
+            MEAN + name: value.mean(0).expand(len(clients), *value.shape[1:])
+            for name, value in state.models.items()
+        }
         return StartPoint(variables=own | mean, groups=clients)
 
 
@@ -107,7 +114,9 @@ class _Steps:
         """See `Local.finish`: the update is the change since the start."""
         return change(setting, variables)
 
-    def _both(self, own: Params, average: Params, gradient: Mapping[str, Gradient], carry: Params) -> tuple[Params, Params]:
+    def _both(
+        self, own: Params, average: Params, gradient: Mapping[str, Gradient], carry: Params
+    ) -> tuple[Params, Params]:
         """The descent of every block, ``g / m - lambda_i / m e``, and what comes to it in the own one, ``lambda_i e + rho (x - P(x))``.
 
         Here ``e = x_i - mean x``, and both are of the point before the step.
@@ -116,7 +125,10 @@ class _Steps:
         common, extra = {}, {}
         for name, slope in gradient.items():
             dense = slope.dense() if isinstance(slope, Outer) else slope
-            strength, penalty = per_client(carry["strength"], dense), per_client(carry["penalty"], dense)
+            strength, penalty = (
+                per_client(carry["strength"], dense),
+                per_client(carry["penalty"], dense),
+            )
             pull = strength * (own[name] - average[name])
             common[name] = (dense - pull) / per_client(carry["agents"], dense)
             extra[name] = pull + penalty * away[name] if name in away else pull
@@ -131,7 +143,13 @@ class AllBlockSteps(_Steps):
         """See `Local.point`: the agent's own estimate of the population's average."""
         return {name: value.mean(1) for name, value in variables.items()}
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
+    def advance(
+        self,
+        variables: Params,
+        gradient: Mapping[str, Gradient],
+        carry: Params,
+        rate: float | Tensor,
+    ) -> None:
         """See `Local.advance`."""
         agent = carry["agent"]
         here = torch.arange(len(agent), device=agent.device)
@@ -149,15 +167,27 @@ class TwoVectorSteps(_Steps):
 
     def point(self, variables: Params) -> Params:
         """See `Local.point`."""
-        return {name.removeprefix(MEAN): value for name, value in variables.items() if name.startswith(MEAN)}
+        return {
+            name.removeprefix(MEAN): value
+            for name, value in variables.items()
+            if name.startswith(MEAN)
+        }
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
+    def advance(
+        self,
+        variables: Params,
+        gradient: Mapping[str, Gradient],
+        carry: Params,
+        rate: float | Tensor,
+    ) -> None:
         """See `Local.advance`."""
         own = {name: variables[OWN + name] for name in gradient}
         common, extra = self._both(own, self.point(variables), gradient, carry)
         for name, value in own.items():
             step = per_client(carry["step"], value)
-            variables[MEAN + name].sub_(step * (common[name] + extra[name] / per_client(carry["agents"], value)))
+            variables[MEAN + name].sub_(
+                step * (common[name] + extra[name] / per_client(carry["agents"], value))
+            )
             value.sub_(step * (common[name] + extra[name]))
 
 
@@ -190,13 +220,19 @@ class BlockMean:
 
     def add(self, fold: BlockSums, update: Params, weights: Tensor, groups: Tensor) -> BlockSums:
         """See `Aggregate.add`."""
-        blocks = {name: total + torch.tensordot(weights.to(total), update[name], 1) for name, total in fold.blocks.items()}
+        blocks = {
+            name: total + torch.tensordot(weights.to(total), update[name], 1)
+            for name, total in fold.blocks.items()
+        }
         return BlockSums(blocks=blocks, common=fold.common, weight=fold.weight + weights.sum())
 
     def finish(self, fold: BlockSums) -> Params:
         """See `Aggregate.finish`."""
         inverse = torch.where(fold.weight > 0, 1.0 / fold.weight, 0.0)
-        return {name: (total + fold.common[name]) * inverse.to(total) for name, total in fold.blocks.items()}
+        return {
+            name: (total + fold.common[name]) * inverse.to(total)
+            for name, total in fold.blocks.items()
+        }
 
     def counted(self, fold: BlockSums) -> None:
         """See `Aggregate.counted`."""
@@ -207,12 +243,15 @@ class BlockMean:
 class TwoVectorMean(BlockMean):
     """The same mean from two vectors of each agent."""
 
+    @override
     def add(self, fold: BlockSums, update: Params, weights: Tensor, groups: Tensor) -> BlockSums:
         """See `Aggregate.add`."""
         blocks, common = {}, {}
         for name, total in fold.blocks.items():
             agents, own = total.shape[0], update[OWN + name]
-            others = (agents * update[MEAN + name] - own) / max(1, agents - 1)  # how each block of another has changed
+            others = (agents * update[MEAN + name] - own) / max(
+                1, agents - 1
+            )  # how each block of another has changed
             blocks[name] = total.index_add(0, groups, per_client(weights, others) * (own - others))
             common[name] = fold.common[name] + torch.tensordot(weights.to(total), others, 1)
         return BlockSums(blocks=blocks, common=common, weight=fold.weight + weights.sum())

@@ -38,7 +38,9 @@ def doubts(step: float, smoothness: float, local_steps: int) -> tuple[str, ...]:
         return (f"a step of {step:.3g} diverges: above 2 / L = {2 / smoothness:.3g}",)
     if local_steps > 1 and step > step_size(smoothness, local_steps) * (1 + 1e-9):
         most = step_size(smoothness, local_steps)
-        return (f"agents drift within {local_steps} local steps of {step:.3g}: the result is biased, at most {most:.3g} is safe",)
+        return (
+            f"agents drift within {local_steps} local steps of {step:.3g}: the result is biased, at most {most:.3g} is safe",
+        )
     return ()
 
 
@@ -68,10 +70,15 @@ def measured(models: Params, sets: AgentSets, strengths: Sequence[float]) -> Mea
     flat = torch.cat([value.flatten(1) for value in models.values()], 1).to(torch.float64)
     apart = (flat - flat.mean(0)).square().sum(1)
     return Measured(
-        distance2=sets.distance2(models, torch.arange(flat.shape[0], device=flat.device)).to(torch.float64),
+        distance2=sets.distance2(models, torch.arange(flat.shape[0], device=flat.device)).to(
+            torch.float64
+        ),
         spread=float(apart.mean()),
         sparsity=float((flat.abs() < ZERO).to(torch.float64).mean()),
-        regularised=float((apart * torch.tensor(strengths, dtype=torch.float64, device=flat.device)).mean()) / 2,
+        regularised=float(
+            (apart * torch.tensor(strengths, dtype=torch.float64, device=flat.device)).mean()
+        )
+        / 2,
     )
 
 

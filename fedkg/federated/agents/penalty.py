@@ -54,7 +54,10 @@ class SetPenalty(OfClients):
 
     def __post_init__(self) -> None:
         if self.schedule.first is None:
-            raise JobError("a penalty beside the loss needs its strength", expected="PenaltySchedule(first=...)")
+            raise JobError(
+                "a penalty beside the loss needs its strength",
+                expected="PenaltySchedule(first=...)",
+            )
 
     @property
     def reads(self) -> Literal["parameters"]:
@@ -63,9 +66,16 @@ class SetPenalty(OfClients):
 
     def value(self, step: Step) -> Tensor:
         """See `Term.value`."""
-        return 0.5 * self.schedule.at(step.round, step.round) * self.sets.distance2(step.params, step.clients)
+        return (
+            0.5
+            * self.schedule.at(step.round, step.round)
+            * self.sets.distance2(step.params, step.clients)
+        )
 
     def slope(self, step: Step) -> dict[str, Tensor]:
         """See `SlopedTerm.slope`: ``rho_r (x - P(x))``."""
         strength = self.schedule.at(step.round, step.round)
-        return {name: strength * value for name, value in self.sets.residual(dict(step.params), step.clients).items()}
+        return {
+            name: strength * value
+            for name, value in self.sets.residual(dict(step.params), step.clients).items()
+        }

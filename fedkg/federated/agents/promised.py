@@ -82,7 +82,11 @@ def _known(work: Work, everybody: Tensor) -> bool:
     """Whether the theorem's D is known: one step a round, along the exact gradient of one and the same objective."""
     before, sizes = work.algorithm.before, work.pool.sizes
     alike = not (isinstance(before, RoundNumbers) and before.schedule.growing)
-    return alike and int(steps_for(work, everybody).max()) == 1 and bool((sizes <= batch_for(work, everybody)).all())
+    return (
+        alike
+        and int(steps_for(work, everybody).max()) == 1
+        and bool((sizes <= batch_for(work, everybody)).all())
+    )
 
 
 def _slope(work: Work, blocks: Params, strengths: tuple[float, ...]) -> Tensor:

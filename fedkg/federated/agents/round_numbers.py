@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import JobError
 from fedkg.federated.agents.certificates import doubts, smoothness, step_size
@@ -19,7 +20,7 @@ from fedkg.federated.state import ServerState
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.interface import Work
-    from fedkg.federated.server.scoring import ProbeScores, ScoredRows
+    from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
 
 
 class StepWarning(UserWarning):
@@ -49,31 +50,49 @@ class RoundNumbers:
         """
         agents, settings = len(work.problem.clients.names), work.settings
         if len(self.strengths) not in (1, agents):
-            raise JobError("strengths: one for all agents, or one for each", expected=f"1 or {agents}", received=str(len(self.strengths)))
+            raise JobError(
+                "strengths: one for all agents, or one for each",
+                expected=f"1 or {agents}",
+                received=str(len(self.strengths)),
+            )
         number = state.round + 1
         penalty, step = self.schedule.at(number, settings.rounds), settings.rate(number)
         if self.smooth is not None:
             local_steps = int(steps_of(work.pool.sizes[clients], settings).max())
             if self.by_rule:
-                step = step_size(smoothness(self.smooth, penalty, self.strengths, agents), local_steps)
+                step = step_size(
+                    smoothness(self.smooth, penalty, self.strengths, agents), local_steps
+                )
             elif number == 1:
                 self._warn(settings, self.smooth, agents, local_steps)
-        numbers = {"penalty": torch.tensor(penalty, dtype=torch.float64), "step": torch.tensor(step, dtype=torch.float64)}
+        numbers = {
+            "penalty": torch.tensor(penalty, dtype=torch.float64),
+            "step": torch.tensor(step, dtype=torch.float64),
+        }
         return replace(state, joints={**state.joints, "before": numbers})
 
     def _warn(self, settings: Settings, smooth: float, agents: int, local_steps: int) -> None:
         """A StepWarning of the first round whose step is too long: as the penalty grows that need not be round 1."""
         for number in range(1, settings.rounds + 1):
-            total = smoothness(smooth, self.schedule.at(number, settings.rounds), self.strengths, agents)
+            total = smoothness(
+                smooth, self.schedule.at(number, settings.rounds), self.strengths, agents
+            )
             for doubt in doubts(settings.rate(number), total, local_steps):
-                warnings.warn(doubt if number == 1 else f"from round {number} on: {doubt}", StepWarning, stacklevel=3)
+                warnings.warn(
+                    doubt if number == 1 else f"from round {number} on: {doubt}",
+                    StepWarning,
+                    stacklevel=3,
+                )
                 return
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Equally(BySamples):
-    """Every agent counts the same, as in the mean of the agents' objectives."""
+    """Every agent counts the same, whatever its number of samples: the objective is the mean of the agents' objectives."""
 
-    def weights(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Tensor:
-        """See `Weighting.weights`."""
-        return torch.ones_like(samples)
+    @override
+    def weigh(
+        self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None
+    ) -> Weighed:
+        """See `Weighting.weigh`."""
+        return BySamples.weigh(self, torch.ones_like(samples), scores, rows)

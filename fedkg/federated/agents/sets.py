@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import JobError, SetError
 from fedkg.models.model import Params
@@ -40,6 +41,7 @@ class SetPart:
     def __post_init__(self) -> None:
         object.__setattr__(self, "chosen", lru_cache(maxsize=KNOWN_STACKS)(self.chosen))
 
+    @override
     def __reduce__(self) -> tuple[object, ...]:
         """In another process stacks are made anew."""
         return SetPart, (getattr(self.chosen, "__wrapped__", self.chosen), self.names)
@@ -57,12 +59,19 @@ class AgentSets:
 
     def __post_init__(self) -> None:
         named = [name for part in self.parts for name in part.names]
-        if len(self.parts) > 1 and (len(set(named)) < len(named) or not all(part.names for part in self.parts)):
-            raise JobError("two sets speak of the same parameters", help="join them into one set, an `Intersection`")
+        if len(self.parts) > 1 and (
+            len(set(named)) < len(named) or not all(part.names for part in self.parts)
+        ):
+            raise JobError(
+                "two sets speak of the same parameters",
+                help="join them into one set, an `Intersection`",
+            )
 
     def projected(self, params: Params, agents: Tensor) -> Params:
         """The nearest parameters inside the agents' sets, each [C, ...]; those that no set speaks of stay as they are."""
-        return params | {name: params[name] - value for name, value in self.residual(params, agents).items()}
+        return params | {
+            name: params[name] - value for name, value in self.residual(params, agents).items()
+        }
 
     def residual(self, params: Params, agents: Tensor) -> Params:
         """``x_i - P_i(x_i)``, the gradient of half the squared distance, each [C, ...]; nothing for what no set speaks of.
@@ -111,19 +120,32 @@ def kept_sets(pack: Pack, agents: Sequence[str], given: Given | None = None) -> 
     together: dict[str, list[Chosen]] = {}
     ours = [kept for kept in pack.manifest.sets if kept.on == "parameters"]
     asked = sorted(
-        {name for kept in ours for one in kept.clients for name, number in zip(kept.arguments, one.numbers, strict=True) if number is None}
+        {
+            name
+            for kept in ours
+            for one in kept.clients
+            for name, number in zip(kept.arguments, one.numbers, strict=True)
+            if number is None
+        }
     )
     unasked = next((name for name in given or () if name not in asked), None)
     if unasked is not None:
         raise SetError(
-            f"no set of parameters leaves a number `{unasked}` to the job", expected=", ".join(asked) or "no number", received=unasked
+            f"no set of parameters leaves a number `{unasked}` to the job",
+            expected=", ".join(asked) or "no number",
+            received=unasked,
         )
     for kept in ours:
         set_of(kept, agents, given)  # says now what is missing
         together.setdefault(kept.target, []).append(partial(_kept_by, kept, tuple(agents), given))
     if not together:
         return None
-    return AgentSets(parts=tuple(SetPart(_all_of(several), (target,) if target else ()) for target, several in together.items()))
+    return AgentSets(
+        parts=tuple(
+            SetPart(_all_of(several), (target,) if target else ())
+            for target, several in together.items()
+        )
+    )
 
 
 def _all_of(several: Sequence[Chosen]) -> Chosen:
@@ -140,7 +162,9 @@ def _in_all(several: tuple[Chosen, ...], places: tuple[int, ...]) -> ProjectionS
     return Intersection([one(places) for one in several])
 
 
-def _kept_by(kept: KeptSet, agents: tuple[str, ...], given: Given | None, places: tuple[int, ...]) -> ProjectionSet:
+def _kept_by(
+    kept: KeptSet, agents: tuple[str, ...], given: Given | None, places: tuple[int, ...]
+) -> ProjectionSet:
     return set_of(kept, [agents[place] for place in places], given, dtype=torch.float64)
 
 
@@ -150,10 +174,12 @@ class _Each(ProjectionSet):
 
     sets: tuple[ProjectionSet, ...]
 
+    @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`."""
         return torch.stack([one.project(row) for one, row in zip(self.sets, point, strict=True)])
 
+    @override
     def excess(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.excess`."""
         return torch.stack([one.excess(row) for one, row in zip(self.sets, point, strict=True)])
@@ -167,7 +193,9 @@ def _stacked(sets: Sequence[ProjectionSet]) -> ProjectionSet:
     for kind in (L1Ball, L2Ball, LInfBall):
         if all(isinstance(one, kind) for one in sets):
             balls = [one for one in sets if isinstance(one, kind)]
-            radius = torch.stack([torch.as_tensor(ball.radius, dtype=torch.float64).reshape(()) for ball in balls])
+            radius = torch.stack(
+                [torch.as_tensor(ball.radius, dtype=torch.float64).reshape(()) for ball in balls]
+            )
             return kind(radius, _column([ball.center for ball in balls]))
     return _Each(tuple(sets))
 
@@ -182,7 +210,10 @@ def _column(numbers: Sequence[Tensor | float]) -> Tensor:
 def _names(part: SetPart, params: Mapping[str, Tensor]) -> tuple[str, ...]:
     missing = next((name for name in part.names if name not in params), None)
     if missing is not None:
-        raise JobError(f"a set speaks of the parameter {missing}, which the model has not", expected=", ".join(params))
+        raise JobError(
+            f"a set speaks of the parameter {missing}, which the model has not",
+            expected=", ".join(params),
+        )
     return part.names or tuple(params)
 
 
@@ -193,4 +224,6 @@ def _flat(params: Mapping[str, Tensor], names: Sequence[str]) -> Tensor:
 
 def _shaped(flat: Tensor, like: Params, names: Sequence[str]) -> Params:
     pieces = torch.split(flat, [like[name][0].numel() for name in names], 1)
-    return {name: piece.reshape(like[name].shape) for name, piece in zip(names, pieces, strict=True)}
+    return {
+        name: piece.reshape(like[name].shape) for name, piece in zip(names, pieces, strict=True)
+    }

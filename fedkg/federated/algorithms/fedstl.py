@@ -56,10 +56,14 @@ def fedstl(
                 received=f"clusters: {clusters}, weight: {weight:g}, cluster_epochs: {cluster_epochs}",
             )
         return Algorithm(name="fedstl", start=start, local=local)
-    training = ClusterTraining(inferred=inferred, epochs=cluster_epochs, weight=weight, rate=cluster_rate)
+    training = ClusterTraining(
+        inferred=inferred, epochs=cluster_epochs, weight=weight, rate=cluster_rate
+    )
     return Algorithm(
         name="fedstl",
-        before=ByProperty(inferred=inferred, every=every, assignment=assignment) if clusters > 1 else NothingBefore(),
+        before=ByProperty(inferred=inferred, every=every, assignment=assignment)
+        if clusters > 1
+        else NothingBefore(),
         start=start,
         terms=(TeacherLoss(properties=inferred.own, weight=weight),) if weight else (),
         local=local,

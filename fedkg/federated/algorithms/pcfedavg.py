@@ -7,7 +7,14 @@ from typing import Literal
 
 from fedkg.errors import JobError
 from fedkg.federated.agents.averaged import AddAndAverage
-from fedkg.federated.agents.blocks import AllBlocks, AllBlockSteps, BlockMean, OwnAndMean, TwoVectorMean, TwoVectorSteps
+from fedkg.federated.agents.blocks import (
+    AllBlocks,
+    AllBlockSteps,
+    BlockMean,
+    OwnAndMean,
+    TwoVectorMean,
+    TwoVectorSteps,
+)
 from fedkg.federated.agents.penalty import PenaltySchedule
 from fedkg.federated.agents.round_numbers import Equally, RoundNumbers
 from fedkg.federated.agents.sets import AgentSets
@@ -39,13 +46,19 @@ def pcfedavg(
     Raises:
         JobError: a strength below 0, a smoothness that is not above 0, a rule for steps without one.
     """
-    strengths = (float(strength),) if isinstance(strength, (int, float)) else tuple(float(one) for one in strength)
+    strengths = (
+        (float(strength),)
+        if isinstance(strength, (int, float))
+        else tuple(float(one) for one in strength)
+    )
     if not strengths or not all(one >= 0 for one in strengths):
         raise JobError("the local regularisation must be at least 0", received=str(strength))
     if smooth is not None and not smooth > 0:
         raise JobError("the smoothness of the losses must be above 0", received=str(smooth))
     if by_rule and smooth is None:
-        raise JobError("the rule for steps needs the smoothness of the losses", expected="smooth=...")
+        raise JobError(
+            "the rule for steps needs the smoothness of the losses", expected="smooth=..."
+        )
     if form not in ("two", "all"):
         raise JobError("unknown form", expected="two, all", received=repr(form))
     whole = form == "all"
@@ -55,7 +68,9 @@ def pcfedavg(
         alike=True,
         before=RoundNumbers(schedule=schedule, strengths=strengths, smooth=smooth, by_rule=by_rule),
         start=AllBlocks() if whole else OwnAndMean(),
-        local=AllBlockSteps(sets=sets, strengths=strengths) if whole else TwoVectorSteps(sets=sets, strengths=strengths),
+        local=AllBlockSteps(sets=sets, strengths=strengths)
+        if whole
+        else TwoVectorSteps(sets=sets, strengths=strengths),
         weighting=Equally(),
         aggregate=BlockMean() if whole else TwoVectorMean(),
         server=AddAndAverage(),

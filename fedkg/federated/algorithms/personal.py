@@ -16,7 +16,11 @@ def fedrep(*, private: tuple[str, ...], first: float = 0.5) -> Algorithm:
         private: prefixes of the names of the private parameters, such as ``layers.2.``; they never leave a client.
         first: the share of local steps that train the private layers, before the others train the shared ones.
     """
-    return Algorithm(name="fedrep", start=PrivateLayers(private=private), local=PrivateFirst(private=private, share=first))
+    return Algorithm(
+        name="fedrep",
+        start=PrivateLayers(private=private),
+        local=PrivateFirst(private=private, share=first),
+    )
 
 
 def ditto(*, strength: float = 0.1, common: Start | None = None) -> Algorithm:
@@ -30,7 +34,11 @@ def ditto(*, strength: float = 0.1, common: Start | None = None) -> Algorithm:
         common: where the common models begin, several with `BestModel`; by default at the one model of the server.
     """
     start = GlobalStart() if common is None else common
-    own = Algorithm(name="own", start=OwnModel(room="own", common=start), terms=(Proximal(strength=strength),) if strength else ())
+    own = Algorithm(
+        name="own",
+        start=OwnModel(room="own", common=start),
+        terms=(Proximal(strength=strength),) if strength else (),
+    )
     return Algorithm(name="ditto", start=start, beside=own)
 
 

@@ -26,5 +26,13 @@ def scfa(
         on_all_invalid: when no update has any weight: ``skip`` keeps the model, ``fedavg`` weighs by samples, ``error`` stops the run.
         score, beta, graded, hard_tolerance, soft_tolerance: see `ScoreOptions`.
     """
-    options = ScoreOptions(combine=score, beta=beta, graded=graded, hard_tolerance=hard_tolerance, soft_tolerance=soft_tolerance)
-    return Algorithm(name="scfa", weighting=ByValidity(on_all_invalid=on_all_invalid, options=options))
+    options = ScoreOptions(
+        combine=score,
+        beta=beta,
+        graded=graded,
+        hard_tolerance=hard_tolerance,
+        soft_tolerance=soft_tolerance,
+    )
+    return Algorithm(
+        name="scfa", weighting=ByValidity(on_all_invalid=on_all_invalid, options=options)
+    )

@@ -36,12 +36,18 @@ class Batches:
     @cached_property
     def valid(self) -> Tensor:
         """bool [S, C, B], which are samples."""
-        return torch.arange(self.index.shape[2], device=self.index.device) < self.counts.t().unsqueeze(2)
+        return torch.arange(
+            self.index.shape[2], device=self.index.device
+        ) < self.counts.t().unsqueeze(2)
 
     @cached_property
     def active(self) -> list[int]:
         """For each step how many clients still work: the first ones."""
-        working: list[int] = (torch.arange(self.index.shape[0], device=self.steps.device).view(-1, 1) < self.steps).sum(1).tolist()
+        working: list[int] = (
+            (torch.arange(self.index.shape[0], device=self.steps.device).view(-1, 1) < self.steps)
+            .sum(1)
+            .tolist()
+        )
         return working
 
     @cached_property
@@ -50,7 +56,10 @@ class Batches:
         if self.expected is not None:
             return [False] * len(self.index)
         samples = self.counts.sum(0).tolist()
-        return [count == active * self.index.shape[2] for count, active in zip(samples, self.active, strict=True)]
+        return [
+            count == active * self.index.shape[2]
+            for count, active in zip(samples, self.active, strict=True)
+        ]
 
     def blocks(self, batches: int) -> Iterator[range]:
         """The steps in runs of equally many working clients, each of at least one step and at most `batches` minibatches."""
@@ -73,7 +82,16 @@ def steps_of(sizes: Tensor, settings: Settings, limit: int | None = None) -> Ten
     return steps if limit is None else steps.clamp(max=limit)
 
 
-def plan(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: int | Tensor, *, passes: bool, padding: int) -> Batches:
+def plan(
+    keys: Tensor,
+    sizes: Tensor,
+    offsets: Tensor,
+    steps: Tensor,
+    batch: int | Tensor,
+    *,
+    passes: bool,
+    padding: int,
+) -> Batches:
     """The plan of a stack.
 
     In passes a client goes through its samples in a new random order each epoch, `batch` at a time (the last batch of an epoch may be
@@ -93,7 +111,16 @@ def plan(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: int
     return by_tensors(keys, sizes, offsets, steps, batch, passes=passes, padding=padding)
 
 
-def by_tensors(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: Tensor, *, passes: bool, padding: int) -> Batches:
+def by_tensors(
+    keys: Tensor,
+    sizes: Tensor,
+    offsets: Tensor,
+    steps: Tensor,
+    batch: Tensor,
+    *,
+    passes: bool,
+    padding: int,
+) -> Batches:
     """`plan` in tensor operations, for accelerators; batch: int64 [C]."""
     per_epoch = (sizes + batch - 1) // batch if passes else torch.ones_like(sizes)
     most, width = int(steps.max()), int(torch.minimum(batch, sizes).max())
@@ -105,21 +132,36 @@ def by_tensors(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batc
     epoch = (at // parts).clamp_(max=epochs - 1)
     across = torch.arange(width, device=keys.device)
     position = (at % parts) * batch.view(-1, 1, 1) + across
-    valid = (position < sizes.view(-1, 1, 1)) & (at < steps.view(-1, 1, 1)) & (across < batch.view(-1, 1, 1))
+    valid = (
+        (position < sizes.view(-1, 1, 1))
+        & (at < steps.view(-1, 1, 1))
+        & (across < batch.view(-1, 1, 1))
+    )
     place = torch.where(valid, epoch * longest + position, 0)
     chosen = order.flatten(1).gather(1, place.flatten(1)).view(len(keys), most, width)
     index = torch.where(valid, chosen + offsets.view(-1, 1, 1), padding)
     return Batches(index=index.transpose(0, 1), counts=valid.sum(2), steps=steps)
 
 
-def by_chance(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch: int | Tensor, *, padding: int) -> Batches:
+def by_chance(
+    keys: Tensor,
+    sizes: Tensor,
+    offsets: Tensor,
+    steps: Tensor,
+    batch: int | Tensor,
+    *,
+    padding: int,
+) -> Batches:
     """The plan of a stack in which each sample belongs to each minibatch with chance ``batch / n_k`` (1 for fewer samples than that).
 
     All these chances are independent, as accountants of privacy assume: a minibatch has `batch` samples on average, and may have none.
     The samples of one are found by the gaps between them, which are geometric: gap = 1 + floor(log u / log(1 - chance)).
     Arguments as of `plan`, and what a client sees depends on its own as there.
     """
-    most, expected = int(steps.max()), torch.minimum(sizes, torch.as_tensor(batch, device=sizes.device)).to(torch.float64)
+    most, expected = (
+        int(steps.max()),
+        torch.minimum(sizes, torch.as_tensor(batch, device=sizes.device)).to(torch.float64),
+    )
     rate = expected / sizes
     streams = fold(keys.unsqueeze(1), torch.arange(most, device=keys.device)).flatten()
     width = int((expected + 5.0 * (expected * (1.0 - rate)).sqrt()).max()) + 8
@@ -137,4 +179,6 @@ def by_chance(keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batch
     place = place[..., :widest].transpose(0, 1)
     index = torch.where(valid, place, 0.0).to(torch.int64) + offsets.view(1, -1, 1)
     index = torch.where(valid, index, padding)
-    return Batches(index=index, counts=valid.sum(2).t().contiguous(), steps=steps, expected=expected)
+    return Batches(
+        index=index, counts=valid.sum(2).t().contiguous(), steps=steps, expected=expected
+    )

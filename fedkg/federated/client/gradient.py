@@ -28,21 +28,34 @@ class MeanGradient:
         """See `Differentiation.by_chance`."""
         return False
 
-    def __call__(self, step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str, Gradient]]:
+    def __call__(
+        self, step: Step, terms: tuple[Term, ...]
+    ) -> tuple[Tensor, Mapping[str, Gradient]]:
         """See `Differentiation`."""
         sloped = tuple(term for term in terms if isinstance(term, SlopedTerm))
         answered = tuple(term for term in terms if isinstance(term, OutputTerm))
-        if step.closed is not None and step.autocast is None and len(sloped) + len(answered) == len(terms):
+        if (
+            step.closed is not None
+            and step.autocast is None
+            and len(sloped) + len(answered) == len(terms)
+        ):
             return _closed(step, step.closed, sloped, answered)
         return _automatic(step, terms)
 
 
 def _closed(
-    step: Step, model: Differentiated, terms: tuple[SlopedTerm, ...], answered: tuple[OutputTerm, ...]
+    step: Step,
+    model: Differentiated,
+    terms: tuple[SlopedTerm, ...],
+    answered: tuple[OutputTerm, ...],
 ) -> tuple[Tensor, Mapping[str, Gradient]]:
     output, saved = model.forward(step.params, step.x, step.noise)
     value, slope = step.loss.value_and_slope(output, step.y)
-    slope = slope.mul_(1.0 / value.shape[1]) if step.share is None else slope.mul_(step.share.unsqueeze(-1))
+    slope = (
+        slope.mul_(1.0 / value.shape[1])
+        if step.share is None
+        else slope.mul_(step.share.unsqueeze(-1))
+    )
     total = step.mean(value)
     for asked in answered:
         more, pull = asked.by_output(replace(step, output=output))
@@ -52,7 +65,11 @@ def _closed(
         total = total + term.value(step)
         for name, pull in term.slope(step).items():
             own = gradient[name]
-            gradient[name] = pull.add_(own) if not isinstance(own, Outer) else pull.baddbmm_(own.left.transpose(1, 2), own.right)
+            gradient[name] = (
+                pull.add_(own)
+                if not isinstance(own, Outer)
+                else pull.baddbmm_(own.left.transpose(1, 2), own.right)
+            )
     return total, gradient
 
 
@@ -67,7 +84,9 @@ def _automatic(step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str
             value = value + term.value(step)
         # Clients share no parameter, so the gradient of the sum over clients is each client's own gradient.
         # A module may have parameters that its answer does not use: their gradient is 0.
-        slopes = torch.autograd.grad(value.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
+        slopes = torch.autograd.grad(
+            value.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True
+        )
     return value.detach(), dict(zip(leaves, slopes, strict=True))
 
 

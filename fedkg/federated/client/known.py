@@ -20,7 +20,13 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated.client.batches import Batches
 from fedkg.federated.client.gradient import MeanGradient
-from fedkg.federated.client.losses import BinaryCrossEntropy, CrossEntropy, KnownSquaredError, Loss, SquaredError
+from fedkg.federated.client.losses import (
+    BinaryCrossEntropy,
+    CrossEntropy,
+    KnownSquaredError,
+    Loss,
+    SquaredError,
+)
 from fedkg.federated.client.optimisers import SGD
 from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.client.variates import ControlVariates, ProxSkip
@@ -40,7 +46,12 @@ from fedkg.parts import in_parts
 if TYPE_CHECKING:
     from fedkg.native.library import Library
 
-LOSSES = {CrossEntropy: judged.CLASSES, BinaryCrossEntropy: judged.BINARY, SquaredError: judged.SQUARED, KnownSquaredError: judged.KNOWN}
+LOSSES = {
+    CrossEntropy: judged.CLASSES,
+    BinaryCrossEntropy: judged.BINARY,
+    SquaredError: judged.SQUARED,
+    KnownSquaredError: judged.KNOWN,
+}
 """Losses that the loop knows."""
 
 LEAST = 1 << 18
@@ -61,7 +72,12 @@ class Known:
 def known(work: Work) -> Known | None:
     """The parts of the work where the compiled loop knows them all, and their data are such as it may read unchecked; else None."""
     algorithm, problem, pool = work.algorithm, work.problem, work.pool
-    model, loss, local, differentiation = problem.model, problem.loss, algorithm.local, algorithm.differentiation
+    model, loss, local, differentiation = (
+        problem.model,
+        problem.loss,
+        algorithm.local,
+        algorithm.differentiation,
+    )
     if (
         not isinstance(model, MLP | ConvNet)
         or type(model) not in (MLP, ConvNet)  # what is derived from such a part may do otherwise
@@ -70,11 +86,23 @@ def known(work: Work) -> Known | None:
         or type(loss) not in LOSSES
     ):
         return None
-    if (isinstance(local, SGD) and local.momentum) or work.settings.precision != "float32" or not compiled(pool.x):
+    if (
+        (isinstance(local, SGD) and local.momentum)
+        or work.settings.precision != "float32"
+        or not compiled(pool.x)
+    ):
         return None
     proximal = tuple(term for term in algorithm.terms if type(term) is Proximal)
-    fits = pool.x.shape[1:] == model.image if isinstance(model, ConvNet) else pool.x[0].numel() == model.widths[0]
-    if len(proximal) < len(algorithm.terms) or not fits or not _fits(loss, pool.y, pool.x, model.widths[-1]):
+    fits = (
+        pool.x.shape[1:] == model.image
+        if isinstance(model, ConvNet)
+        else pool.x[0].numel() == model.widths[0]
+    )
+    if (
+        len(proximal) < len(algorithm.terms)
+        or not fits
+        or not _fits(loss, pool.y, pool.x, model.widths[-1])
+    ):
         return None
     assert isinstance(loss, CrossEntropy | BinaryCrossEntropy | SquaredError | KnownSquaredError)
     assert isinstance(local, SGD | ControlVariates | ProxSkip)
@@ -116,7 +144,11 @@ def side_by_side(known: Known, params: Params) -> Stack:
     flat = torch.cat([(value[:1] if one else value).flatten(1) for value in params.values()], 1)
     origin = flat if one and isinstance(known.local, SGD) else None
     if one:
-        flat = flat.expand(clients, -1).contiguous() if origin is None else flat.new_empty(clients, flat.shape[1])
+        flat = (
+            flat.expand(clients, -1).contiguous()
+            if origin is None
+            else flat.new_empty(clients, flat.shape[1])
+        )
     views, first = {}, 0
     for name, value in params.items():
         last = first + value.numel() // clients
@@ -125,10 +157,24 @@ def side_by_side(known: Known, params: Params) -> Stack:
     return Stack(flat=flat, views=views, origin=origin)
 
 
-def descended(known: Known, work: Work, setting: Setting, stack: Stack, carry: Params, batches: Batches, noise_keys: Tensor) -> Tensor:
+def descended(
+    known: Known,
+    work: Work,
+    setting: Setting,
+    stack: Stack,
+    carry: Params,
+    batches: Batches,
+    noise_keys: Tensor,
+) -> Tensor:
     """The sum over the steps of each client's objective, [C], NaN where gradients are clipped; the stack becomes where steps lead."""
     flat = stack.flat
-    told, loss, pool, local, clipped = told_of(known.model), known.loss, work.pool, known.local, known.clipped
+    told, loss, pool, local, clipped = (
+        told_of(known.model),
+        known.loss,
+        work.pool,
+        known.local,
+        known.clipped,
+    )
     pulls = _pulls(known, setting, flat, carry)
     index = batches.index.transpose(0, 1).contiguous()
     _, steps, batch = index.shape
@@ -163,7 +209,9 @@ def descended(known: Known, work: Work, setting: Setting, stack: Stack, carry: P
         batches.counts.contiguous(),
         setting.steps.contiguous(),
         noise_keys.contiguous(),
-        torch.as_tensor(setting.rate, dtype=flat.dtype, device=flat.device).expand(len(flat)).contiguous(),
+        torch.as_tensor(setting.rate, dtype=flat.dtype, device=flat.device)
+        .expand(len(flat))
+        .contiguous(),
         flat if pulls.strength is None else pulls.strength,
         pulls.anchor,
         flat if pulls.drift is None else pulls.drift,
@@ -172,9 +220,15 @@ def descended(known: Known, work: Work, setting: Setting, stack: Stack, carry: P
         totals,
     )
     addresses = [value.data_ptr() for value in given]
-    size = room_for(told.widths, batch, VECTOR // flat.element_size()) + batch * told.kept + told.spare
+    size = (
+        room_for(told.widths, batch, VECTOR // flat.element_size()) + batch * told.kept + told.spare
+    )
     size += 0 if clipped is None else flat.shape[1]
-    library, origin, own = loops(flat.dtype), None if stack.origin is None else stack.origin.numpy(), flat.numpy()
+    library, origin, own = (
+        loops(flat.dtype),
+        None if stack.origin is None else stack.origin.numpy(),
+        flat.numpy(),
+    )
 
     def part(first: int, last: int) -> None:
         room = flat.new_empty(size)
@@ -188,19 +242,27 @@ def descended(known: Known, work: Work, setting: Setting, stack: Stack, carry: P
     return totals if clipped is None else totals.fill_(torch.nan)
 
 
-def _of_sums(clipped: ClippedGradient | None, batches: Batches, flat: Tensor) -> tuple[Tensor, Tensor]:
+def _of_sums(
+    clipped: ClippedGradient | None, batches: Batches, flat: Tensor
+) -> tuple[Tensor, Tensor]:
     """What a sample counts in the sum of a minibatch, and the standard deviation of that sum's noise, each [C]; else anything."""
     if clipped is None:
         return flat, flat
     expected = clipped.expected(batches.expected)
-    return (1.0 / expected).to(flat.dtype).contiguous(), clipped.scale(expected).to(flat.dtype).contiguous()
+    return (1.0 / expected).to(flat.dtype).contiguous(), clipped.scale(expected).to(
+        flat.dtype
+    ).contiguous()
 
 
 def _check_classes(classes: Tensor, outputs: int) -> None:
     """Raise JobError for a class that the model has no score for."""
     low, high = int(classes.min()), int(classes.max())
     if low < 0 or high >= outputs:
-        raise JobError("a sample's class is none of the model's", expected=f"0 .. {outputs - 1}", received=str(low if low < 0 else high))
+        raise JobError(
+            "a sample's class is none of the model's",
+            expected=f"0 .. {outputs - 1}",
+            received=str(low if low < 0 else high),
+        )
 
 
 @cache
@@ -226,7 +288,12 @@ def _pulls(known: Known, setting: Setting, flat: Tensor, carry: Params) -> _Pull
     start, pull = setting.start.variables, setting.start.pull
     if known.proximal:
         total = sum(term.strength for term in known.proximal)
-        strength = torch.cat([value.new_full((value[0].numel(),), total if name in pull else 0.0) for name, value in start.items()])
+        strength = torch.cat(
+            [
+                value.new_full((value[0].numel(),), total if name in pull else 0.0)
+                for name, value in start.items()
+            ]
+        )
         anchor = torch.cat([pull.get(name, value).flatten(1) for name, value in start.items()], 1)
     if carry:
         drift = torch.cat([carry[name].flatten(1) for name in start], 1)

@@ -40,12 +40,16 @@ class BinaryCrossEntropy:
 
     def __post_init__(self) -> None:
         if not self.pos_weight > 0:
-            raise JobError("the weight of positive samples must be above 0", received=str(self.pos_weight))
+            raise JobError(
+                "the weight of positive samples must be above 0", received=str(self.pos_weight)
+            )
 
     def value(self, output: Tensor, target: Tensor) -> Tensor:
         """See `Loss.value`."""
         weight = None if self.pos_weight == 1.0 else output.new_tensor(self.pos_weight)
-        return F.binary_cross_entropy_with_logits(output.squeeze(-1), target, reduction="none", pos_weight=weight)
+        return F.binary_cross_entropy_with_logits(
+            output.squeeze(-1), target, reduction="none", pos_weight=weight
+        )
 
     def value_and_slope(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """See `Loss.value_and_slope`; the derivative is ``(1 - t) p - w t (1 - p)``."""

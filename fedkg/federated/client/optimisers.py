@@ -31,7 +31,9 @@ class SGD:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.momentum < 1.0:
-            raise JobError("momentum out of range", expected="0 <= momentum < 1", received=str(self.momentum))
+            raise JobError(
+                "momentum out of range", expected="0 <= momentum < 1", received=str(self.momentum)
+            )
         if self.weight_decay < 0:
             raise JobError("weight_decay must not be negative", received=str(self.weight_decay))
 
@@ -45,13 +47,23 @@ class SGD:
 
     def begin(self, setting: Setting, variables: Params) -> Params:
         """See `Local.begin`."""
-        return {name: torch.zeros_like(value) for name, value in variables.items()} if self.momentum else {}
+        return (
+            {name: torch.zeros_like(value) for name, value in variables.items()}
+            if self.momentum
+            else {}
+        )
 
     def point(self, variables: Params) -> Params:
         """See `Local.point`."""
         return variables
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
+    def advance(
+        self,
+        variables: Params,
+        gradient: Mapping[str, Gradient],
+        carry: Params,
+        rate: float | Tensor,
+    ) -> None:
         """See `Local.advance`."""
         for name, slope in gradient.items():
             value = variables[name]
@@ -88,7 +100,11 @@ class Adam:
     def __post_init__(self) -> None:
         for name in ("beta1", "beta2"):
             if not 0.0 <= getattr(self, name) < 1.0:
-                raise JobError(f"{name} out of range", expected=f"0 <= {name} < 1", received=str(getattr(self, name)))
+                raise JobError(
+                    f"{name} out of range",
+                    expected=f"0 <= {name} < 1",
+                    received=str(getattr(self, name)),
+                )
         if not self.tau > 0:
             raise JobError("tau must be above 0", received=str(self.tau))
 
@@ -102,14 +118,24 @@ class Adam:
 
     def begin(self, setting: Setting, variables: Params) -> Params:
         """See `Local.begin`: m, v, and the steps made, float64 [C]."""
-        memory = {f"{part}/{name}": torch.zeros_like(value) for name, value in variables.items() for part in "mv"}
+        memory = {
+            f"{part}/{name}": torch.zeros_like(value)
+            for name, value in variables.items()
+            for part in "mv"
+        }
         return memory | {"steps": torch.zeros_like(setting.steps, dtype=torch.float64)}
 
     def point(self, variables: Params) -> Params:
         """See `Local.point`."""
         return variables
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
+    def advance(
+        self,
+        variables: Params,
+        gradient: Mapping[str, Gradient],
+        carry: Params,
+        rate: float | Tensor,
+    ) -> None:
         """See `Local.advance`."""
         steps = carry["steps"].add_(1)
         first, second = 1 - self.beta1**steps, (1 - self.beta2**steps).sqrt()
@@ -118,7 +144,9 @@ class Adam:
             m = carry[f"m/{name}"].mul_(self.beta1).add_(slope, alpha=1 - self.beta1)
             v = carry[f"v/{name}"].mul_(self.beta2).addcmul_(slope, slope, value=1 - self.beta2)
             size = per_client(rate, m) if isinstance(rate, Tensor) else rate
-            variables[name].sub_(size * (m / per_client(first, m)) / (v.sqrt() / per_client(second, v) + self.tau))
+            variables[name].sub_(
+                size * (m / per_client(first, m)) / (v.sqrt() / per_client(second, v) + self.tau)
+            )
 
     def finish(self, setting: Setting, variables: Params, carry: Params) -> Outcome:
         """See `Local.finish`: the update is the change since the start."""
@@ -141,7 +169,11 @@ class PrivateFirst:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.share <= 1.0:
-            raise JobError("the share of steps on private layers is out of range", expected="0 .. 1", received=str(self.share))
+            raise JobError(
+                "the share of steps on private layers is out of range",
+                expected="0 .. 1",
+                received=str(self.share),
+            )
 
     def remembered(self, models: Params, population: int) -> Params:
         """See `Local.remembered`."""
@@ -153,13 +185,21 @@ class PrivateFirst:
 
     def begin(self, setting: Setting, variables: Params) -> Params:
         """See `Local.begin`: how many steps of the first phase each client still has to make, int64 [C]."""
-        return {"first": (self.share * setting.steps.to(torch.float64) + 0.5).floor().to(torch.int64)}
+        return {
+            "first": (self.share * setting.steps.to(torch.float64) + 0.5).floor().to(torch.int64)
+        }
 
     def point(self, variables: Params) -> Params:
         """See `Local.point`."""
         return variables
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
+    def advance(
+        self,
+        variables: Params,
+        gradient: Mapping[str, Gradient],
+        carry: Params,
+        rate: float | Tensor,
+    ) -> None:
         """See `Local.advance`."""
         first = carry["first"] > 0
         private = names_of(self.private, variables)
@@ -170,7 +210,11 @@ class PrivateFirst:
                 continue
             if all(phases):
                 factor = per_client(moves, variables[name])
-                slope = Outer(slope.left * factor.view(-1, 1, 1), slope.right) if isinstance(slope, Outer) else slope * factor
+                slope = (
+                    Outer(slope.left * factor.view(-1, 1, 1), slope.right)
+                    if isinstance(slope, Outer)
+                    else slope * factor
+                )
             descend(variables[name], slope, rate)
         carry["first"].sub_(1)
 
@@ -181,14 +225,20 @@ class PrivateFirst:
 
 def change(setting: Setting, variables: Params) -> Outcome:
     """The change of the variables since the start, written into them."""
-    return Outcome(update={name: value.sub_(setting.start.variables[name]) for name, value in variables.items()})
+    return Outcome(
+        update={
+            name: value.sub_(setting.start.variables[name]) for name, value in variables.items()
+        }
+    )
 
 
 def descend(value: Tensor, slope: Gradient, rate: float | Tensor) -> None:
     """value -= rate * slope, the rate one for all or [C]; a factored slope is multiplied out straight into the value."""
     if isinstance(rate, Tensor):
         slope = (
-            Outer(slope.left * per_client(rate, slope.left), slope.right) if isinstance(slope, Outer) else slope * per_client(rate, slope)
+            Outer(slope.left * per_client(rate, slope.left), slope.right)
+            if isinstance(slope, Outer)
+            else slope * per_client(rate, slope)
         )
         rate = 1.0
     if not isinstance(slope, Outer):

@@ -41,7 +41,11 @@ def steps_for(work: Work, clients: Tensor, limit: int | None = None) -> Tensor:
     if paces is None:
         return steps_of(sizes, work.settings, limit)
     batch, epochs = paces.batch.to(sizes.device)[clients], paces.epochs
-    steps = steps_of(sizes, work.settings) if epochs is None else (sizes + batch - 1) // batch * epochs.to(sizes.device)[clients]
+    steps = (
+        steps_of(sizes, work.settings)
+        if epochs is None
+        else (sizes + batch - 1) // batch * epochs.to(sizes.device)[clients]
+    )
     return steps if limit is None else steps.clamp(max=limit)
 
 
@@ -64,20 +68,31 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
     stranger = next((name for name in settings.own if name not in set(names)), None)
     if stranger is not None:
         near = nearest(stranger, names)
-        raise JobError(f"settings for a client that is not there: {stranger}", expected=f"such as {near}" if near else ", ".join(names[:5]))
+        raise JobError(
+            f"settings for a client that is not there: {stranger}",
+            expected=f"such as {near}" if near else ", ".join(names[:5]),
+        )
     from fedkg.federated.agents.blocks import AllBlockSteps, TwoVectorSteps
 
     against = {
         "all samples are gathered at one place: no client trains by itself": algorithm.pooled,
-        "PC-FedAvg sets the steps of all agents together": isinstance(algorithm.local, AllBlockSteps | TwoVectorSteps),
-        "what privacy is spent is counted for equal minibatches and epochs": algorithm.budget is not None
+        "PC-FedAvg sets the steps of all agents together": isinstance(
+            algorithm.local, AllBlockSteps | TwoVectorSteps
+        ),
+        "what privacy is spent is counted for equal minibatches and epochs": algorithm.budget
+        is not None
         and any(one.batch or one.local_epochs for one in settings.own.values()),
-        "local_steps gives all clients as many steps: leave local_epochs out": settings.local_steps is not None
+        "local_steps gives all clients as many steps: leave local_epochs out": settings.local_steps
+        is not None
         and any(one.local_epochs for one in settings.own.values()),
     }
     for why, there in against.items():
         if there:
-            raise JobError("clients cannot have settings of their own here", received=", ".join(settings.own), help=why)
+            raise JobError(
+                "clients cannot have settings of their own here",
+                received=", ".join(settings.own),
+                help=why,
+            )
 
 
 def _paces(work: Work) -> _Paces | None:
@@ -89,8 +104,17 @@ def _paces(work: Work) -> _Paces | None:
 def _made(names: tuple[str, ...], settings: Settings, own: tuple[tuple[str, Own], ...]) -> _Paces:
     of, common = dict(own), Own()
     each = [of.get(name, common) for name in names]
-    rates = [1.0 if one.learning_rate is None else one.learning_rate / settings.learning_rate for one in each]
-    epochs = None if settings.local_epochs is None else torch.tensor([one.local_epochs or settings.local_epochs for one in each])
+    rates = [
+        1.0 if one.learning_rate is None else one.learning_rate / settings.learning_rate
+        for one in each
+    ]
+    epochs = (
+        None
+        if settings.local_epochs is None
+        else torch.tensor([one.local_epochs or settings.local_epochs for one in each])
+    )
     return _Paces(
-        rate=torch.tensor(rates, dtype=torch.float64), epochs=epochs, batch=torch.tensor([one.batch or settings.batch for one in each])
+        rate=torch.tensor(rates, dtype=torch.float64),
+        epochs=epochs,
+        batch=torch.tensor([one.batch or settings.batch for one in each]),
     )

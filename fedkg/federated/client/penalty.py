@@ -34,7 +34,10 @@ class ConstraintPenalty:
 
     def __post_init__(self) -> None:
         if not self.weight >= 0:
-            raise JobError("the weight of the constraint penalty must not be negative", received=str(self.weight))
+            raise JobError(
+                "the weight of the constraint penalty must not be negative",
+                received=str(self.weight),
+            )
 
     @property
     def reads(self) -> Literal["samples"]:
@@ -48,10 +51,18 @@ class ConstraintPenalty:
         def answers(x: Tensor) -> Tensor:
             """The stacked model on rows (or windows) of all clients, [V * C * B, F] to [V * C * B, H]."""
             runs = x.shape[0] // (clients * batch)
-            own = x.reshape(runs, clients, batch, *x.shape[1:]).transpose(0, 1).reshape(clients, runs * batch, *x.shape[1:])
+            own = (
+                x.reshape(runs, clients, batch, *x.shape[1:])
+                .transpose(0, 1)
+                .reshape(clients, runs * batch, *x.shape[1:])
+            )
             output = step.model.apply(step.params, own)
             rest = output.shape[2:]
-            return output.reshape(clients, runs, batch, *rest).transpose(0, 1).reshape(runs * clients * batch, *rest)
+            return (
+                output.reshape(clients, runs, batch, *rest)
+                .transpose(0, 1)
+                .reshape(runs * clients * batch, *rest)
+            )
 
         keys = {name: codes.flatten() for name, codes in step.keys.items()}
         report: ConstraintReport = self.rules(step.x.flatten(0, 1), answers, keys=keys)

@@ -33,7 +33,10 @@ class Proximal:
 
     def __post_init__(self) -> None:
         if not self.strength >= 0:
-            raise JobError("the strength of the proximal term must not be negative", received=str(self.strength))
+            raise JobError(
+                "the strength of the proximal term must not be negative",
+                received=str(self.strength),
+            )
 
     @property
     def reads(self) -> Literal["parameters"]:
@@ -42,9 +45,15 @@ class Proximal:
 
     def value(self, step: Step) -> Tensor:
         """See `Term.value`."""
-        squares = [(step.params[name] - anchor).square().flatten(1).sum(1) for name, anchor in step.start.items()]
+        squares = [
+            (step.params[name] - anchor).square().flatten(1).sum(1)
+            for name, anchor in step.start.items()
+        ]
         return 0.5 * self.strength * torch.stack(squares).sum(0)
 
     def slope(self, step: Step) -> Params:
         """See `SlopedTerm.slope`: ``strength (w - a)``."""
-        return {name: (step.params[name] - anchor).mul_(self.strength) for name, anchor in step.start.items()}
+        return {
+            name: (step.params[name] - anchor).mul_(self.strength)
+            for name, anchor in step.start.items()
+        }

@@ -36,8 +36,12 @@ class GlobalStart:
     def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
         """See `Start.place`."""
         count = clients.shape[0]
-        variables = {name: value[:1].expand(count, *value.shape[1:]) for name, value in state.models.items()}
-        return StartPoint(variables=variables, groups=torch.zeros(count, dtype=torch.int64, device=clients.device))
+        variables = {
+            name: value[:1].expand(count, *value.shape[1:]) for name, value in state.models.items()
+        }
+        return StartPoint(
+            variables=variables, groups=torch.zeros(count, dtype=torch.int64, device=clients.device)
+        )
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
         """See `Start.part`."""
@@ -74,13 +78,21 @@ class PrivateLayers:
         """
         own = names_of(self.private, models)
         if len(own) == len(models):
-            raise JobError("all parameters of the model are private: nothing is left to share", received=", ".join(self.private))
-        return self.common.remembered(models, population) | _copies({name: models[name] for name in own}, population, "start")
+            raise JobError(
+                "all parameters of the model are private: nothing is left to share",
+                received=", ".join(self.private),
+            )
+        return self.common.remembered(models, population) | _copies(
+            {name: models[name] for name in own}, population, "start"
+        )
 
     def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
         """See `Start.place`."""
         point = self.common.place(work, state, clients)
-        own = {name: state.clients[f"start/{name}"][clients] for name in names_of(self.private, state.models)}
+        own = {
+            name: state.clients[f"start/{name}"][clients]
+            for name in names_of(self.private, state.models)
+        }
         received = {name: value for name, value in point.pull.items() if name not in own}
         return replace(point, variables=point.variables | own, anchor=received)
 
@@ -90,7 +102,10 @@ class PrivateLayers:
 
     def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
         """See `Start.deployed`."""
-        own = {name: state.clients[f"start/{name}"][clients] for name in names_of(self.private, state.models)}
+        own = {
+            name: state.clients[f"start/{name}"][clients]
+            for name in names_of(self.private, state.models)
+        }
         return self.common.deployed(work, state, clients) | own
 
 
@@ -144,7 +159,9 @@ class BestModel:
 
     def __post_init__(self) -> None:
         if self.models < 1:
-            raise JobError("the server needs a model", expected="at least 1", received=str(self.models))
+            raise JobError(
+                "the server needs a model", expected="at least 1", received=str(self.models)
+            )
 
     def held(self, population: int) -> int:
         """See `Start.held`."""
@@ -159,7 +176,9 @@ class BestModel:
         if self.models == 1:
             return GlobalStart().place(work, state, clients)
         groups = torch.stack([_best(work, state, client) for client in clients.tolist()])
-        return StartPoint(variables={name: value[groups] for name, value in state.models.items()}, groups=groups)
+        return StartPoint(
+            variables={name: value[groups] for name, value in state.models.items()}, groups=groups
+        )
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
         """See `Start.part`."""

@@ -30,7 +30,10 @@ class ControlVariates:
 
     def remembered(self, models: Params, population: int) -> Params:
         """See `Local.remembered`: c_k."""
-        return equal_rows({f"local/{name}": torch.zeros_like(value[:1]) for name, value in models.items()}, population)
+        return equal_rows(
+            {f"local/{name}": torch.zeros_like(value[:1]) for name, value in models.items()},
+            population,
+        )
 
     def shared(self, models: Params) -> Params:
         """See `Local.shared`: c."""
@@ -39,13 +42,22 @@ class ControlVariates:
     def begin(self, setting: Setting, variables: Params) -> Params:
         """See `Local.begin`: c - c_k."""
         own, common = setting.state.clients, setting.state.joints["local"]
-        return {name: common[f"control/{name}"] - own[f"local/{name}"][setting.clients] for name in variables}
+        return {
+            name: common[f"control/{name}"] - own[f"local/{name}"][setting.clients]
+            for name in variables
+        }
 
     def point(self, variables: Params) -> Params:
         """See `Local.point`."""
         return variables
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
+    def advance(
+        self,
+        variables: Params,
+        gradient: Mapping[str, Gradient],
+        carry: Params,
+        rate: float | Tensor,
+    ) -> None:
         """See `Local.advance`."""
         for name, slope in gradient.items():
             descend(variables[name], slope, rate)
@@ -59,7 +71,10 @@ class ControlVariates:
         for name, value in update.items():
             old = setting.state.clients[f"local/{name}"][setting.clients]
             new = -carry[name] - per_client(scale, value) * value
-            remembered[f"local/{name}"], shared[f"control/{name}"] = new, per_client(setting.share, value) * (new - old)
+            remembered[f"local/{name}"], shared[f"control/{name}"] = (
+                new,
+                per_client(setting.share, value) * (new - old),
+            )
         return Outcome(update=update, remembered=remembered, shared=shared)
 
 
@@ -76,7 +91,11 @@ class ProxSkip:
     def remembered(self, models: Params, population: int) -> Params:
         """See `Local.remembered`: h_k before the last average, where the client ended, and 1 / (S rate) of its last round, at first 0."""
         first = next(iter(models.values()))
-        row = {f"local/{part}/{name}": torch.zeros_like(value[:1]) for name, value in models.items() for part in "hw"}
+        row = {
+            f"local/{part}/{name}": torch.zeros_like(value[:1])
+            for name, value in models.items()
+            for part in "hw"
+        }
         return equal_rows(row | {"local/scale": first.new_zeros((1, 1))}, population)
 
     def shared(self, models: Params) -> Params:
@@ -88,7 +107,8 @@ class ProxSkip:
         rows = setting.state.clients
         scale = rows["local/scale"][setting.clients].flatten()
         return {
-            name: rows[f"local/h/{name}"][setting.clients] + per_client(scale, value) * (value - rows[f"local/w/{name}"][setting.clients])
+            name: rows[f"local/h/{name}"][setting.clients]
+            + per_client(scale, value) * (value - rows[f"local/w/{name}"][setting.clients])
             for name, value in variables.items()
         }
 
@@ -96,7 +116,13 @@ class ProxSkip:
         """See `Local.point`."""
         return variables
 
-    def advance(self, variables: Params, gradient: Mapping[str, Gradient], carry: Params, rate: float | Tensor) -> None:
+    def advance(
+        self,
+        variables: Params,
+        gradient: Mapping[str, Gradient],
+        carry: Params,
+        rate: float | Tensor,
+    ) -> None:
         """See `Local.advance`."""
         for name, slope in gradient.items():
             descend(variables[name], slope, rate)
@@ -107,5 +133,7 @@ class ProxSkip:
         rows = {f"local/h/{name}": value for name, value in carry.items()}
         rows |= {f"local/w/{name}": value.clone() for name, value in variables.items()}
         first = next(iter(variables.values()))
-        rows["local/scale"] = (1.0 / (setting.rate * setting.steps.to(torch.float64))).to(first.dtype).unsqueeze(1)
+        rows["local/scale"] = (
+            (1.0 / (setting.rate * setting.steps.to(torch.float64))).to(first.dtype).unsqueeze(1)
+        )
         return Outcome(update=change(setting, variables).update, remembered=rows)

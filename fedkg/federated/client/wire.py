@@ -24,7 +24,9 @@ def sent(updates: Updates, wire: Wire | None) -> Updates:
     """
     if wire is None:
         return updates
-    return replace(updates, update=_rounded(updates.update, wire), shared=_rounded(updates.shared, wire))
+    return replace(
+        updates, update=_rounded(updates.update, wire), shared=_rounded(updates.shared, wire)
+    )
 
 
 def size(tensors: Params, wire: Wire | None) -> int:

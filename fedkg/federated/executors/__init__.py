@@ -22,10 +22,19 @@ def executor_of(choice: Choice, crew: Crew | None = None, ranks: Ranks | None = 
     Without worker processes the stacked one takes the place of theirs, which comes to the same to the bit.
     """
     if ranks is not None:
-        return Shared(ranks=ranks, executor=executor_of(choice, crew), chunk=choice.chunk, sorted=choice.executor != "sequential")
+        return Shared(
+            ranks=ranks,
+            executor=executor_of(choice, crew),
+            chunk=choice.chunk,
+            sorted=choice.executor != "sequential",
+        )
     if choice.executor == "sequential":
         return Sequential()
-    return Stacked(chunk=choice.chunk) if choice.executor == "stacked" or crew is None else Processes(chunk=choice.chunk, crew=crew)
+    return (
+        Stacked(chunk=choice.chunk)
+        if choice.executor == "stacked" or crew is None
+        else Processes(chunk=choice.chunk, crew=crew)
+    )
 
 
 __all__ = [

@@ -50,14 +50,30 @@ def choose(work: Work, state: ServerState, crew: Crew | None = None, ranks: int 
     most = min(-(-size // ranks), settings.chunk or size, fitting(work, state))
     if settings.executor in ("stacked", "sequential"):
         chunk = 1 if settings.executor == "sequential" else most
-        return Choice(executor=settings.executor, chunk=chunk, threads=settings.threads, reason=f"{settings.executor}, as the job says")
-    clients = work.algorithm.sampling.sample(seed=settings.seed, round=1, population=len(work.problem.clients.names), size=size)
-    clients = clients.to(work.pool.x.device) if len(clients) else torch.arange(size, device=work.pool.x.device)
+        return Choice(
+            executor=settings.executor,
+            chunk=chunk,
+            threads=settings.threads,
+            reason=f"{settings.executor}, as the job says",
+        )
+    clients = work.algorithm.sampling.sample(
+        seed=settings.seed, round=1, population=len(work.problem.clients.names), size=size
+    )
+    clients = (
+        clients.to(work.pool.x.device)
+        if len(clients)
+        else torch.arange(size, device=work.pool.x.device)
+    )
     state = work.algorithm.before.apply(work, state, clients)
     if settings.executor == "processes":
-        return _processes(work, state, clients, Crew(settings.workers) if crew is None else crew, ranks)
+        return _processes(
+            work, state, clients, Crew(settings.workers) if crew is None else crew, ranks
+        )
     whole = _stacked(work, state, clients, most)
-    stacks = [whole, *(_stacked(work, state, clients, chunk) for chunk in CHUNKS if 2 * chunk <= most)]
+    stacks = [
+        whole,
+        *(_stacked(work, state, clients, chunk) for chunk in CHUNKS if 2 * chunk <= most),
+    ]
     found = [*stacks, _sequential(work, state, clients)]
     best, said = _quickest(found, whole), ""
     if crew is not None and ranks == 1:
@@ -94,25 +110,49 @@ def _quickest(found: list[_Estimate], settled: _Estimate) -> _Estimate:
 def _shared(work: Work, state: ServerState, clients: Tensor, workers: int) -> int:
     """Most clients in a stack of one of so many workers: each of them gets one, and they share the memory."""
     settings = work.settings
-    return max(1, min(-(-len(clients) // workers), settings.chunk or len(clients), fitting(work, state) // workers))
+    return max(
+        1,
+        min(
+            -(-len(clients) // workers),
+            settings.chunk or len(clients),
+            fitting(work, state) // workers,
+        ),
+    )
 
 
 def _processes(work: Work, state: ServerState, clients: Tensor, crew: Crew, ranks: int) -> Choice:
     """Worker processes, as the job says, with the stacks that one process trains best."""
     if clients.device.type != "cpu":
-        raise JobError("worker processes train on the CPU alone", received=f"data on {clients.device}", help="executor: stacked")
+        raise JobError(
+            "worker processes train on the CPU alone",
+            received=f"data on {clients.device}",
+            help="executor: stacked",
+        )
     settings, most = work.settings, _shared(work, state, clients, crew.size * ranks)
     reason = f"{crew.size} processes, as the job says"
     if settings.chunk is not None or most == 1:
-        return Choice(executor="processes", chunk=most, threads=settings.threads, reason=f"{reason}, with stacks of {most}")
-    found = [_stacked(work, state, clients, chunk) for chunk in (most, *(chunk for chunk in CHUNKS if 2 * chunk <= most))]
+        return Choice(
+            executor="processes",
+            chunk=most,
+            threads=settings.threads,
+            reason=f"{reason}, with stacks of {most}",
+        )
+    found = [
+        _stacked(work, state, clients, chunk)
+        for chunk in (most, *(chunk for chunk in CHUNKS if 2 * chunk <= most))
+    ]
     best = _quickest(found, found[0])
     reason += f", with stacks of {best.chunk}, the best in one process by the first steps"
     return Choice(executor="processes", chunk=best.chunk, threads=settings.threads, reason=reason)
 
 
 def _beside(
-    work: Work, state: ServerState, clients: Tensor, crew: Crew, stacks: list[_Estimate], best: _Estimate
+    work: Work,
+    state: ServerState,
+    clients: Tensor,
+    crew: Crew,
+    stacks: list[_Estimate],
+    best: _Estimate,
 ) -> tuple[list[_Estimate], str]:
     """What worker processes need where they may be worth it, and else why they were not measured."""
     settings, most = work.settings, _shared(work, state, clients, crew.size)
@@ -127,7 +167,9 @@ def _beside(
         seconds = _side_by_side(work, state, clients, Processes(chunk=promised.chunk, crew=crew))
     except JobError as error:
         return [], f"; no processes: {error.message}"
-    return [_Estimate(executor="processes", chunk=promised.chunk, seconds=seconds)], f"; {crew.size} processes"
+    return [
+        _Estimate(executor="processes", chunk=promised.chunk, seconds=seconds)
+    ], f"; {crew.size} processes"
 
 
 def _side_by_side(work: Work, state: ServerState, clients: Tensor, executor: Processes) -> float:
@@ -135,12 +177,20 @@ def _side_by_side(work: Work, state: ServerState, clients: Tensor, executor: Pro
     steps, order = steps_for(work, clients).sort(descending=True, stable=True)
     few = clients[order[: executor.chunk * executor.crew.size]]
     of_stacks = steps[:: executor.chunk]
-    return int(of_stacks.sum()) / min(executor.crew.size, len(of_stacks)) * _seconds_per_step(work, state, executor, few)
+    return (
+        int(of_stacks.sum())
+        / min(executor.crew.size, len(of_stacks))
+        * _seconds_per_step(work, state, executor, few)
+    )
 
 
 def _sequential(work: Work, state: ServerState, clients: Tensor) -> _Estimate:
     total = int(steps_for(work, clients).sum())
-    return _Estimate(executor="sequential", chunk=1, seconds=total * _seconds_per_step(work, state, Sequential(), clients[:1]))
+    return _Estimate(
+        executor="sequential",
+        chunk=1,
+        seconds=total * _seconds_per_step(work, state, Sequential(), clients[:1]),
+    )
 
 
 def _stacked(work: Work, state: ServerState, clients: Tensor, chunk: int) -> _Estimate:

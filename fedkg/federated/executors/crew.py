@@ -23,11 +23,12 @@ from typing import Self
 
 from torch import Tensor
 
+from fedkg.child_process import run_in_child, started_by_main_thread
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.executors.interface import Work
 from fedkg.federated.executors.sharing import Room
-from fedkg.federated.executors.worker import Answer, Begun, Posted, Task, serve, slot_files
+from fedkg.federated.executors.worker import Answer, Begun, Posted, Task, slot_files
 from fedkg.models.model import Params
 
 AHEAD = 2
@@ -35,6 +36,10 @@ AHEAD = 2
 
 GRACE = 5
 """Seconds that a worker has to end when it is told to; then it is killed."""
+
+
+SERVE = "fedkg.federated.executors.worker:serve"
+"""What a worker runs; by its name, because importing it takes seconds, in which a worker already watches its parent."""
 
 
 def cores() -> int:
@@ -71,7 +76,11 @@ class _Worker:
         """How the process ended, in words."""
         self.process.join(GRACE)
         code = self.process.exitcode
-        return f"ended by {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit status {code}"
+        return (
+            f"ended by {signal.Signals(-code).name}"
+            if code is not None and code < 0
+            else f"exit status {code}"
+        )
 
 
 class Crew:
@@ -98,7 +107,12 @@ class Crew:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     @property
@@ -199,17 +213,28 @@ class Crew:
 
     def _start(self) -> None:
         if multiprocessing.current_process().daemon:
-            raise JobError("a worker process of another program cannot have workers of its own", help="take another executor here")
+            raise JobError(
+                "a worker process of another program cannot have workers of its own",
+                help="take another executor here",
+            )
         context = multiprocessing.get_context("spawn")
         folder = self._folder = Path(tempfile.mkdtemp(prefix="fedkg-workers-"))
         self._state = Room(folder / "state")
         self._slots = [
-            (Room(asked), Room(answered)) for asked, answered in (slot_files(folder, slot) for slot in range(AHEAD * self.size + 1))
+            (Room(asked), Room(answered))
+            for asked, answered in (
+                slot_files(folder, slot) for slot in range(AHEAD * self.size + 1)
+            )
         ]
         try:
             for number in range(1, self.size + 1):
                 mine, its = context.Pipe()
-                process = context.Process(target=serve, args=(its, folder), name=f"worker {number} of {self.size}", daemon=True)
+                process = context.Process(
+                    target=run_in_child,
+                    args=(SERVE, (its, folder), folder, started_by_main_thread()),
+                    name=f"worker {number} of {self.size}",
+                    daemon=True,
+                )
                 self._workers.append(_Worker(process=process, connection=mine))
                 with deaf():
                     process.start()
@@ -235,7 +260,9 @@ class Crew:
         path, data = (self._folder / f"{what}-{self._posts}" for what in ("work", "data"))
         pool = work.pool
         tensors = {"x": pool.x, "y": pool.y, "sizes": pool.sizes, "offsets": pool.offsets}
-        plan = Room(data).write(tensors | {f"key/{name}": codes for name, codes in pool.keys.items()})
+        plan = Room(data).write(
+            tensors | {f"key/{name}": codes for name, codes in pool.keys.items()}
+        )
         path.write_bytes(pickle.dumps(replace(posted, data=(data, plan))))
         self._work = work
         for worker in self._workers:
@@ -252,10 +279,17 @@ class Crew:
     def _lost(self, worker: _Worker) -> JobError:
         assert self._work is not None
         names = self._work.problem.clients.names
-        clients = [names[client] for task in list(worker.tasks.values())[:1] for client in task.clients.tolist()]
-        shown = ", ".join(clients[:5]) + (f" and {len(clients) - 5} more" if len(clients) > 5 else "")
+        clients = [
+            names[client]
+            for task in list(worker.tasks.values())[:1]
+            for client in task.clients.tolist()
+        ]
+        shown = ", ".join(clients[:5]) + (
+            f" and {len(clients) - 5} more" if len(clients) > 5 else ""
+        )
         return JobError(
-            f"the process {worker.process.name} is gone" + (f"; it trained {shown}" if clients else ""),
+            f"the process {worker.process.name} is gone"
+            + (f"; it trained {shown}" if clients else ""),
             received=worker.end(),
             help="SIGKILL is often a machine out of memory: fewer workers, or a smaller chunk",
         )
@@ -276,8 +310,15 @@ def _posted(work: Work) -> Posted:
         names=work.problem.clients.names,
         data=(Path(), {}),
     )
-    parts = {"model": posted.model, "loss": posted.loss, "start of clients": algorithm.start, "local optimiser": algorithm.local}
-    parts |= {f"term {type(term).__name__}": term for term in algorithm.terms} | {"algorithm": algorithm}
+    parts = {
+        "model": posted.model,
+        "loss": posted.loss,
+        "start of clients": algorithm.start,
+        "local optimiser": algorithm.local,
+    }
+    parts |= {f"term {type(term).__name__}": term for term in algorithm.terms} | {
+        "algorithm": algorithm
+    }
     if _unsendable(posted) is not None:
         for what, part in parts.items():
             error = _unsendable(part)

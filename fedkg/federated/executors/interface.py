@@ -58,7 +58,9 @@ class Updates:
 class Executor(Protocol):
     """Carries out the local work of a round."""
 
-    def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
+    def train(
+        self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
+    ) -> Iterator[Updates]:
         """The updates of the clients (int64 [K]) in round ``state.round + 1``, in one or more stacks, in any order.
 
         The tensors of a stack hold until the next one is asked for. `limit` stops every client after so many steps; for measuring.

@@ -30,13 +30,17 @@ class Processes:
     chunk: int
     crew: Crew
 
-    def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
+    def train(
+        self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
+    ) -> Iterator[Updates]:
         """See `Executor.train`."""
         if len(clients) <= self.chunk:
             yield from Stacked(chunk=self.chunk).train(work, state, clients, limit=limit)
             return
         order = torch.argsort(steps_for(work, clients, limit), descending=True, stable=True)
-        parts = [clients[order[first : first + self.chunk]] for first in range(0, len(order), self.chunk)]
+        parts = [
+            clients[order[first : first + self.chunk]] for first in range(0, len(order), self.chunk)
+        ]
         crew = self.crew
         call, free = crew.begin(work, state.round, _shown(state))
         given, done = 0, dict[int, Answer]()
@@ -44,7 +48,11 @@ class Processes:
             while turn not in done:
                 while free and given < len(parts) and crew.ready():
                     task = Task(turn=(call, given), slot=free.pop(), asked={}, limit=limit)
-                    crew.give(task, parts[given], {name: rows[parts[given]] for name, rows in state.clients.items()})
+                    crew.give(
+                        task,
+                        parts[given],
+                        {name: rows[parts[given]] for name, rows in state.clients.items()},
+                    )
                     given += 1
                 for answer in crew.answers():
                     if answer.turn[0] == call:

@@ -82,7 +82,11 @@ class Ranks:
                 put(buffer, tensors, plan)
             with _together():
                 dist.broadcast(buffer, src=rank)
-            found.append(unflat({name: value.to(like.device) for name, value in seen(buffer, there[0]).items()}))
+            found.append(
+                unflat(
+                    {name: value.to(like.device) for name, value in seen(buffer, there[0]).items()}
+                )
+            )
         return found
 
     def failed(self, error: Exception) -> None:
@@ -93,7 +97,9 @@ class Ranks:
         wrong = {rank: text for rank, text in enumerate(told) if isinstance(text, str)}
         if wrong:
             rank, text = next(iter(wrong.items()))
-            raise JobError(f"rank {rank} of {self.size} met an error, so that all end", received=text)
+            raise JobError(
+                f"rank {rank} of {self.size} met an error, so that all end", received=text
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,12 +116,16 @@ class Shared:
     chunk: int
     sorted: bool = True
 
-    def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
+    def train(
+        self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
+    ) -> Iterator[Updates]:
         """See `Executor.train`. All ranks must call it together."""
         order = torch.arange(len(clients), device=clients.device)
         if self.sorted:
             order = torch.argsort(steps_for(work, clients, limit), descending=True, stable=True)
-        parts = [clients[order[first : first + self.chunk]] for first in range(0, len(order), self.chunk)]
+        parts = [
+            clients[order[first : first + self.chunk]] for first in range(0, len(order), self.chunk)
+        ]
         own = parts[self.ranks.rank :: self.ranks.size]
         trained = self.executor.train(work, state, torch.cat(own), limit=limit) if own else iter(())
         for first in range(0, len(parts), self.ranks.size):
@@ -141,7 +151,10 @@ def joined() -> Iterator[Ranks | None]:
         yield None
         return
     if not dist.is_available():
-        raise JobError("WORLD_SIZE is set, and this torch has no torch.distributed", received=f"WORLD_SIZE={size}")
+        raise JobError(
+            "WORLD_SIZE is set, and this torch has no torch.distributed",
+            received=f"WORLD_SIZE={size}",
+        )
     with _together():
         dist.init_process_group("gloo")
     try:
@@ -156,4 +169,7 @@ def _together() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:
-        raise JobError("the ranks cannot go on together: one is gone, or was never there", received=str(error).splitlines()[0]) from error
+        raise JobError(
+            "the ranks cannot go on together: one is gone, or was never there",
+            received=str(error).splitlines()[0],
+        ) from error

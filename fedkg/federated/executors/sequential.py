@@ -26,7 +26,9 @@ class Sequential:
 
     chunk: int = 1
 
-    def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
+    def train(
+        self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
+    ) -> Iterator[Updates]:
         """See `Executor.train`."""
         seed, number = work.settings.seed, state.round + 1
         order = client_keys(seed, number, ORDER, clients)
@@ -42,7 +44,9 @@ class Sequential:
 
 
 @torch.no_grad()
-def _train_one(work: Work, state: ServerState, client: Tensor, order: Tensor, noise: Tensor, limit: int | None) -> Updates:
+def _train_one(
+    work: Work, state: ServerState, client: Tensor, order: Tensor, noise: Tensor, limit: int | None
+) -> Updates:
     algorithm, settings, problem = work.algorithm, work.settings, work.problem
     sizes, offsets = work.pool.sizes[client], work.pool.offsets[client]
     steps = steps_for(work, client, limit)
@@ -62,11 +66,15 @@ def _train_one(work: Work, state: ServerState, client: Tensor, order: Tensor, no
     if algorithm.differentiation.by_chance:
         batches = by_chance(order, sizes, offsets, steps, batch, padding=-1)
     else:
-        batches = plan(order, sizes, offsets, steps, batch, passes=settings.local_steps is None, padding=-1)
+        batches = plan(
+            order, sizes, offsets, steps, batch, passes=settings.local_steps is None, padding=-1
+        )
     expected = None if batches.expected is None else batches.expected.to(work.pool.x.dtype)
     total = torch.zeros(1, dtype=work.pool.x.dtype)
     for step_number, (index, valid) in enumerate(zip(batches.index, batches.valid, strict=True)):
-        rows = index[valid] if bool(valid.any()) else index[:, :1].flatten()  # the row of zeros, which then counts nothing
+        rows = (
+            index[valid] if bool(valid.any()) else index[:, :1].flatten()
+        )  # the row of zeros, which then counts nothing
         step = Step(
             model=problem.model,
             loss=problem.loss,
@@ -78,7 +86,9 @@ def _train_one(work: Work, state: ServerState, client: Tensor, order: Tensor, no
             clients=client,
             start=start.pull,
             round=state.round + 1,
-            keys={name: codes[rows].unsqueeze(0) for name, codes in work.pool.keys.items()} if algorithm.terms else {},
+            keys={name: codes[rows].unsqueeze(0) for name, codes in work.pool.keys.items()}
+            if algorithm.terms
+            else {},
             expected=expected,
             autocast=torch.bfloat16 if settings.precision == "bfloat16" else None,
         )

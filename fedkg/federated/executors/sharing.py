@@ -94,7 +94,9 @@ def plan_of(tensors: Mapping[str, Tensor]) -> tuple[Plan, int]:
     begin = 0
     for name, value in tensors.items():
         repeated = value.dim() > 0 and value.shape[0] > 1 and value.stride(0) == 0
-        plan[name] = Place(begin=begin, shape=tuple(value.shape), dtype=value.dtype, repeated=repeated)
+        plan[name] = Place(
+            begin=begin, shape=tuple(value.shape), dtype=value.dtype, repeated=repeated
+        )
         begin = -(-plan[name].end // LINE) * LINE
     return plan, begin
 
@@ -109,7 +111,10 @@ def put(room: Tensor, tensors: Mapping[str, Tensor], plan: Plan) -> None:
 def seen(room: Tensor, plan: Plan) -> Params:
     """The tensors in bytes, uint8, as views."""
     found = {name: _at(room, place) for name, place in plan.items()}
-    return {name: value.expand(plan[name].shape) if plan[name].repeated else value for name, value in found.items()}
+    return {
+        name: value.expand(plan[name].shape) if plan[name].repeated else value
+        for name, value in found.items()
+    }
 
 
 def _at(room: Tensor, place: Place) -> Tensor:

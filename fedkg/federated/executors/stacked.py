@@ -42,7 +42,9 @@ class Stacked:
 
     chunk: int
 
-    def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
+    def train(
+        self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
+    ) -> Iterator[Updates]:
         """See `Executor.train`."""
         _reuse_memory()
         steps = steps_for(work, clients, limit)
@@ -70,14 +72,18 @@ def _reuse_memory() -> None:
 def fitting(work: Work, state: ServerState) -> int:
     """How many clients a stack may hold within the settings' memory, judged by the largest client; at least 1."""
     settings, x = work.settings, work.pool.x
-    variables = work.algorithm.start.place(work, state, torch.zeros(1, dtype=torch.int64, device=x.device)).variables
+    variables = work.algorithm.start.place(
+        work, state, torch.zeros(1, dtype=torch.int64, device=x.device)
+    ).variables
     largest = int(work.pool.sizes.max())
     everybody = torch.arange(len(work.pool.sizes), device=x.device)
     steps = int(steps_for(work, everybody).max())
     parameters = sum(value.numel() for value in variables.values())
     held = footprint(work.problem.model, state.models, x)
     width = min(int(torch.as_tensor(batch_for(work, everybody)).max()), largest)
-    epochs = max([settings.local_epochs or steps, *(one.local_epochs or 1 for one in settings.own.values())])
+    epochs = max(
+        [settings.local_epochs or steps, *(one.local_epochs or 1 for one in settings.own.values())]
+    )
     copies = CLOSED if isinstance(work.problem.model, Differentiated) else TRACED
     numbers = copies * parameters + 2 * held.client + width * (2 * held.sample + 4 * x[0].numel())
     integers = 3 * epochs * largest + 4 * steps * width
@@ -109,14 +115,18 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
     if algorithm.differentiation.by_chance:
         batches = by_chance(keys, sizes, pool.offsets[clients], steps, batch, padding=padding)
     else:
-        batches = plan(keys, sizes, pool.offsets[clients], steps, batch, passes=passes, padding=padding)
+        batches = plan(
+            keys, sizes, pool.offsets[clients], steps, batch, passes=passes, padding=padding
+        )
     noise_keys = client_keys(settings.seed, number, DROPOUT, clients)
     if parts is not None and stack is not None:
         total = descended(parts, work, setting, stack, carry, batches, noise_keys)
     else:
         total = _stepped(work, setting, variables, carry, batches, noise_keys)
     changed = stack is not None and stack.origin is not None
-    finished = Outcome(update=variables) if changed else algorithm.local.finish(setting, variables, carry)
+    finished = (
+        Outcome(update=variables) if changed else algorithm.local.finish(setting, variables, carry)
+    )
     outcome = algorithm.start.part(setting, finished)
     return Updates(
         clients=clients,
@@ -130,10 +140,19 @@ def _train_stack(work: Work, state: ServerState, clients: Tensor, steps: Tensor)
 
 
 def _copies(stack: Params) -> Params:
-    return {name: value.clone(memory_format=torch.contiguous_format) for name, value in stack.items()}
+    return {
+        name: value.clone(memory_format=torch.contiguous_format) for name, value in stack.items()
+    }
 
 
-def _stepped(work: Work, setting: Setting, variables: Params, carry: Params, batches: Batches, noise_keys: Tensor) -> Tensor:
+def _stepped(
+    work: Work,
+    setting: Setting,
+    variables: Params,
+    carry: Params,
+    batches: Batches,
+    noise_keys: Tensor,
+) -> Tensor:
     """The sum over the steps of each client's objective, [C]; `variables` and `carry` are written over with where the steps lead."""
     algorithm, pool, clients = work.algorithm, work.pool, setting.clients
     total = torch.zeros(len(clients), dtype=pool.x.dtype, device=pool.x.device)
@@ -150,7 +169,14 @@ def _stepped(work: Work, setting: Setting, variables: Params, carry: Params, bat
     return total
 
 
-def _steps(work: Work, setting: Setting, batches: Batches, block: range, variables: Params, noise_keys: Tensor) -> Iterator[Step]:
+def _steps(
+    work: Work,
+    setting: Setting,
+    batches: Batches,
+    block: range,
+    variables: Params,
+    noise_keys: Tensor,
+) -> Iterator[Step]:
     """The steps of a block one by one; their rows are gathered together."""
     model, pool, active = work.problem.model, work.pool, batches.active[block.start]
     index = batches.index[block.start : block.stop, :active].contiguous()
@@ -159,7 +185,11 @@ def _steps(work: Work, setting: Setting, batches: Batches, block: range, variabl
     y = pool.y.index_select(0, flat).view(*index.shape, *pool.y.shape[1:]).unbind(0)
     keys = {name: codes[index] for name, codes in pool.keys.items()} if work.algorithm.terms else {}
     shares = _shares(batches, block, active, pool.x.dtype)
-    noise_keys, clients, begun = noise_keys[:active], setting.clients[:active], _first(setting.start.pull, active)
+    noise_keys, clients, begun = (
+        noise_keys[:active],
+        setting.clients[:active],
+        _first(setting.start.pull, active),
+    )
     closed = model if isinstance(model, Differentiated) else None
     for place, count in enumerate(block):
         yield Step(
@@ -183,7 +213,9 @@ def _steps(work: Work, setting: Setting, batches: Batches, block: range, variabl
 def _shares(batches: Batches, block: range, active: int, dtype: torch.dtype) -> Tensor | None:
     """What each sample counts in its client's mean, [steps, active, B]; None when all batches of the block are full."""
     if batches.expected is not None:
-        return batches.valid[block.start : block.stop, :active].to(dtype) / batches.expected[:active].to(dtype).unsqueeze(1)
+        return batches.valid[block.start : block.stop, :active].to(dtype) / batches.expected[
+            :active
+        ].to(dtype).unsqueeze(1)
     if all(batches.full[block.start : block.stop]):
         return None
     valid = batches.valid[block.start : block.stop, :active].to(dtype)

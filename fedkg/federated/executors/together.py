@@ -6,6 +6,7 @@ Letters: K sampled clients, C clients of a stack.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
@@ -27,9 +28,33 @@ def together(stacks: Iterator[Updates], clients: int) -> Iterator[Updates]:
             yield _joined([*kept, updates])
             kept, held = [], 0
         else:
-            kept.append(_copied(updates))  # what a stack refers to holds until the next one is asked for
+            kept.append(
+                _copied(updates)
+            )  # what a stack refers to holds until the next one is asked for
     if kept:
         yield _joined(kept)
+
+
+def by_client(stacks: Iterator[Updates]) -> Iterator[Updates]:
+    """All updates of a round in one stack, in the order of the clients' positions; nothing where there is no update.
+
+    Executors give stacks in an order of their own. A rule that breaks ties by the order of the clients needs one that is the same in all.
+    """
+    parts = [_copied(updates) for updates in stacks]
+    if not parts:
+        return
+    whole = _joined(parts)
+    order = whole.clients.argsort()
+    yield replace(
+        whole,
+        clients=whole.clients[order],
+        groups=whole.groups[order],
+        loss=whole.loss[order],
+        **{
+            part: {name: value[order] for name, value in getattr(whole, part).items()}
+            for part in ("start", "update", "remembered", "shared")
+        },
+    )
 
 
 def _size(updates: Updates) -> int:

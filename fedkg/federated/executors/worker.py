@@ -52,14 +52,26 @@ class Posted:
         """The training, its data views of the room."""
         path, plan = self.data
         found = Room(path).read(plan)
-        keys = {name.removeprefix("key/"): value for name, value in found.items() if name.startswith("key/")}
-        pool = Pool(x=found["x"], y=found["y"], keys=keys, sizes=found["sizes"], offsets=found["offsets"])
-        ends = [(first, first + size) for first, size in zip(pool.offsets.tolist(), pool.sizes.tolist(), strict=True)]
+        keys = {
+            name.removeprefix("key/"): value
+            for name, value in found.items()
+            if name.startswith("key/")
+        }
+        pool = Pool(
+            x=found["x"], y=found["y"], keys=keys, sizes=found["sizes"], offsets=found["offsets"]
+        )
+        ends = [
+            (first, first + size)
+            for first, size in zip(pool.offsets.tolist(), pool.sizes.tolist(), strict=True)
+        ]
         clients = Clients(
             names=self.names,
             x=tuple(pool.x[first:last] for first, last in ends),
             y=tuple(pool.y[first:last] for first, last in ends),
-            keys={name: tuple(codes[first:last] for first, last in ends) for name, codes in keys.items()},
+            keys={
+                name: tuple(codes[first:last] for first, last in ends)
+                for name, codes in keys.items()
+            },
         )
         problem = Problem(model=self.model, loss=self.loss, clients=clients)
         return Work(problem=problem, algorithm=self.algorithm, settings=self.settings, pool=pool)
@@ -106,7 +118,9 @@ def serve(connection: Connection, folder: Path) -> None:
     What comes: the name of a file with `Posted` in it, `Begun`, `Task`. What goes: True when the process has begun, and an `Answer` to
     each task.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal: the parent decides
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C goes to all processes of a terminal: the parent decides
     inbox: SimpleQueue[object] = SimpleQueue()
     threading.Thread(target=_listen, args=(connection, inbox, folder), daemon=True).start()
     torch.set_num_threads(1)
@@ -114,7 +128,9 @@ def serve(connection: Connection, folder: Path) -> None:
     posted: tuple[Path, Work] | None = None
     begun: ServerState | None = None
     state_room, rooms = Room(folder / "state"), dict[Path, Room]()
-    with suppress(OSError):  # the parent is gone already: the listener removes the files and ends this process
+    with suppress(
+        OSError
+    ):  # the parent is gone already: the listener removes the files and ends this process
         connection.send(True)
     while True:
         told = inbox.get()
@@ -126,14 +142,24 @@ def serve(connection: Connection, folder: Path) -> None:
             case Task():
                 assert path is not None
                 assert begun is not None
-                asked, answered = (rooms.setdefault(file, Room(file)) for file in slot_files(folder, told.slot))
+                asked, answered = (
+                    rooms.setdefault(file, Room(file)) for file in slot_files(folder, told.slot)
+                )
                 try:
                     if posted is None or posted[0] != path:
                         posted = path, pickle.loads(path.read_bytes()).work()
-                    plan = answered.write(_trained(posted[1], begun, asked.read(told.asked), told.limit))
+                    plan = answered.write(
+                        _trained(posted[1], begun, asked.read(told.asked), told.limit)
+                    )
                     answer = Answer(turn=told.turn, slot=told.slot, plan=plan)
                 except Exception as error:  # noqa: BLE001  whatever it is, the parent process raises it
-                    answer = Answer(turn=told.turn, slot=told.slot, plan={}, error=_sendable(error), text=traceback.format_exc())
+                    answer = Answer(
+                        turn=told.turn,
+                        slot=told.slot,
+                        plan={},
+                        error=_sendable(error),
+                        text=traceback.format_exc(),
+                    )
                 with suppress(OSError):  # the parent hung up: the listener ends this process
                     connection.send(answer)
 
@@ -171,7 +197,12 @@ def unflat(tensors: Mapping[str, Tensor]) -> Updates:
 
 def _trained(work: Work, state: ServerState, asked: Params, limit: int | None) -> Params:
     clients = asked.pop("clients")
-    state = replace(state, clients={name.removeprefix("rows/"): FewRows(clients, value) for name, value in asked.items()})
+    state = replace(
+        state,
+        clients={
+            name.removeprefix("rows/"): FewRows(clients, value) for name, value in asked.items()
+        },
+    )
     [updates] = Stacked(chunk=len(clients)).train(work, state, clients, limit=limit)
     return flat(updates)
 

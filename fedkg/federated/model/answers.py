@@ -46,8 +46,14 @@ class Projected:
 
     def __post_init__(self) -> None:
         contract = self.rules.pack.manifest.contract
-        absent = {contract.columns[column].name for column, place in self.rules.plan.features.items() if place < 0}
-        missing = sorted({column.name for column in categories_read(self.rules.pack)} & absent - set(self.keys))
+        absent = {
+            contract.columns[column].name
+            for column, place in self.rules.plan.features.items()
+            if place < 0
+        }
+        missing = sorted(
+            {column.name for column in categories_read(self.rules.pack)} & absent - set(self.keys)
+        )
         if missing:
             raise JobError(
                 "the rules that answers are projected onto read a category that the rows do not tell",
@@ -69,9 +75,13 @@ class Projected:
         width = x.shape[-1] - len(self.keys)
         output = self.model.apply(params, x[..., :width] if self.keys else x, noise)
         rows = _rows(x, output).flatten(0, 1)
-        keys = {name: rows[..., width + place].to(torch.int64) for place, name in enumerate(self.keys)}
+        keys = {
+            name: rows[..., width + place].to(torch.int64) for place, name in enumerate(self.keys)
+        }
         moved = self.rules.project(rows, output.flatten(0, 1), keys=keys).to(output.dtype)
-        return torch.nan_to_num(moved, nan=torch.nan, posinf=CERTAIN, neginf=-CERTAIN).view(output.shape)
+        return torch.nan_to_num(moved, nan=torch.nan, posinf=CERTAIN, neginf=-CERTAIN).view(
+            output.shape
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -99,9 +109,13 @@ class Informed:
 
     def __post_init__(self) -> None:
         if not 0 <= self.trust <= 1:
-            raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(self.trust))
+            raise KnowledgeError(
+                "the trust in predictions is a number in 0 .. 1", received=str(self.trust)
+            )
         if self.range is None and self.prediction is None:
-            raise KnowledgeError("there is nothing to inject", expected="prediction=, range= or both")
+            raise KnowledgeError(
+                "there is nothing to inject", expected="prediction=, range= or both"
+            )
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
@@ -117,7 +131,11 @@ class Informed:
         logits = self.model.apply(params, x, noise)
         clients, batch, classes = logits.shape
         rows = _rows(x, logits).flatten(0, 1)
-        allowed = torch.ones_like(logits, dtype=torch.bool) if self.range is None else self.range(rows).view(clients, batch, classes)
+        allowed = (
+            torch.ones_like(logits, dtype=torch.bool)
+            if self.range is None
+            else self.range(rows).view(clients, batch, classes)
+        )
         allowed = allowed | ~allowed.any(-1, keepdim=True)
         own = range_log_softmax(logits, allowed)
         if self.prediction is not None and self.trust > 0:
@@ -131,7 +149,9 @@ class Informed:
         weight = own.new_tensor(self.trust)
         # Where nothing is allowed the logarithm is minus infinity and is not used: a finite number there keeps gradients finite.
         less = torch.where(allowed, own, 0.0) + torch.log1p(-weight).clamp(min=EXCLUDED)
-        return torch.where(believed, torch.where(said, torch.logaddexp(less, weight.log()), less), own)
+        return torch.where(
+            believed, torch.where(said, torch.logaddexp(less, weight.log()), less), own
+        )
 
 
 def _rows(x: Tensor, output: Tensor) -> Tensor:

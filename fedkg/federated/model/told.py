@@ -90,7 +90,9 @@ class Bounded:
 
     def __post_init__(self) -> None:
         if not 0 <= self.trust <= 1:
-            raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(self.trust))
+            raise KnowledgeError(
+                "the trust in predictions is a number in 0 .. 1", received=str(self.trust)
+            )
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
@@ -106,12 +108,16 @@ class Bounded:
         answer = self.model.apply(params, x[..., : self.width], noise)
         clients, batch = answer.shape[:2]
         said = x[..., -1, self.width :] if self.windows else x[..., self.width :]
-        known = said.expand(clients, batch, 3 * self.numbers).reshape(clients, batch, 1, self.numbers, 3)
+        known = said.expand(clients, batch, 3 * self.numbers).reshape(
+            clients, batch, 1, self.numbers, 3
+        )
         low, high, predicted = known.unbind(-1)
         sound = low <= high
         steps = answer.view(clients, batch, -1, self.numbers)
         kept = torch.where(sound, torch.minimum(torch.maximum(steps, low), high), steps)
-        believed = (predicted.abs() < UNKNOWN) & (~sound | ((predicted >= low) & (predicted <= high)))
+        believed = (predicted.abs() < UNKNOWN) & (
+            ~sound | ((predicted >= low) & (predicted <= high))
+        )
         drawn = (1 - self.trust) * kept + self.trust * torch.where(believed, predicted, 0.0)
         return torch.where(believed, drawn, kept).view(answer.shape)
 
@@ -138,7 +144,9 @@ class BoundedChance:
 
     def __post_init__(self) -> None:
         if not 0 <= self.trust <= 1:
-            raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(self.trust))
+            raise KnowledgeError(
+                "the trust in predictions is a number in 0 .. 1", received=str(self.trust)
+            )
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
@@ -152,19 +160,31 @@ class BoundedChance:
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`; x [C, B, F + 3] or [C, B, T, F + 3], or without C, shared. Answers [C, B, 1]."""
         answer = self.model.apply(params, x[..., : self.width], noise)
-        said = (x[..., -1, self.width :] if self.windows else x[..., self.width :]).expand(*answer.shape[:2], 3)
+        said = (x[..., -1, self.width :] if self.windows else x[..., self.width :]).expand(
+            *answer.shape[:2], 3
+        )
         low, high, predicted = (value.unsqueeze(-1) for value in said.unbind(-1))
         sound = (low <= high) & (high >= 0) & (low <= 1)
         ends = [torch.logit(end.clamp(0.0, 1.0)).clamp(-CERTAIN, CERTAIN) for end in (low, high)]
         kept = torch.where(sound, torch.minimum(torch.maximum(answer, ends[0]), ends[1]), answer)
         if not self.trust:
             return kept
-        believed = (predicted >= 0) & (predicted <= 1) & (~sound | ((predicted >= low) & (predicted <= high)))
+        believed = (
+            (predicted >= 0)
+            & (predicted <= 1)
+            & (~sound | ((predicted >= low) & (predicted <= high)))
+        )
         share, chance = kept.new_tensor(self.trust), torch.where(believed, predicted, 0.5)
-        if self.trust == 1:  # the answer counts nothing, and a prediction that is certain would make its gradient 0 times infinity
+        if (
+            self.trust == 1
+        ):  # the answer counts nothing, and a prediction that is certain would make its gradient 0 times infinity
             return torch.where(believed, torch.logit(chance).clamp(-CERTAIN, CERTAIN), kept)
-        yes = torch.logaddexp(torch.log1p(-share) + functional.logsigmoid(kept), share.log() + chance.log())
-        no = torch.logaddexp(torch.log1p(-share) + functional.logsigmoid(-kept), share.log() + torch.log1p(-chance))
+        yes = torch.logaddexp(
+            torch.log1p(-share) + functional.logsigmoid(kept), share.log() + chance.log()
+        )
+        no = torch.logaddexp(
+            torch.log1p(-share) + functional.logsigmoid(-kept), share.log() + torch.log1p(-chance)
+        )
         return torch.where(believed, (yes - no).clamp(-CERTAIN, CERTAIN), kept)
 
 

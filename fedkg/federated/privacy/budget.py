@@ -82,7 +82,9 @@ class Budget:
         """What the unit that is worst off has spent after so many sums of each."""
         return max(
             (
-                epsilon_of(self._entries(self.noise, *one), self.delta, accountant or self.accountant)
+                epsilon_of(
+                    self._entries(self.noise, *one), self.delta, accountant or self.accountant
+                )
                 for one in _front(self.rates, releases)
             ),
             default=0.0,
@@ -93,15 +95,26 @@ class Budget:
         assert self.epsilon is not None
         noise = 0.0
         for rate, count in _front(self.rates, releases):
-            if not noise or epsilon_of(self._entries(noise, rate, count), self.delta, self.accountant) > self.epsilon:
-                noise = noise_for(self.epsilon, self.delta, partial(self._entries, rate=rate, releases=count), self.accountant)
+            if (
+                not noise
+                or epsilon_of(self._entries(noise, rate, count), self.delta, self.accountant)
+                > self.epsilon
+            ):
+                noise = noise_for(
+                    self.epsilon,
+                    self.delta,
+                    partial(self._entries, rate=rate, releases=count),
+                    self.accountant,
+                )
         return replace(self, noise=noise)
 
     def _entries(self, noise: float, rate: float, releases: int) -> tuple[Entry, ...]:
         return (*self.spent, Gaussian(what="training", noise=noise, rate=rate, releases=releases))
 
 
-def planned(budget: Budget, sampling: Sampling, settings: Settings, population: int) -> list[Sequence[int]]:
+def planned(
+    budget: Budget, sampling: Sampling, settings: Settings, population: int
+) -> list[Sequence[int]]:
     """The sums released of each by the end of each round, from none to those of all T rounds."""
     memory = budget.begin()
     found: list[Sequence[int]] = [tuple(0 for _ in budget.rates)]
@@ -111,7 +124,9 @@ def planned(budget: Budget, sampling: Sampling, settings: Settings, population: 
             clients = torch.arange(population)
         else:
             size = settings.sampled(population)
-            clients = sampling.sample(seed=settings.seed, round=number, population=population, size=size)
+            clients = sampling.sample(
+                seed=settings.seed, round=number, population=population, size=size
+            )
         memory = budget.after(memory, clients)
         found.append(tuple(memory["releases"].tolist()))
     return found
@@ -151,30 +166,55 @@ def ledgers(budget: Budget, state: ServerState, names: Sequence[str]) -> list[Le
     releases = state.joints["privacy"]["releases"].tolist()
     if budget.unit == "client":
         return [budget.ledger("a client", budget.rates[0], releases[0])]
-    return [budget.ledger(f"a row of {name}", rate, count) for name, rate, count in zip(names, budget.rates, releases, strict=True)]
+    return [
+        budget.ledger(f"a row of {name}", rate, count)
+        for name, rate, count in zip(names, budget.rates, releases, strict=True)
+    ]
 
 
-def check_same(budget: Budget, state: ServerState, sampling: Sampling, settings: Settings, population: int) -> None:
+def check_same(
+    budget: Budget, state: ServerState, sampling: Sampling, settings: Settings, population: int
+) -> None:
     """Raises JobError when a state has spent otherwise than a training that is to go on with it has planned and would price."""
     memory = state.joints.get("privacy")
     if memory is None or len(memory["releases"]) != len(budget.rates):
-        raise JobError("the state was trained without this protection", help="go on with the algorithm it was begun with")
+        raise JobError(
+            "the state was trained without this protection",
+            help="go on with the algorithm it was begun with",
+        )
     before = float(memory["noise"])
     if not math.isclose(before, budget.noise, rel_tol=1e-9):
-        raise JobError("the state was trained with another noise", expected=f"{budget.noise:g}", received=f"{before:g}")
+        raise JobError(
+            "the state was trained with another noise",
+            expected=f"{budget.noise:g}",
+            received=f"{before:g}",
+        )
     rates, there = torch.tensor(budget.rates, dtype=torch.float64), memory["rates"].cpu()
     if not torch.allclose(rates, there, rtol=1e-9, atol=0.0):
         place = int((rates - there).abs().argmax())
-        raise JobError("the state was trained with other minibatches or participation", **_unlike(float(rates[place]), float(there[place])))
+        raise JobError(
+            "the state was trained with other minibatches or participation",
+            **_unlike(float(rates[place]), float(there[place])),
+        )
     if state.round:
-        plan, done = planned(budget, sampling, replace(settings, rounds=state.round), population)[-1], memory["releases"].tolist()
+        plan, done = (
+            planned(budget, sampling, replace(settings, rounds=state.round), population)[-1],
+            memory["releases"].tolist(),
+        )
         for own, spent in zip(plan, done, strict=True):
             if own != spent:
-                raise JobError("the state has released another number of sums than these settings plan", **_unlike(own, spent))
+                raise JobError(
+                    "the state has released another number of sums than these settings plan",
+                    **_unlike(own, spent),
+                )
 
 
 def _unlike(planned: float, found: float) -> dict[str, str]:
-    return {"expected": f"{planned:g}", "received": f"{found:g}", "help": "go on with the settings it was begun with"}
+    return {
+        "expected": f"{planned:g}",
+        "received": f"{found:g}",
+        "help": "go on with the settings it was begun with",
+    }
 
 
 def _front(rates: Sequence[float], releases: Sequence[int]) -> list[tuple[float, int]]:

@@ -13,6 +13,7 @@ from typing import NoReturn, cast
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import JobError
 from fedkg.federated.joints import KnownTerm, OutputTerm, SlopedTerm, Step, Term
@@ -44,18 +45,27 @@ class ClippedGradient:
 
     def __post_init__(self) -> None:
         if not self.clip > 0 or not self.noise >= 0:
-            raise JobError("clipping needs a norm above 0, noise is at least 0", received=f"clip {self.clip}, noise {self.noise}")
+            raise JobError(
+                "clipping needs a norm above 0, noise is at least 0",
+                received=f"clip {self.clip}, noise {self.noise}",
+            )
 
     @property
     def by_chance(self) -> bool:
         """See `Differentiation.by_chance`."""
         return True
 
-    def __call__(self, step: Step, terms: tuple[Term, ...]) -> tuple[Tensor, Mapping[str, Gradient]]:
+    def __call__(
+        self, step: Step, terms: tuple[Term, ...]
+    ) -> tuple[Tensor, Mapping[str, Gradient]]:
         """See `Differentiation`."""
         inside, outside = parted(terms)
         answered = tuple(term for term in inside if isinstance(term, OutputTerm))
-        if step.closed is not None and _knows_each(type(step.closed)) and len(answered) == len(inside):
+        if (
+            step.closed is not None
+            and _knows_each(type(step.closed))
+            and len(answered) == len(inside)
+        ):
             gradient = self._closed(step, cast(SampleDifferentiated, step.closed), answered)
         else:
             gradient = self._written_out(step, inside)
@@ -65,7 +75,9 @@ class ClippedGradient:
                 noised[name] = noised[name] + pull
         return step.x.new_full((len(step.clients),), torch.nan), noised
 
-    def _closed(self, step: Step, model: SampleDifferentiated, terms: tuple[OutputTerm, ...]) -> dict[str, Gradient]:
+    def _closed(
+        self, step: Step, model: SampleDifferentiated, terms: tuple[OutputTerm, ...]
+    ) -> dict[str, Gradient]:
         output, saved = model.forward(step.params, step.x, step.noise)
         slope = step.loss.value_and_slope(output, step.y)[1]
         ones = slope.new_ones(slope.shape[:2])
@@ -75,7 +87,9 @@ class ClippedGradient:
         squares = each[0].squares()
         for own in each[1:]:
             squares = squares.add_(own.squares())
-        if not math.isfinite(float(squares.sum())):  # such a sample would stay in the factored sums, whatever it counts
+        if not math.isfinite(
+            float(squares.sum())
+        ):  # such a sample would stay in the factored sums, whatever it counts
             return self._written_out(step, terms)
         factor = self._factor(step.share, squares)
         return {name: value for own in each for name, value in own.weighted(factor).items()}
@@ -88,14 +102,23 @@ class ClippedGradient:
         for first in range(0, batch, part):
             here = slice(first, min(batch, first + part))
             each = _each(step, here, terms)
-            squares = torch.stack([value.flatten(2).square().sum(2) for value in each.values()]).sum(0)
+            squares = torch.stack(
+                [value.flatten(2).square().sum(2) for value in each.values()]
+            ).sum(0)
             if not math.isfinite(float(squares.sum())):
-                wrong = ~torch.stack([value.flatten(2).isfinite().all(2) for value in each.values()]).all(0)
-                each = {name: value.masked_fill(wrong.view(*wrong.shape, *[1] * (value.dim() - 2)), 0.0) for name, value in each.items()}
+                wrong = ~torch.stack(
+                    [value.flatten(2).isfinite().all(2) for value in each.values()]
+                ).all(0)
+                each = {
+                    name: value.masked_fill(wrong.view(*wrong.shape, *[1] * (value.dim() - 2)), 0.0)
+                    for name, value in each.items()
+                }
                 squares = squares.masked_fill(wrong, 0.0)
             factor = self._factor(None if step.share is None else step.share[:, here], squares)
             for name, value in each.items():
-                added = torch.bmm(factor.unsqueeze(1), value.flatten(2)).view(clients, *value.shape[2:])
+                added = torch.bmm(factor.unsqueeze(1), value.flatten(2)).view(
+                    clients, *value.shape[2:]
+                )
                 total[name] = total[name] + added if first else added  # type: ignore[operator]  # these are written out, no factors
         return total
 
@@ -119,15 +142,24 @@ class ClippedGradient:
         if step.noise is None:
             _refuse_plan()
         if not self.noise:
-            return {name: value.dense() if isinstance(value, Outer) else value for name, value in gradient.items()}
+            return {
+                name: value.dense() if isinstance(value, Outer) else value
+                for name, value in gradient.items()
+            }
         sizes = [value[0].numel() for value in step.params.values()]
         like = next(iter(step.params.values()))
         scale = self.scale(self.expected(step.expected)).to(like.dtype)
         draws = normal(step.noise.keys, SITE + step.noise.step, sum(sizes), scale)
         noised: dict[str, Tensor] = {}
-        for (name, shape), own in zip(step.params.items(), torch.split(draws, sizes, 1), strict=True):
+        for (name, shape), own in zip(
+            step.params.items(), torch.split(draws, sizes, 1), strict=True
+        ):
             value, own = gradient[name], own.view(shape.shape)
-            noised[name] = torch.baddbmm(own, value.left.transpose(1, 2), value.right) if isinstance(value, Outer) else own + value
+            noised[name] = (
+                torch.baddbmm(own, value.left.transpose(1, 2), value.right)
+                if isinstance(value, Outer)
+                else own + value
+            )
         return noised
 
 
@@ -150,7 +182,9 @@ def parted(terms: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]
             )
     known = [term for term in terms if isinstance(term, KnownTerm)]
     inside = tuple(term for term, own in zip(terms, known, strict=True) if own.reads == "samples")
-    return inside, tuple(term for term, own in zip(terms, known, strict=True) if own.reads == "parameters")
+    return inside, tuple(
+        term for term, own in zip(terms, known, strict=True) if own.reads == "parameters"
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,6 +199,7 @@ class _NoiseOfSamples(Noise):
     first: int
     count: int
 
+    @override
     def keep(self, site: int, shape: tuple[int, int, int], rate: float) -> Tensor:
         """See `Noise.keep`; shape is [C * count, 1, H]."""
         clients = len(self.own.keys)
@@ -182,7 +217,11 @@ def _each(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[str, Tensor]
 
     def shown(value: Tensor) -> Tensor:
         """What clients have, [C, ...], for each of their samples, [C * b, ...]."""
-        return value.unsqueeze(1).expand(clients, count, *value.shape[1:]).reshape(clients * count, *value.shape[1:])
+        return (
+            value.unsqueeze(1)
+            .expand(clients, count, *value.shape[1:])
+            .reshape(clients * count, *value.shape[1:])
+        )
 
     noise = None
     if step.noise is not None:
@@ -190,7 +229,9 @@ def _each(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[str, Tensor]
         keys = fold(step.noise.keys.unsqueeze(1), places).flatten()
         noise = _NoiseOfSamples(keys, step.noise.step, step.noise, here.start, count)
     with torch.enable_grad():
-        leaves: Params = {name: shown(value.detach()).requires_grad_() for name, value in step.params.items()}
+        leaves: Params = {
+            name: shown(value.detach()).requires_grad_() for name, value in step.params.items()
+        }
         one = replace(
             step,
             params=leaves,
@@ -208,8 +249,13 @@ def _each(step: Step, here: slice, terms: tuple[Term, ...]) -> dict[str, Tensor]
         one = replace(one, output=output)
         for term in terms:
             value = value + term.value(one)
-        slopes = torch.autograd.grad(value.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True)
-    return {name: slope.view(clients, count, *slope.shape[1:]) for name, slope in zip(leaves, slopes, strict=True)}
+        slopes = torch.autograd.grad(
+            value.sum(), list(leaves.values()), allow_unused=True, materialize_grads=True
+        )
+    return {
+        name: slope.view(clients, count, *slope.shape[1:])
+        for name, slope in zip(leaves, slopes, strict=True)
+    }
 
 
 def _pull(term: Term, step: Step) -> Params:
@@ -219,7 +265,9 @@ def _pull(term: Term, step: Step) -> Params:
     with torch.enable_grad():
         leaves = {name: value.detach().requires_grad_() for name, value in step.params.items()}
         value = term.value(replace(step, params=leaves)).sum()
-        slopes = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
+        slopes = torch.autograd.grad(
+            value, list(leaves.values()), allow_unused=True, materialize_grads=True
+        )
     return dict(zip(leaves, slopes, strict=True))
 
 
@@ -230,4 +278,6 @@ def _knows_each(kind: type) -> bool:
 
 
 def _refuse_plan() -> NoReturn:
-    raise JobError("clipping sample by sample needs minibatches to which each sample belongs by chance, and keys to draw noise from")
+    raise JobError(
+        "clipping sample by sample needs minibatches to which each sample belongs by chance, and keys to draw noise from"
+    )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
@@ -55,16 +56,31 @@ class Protection:
 
     def __post_init__(self) -> None:
         if self.unit not in ("example", "client"):
-            raise JobError("unknown unit of privacy", expected="example or client", received=repr(self.unit))
+            raise JobError(
+                "unknown unit of privacy", expected="example or client", received=repr(self.unit)
+            )
         if not self.clip > 0 or not 0 < self.delta < 1:
-            raise JobError("no protection", expected="clip > 0 and 0 < delta < 1", received=f"clip {self.clip}, delta {self.delta}")
+            raise JobError(
+                "no protection",
+                expected="clip > 0 and 0 < delta < 1",
+                received=f"clip {self.clip}, delta {self.delta}",
+            )
         if self.noise is None and self.epsilon is None:
-            raise JobError("a protection needs `noise`, or `epsilon`, from which the noise is found")
-        if (self.noise is not None and not self.noise > 0) or (self.epsilon is not None and not self.epsilon > 0):
-            raise JobError("noise and epsilon are above 0", received=f"noise {self.noise}, epsilon {self.epsilon}")
+            raise JobError(
+                "a protection needs `noise`, or `epsilon`, from which the noise is found"
+            )
+        if (self.noise is not None and not self.noise > 0) or (
+            self.epsilon is not None and not self.epsilon > 0
+        ):
+            raise JobError(
+                "noise and epsilon are above 0",
+                received=f"noise {self.noise}, epsilon {self.epsilon}",
+            )
 
 
-def protected(algorithm: Algorithm, protection: Protection, samples: Sequence[int], settings: Settings) -> Algorithm:
+def protected(
+    algorithm: Algorithm, protection: Protection, samples: Sequence[int], settings: Settings
+) -> Algorithm:
     """The algorithm under a protection; with its own joints otherwise, so that whatever the server does with what it receives stays.
 
     Args:
@@ -99,7 +115,11 @@ def protected(algorithm: Algorithm, protection: Protection, samples: Sequence[in
     if protection.noise is None:
         budget = budget.calibrated(planned(budget, algorithm.sampling, settings, len(samples))[-1])
     if protection.unit == "example":
-        return replace(algorithm, differentiation=ClippedGradient(clip=budget.clip, noise=budget.noise), budget=budget)
+        return replace(
+            algorithm,
+            differentiation=ClippedGradient(clip=budget.clip, noise=budget.noise),
+            budget=budget,
+        )
     return _of_clients(algorithm, budget, settings.participation, len(samples))
 
 
@@ -107,14 +127,18 @@ def _known(algorithm: Algorithm, protection: Protection) -> tuple[Spent, ...]:
     """What was released before, with the properties that teach and cluster clients. Raises JobError for terms that couple samples."""
     parted(algorithm.terms)
     mined = tuple(
-        Spent(what="mined properties", epsilon=one.epsilon / one.parameters, releases=one.parameters)
+        Spent(
+            what="mined properties", epsilon=one.epsilon / one.parameters, releases=one.parameters
+        )
         for one in used_properties(algorithm)
         if one.epsilon is not None
     )
     return (*protection.spent, *mined)
 
 
-def _of_clients(algorithm: Algorithm, budget: Budget, participation: float, population: int) -> Algorithm:
+def _of_clients(
+    algorithm: Algorithm, budget: Budget, participation: float, population: int
+) -> Algorithm:
     expected = participation * population
     return replace(
         algorithm,
@@ -148,7 +172,9 @@ class AtMostOne:
         """See `Weighting.needs_scores`."""
         return self.inner.needs_scores
 
-    def weigh(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Weighed:
+    def weigh(
+        self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None
+    ) -> Weighed:
         """See `Weighting.weigh`."""
         weights, validity = self.inner.weigh(torch.ones_like(samples), scores, rows)
         return Weighed(weights.clamp(0.0, 1.0), validity)
@@ -164,6 +190,7 @@ class FixedMean(WeightedMean):
 
     expected: float
 
+    @override
     def finish(self, fold: Sums) -> Params:
         """See `Aggregate.finish`."""
         inverse = torch.full_like(fold.weight, 1.0 / self.expected)

@@ -56,7 +56,9 @@ class ClippedClients:
 
     def client(self, update: Params, keys: Tensor) -> Params:
         """See `Privacy.client`."""
-        squares = torch.stack([value.double().flatten(1).square().sum(1) for value in update.values()])
+        squares = torch.stack(
+            [value.double().flatten(1).square().sum(1) for value in update.values()]
+        )
         norm = squares.sum(0).sqrt()
         factor = torch.where(norm > self.clip, self.clip / norm, 1.0)
         return {name: value * per_client(factor, value) for name, value in update.items()}
@@ -66,5 +68,7 @@ class ClippedClients:
         noised = {}
         for place, (name, value) in enumerate(update.items()):
             scale = value.new_full((1,), self.noise * self.clip / self.expected)
-            noised[name] = value + normal(key.view(1), place, value.numel(), scale).view(value.shape)
+            noised[name] = value + normal(key.view(1), place, value.numel(), scale).view(
+                value.shape
+            )
         return noised

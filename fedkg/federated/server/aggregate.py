@@ -36,21 +36,29 @@ class WeightedMean:
         """See `Aggregate.begin`."""
         first = next(iter(models.values()))
         weight = torch.zeros(first.shape[0], dtype=torch.float64, device=first.device)
-        return Sums(update={name: torch.zeros_like(value) for name, value in models.items()}, weight=weight)
+        return Sums(
+            update={name: torch.zeros_like(value) for name, value in models.items()}, weight=weight
+        )
 
     def add(self, fold: Sums, update: Params, weights: Tensor, groups: Tensor) -> Sums:
         """See `Aggregate.add`."""
         sent = [name for name in fold.update if name in update]
         if (
             all(compiled(fold.update[name]) for name in sent)
-            and len({value.dtype for name in sent for value in (fold.update[name], update[name])}) == 1
+            and len({value.dtype for name in sent for value in (fold.update[name], update[name])})
+            == 1
         ):
             from fedkg.models.loops.summed import add_to
 
-            sums = {name: total.clone(memory_format=torch.contiguous_format) for name, total in fold.update.items()}
+            sums = {
+                name: total.clone(memory_format=torch.contiguous_format)
+                for name, total in fold.update.items()
+            }
             add_to([sums[name] for name in sent], [update[name] for name in sent], weights, groups)
         else:
-            sums = dict(fold.update) | _added({name: fold.update[name] for name in sent}, update, weights, groups)
+            sums = dict(fold.update) | _added(
+                {name: fold.update[name] for name in sent}, update, weights, groups
+            )
         return Sums(update=sums, weight=fold.weight.index_add(0, groups, weights))
 
     def finish(self, fold: Sums) -> Params:
@@ -70,5 +78,7 @@ def _added(totals: Params, update: Params, weights: Tensor, groups: Tensor) -> P
         share = torch.zeros((len(total), len(weights)), dtype=torch.float64, device=weights.device)
         share.scatter_(0, groups.unsqueeze(0), weights.unsqueeze(0))
         flat = update[name].reshape(len(weights), -1)
-        sums[name] = torch.addmm(total.reshape(len(total), -1), share.to(total.dtype), flat).view(total.shape)
+        sums[name] = torch.addmm(total.reshape(len(total), -1), share.to(total.dtype), flat).view(
+            total.shape
+        )
     return sums

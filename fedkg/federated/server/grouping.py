@@ -14,6 +14,8 @@ from fedkg.models.model import Params
 class AsStarted:
     """Clients that started from the same model."""
 
-    def assign(self, state: ServerState, clients: Tensor, started: Tensor, update: Params) -> Tensor:
+    def assign(
+        self, state: ServerState, clients: Tensor, started: Tensor, update: Params
+    ) -> Tensor:
         """See `Grouping.assign`."""
         return started

@@ -32,7 +32,11 @@ def usable(updates: Updates) -> Updates:
         reason = _not_finite({name: value[place] for name, value in sent.items()})
         if reason:
             rejected[int(updates.clients[place])] = reason
-    keep = torch.tensor([client not in rejected for client in updates.clients.tolist()], dtype=torch.bool, device=updates.clients.device)
+    keep = torch.tensor(
+        [client not in rejected for client in updates.clients.tolist()],
+        dtype=torch.bool,
+        device=updates.clients.device,
+    )
     return replace(
         updates,
         clients=updates.clients[keep],
@@ -77,11 +81,16 @@ def untold(updates: Updates, before: Mapping[str, ClientRows]) -> Updates:
         wrong |= ~value.isfinite().flatten(1).all(1)
     if not bool(wrong.any()):
         return updates
-    kept = {name: torch.where(per_client(wrong, value), before[name][updates.clients], value) for name, value in updates.remembered.items()}
+    kept = {
+        name: torch.where(per_client(wrong, value), before[name][updates.clients], value)
+        for name, value in updates.remembered.items()
+    }
     return replace(updates, remembered=kept)
 
 
-def stack(like: Params, sent: Sequence[tuple[int, Mapping[str, Tensor]]]) -> tuple[tuple[int, ...], Params, dict[int, str]]:
+def stack(
+    like: Params, sent: Sequence[tuple[int, Mapping[str, Tensor]]]
+) -> tuple[tuple[int, ...], Params, dict[int, str]]:
     """Updates that arrive one by one, as one stack.
 
     Args:
@@ -94,7 +103,9 @@ def stack(like: Params, sent: Sequence[tuple[int, Mapping[str, Tensor]]]) -> tup
     rejected = {client: reason for client, update in sent if (reason := _misfit(like, update))}
     good = [(client, update) for client, update in sent if client not in rejected]
     stacked = {
-        name: torch.stack([update[name].to(value.dtype) for _, update in good]) if good else value.new_zeros((0, *value.shape))
+        name: torch.stack([update[name].to(value.dtype) for _, update in good])
+        if good
+        else value.new_zeros((0, *value.shape))
         for name, value in like.items()
     }
     return tuple(client for client, _ in good), stacked, rejected
@@ -109,7 +120,9 @@ def _misfit(like: Params, update: Mapping[str, Tensor]) -> str:
     for name, value in like.items():
         got = update[name]
         if got.shape != value.shape:
-            return f"its update of {name} has shape {list(got.shape)} instead of {list(value.shape)}"
+            return (
+                f"its update of {name} has shape {list(got.shape)} instead of {list(value.shape)}"
+            )
         if not got.is_floating_point():
             return f"its update of {name} is of {got.dtype} instead of {value.dtype}"
     return ""

@@ -20,25 +20,27 @@ LEAST = 1 << 18
 
 @loop
 def weigh_kept(
-    first: int, last: int, count: int, graded: int, hard_tolerance: Double, soft_tolerance: Double, shares: Doubles, hard: Bools,
+    first: int, last: int, count: int, hard_tolerance: Double, soft_tolerance: Double, shares: Doubles, hard: Bools,
     weight: Doubles, kept: Doubles,
 ) -> None:  # fmt: skip
-    """The weight of what clients `first` to before `last` keep, over that of all: [C]; see `scoring.validity`.
+    """The weight of what clients `first` to before `last` satisfy, over that of all evaluated: [C]; see `scoring.validity`.
 
     Both sums add the same numbers in the same order where all is kept, so that it is exactly 1 there.
 
     Args:
-        count: M. graded: 1 where a constraint counts by its satisfied share. shares: [C, M]. hard, weight: [M].
+        count: M. shares: [C, M]. hard, weight: [M].
     """
     for client in range(first, last):
         own = shares[client * count :]
         good, total = weight[0] * 0.0, weight[0] * 0.0
+        evaluated = 0
         for i in range(count):
-            tolerance = hard_tolerance if hard[i] else soft_tolerance
-            value = 1.0 - own[i] if graded > 0 else (1.0 if own[i] <= tolerance else 0.0)
-            good += value * weight[i]
-            total += weight[i]
-        kept[client] = good / total if total > 0 else 1.0
+            if own[i] == own[i]:  # NaN: not evaluated
+                tolerance = hard_tolerance if hard[i] else soft_tolerance
+                good += weight[i] if own[i] <= tolerance else 0.0
+                total += weight[i]
+                evaluated += 1
+        kept[client] = own[0] if evaluated == 0 else (good / total if total > 0 else 1.0)
 
 
 @cache
@@ -46,11 +48,21 @@ def _library() -> Library:
     return Library((weigh_kept,), single=False)
 
 
-def kept_share(shares: Tensor, hard: Tensor, weight: Tensor, *, graded: bool, hard_tolerance: float, soft_tolerance: float) -> Tensor:
+def kept_share(
+    shares: Tensor, hard: Tensor, weight: Tensor, *, hard_tolerance: float, soft_tolerance: float
+) -> Tensor:
     """Validity [C] of violation shares, float64 [C, M] with M > 0; hard bool [M], weight float64 [M]."""
     shares, hard, weight = shares.contiguous(), hard.contiguous(), weight.contiguous()
     clients, count = shares.shape
     kept, loop = torch.empty(clients, dtype=torch.float64, device="cpu"), _library().weigh_kept
-    given = (count, int(graded), hard_tolerance, soft_tolerance, shares.data_ptr(), hard.data_ptr(), weight.data_ptr(), kept.data_ptr())
+    given = (
+        count,
+        hard_tolerance,
+        soft_tolerance,
+        shares.data_ptr(),
+        hard.data_ptr(),
+        weight.data_ptr(),
+        kept.data_ptr(),
+    )
     in_parts(clients, max(1, LEAST // count), lambda first, last: loop(first, last, *given))
     return kept

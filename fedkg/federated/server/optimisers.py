@@ -64,7 +64,11 @@ class AdaptiveStep:
 
     def __post_init__(self) -> None:
         if self.memory not in get_args(Memory):
-            raise JobError("unknown memory of the server's step", expected=", ".join(get_args(Memory)), received=repr(self.memory))
+            raise JobError(
+                "unknown memory of the server's step",
+                expected=", ".join(get_args(Memory)),
+                received=repr(self.memory),
+            )
         for name, holds, expected in (
             ("rate", self.rate > 0, "above 0"),
             ("beta1", 0 <= self.beta1 < 1, "0 <= beta1 < 1"),
@@ -72,12 +76,18 @@ class AdaptiveStep:
             ("tau", self.tau > 0, "above 0"),
         ):
             if not holds:
-                raise JobError(f"{name} of the server's step is out of range", expected=expected, received=str(getattr(self, name)))
+                raise JobError(
+                    f"{name} of the server's step is out of range",
+                    expected=expected,
+                    received=str(getattr(self, name)),
+                )
 
     def begin(self, models: Params) -> Params:
         """See `ServerStep.begin`."""
         first = {f"m/{name}": torch.zeros_like(value) for name, value in models.items()}
-        return first | {f"v/{name}": torch.full_like(value, self.tau**2) for name, value in models.items()}
+        return first | {
+            f"v/{name}": torch.full_like(value, self.tau**2) for name, value in models.items()
+        }
 
     def apply(self, models: Params, update: Params, memory: Params) -> tuple[Params, Params]:
         """See `ServerStep.apply`."""
@@ -85,7 +95,10 @@ class AdaptiveStep:
         for name, change in update.items():
             after[f"m/{name}"] = self.beta1 * memory[f"m/{name}"] + (1 - self.beta1) * change
             after[f"v/{name}"] = self._second(memory[f"v/{name}"], change.square())
-        step = {name: self.rate * after[f"m/{name}"] / (after[f"v/{name}"].sqrt() + self.tau) for name in update}
+        step = {
+            name: self.rate * after[f"m/{name}"] / (after[f"v/{name}"].sqrt() + self.tau)
+            for name in update
+        }
         return {name: value + step[name] for name, value in models.items()}, after
 
     def _second(self, v: Tensor, square: Tensor) -> Tensor:

@@ -5,11 +5,14 @@ Letters: C clients of a stack, P probe rows, V runs of the model, F features, H 
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.views import Keys, Previous
-from fedkg.constraints.module import ConstraintModule
+from fedkg.constraints.module import ConstraintModule, ConstraintWarning
 from fedkg.constraints.scorer import Probe
 from fedkg.federated.on_device import on_device
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
@@ -17,6 +20,9 @@ from fedkg.models.footprint import Footprint, footprint
 from fedkg.models.mlp import MLP
 from fedkg.models.model import Model, Params
 from fedkg.models.products import compiled
+
+SINGLE_ROWS = "it compares rows, and each probe row stands alone"
+"""Why a rule about several rows or steps is not evaluated on a probe."""
 
 MEMORY = 256 << 20
 """Bytes that the model's hidden values may take when it runs on the probe rows for a stack of clients."""
@@ -26,7 +32,7 @@ class PackScorer:
     """Scores stacked models by a pack's rules on probe rows that the server holds (never a client's data); see `Scorer`.
 
     Only constraints that touch an output are scored: rules over inputs alone are checks of data and would dilute the score. Rules over time
-    apply to no probe row, which is no step of a trace; the first round names them among those that count as kept.
+    are not evaluated, because a probe row is not a step of a trace.
 
     Args:
         model: whose parameters are scored. Its raw outputs are what the rules' layout announces: for a probability, ``fedkg.logit``.
@@ -35,13 +41,27 @@ class PackScorer:
         keys, previous: of the probe rows, as in `ConstraintModule.forward`.
     """
 
-    def __init__(self, model: Model, rules: ConstraintModule, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        rules: ConstraintModule,
+        x: Tensor,
+        *,
+        keys: Keys | None = None,
+        previous: Previous = None,
+    ) -> None:
         self._model = model
         self._asked = rules, x, keys, previous
-        self._probe = Probe(rules, x, keys=keys, previous=previous)
-        self._rows = scored_rows(rules)
+        with warnings.catch_warnings():  # `ScoredRows.reasons` says which rules are not evaluated
+            warnings.simplefilter("ignore", ConstraintWarning)
+            self._probe = Probe(rules, x, keys=keys, previous=previous)
+        across = rules.plan.across_rows if previous is None else frozenset()
+        reasons = {rules.rule_names[rule]: SINGLE_ROWS for rule in across}
+        self._rows = scored_rows(rules, {**self._probe.inactive, **reasons})
         self._held: Footprint | None = None
-        self._told = type(model) is MLP and model.inputs == self._probe.inputs.shape[1]  # its answers are a loop
+        self._told = (
+            type(model) is MLP and model.inputs == self._probe.inputs.shape[1]
+        )  # its answers are a loop
 
     def to(self, device: torch.device) -> PackScorer:
         """The same on another device."""
@@ -64,11 +84,16 @@ class PackScorer:
             return self._scored(answered(self._model, params, x))
         if self._held is None:  # of one model, whichever stack it comes in
             self._held = footprint(self._model, params, x)
-        step = max(1, MEMORY // ((self._held.client + self._held.sample * x.shape[0]) * x.element_size() + 1))
+        step = max(
+            1,
+            MEMORY // ((self._held.client + self._held.sample * x.shape[0]) * x.element_size() + 1),
+        )
         clients = first.shape[0]
         with torch.no_grad():
             several = (
-                {name: value[start : start + step] for name, value in params.items()} if clients > step else params
+                {name: value[start : start + step] for name, value in params.items()}
+                if clients > step
+                else params
                 for start in range(0, clients, step)
             )
             parts = [self._model.apply(some, x) for some in several]
@@ -77,26 +102,33 @@ class PackScorer:
     def _scored(self, answers: Tensor) -> ProbeScores:
         """By answers [C, V * P, H]."""
         with torch.no_grad():
-            violation, applies = self._probe.violation(answers)
-        return ProbeScores(violation=violation, applies=applies)
+            return ProbeScores(violation=self._probe.violation(answers))
 
 
-def scored_rows(rules: ConstraintModule) -> ScoredRows:
-    """What the pack says of the constraints that are scored, in the probe's order: banks in pack order, those on outputs."""
+def scored_rows(rules: ConstraintModule, inactive: Mapping[str, str] | None = None) -> ScoredRows:
+    """What the pack says of the constraints that are scored, in the probe's order: banks in pack order, those on outputs.
+
+    `inactive` gives, for the name of a rule that no probe row can decide, the reason.
+    """
+    inactive = {} if inactive is None else inactive
     manifest, device = rules.pack.manifest, next((bank.weight.device for bank in rules.banks), None)
-    names, families, weights, hard = [], [], [], []
+    names, families, weights, hard, reasons = [], [], [], [], []
     for bank, tensors in zip(rules.pack.banks, rules.banks, strict=True):
         if not (tensors.touches_output and tensors.rows):
             continue
-        for rule, entity, weight in zip(bank.rule.tolist(), bank.entity.tolist(), bank.weight.tolist(), strict=True):
+        for rule, entity, weight in zip(
+            bank.rule.tolist(), bank.entity.tolist(), bank.weight.tolist(), strict=True
+        ):
             record, label = manifest.rules[rule], manifest.entities[entity]
             names.append(f"{record.name}[{label}]" if label else record.name)
             families.append(record.kind)
             weights.append(weight)
             hard.append(record.hard)
+            reasons.append(inactive.get(record.name, ""))
     return ScoredRows(
         names=tuple(names),
         families=tuple(families),
         weight=torch.tensor(weights, dtype=torch.float64, device=device),
         hard=torch.tensor(hard, dtype=torch.bool, device=device),
+        reasons=tuple(reasons),
     )

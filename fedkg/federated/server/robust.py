@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from fedkg.errors import JobError
 from fedkg.federated.per_client import per_client
@@ -32,7 +33,11 @@ class Kept:
     def joined(self, updates: Params, groups: Tensor) -> Kept:
         """These and one more stack, copied: what an executor hands on holds until its next stack."""
         updates = {name: value.clone() for name, value in updates.items()}
-        return Kept(models=self.models, updates=(*self.updates, updates), groups=(*self.groups, groups.clone()))
+        return Kept(
+            models=self.models,
+            updates=(*self.updates, updates),
+            groups=(*self.groups, groups.clone()),
+        )
 
 
 class _Together(ABC):
@@ -64,7 +69,9 @@ class _Together(ABC):
             count = int(kept.sum())
             sums = mean.begin({name: value[:1] for name, value in fold.models.items()})
             equal = torch.full((count,), 1.0 / count, dtype=torch.float64, device=groups.device)
-            for name, value in mean.finish(mean.add(sums, left, equal, torch.zeros_like(groups[:count]))).items():
+            for name, value in mean.finish(
+                mean.add(sums, left, equal, torch.zeros_like(groups[:count]))
+            ).items():
                 result[name][group] = value[0]
         return result
 
@@ -89,16 +96,24 @@ class TrimmedMean(_Together):
 
     def __post_init__(self) -> None:
         if not 0 <= self.trim <= 0.5:
-            raise JobError("the share to trim at either end is out of range", expected="0 .. 0.5", received=str(self.trim))
+            raise JobError(
+                "the share to trim at either end is out of range",
+                expected="0 .. 0.5",
+                received=str(self.trim),
+            )
 
     def counted(self, fold: Kept) -> Tensor | None:
         """See `Aggregate.counted`: each client alike, since which values are taken away differs from coordinate to coordinate."""
         return torch.ones(sum(len(groups) for groups in fold.groups), dtype=torch.float64)
 
+    @override
     def _chosen(self, update: Params) -> tuple[Params, Tensor]:
         count = len(next(iter(update.values())))
         cut = min(math.floor(self.trim * count + 1e-9), (count - 1) // 2)
-        left = {name: _sorted(value)[cut : count - cut] if cut else value for name, value in update.items()}
+        left = {
+            name: _sorted(value)[cut : count - cut] if cut else value
+            for name, value in update.items()
+        }
         return left, torch.ones(count - 2 * cut, dtype=torch.bool)
 
 
@@ -107,8 +122,8 @@ class Krum(_Together):
     """The mean of the updates that lie closest to their neighbours.
 
     Blanchard et al., "Machine learning with adversaries", 2017, section 4: an update's score is the sum of its squared distances to the
-    ``K - attackers - 2`` others nearest to it (at least one); those with the least scores are averaged. Proven for at least
-    ``2 attackers + 3`` clients.
+    ``K - attackers - 2`` others nearest to it (at least one); those with the least scores are averaged. Of equal scores the first
+    client's counts as the least, as in the paper. Proven for at least ``2 attackers + 3`` clients.
 
     Args:
         attackers: f, how many of the clients in a round may be corrupt.
@@ -120,7 +135,9 @@ class Krum(_Together):
 
     def __post_init__(self) -> None:
         if self.attackers < 0:
-            raise JobError("the number of attackers must not be negative", received=str(self.attackers))
+            raise JobError(
+                "the number of attackers must not be negative", received=str(self.attackers)
+            )
         if self.keep is not None and self.keep < 1:
             raise JobError("at least one update is to be kept", received=str(self.keep))
 
@@ -130,9 +147,12 @@ class Krum(_Together):
         kept = torch.zeros(len(groups), dtype=torch.float64, device=groups.device)
         for group in sorted(set(groups.tolist())):
             members = (groups == group).nonzero().flatten()
-            kept[members] = self._chosen({name: value[members] for name, value in updates.items()})[1].to(torch.float64)
+            kept[members] = self._chosen({name: value[members] for name, value in updates.items()})[
+                1
+            ].to(torch.float64)
         return kept
 
+    @override
     def _chosen(self, update: Params) -> tuple[Params, Tensor]:
         distance = _squared_distances(update)
         count = len(distance)
@@ -177,10 +197,18 @@ class TrustedMean:
         """See `Aggregate.add`."""
         length, own = _length(update), _length(fold.root)
         product = torch.stack(
-            [(value.flatten(1).to(torch.float64) * fold.root[name].flatten(1).to(torch.float64)).sum(1) for name, value in update.items()]
+            [
+                (
+                    value.flatten(1).to(torch.float64)
+                    * fold.root[name].flatten(1).to(torch.float64)
+                ).sum(1)
+                for name, value in update.items()
+            ]
         ).sum(0)
         known = (length > 0) & (own > 0)
-        trust = torch.where(known, product / torch.where(known, length * own, 1.0), 0.0).clamp(min=0)
+        trust = torch.where(known, product / torch.where(known, length * own, 1.0), 0.0).clamp(
+            min=0
+        )
         scale = torch.where(known, own / torch.where(known, length, 1.0), 0.0)
         scaled = {name: value * per_client(scale, value) for name, value in update.items()}
         sums = WeightedMean().add(fold.sums, scaled, trust, groups)
@@ -206,7 +234,9 @@ def _sorted(value: Tensor) -> Tensor:
 
 def _together(fold: Kept) -> tuple[Tensor, Params]:
     groups = torch.cat(fold.groups)
-    return groups, {name: torch.cat([one[name] for one in fold.updates]) for name in fold.updates[0]}
+    return groups, {
+        name: torch.cat([one[name] for one in fold.updates]) for name in fold.updates[0]
+    }
 
 
 def _squared_distances(update: Params) -> Tensor:
@@ -219,10 +249,18 @@ def _squared_distances(update: Params) -> Tensor:
         part = flat @ flat.t()
         total = part if total is None else total + part
     assert total is not None
+    # A matrix product rounds the two halves differently, and clients that tie must tie exactly: then the first one is taken.
+    total = (total + total.t()) / 2
     square = total.diagonal()
     return (square.unsqueeze(0) + square.unsqueeze(1) - 2 * total).clamp_(min=0)
 
 
 def _length(update: Params) -> Tensor:
     """The norms [C] of updates, float64."""
-    return torch.stack([value.flatten(1).to(torch.float64).square().sum(1) for value in update.values()]).sum(0).sqrt()
+    return (
+        torch.stack(
+            [value.flatten(1).to(torch.float64).square().sum(1) for value in update.values()]
+        )
+        .sum(0)
+        .sqrt()
+    )

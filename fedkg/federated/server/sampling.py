@@ -33,7 +33,9 @@ class PoissonSampling:
 
     def __post_init__(self) -> None:
         if not 0 < self.rate <= 1:
-            raise JobError("a chance to take part is above 0 and at most 1", received=str(self.rate))
+            raise JobError(
+                "a chance to take part is above 0 and at most 1", received=str(self.rate)
+            )
 
     def sample(self, *, seed: int, round: int, population: int, size: int) -> Tensor:
         """See `Sampling.sample`; `size` is what is expected, and not kept to."""

@@ -28,12 +28,14 @@ class ScoredRows:
         families: the SCFA family of each, [M]: temporal, causal, capacity, physical, other.
         weight: float64 [M]; a rule's weight, shared by its rows. The paper has 1 everywhere.
         hard: bool [M]; hard rules have another tolerance than soft ones.
+        reasons: why no probe row can decide each, [M]; empty where some may. May be left out.
     """
 
     names: tuple[str, ...]
     families: tuple[str, ...]
     weight: Tensor
     hard: Tensor
+    reasons: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -46,12 +48,11 @@ class ProbeScores:
     """How the stacked models fare on the probe rows.
 
     Attributes:
-        violation: [C, M], violated probe rows as a share of those to which the constraint applies; 0 where it applies to none.
-        applies: bool [M] or [C, M], False where a constraint applies to no probe row (it then holds, vacuously).
+        violation: [C, M], violated probe rows as a share of those to which the constraint applies; NaN where it applies to none: the
+            constraint is then not evaluated, neither satisfied nor violated.
     """
 
     violation: Tensor
-    applies: Tensor
 
 
 class Weighed(NamedTuple):
@@ -59,7 +60,8 @@ class Weighed(NamedTuple):
 
     Attributes:
         weights: raw weights, float64 [C], at least 0; they are divided by their sum over the round afterwards.
-        validity: s, float64 [C] in 0 .. 1, the weighted share of constraints that each client's model keeps; None where nothing was scored.
+        validity: s, float64 [C] in 0 .. 1, the weighted share of the evaluated constraints that each client's model satisfies; NaN where
+            none was evaluated for a client; None where nothing was scored.
     """
 
     weights: Tensor
@@ -87,7 +89,9 @@ class ScoreOptions:
         combine: ``mean`` over all constraints (the paper's), or per family first and then ``product`` or ``min`` over the families: a
             client that breaks one rule of thousands keeps nearly all its weight under the mean.
         beta: the score is raised to this power, at least 1; 1 is the paper's.
-        graded: a constraint counts by its satisfied share instead of as kept or broken; off in the paper.
+        graded: the weight of an update counts each constraint by its satisfied share instead of as
+            kept or broken; off in the paper. The reported validity, violation rates and zone do not
+            depend on it.
         hard_tolerance, soft_tolerance: violation share up to which a hard, a soft rule counts as kept.
     """
 
@@ -99,22 +103,32 @@ class ScoreOptions:
 
 
 def kept(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
-    """v [C, M], float64: 1 where the violation share is within the rule's tolerance, else 0; graded: 1 minus the share."""
+    """v [C, M], float64: 1 where the violation share is within the rule's tolerance, else 0; NaN as given."""
     violation = violation.to(torch.float64)
-    if options.graded:
-        return 1.0 - violation
-    hardest, softest = (violation.new_tensor(value) for value in (options.hard_tolerance, options.soft_tolerance))
+    hardest, softest = (
+        violation.new_tensor(value) for value in (options.hard_tolerance, options.soft_tolerance)
+    )
     tolerance = torch.where(hard, hardest, softest)
-    return (violation <= tolerance).to(torch.float64)
+    return torch.where(violation.isnan(), violation, (violation <= tolerance).to(torch.float64))
+
+
+def satisfied(violation: Tensor, hard: Tensor, options: ScoreOptions) -> Tensor:
+    """What weights are made of [C, M], float64: `kept`, or 1 minus the violation share if graded."""
+    return 1.0 - violation.double() if options.graded else kept(violation, hard, options)
 
 
 def validity(v: Tensor, weight: Tensor) -> Tensor:
-    """s [C] = sum_j w_j v_j / sum_j w_j in 0 .. 1; exactly 1 where all v are 1, exactly 0 where all are 0, and 1 where M or all w are 0."""
+    """s [C] = sum_j w_j v_j / sum_j w_j in 0 .. 1, over the constraints j that are evaluated (v_j is not NaN).
+
+    It is exactly 1 where all v are 1, exactly 0 where all are 0, 1 where M or all w are 0, and NaN where no constraint is evaluated.
+    """
     if v.shape[1] == 0:
         return torch.ones(v.shape[0], dtype=torch.float64, device=v.device)
+    evaluated = ~v.isnan()
     # Both sums run over the same shape, so that equal summands give equal sums to the last bit.
-    total = (torch.ones_like(v) * weight).sum(1)
-    return torch.where(total > 0, (v * weight).sum(1) / total, 1.0)
+    total = (evaluated * weight).sum(1)
+    share = torch.where(total > 0, (v.nan_to_num(0.0) * weight).sum(1) / total, 1.0)
+    return torch.where(evaluated.any(1), share, torch.nan)
 
 
 def kept_share(violation: Tensor, rows: ScoredRows, options: ScoreOptions) -> Tensor:
@@ -123,26 +137,41 @@ def kept_share(violation: Tensor, rows: ScoredRows, options: ScoreOptions) -> Te
         return validity(kept(violation, rows.hard, options), rows.weight)
     from fedkg.federated.server.kept import kept_share as loop
 
-    tolerances = {"hard_tolerance": options.hard_tolerance, "soft_tolerance": options.soft_tolerance}
-    return loop(violation.to(torch.float64), rows.hard, rows.weight, graded=options.graded, **tolerances)
+    return loop(
+        violation.to(torch.float64),
+        rows.hard,
+        rows.weight,
+        hard_tolerance=options.hard_tolerance,
+        soft_tolerance=options.soft_tolerance,
+    )
 
 
 def by_family(v: Tensor, rows: ScoredRows) -> dict[str, Tensor]:
     """Validity [C] over the constraints of each family alone, families in order of first appearance."""
     scores: dict[str, Tensor] = {}
     for family in dict.fromkeys(rows.families):
-        members = torch.tensor([i for i, name in enumerate(rows.families) if name == family], device=v.device)
+        members = torch.tensor(
+            [i for i, name in enumerate(rows.families) if name == family], device=v.device
+        )
         scores[family] = validity(v[:, members], rows.weight[members])
     return scores
 
 
 def score(violation: Tensor, rows: ScoredRows, options: ScoreOptions, plain: Tensor) -> Tensor:
-    """The number [C] in 0 .. 1 by which SCFA scales a client's weight; the `plain` validity s [C] under the paper's options."""
-    if options.combine == "mean" or rows.count == 0:
+    """The number [C] in 0 .. 1 by which SCFA scales a client's weight; the `plain` validity s [C] under the paper's options.
+
+    A family without an evaluated constraint does not count. NaN where `plain` is NaN: a client without any evaluated constraint.
+    """
+    if rows.count == 0 or (options.combine == "mean" and not options.graded):
         result = plain
     else:
-        families = torch.stack(list(by_family(kept(violation, rows.hard, options), rows).values()))
-        result = families.prod(0) if options.combine == "product" else families.amin(0)
+        v = satisfied(violation, rows.hard, options)
+        if options.combine == "mean":
+            result = validity(v, rows.weight)
+        else:
+            families = torch.stack(list(by_family(v, rows).values())).nan_to_num(1.0)
+            result = families.prod(0) if options.combine == "product" else families.amin(0)
+            result = torch.where(plain.isnan(), plain, result)
     return result if options.beta == 1.0 else result.pow(options.beta)
 
 

@@ -27,15 +27,23 @@ class BySamples:
         """See `Weighting.needs_scores`."""
         return False
 
-    def weigh(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Weighed:
+    def weigh(
+        self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None
+    ) -> Weighed:
         """See `Weighting.weigh`."""
-        return Weighed(samples, None if scores is None or rows is None else scoring.kept_share(scores.violation, rows, self.options))
+        return Weighed(
+            samples,
+            None
+            if scores is None or rows is None
+            else scoring.kept_share(scores.violation, rows, self.options),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByValidity:
     """n_k s_k, as in SCFA: an update counts by the share of constraints its model keeps.
 
+    A client for which no constraint was evaluated has no score; its update counts by n_k.
     Weights are relative: a client can gain weight when the others break more rules, and where all are equally invalid this is FedAvg.
 
     Raises:
@@ -47,23 +55,38 @@ class ByValidity:
 
     def __post_init__(self) -> None:
         if self.on_all_invalid not in ("skip", "fedavg", "error"):
-            raise JobError("unknown on_all_invalid", expected="skip, fedavg or error", received=repr(self.on_all_invalid))
+            raise JobError(
+                "unknown on_all_invalid",
+                expected="skip, fedavg or error",
+                received=repr(self.on_all_invalid),
+            )
         if self.options.combine not in ("mean", "product", "min"):
-            raise JobError("unknown way to score", expected="mean, product or min", received=repr(self.options.combine))
+            raise JobError(
+                "unknown way to score",
+                expected="mean, product or min",
+                received=repr(self.options.combine),
+            )
         if not self.options.beta >= 1:
             raise JobError("beta must be at least 1", received=str(self.options.beta))
         for name in ("hard_tolerance", "soft_tolerance"):
             if not 0 <= getattr(self.options, name) <= 1:
-                raise JobError(f"{name} is a share", expected="0 .. 1", received=str(getattr(self.options, name)))
+                raise JobError(
+                    f"{name} is a share",
+                    expected="0 .. 1",
+                    received=str(getattr(self.options, name)),
+                )
 
     @property
     def needs_scores(self) -> bool:
         """See `Weighting.needs_scores`."""
         return True
 
-    def weigh(self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None) -> Weighed:
+    def weigh(
+        self, samples: Tensor, scores: ProbeScores | None, rows: ScoredRows | None
+    ) -> Weighed:
         """See `Weighting.weigh`."""
         if scores is None or rows is None:
             return Weighed(samples, None)
         plain = scoring.kept_share(scores.violation, rows, self.options)
-        return Weighed(samples * scoring.score(scores.violation, rows, self.options, plain).to(samples.device), plain)
+        score = scoring.score(scores.violation, rows, self.options, plain)
+        return Weighed(samples * score.nan_to_num(1.0).to(samples.device), plain)

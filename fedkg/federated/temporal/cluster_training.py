@@ -51,11 +51,17 @@ class ClusterTraining:
 
     def __post_init__(self) -> None:
         if self.epochs < 0:
-            raise JobError("passes over what a cluster shares", expected="at least 0", received=str(self.epochs))
+            raise JobError(
+                "passes over what a cluster shares",
+                expected="at least 0",
+                received=str(self.epochs),
+            )
 
     def apply(self, work: Work, state: ServerState, record: RoundRecord) -> ServerState:
         """See `AfterRound.apply`."""
-        from fedkg.federated.executors import executor_of  # the executors are made of algorithms, and this is a part of one
+        from fedkg.federated.executors import (
+            executor_of,
+        )  # the executors are made of algorithms, and this is a part of one
 
         place = {name: position for position, name in enumerate(work.problem.clients.names)}
         members = [place[name] for name in record.clients if name not in record.excluded]
@@ -63,22 +69,41 @@ class ClusterTraining:
             return state
         groups = state.clients[CLUSTER][torch.tensor(members)].clamp(min=0).tolist()
         active = sorted(set(groups))
-        together = [[member for member, group in zip(members, groups, strict=True) if group == cluster] for cluster in active]
+        together = [
+            [member for member, group in zip(members, groups, strict=True) if group == cluster]
+            for cluster in active
+        ]
         inner = self._work(work, state, active, together)
         choice = state.choice or Choice(executor="stacked", chunk=len(active), threads=1)
-        begun = replace(state, clients={CLUSTER: torch.tensor(active, dtype=torch.int64, device=work.pool.x.device)})
+        begun = replace(
+            state,
+            clients={CLUSTER: torch.tensor(active, dtype=torch.int64, device=work.pool.x.device)},
+        )
         models = dict(state.models)
         lost: dict[int, str] = {}
-        for sent in executor_of(choice).train(inner, begun, torch.arange(len(active), device=work.pool.x.device)):
+        for sent in executor_of(choice).train(
+            inner, begun, torch.arange(len(active), device=work.pool.x.device)
+        ):
             updates = usable(sent)
             lost |= updates.rejected
-            models = {key: value.index_add(0, updates.groups, updates.update[key]) for key, value in models.items()}
+            models = {
+                key: value.index_add(0, updates.groups, updates.update[key])
+                for key, value in models.items()
+            }
         if lost:
-            which = "; ".join(f"cluster {active[position]}: {reason}" for position, reason in sorted(lost.items()))
-            warnings.warn(f"round {state.round}: the training of clusters on what they share failed, {which}", ClusterWarning, stacklevel=2)
+            which = "; ".join(
+                f"cluster {active[position]}: {reason}" for position, reason in sorted(lost.items())
+            )
+            warnings.warn(
+                f"round {state.round}: the training of clusters on what they share failed, {which}",
+                ClusterWarning,
+                stacklevel=2,
+            )
         return replace(state, models=models)
 
-    def _work(self, work: Work, state: ServerState, active: list[int], together: list[list[int]]) -> Work:
+    def _work(
+        self, work: Work, state: ServerState, active: list[int], together: list[list[int]]
+    ) -> Work:
         """The clusters as the clients of a training of their own."""
         shared, own = self.inferred.shared, self.inferred.own
         data = Clients(
@@ -86,15 +111,31 @@ class ClusterTraining:
             x=tuple(torch.cat([shared.x[member] for member in members]) for members in together),
             y=tuple(torch.cat([shared.y[member] for member in members]) for members in together),
         )
-        of_clusters = [one for one in own.pack.manifest.inferences if one.per == "cluster"] or own.inferences
+        of_clusters = [
+            one for one in own.pack.manifest.inferences if one.per == "cluster"
+        ] or own.inferences
         terms: tuple[TeacherLoss, ...] = ()
         if self.weight:
             traces = traces_of(data, own.steps, len(own.layout.names))
-            properties = mined(own.pack, traces, own.layout, inferences=of_clusters, pick=self.inferred.pick)
+            properties = mined(
+                own.pack, traces, own.layout, inferences=of_clusters, pick=self.inferred.pick
+            )
             terms = (TeacherLoss(properties=properties, weight=self.weight),)
         local = work.algorithm.local if isinstance(work.algorithm.local, SGD) else SGD()
-        algorithm = Algorithm(name="clusters", start=ClusterStart(clusters=len(active)), terms=terms, local=local)
-        rate = work.settings.rate(state.round) if self.rate is None else self.rate  # the round is over: its number is the state's
-        settings = replace(work.settings, local_epochs=self.epochs, local_steps=None, learning_rate=rate, schedule="constant")
+        algorithm = Algorithm(
+            name="clusters", start=ClusterStart(clusters=len(active)), terms=terms, local=local
+        )
+        rate = (
+            work.settings.rate(state.round) if self.rate is None else self.rate
+        )  # the round is over: its number is the state's
+        settings = replace(
+            work.settings,
+            local_epochs=self.epochs,
+            local_steps=None,
+            learning_rate=rate,
+            schedule="constant",
+        )
         problem = Problem(model=work.problem.model, loss=work.problem.loss, clients=data)
-        return replace(work, problem=problem, algorithm=algorithm, settings=settings, pool=pool(data))
+        return replace(
+            work, problem=problem, algorithm=algorithm, settings=settings, pool=pool(data)
+        )

@@ -55,7 +55,9 @@ class ClusterStart:
     def place(self, work: Work, state: ServerState, clients: Tensor) -> StartPoint:
         """See `Start.place`."""
         groups = state.clients[CLUSTER][clients].clamp(min=0)
-        return StartPoint(variables={name: value[groups] for name, value in state.models.items()}, groups=groups)
+        return StartPoint(
+            variables={name: value[groups] for name, value in state.models.items()}, groups=groups
+        )
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
         """See `Start.part`."""
@@ -67,13 +69,19 @@ class ClusterStart:
         return {name: value[groups] for name, value in state.models.items()}
 
 
-def cluster_of(work: Work, state: ServerState, clients: Tensor, inferred: Inferred | None) -> Tensor:
+def cluster_of(
+    work: Work, state: ServerState, clients: Tensor, inferred: Inferred | None
+) -> Tensor:
     """The cluster int64 [C] of clients: the one they are in, or else the one that keeps their property best."""
     groups = state.clients[CLUSTER][clients].clone()
     new = torch.nonzero(groups < 0).squeeze(1)
     if len(new):
         single = inferred is None or len(next(iter(state.models.values()))) == 1
-        groups[new] = 0 if single or inferred is None else losses(work, state, clients[new], inferred).argmin(0)
+        groups[new] = (
+            0
+            if single or inferred is None
+            else losses(work, state, clients[new], inferred).argmin(0)
+        )
     return groups
 
 
@@ -93,7 +101,11 @@ class ByProperty:
 
     def __post_init__(self) -> None:
         if self.every < 1:
-            raise JobError("clients are clustered every so many rounds", expected="at least 1", received=str(self.every))
+            raise JobError(
+                "clients are clustered every so many rounds",
+                expected="at least 1",
+                received=str(self.every),
+            )
 
     def apply(self, work: Work, state: ServerState, clients: Tensor) -> ServerState:
         """See `BeforeRound.apply`."""
@@ -115,10 +127,14 @@ def losses(work: Work, state: ServerState, clients: Tensor, inferred: Inferred) 
     counts = torch.tensor([len(shared.x[place]) for place in places], device=x.device)
     row = torch.arange(len(places), device=x.device).repeat_interleave(counts)
     count = len(next(iter(state.models.values())))
-    traces = as_traces(work.problem.model.apply(state.models, x), sample.steps, len(sample.layout.names))
+    traces = as_traces(
+        work.problem.model.apply(state.models, x), sample.steps, len(sample.layout.names)
+    )
     away = traces - sample.corrected(traces, clients[row].repeat(count))
     each = away.double().abs().flatten(1).mean(1).view(count, -1)
-    total = torch.zeros((count, len(places)), dtype=torch.float64, device=x.device).index_add(1, row, each)
+    total = torch.zeros((count, len(places)), dtype=torch.float64, device=x.device).index_add(
+        1, row, each
+    )
     return total / counts
 
 

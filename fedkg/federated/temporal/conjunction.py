@@ -21,7 +21,10 @@ def conjunction(banks: Sequence[Bank]) -> Bank:
         KnowledgeError: nothing to join, or conditions over members.
     """
     if not banks or any(bank.members for bank in banks):
-        raise KnowledgeError("properties of time series are joined", expected="at least one condition, none of them over members")
+        raise KnowledgeError(
+            "properties of time series are joined",
+            expected="at least one condition, none of them over members",
+        )
     if len(banks) == 1:
         return banks[0]
     places: dict[tuple[int, int], int] = {}
@@ -68,11 +71,17 @@ def _convex(formula: Formula, positive: bool) -> bool:
         case Or():
             return not positive and all(_convex(arg, False) for arg in formula.args)
         case Implies():
-            return not positive and _convex(formula.antecedent, True) and _convex(formula.consequent, False)
+            return (
+                not positive
+                and _convex(formula.antecedent, True)
+                and _convex(formula.consequent, False)
+            )
         case Initially():
             return _convex(formula.arg, positive)
         case Temporal():
-            return (formula.op in ("always", "historically")) == positive and _convex(formula.arg, positive)
+            return (formula.op in ("always", "historically")) == positive and _convex(
+                formula.arg, positive
+            )
         case _:
             return False
 

@@ -64,7 +64,9 @@ class ForecastRules:
             if self.factor is not None and self.offset is not None:
                 observed = observed * self.factor.to(held) + self.offset.to(held)
             before = observed.unsqueeze(1)
-        found: ConstraintReport = self.module(held, traces, previous=torch.cat([before, held[:, :-1]], 1))
+        found: ConstraintReport = self.module(
+            held, traces, previous=torch.cat([before, held[:, :-1]], 1)
+        )
         return found
 
 
@@ -88,14 +90,23 @@ def forecast_rules(pack: Pack, channels: InputLayout, steps: int) -> ForecastRul
             expected=", ".join(entry.name for entry in entries),
             received=", ".join(column.name for column in known),
         )
-    return ForecastRules(module=ConstraintModule(own, x=replace(channels, sure=True), y=OutputLayout(entries=tuple(some))), steps=steps)
+    return ForecastRules(
+        module=ConstraintModule(
+            own, x=replace(channels, sure=True), y=OutputLayout(entries=tuple(some))
+        ),
+        steps=steps,
+    )
 
 
 def about_outputs(pack: Pack) -> Pack:
     """The pack with the banks alone that touch an output; all its rules keep their numbers."""
     places = [place for place, bank in enumerate(pack.banks) if reads_output(bank.skeleton)]
     skeletons = tuple(pack.manifest.skeletons[place] for place in places)
-    return replace(pack, manifest=pack.manifest.model_copy(update={"skeletons": skeletons}), banks=tuple(pack.banks[p] for p in places))
+    return replace(
+        pack,
+        manifest=pack.manifest.model_copy(update={"skeletons": skeletons}),
+        banks=tuple(pack.banks[p] for p in places),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,7 +122,10 @@ class ForecastPenalty:
 
     def __post_init__(self) -> None:
         if not self.weight >= 0:
-            raise JobError("the weight of the constraint penalty must not be negative", received=str(self.weight))
+            raise JobError(
+                "the weight of the constraint penalty must not be negative",
+                received=str(self.weight),
+            )
 
     @property
     def reads(self) -> Literal["samples"]:
@@ -120,7 +134,11 @@ class ForecastPenalty:
 
     def value(self, step: Step) -> Tensor:
         """See `Term.value`."""
-        output = step.model.apply(step.params, step.x, step.noise) if step.output is None else step.output
+        output = (
+            step.model.apply(step.params, step.x, step.noise)
+            if step.output is None
+            else step.output
+        )
         return self._of(step, output)
 
     def by_output(self, step: Step) -> tuple[Tensor, Tensor]:
@@ -166,16 +184,21 @@ class ForecastScorer:
         x = self._x.to(first.dtype)
         held = footprint(self._model, params, x)
         step = max(1, MEMORY // ((held.client + held.sample * x.shape[0]) * x.element_size() + 1))
-        parts = [self._counted({key: value[at : at + step] for key, value in params.items()}, x) for at in range(0, first.shape[0], step)]
+        parts = [
+            self._counted({key: value[at : at + step] for key, value in params.items()}, x)
+            for at in range(0, first.shape[0], step)
+        ]
         violated, fired = (torch.cat(part) for part in zip(*parts, strict=True))
-        return ProbeScores(violation=violated.double() / fired.clamp(min=1), applies=(fired > 0).any(0))
+        return ProbeScores(violation=violated.double() / fired)
 
     def _counted(self, params: Params, x: Tensor) -> tuple[Tensor, Tensor]:
         """How many windows break each constraint, and how many it applies to: int64 [C, M]."""
         with torch.no_grad():
             answers = self._model.apply(params, x)
             clients = answers.shape[0]
-            violated, fired = judged_forecasts(self._rules, answers.flatten(0, 1), x.repeat(clients, 1, 1))
+            violated, fired = judged_forecasts(
+                self._rules, answers.flatten(0, 1), x.repeat(clients, 1, 1)
+            )
         return violated.view(clients, len(x), -1).sum(1), fired.view(clients, len(x), -1).sum(1)
 
 
@@ -184,4 +207,6 @@ def judged_forecasts(rules: ForecastRules, output: Tensor, x: Tensor) -> tuple[T
     report = rules.report(torch.nan_to_num(output), x)
     lost = ~torch.isfinite(output).all(1, keepdim=True)
     known = report.fired & ~report.unknown
-    return (report.violated & known) | (lost & report.applicable), known | (lost & report.applicable)
+    return (report.violated & known) | (lost & report.applicable), known | (
+        lost & report.applicable
+    )

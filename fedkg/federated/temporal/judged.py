@@ -38,7 +38,11 @@ class Kept:
     def mean(self) -> dict[str, tuple[float, float]]:
         """Of each the mean over clients, and the half width of its 95 % interval, ``1.96 std / sqrt(N)``."""
         found = {}
-        for name, values in (("mse", self.mse), ("sequences", self.sequences), ("steps", self.steps)):
+        for name, values in (
+            ("mse", self.mse),
+            ("sequences", self.sequences),
+            ("steps", self.steps),
+        ):
             spread = float(values.std()) if len(values) > 1 else 0.0
             found[name] = (float(values.mean()), 1.96 * spread / math.sqrt(len(values)))
         return found
@@ -74,28 +78,58 @@ def judged(work: Work, state: ServerState, inferred: Inferred, test: Clients) ->
         groups = cluster_of(work, state, everybody, inferred)
     else:  # another algorithm: its clients choose a model, or there is one
         groups = work.algorithm.start.place(work, state, everybody).groups
-    found: dict[str, list[tuple[float, float, float]]] = {"client": [], "cluster": [], "teacher": [], "truth": []}
-    for place, (x, truth) in enumerate(zip(test.x, traces_of(test, properties.steps, len(properties.layout.names)), strict=True)):
+    found: dict[str, list[tuple[float, float, float]]] = {
+        "client": [],
+        "cluster": [],
+        "teacher": [],
+        "truth": [],
+    }
+    for place, (x, truth) in enumerate(
+        zip(test.x, traces_of(test, properties.steps, len(properties.layout.names)), strict=True)
+    ):
         client = torch.full((len(x),), place, dtype=torch.int64, device=x.device)
-        own = work.algorithm.deployed(work, state, everybody[place : place + 1])  # one by one: of many clients not all at once
+        own = work.algorithm.deployed(
+            work, state, everybody[place : place + 1]
+        )  # one by one: of many clients not all at once
         mine = _forecast(work, {name: value[0] for name, value in own.items()}, x, properties)
-        theirs = _forecast(work, {name: value[groups[place]] for name, value in state.models.items()}, x, properties)
+        theirs = _forecast(
+            work,
+            {name: value[groups[place]] for name, value in state.models.items()},
+            x,
+            properties,
+        )
         source = properties.source(mine)
         corrected = properties.nearest(source, client)
         found["client"].append(_numbers(properties, mine, source, truth, client))
-        found["cluster"].append(_numbers(properties, theirs, properties.source(theirs), truth, client))
-        found["teacher"].append(_numbers(properties, properties.corrected(mine, client), corrected, truth, client))
+        found["cluster"].append(
+            _numbers(properties, theirs, properties.source(theirs), truth, client)
+        )
+        found["teacher"].append(
+            _numbers(properties, properties.corrected(mine, client), corrected, truth, client)
+        )
         found["truth"].append(_numbers(properties, truth, properties.source(truth), truth, client))
-    columns = {name: torch.tensor(numbers, dtype=torch.float64).unbind(1) for name, numbers in found.items()}
-    kept = {name: Kept(mse=mse, sequences=sequences, steps=steps) for name, (mse, sequences, steps) in columns.items()}
-    return Judged(client=kept["client"], cluster=kept["cluster"], teacher=kept["teacher"], truth=kept["truth"])
+    columns = {
+        name: torch.tensor(numbers, dtype=torch.float64).unbind(1)
+        for name, numbers in found.items()
+    }
+    kept = {
+        name: Kept(mse=mse, sequences=sequences, steps=steps)
+        for name, (mse, sequences, steps) in columns.items()
+    }
+    return Judged(
+        client=kept["client"], cluster=kept["cluster"], teacher=kept["teacher"], truth=kept["truth"]
+    )
 
 
 def _forecast(work: Work, params: Params, x: Tensor, properties: Properties) -> Tensor:
-    return as_traces(predict(work.problem.model, params, x), properties.steps, len(properties.layout.names))
+    return as_traces(
+        predict(work.problem.model, params, x), properties.steps, len(properties.layout.names)
+    )
 
 
-def _numbers(properties: Properties, traces: Tensor, source: Tensor, truth: Tensor, client: Tensor) -> tuple[float, float, float]:
+def _numbers(
+    properties: Properties, traces: Tensor, source: Tensor, truth: Tensor, client: Tensor
+) -> tuple[float, float, float]:
     """Squared error of traces, and how much of them, in source units, satisfies the property; unknown ones are left out."""
     whole = ~source.isnan().flatten(1).any(1)
     source, client = source[whole], client[whole]

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import KnowledgeError, LayoutError, SetError
-from fedkg.federated.temporal.conjunction import conjunction
+from fedkg.federated.temporal.expert_rules import ExpertRule, Unreadable, expert_rules, teacher_of
 from fedkg.mining import Pick, least, mine, satisfied
 from fedkg.mining.data import places
 from fedkg.pack import Pack
@@ -27,18 +28,22 @@ class _Alike:
 
     Attributes:
         place: int64 [C], their place in the teacher; -1 for others. channels: of the traces, in the order of the teacher's.
+        mined: whether what was mined is part of the formula. rules: the places of the expert's rules that are.
     """
 
     teacher: Teacher
     place: Tensor
     channels: tuple[int, ...]
+    mined: bool
+    rules: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Properties:
-    """One formula for each client: all inferences, each with the client's own values.
+    """One formula for each client: all inferences, each with the client's own values, and the expert's rules about forecasts.
 
-    An inference whose values a client's traces leave open is no part of its formula.
+    An inference that a client's traces leave open is not part of its formula. Hard rules always are; a soft rule is not where no
+    trace satisfies it together with what was mined (`notes` says so). What was mined is not where it contradicts the hard rules.
 
     Args:
         pack, inferences: what was mined. values: float64 [C, P] of each inference; NaN where not determined.
@@ -53,9 +58,14 @@ class Properties:
     layout: InputLayout
     steps: int
     epsilon: float | None = None
+    _rules: tuple[ExpertRule, ...] = field(init=False, repr=False)
+    _unreadable: tuple[Unreadable, ...] = field(init=False, repr=False)
     _alike: tuple[_Alike, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        rules, unreadable = expert_rules(self.pack, self.layout, self.steps)
+        object.__setattr__(self, "_rules", rules)
+        object.__setattr__(self, "_unreadable", unreadable)
         known = self.determined.cpu()
         bounds = [
             values[:, [parameter.integer for parameter in inference.parameters]].cpu()
@@ -63,9 +73,11 @@ class Properties:
         ]
         kinds = torch.cat([known.double(), *(each.nan_to_num(-1.0) for each in bounds)], 1)
         distinct, which = torch.unique(kinds, dim=0, return_inverse=True)
-        groups = [
-            self._group(which == kind, known[which == kind][0]) for kind in range(len(distinct)) if bool(known[which == kind][0].any())
-        ]
+        groups: list[_Alike] = []
+        for kind in range(len(distinct)):
+            members = torch.nonzero(which == kind).flatten().tolist()
+            used = tuple(torch.nonzero(known[members[0]]).flatten().tolist())
+            groups += self._groups(members, used)
         object.__setattr__(self, "_alike", tuple(groups))
 
     @property
@@ -88,20 +100,102 @@ class Properties:
         """bool [C, inferences], which of them are part of each client's formula."""
         return torch.stack([~torch.isnan(values).any(1) for values in self.values], 1)
 
-    def _group(self, members: Tensor, known: Tensor) -> _Alike:
-        used = [place for place, there in enumerate(known.tolist()) if there]
-        bank = conjunction([self.pack.conditions[self.inferences[place].condition] for place in used])
-        params = torch.from_numpy(bank.params[:1]).repeat(int(members.sum()), 1)
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Which of the expert's rules are not part of the formulas, and why, in one sentence each."""
+        found = [
+            f"the teacher does not include the rule {one.name}: {one.reason}"
+            for one in self._unreadable
+        ]
+        of = f"of {self.clients} clients"
+        names = dict.fromkeys(rule.name for rule in self._rules)
+        for name in names:
+            numbers = {place for place, rule in enumerate(self._rules) if rule.name == name}
+            without = sum(
+                int((one.place >= 0).sum()) for one in self._alike if not numbers <= set(one.rules)
+            )
+            if without:
+                found.append(
+                    f"the teacher does not include the rule {name} at {without} {of}: no forecast satisfies it together with what "
+                    "was mined there, or both together are too large"
+                )
+        lost = sum(
+            int((one.place >= 0).sum())
+            for one in self._alike
+            if not one.mined and bool(self.determined.cpu()[one.place >= 0].any())
+        )
+        if lost:
+            found.append(
+                f"the teacher does not include what was mined at {lost} {of}: no forecast satisfies it together with the hard rules"
+            )
+        return tuple(found)
+
+    def _groups(self, members: list[int], used: tuple[int, ...]) -> list[_Alike]:
+        """The groups of clients in whose formulas the same inferences and rules stand; `used`: the inferences with values."""
+        parts: dict[tuple[tuple[int, ...], tuple[int, ...]], list[int]] = {}
+        for some, kept, rules in self._joined(members, used):
+            parts.setdefault((kept, rules), []).extend(some)
+        return [
+            self._group(some, kept, rules) for (kept, rules), some in parts.items() if kept or rules
+        ]
+
+    def _joined(
+        self, members: list[int], used: tuple[int, ...]
+    ) -> list[tuple[list[int], tuple[int, ...], tuple[int, ...]]]:
+        """Clients with the inferences and the rules that a trace can satisfy together for them.
+
+        Hard rules come first, then what was mined, then soft rules in their order.
+        """
+        every = tuple(range(len(self._rules)))
+        if not used and not every:
+            return [(members, (), ())]
+        if not every or self._possible(members, used, every):
+            return [(members, used, every)]
+        if len(members) > 1:
+            half = len(members) // 2
+            return [*self._joined(members[:half], used), *self._joined(members[half:], used)]
+        chosen = tuple(place for place in every if self._rules[place].hard)
+        kept = used if self._possible(members, used, chosen) else ()
+        for place in every:
+            if place not in chosen and self._possible(members, kept, (*chosen, place)):
+                chosen = (*chosen, place)
+        return [(members, kept, tuple(sorted(chosen)))]
+
+    def _possible(self, members: list[int], used: tuple[int, ...], rules: tuple[int, ...]) -> bool:
+        """Whether traces satisfy these inferences and rules together, and the rules do not make the teacher slow."""
+        if not used and not rules:
+            return True
+        try:
+            teacher = self._group(members, used, rules).teacher
+        except SetError:
+            if used and rules:
+                self._group(members, used, ())  # what was mined contradicts itself: raises
+            return False
+        return not teacher.by_program or (
+            bool(used and rules) and self._group(members, used, ()).teacher.by_program
+        )
+
+    def _group(self, members: list[int], used: tuple[int, ...], rules: tuple[int, ...]) -> _Alike:
+        """Raises SetError: no trace satisfies the inferences and rules together, for some client."""
+        conditions = [self.pack.conditions[self.inferences[place].condition] for place in used]
+        banks = [*conditions, *(self._rules[place].bank for place in rules)]
+        numbers = torch.from_numpy(np.concatenate([bank.params[:1] for bank in banks], 1))
+        params = numbers.repeat(len(members), 1)
         before = 0
-        for place in used:
-            inference = self.inferences[place]
-            for column, parameter in enumerate(inference.parameters):
+        for place, condition in zip(used, conditions, strict=True):
+            for column, parameter in enumerate(self.inferences[place].parameters):
                 params[:, before + parameter.param] = self.values[place].cpu()[members, column]
-            before += self.pack.conditions[inference.condition].params.shape[1]
-        teacher = Teacher(bank, self.steps, params=params, clip=self.pack.manifest.contract.end == "clip", everywhere=False)
-        place_of = torch.full((len(members),), -1, dtype=torch.int64)
-        place_of[members] = torch.arange(int(members.sum()))
-        return _Alike(teacher=teacher, place=place_of, channels=tuple(places(self.pack, bank, self.layout)))
+            before += condition.params.shape[1]
+        teacher, bank = teacher_of(self.pack, banks, self.steps, params)
+        place_of = torch.full((self.clients,), -1, dtype=torch.int64)
+        place_of[members] = torch.arange(len(members))
+        return _Alike(
+            teacher=teacher,
+            place=place_of,
+            channels=tuple(places(self.pack, bank, self.layout)),
+            mined=bool(used),
+            rules=rules,
+        )
 
     def source(self, traces: Tensor) -> Tensor:
         """Traces [..., V] in source units; as they are where they come in them."""
@@ -135,21 +229,45 @@ class Properties:
         if self.layout.mean is None or self.layout.std is None:
             return self.nearest(traces, client)
         source = self.nearest(self.source(traces), client)
-        return ((source - source.new_tensor(self.layout.mean)) / source.new_tensor(self.layout.std)).to(traces.dtype)
+        return (
+            (source - source.new_tensor(self.layout.mean)) / source.new_tensor(self.layout.std)
+        ).to(traces.dtype)
 
     def satisfied(self, traces: Tensor, client: Tensor) -> Tensor:
         """Which traces [B, T, V], in source units, satisfy their client's formula: bool [B]."""
         plain = InputLayout(names=self.layout.names, sure=True)
         result = torch.ones(len(traces), dtype=torch.bool, device=traces.device)
+        mined, joined = (table.to(client.device)[client] for table in self._parts())
         for inference, values in zip(self.inferences, self.values, strict=True):
             own = values.to(client.device)[client]
-            verdict = satisfied(self.pack, inference, own, traces.unsqueeze(1), layout=plain).squeeze(1)
-            result &= verdict | torch.isnan(own).any(1)
+            verdict = satisfied(
+                self.pack, inference, own, traces.unsqueeze(1), layout=plain
+            ).squeeze(1)
+            result &= verdict | torch.isnan(own).any(1) | ~mined
+        known = traces.isfinite().flatten(1).all(1)
+        for place, rule in enumerate(self._rules):
+            asked = joined[:, place] & known
+            result[asked] &= rule.satisfied(traces[asked], self.layout)
         return result
+
+    def _parts(self) -> tuple[Tensor, Tensor]:
+        """Of which clients' formulas what was mined, bool [C], and each of R rules, bool [C, R], is a part."""
+        mined = torch.zeros(self.clients, dtype=torch.bool)
+        joined = torch.zeros((self.clients, len(self._rules)), dtype=torch.bool)
+        for one in self._alike:
+            mined[one.place >= 0] = one.mined
+            for place in one.rules:
+                joined[one.place >= 0, place] = True
+        return mined, joined
 
 
 def mined(
-    pack: Pack, traces: Sequence[Tensor], layout: InputLayout, *, inferences: Sequence[Inference] | None = None, pick: Pick = least
+    pack: Pack,
+    traces: Sequence[Tensor],
+    layout: InputLayout,
+    *,
+    inferences: Sequence[Inference] | None = None,
+    pick: Pick = least,
 ) -> Properties:
     """The properties of clients, each with traces [S, T, V] of its own; those ``per run`` are found in the traces of all.
 
@@ -161,13 +279,25 @@ def mined(
     Raises:
         KnowledgeError: the pack infers nothing for clients. LayoutError: the traces do not fit the layout.
     """
-    chosen = tuple(one for one in pack.manifest.inferences if one.per != "cluster") if inferences is None else tuple(inferences)
+    chosen = (
+        tuple(one for one in pack.manifest.inferences if one.per != "cluster")
+        if inferences is None
+        else tuple(inferences)
+    )
     if not chosen:
-        raise KnowledgeError("the rules infer nothing that clients could be held to", expected="infer NAME per client find ...")
+        raise KnowledgeError(
+            "the rules infer nothing that clients could be held to",
+            expected="infer NAME per client find ...",
+        )
     if any(one.ndim != 3 or one.shape[1:] != traces[0].shape[1:] for one in traces):
-        raise LayoutError("the clients' traces differ in their steps or channels", received=str([list(one.shape) for one in traces[:5]]))
+        raise LayoutError(
+            "the clients' traces differ in their steps or channels",
+            received=str([list(one.shape) for one in traces[:5]]),
+        )
     most = max(len(one) for one in traces)
-    together = torch.stack([torch.cat([one, one.new_zeros((most - len(one), *one.shape[1:]))]) for one in traces])
+    together = torch.stack(
+        [torch.cat([one, one.new_zeros((most - len(one), *one.shape[1:]))]) for one in traces]
+    )
     counts = torch.tensor([len(one) for one in traces], device=together.device)
     inside = torch.arange(most, device=together.device) < counts.unsqueeze(1)
     values = []
@@ -176,15 +306,30 @@ def mined(
             pooled = mine(pack, inference, torch.cat(list(traces)), layout=layout, pick=pick).values
             values.append(pooled.expand(len(traces), -1))
         else:
-            values.append(mine(pack, inference, together, layout=layout, inside=inside, pick=pick).values)
+            values.append(
+                mine(pack, inference, together, layout=layout, inside=inside, pick=pick).values
+            )
     steps = int(traces[0].shape[1])
     if pick.noisy:
         values = _sound(pack, chosen, values, layout, steps)
     spent = pick.epsilon * sum(len(one.parameters) for one in chosen) if pick.noisy else None
-    return Properties(pack=pack, inferences=chosen, values=tuple(values), layout=layout, steps=steps, epsilon=spent)
+    return Properties(
+        pack=pack,
+        inferences=chosen,
+        values=tuple(values),
+        layout=layout,
+        steps=steps,
+        epsilon=spent,
+    )
 
 
-def _sound(pack: Pack, inferences: Sequence[Inference], values: Sequence[Tensor], layout: InputLayout, steps: int) -> list[Tensor]:
+def _sound(
+    pack: Pack,
+    inferences: Sequence[Inference],
+    values: Sequence[Tensor],
+    layout: InputLayout,
+    steps: int,
+) -> list[Tensor]:
     """Values [C, P] of each inference without those that no trace satisfies; told by the values alone, so that it costs no privacy."""
     each = [
         torch.where(_satisfiable(pack, [one], [own], layout, steps).unsqueeze(1), own, torch.nan)
@@ -194,18 +339,33 @@ def _sound(pack: Pack, inferences: Sequence[Inference], values: Sequence[Tensor]
     return [torch.where(together, own, torch.nan) for own in each]
 
 
-def _satisfiable(pack: Pack, inferences: Sequence[Inference], values: Sequence[Tensor], layout: InputLayout, steps: int) -> Tensor:
+def _satisfiable(
+    pack: Pack,
+    inferences: Sequence[Inference],
+    values: Sequence[Tensor],
+    layout: InputLayout,
+    steps: int,
+) -> Tensor:
     """bool [C], whether some trace satisfies each client's formula: the one nearest to nothing but zeros."""
     count, device = len(values[0]), values[0].device
     try:
-        own = Properties(pack=pack, inferences=tuple(inferences), values=tuple(values), layout=layout, steps=steps)
+        own = Properties(
+            pack=pack,
+            inferences=tuple(inferences),
+            values=tuple(values),
+            layout=layout,
+            steps=steps,
+        )
         clients = torch.arange(count, device=device)
         zeros = torch.zeros((count, steps, len(layout.names)), dtype=torch.float64, device=device)
         return own.satisfied(own.nearest(zeros, clients), clients)
     except SetError:
         if count == 1:
             return torch.zeros(1, dtype=torch.bool, device=device)
-    alone = [_satisfiable(pack, inferences, [one[place : place + 1] for one in values], layout, steps) for place in range(count)]
+    alone = [
+        _satisfiable(pack, inferences, [one[place : place + 1] for one in values], layout, steps)
+        for place in range(count)
+    ]
     return torch.cat(alone)
 
 

@@ -42,7 +42,14 @@ class Inferred:
 
 
 def inferred(
-    pack: Pack, clients: Clients, layout: InputLayout, *, steps: int, share: float = 0.05, seed: int = 0, pick: Pick = least
+    pack: Pack,
+    clients: Clients,
+    layout: InputLayout,
+    *,
+    steps: int,
+    share: float = 0.05,
+    seed: int = 0,
+    pick: Pick = least,
 ) -> Inferred:
     """What FedSTL mines in the clients' training targets.
 
@@ -56,7 +63,11 @@ def inferred(
         JobError: a share outside of 0 .. 1. KnowledgeError, LayoutError: see `mined`.
     """
     if not 0 < share <= 1:
-        raise JobError("the shared part of the samples is a share", expected="0 < share <= 1", received=str(share))
+        raise JobError(
+            "the shared part of the samples is a share",
+            expected="0 < share <= 1",
+            received=str(share),
+        )
     shared = sampled(clients, share, seed)
     return Inferred(
         own=mined(pack, traces_of(clients, steps, len(layout.names)), layout, pick=pick),
@@ -95,7 +106,13 @@ def inferred_privately(
     pick = private(share, epsilon / max(counted, 1), None, stream)
     own = mined(pack, traces_of(clients, steps, len(layout.names)), layout, pick=pick)
     count = len(clients.names)
-    return Inferred(own=own, shared=Clients(names=clients.names, x=(x,) * count, y=(y,) * count), sample=own, pick=pick, public=True)
+    return Inferred(
+        own=own,
+        shared=Clients(names=clients.names, x=(x,) * count, y=(y,) * count),
+        sample=own,
+        pick=pick,
+        public=True,
+    )
 
 
 def sampled(clients: Clients, share: float, seed: int) -> Clients:

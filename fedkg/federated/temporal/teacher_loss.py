@@ -31,7 +31,9 @@ class TeacherLoss(OfClients):
 
     def __post_init__(self) -> None:
         if not self.weight >= 0:
-            raise JobError("the weight of the teacher must not be negative", received=str(self.weight))
+            raise JobError(
+                "the weight of the teacher must not be negative", received=str(self.weight)
+            )
 
     @property
     def reads(self) -> Literal["samples", "client"]:
@@ -40,7 +42,11 @@ class TeacherLoss(OfClients):
 
     def value(self, step: Step) -> Tensor:
         """See `Term.value`."""
-        output = step.model.apply(step.params, step.x, step.noise) if step.output is None else step.output
+        output = (
+            step.model.apply(step.params, step.x, step.noise)
+            if step.output is None
+            else step.output
+        )
         away = self._away(step, output).abs().flatten(2).mean(2)
         return self.weight * step.mean(away)
 
@@ -49,13 +55,21 @@ class TeacherLoss(OfClients):
         assert step.output is not None, "the output is known where its derivative is asked for"
         away = self._away(step, step.output)
         numbers = away[0, 0].numel()
-        share = 1.0 / away.shape[1] if step.share is None else step.share.view(*step.share.shape, *[1] * (away.dim() - 2))
-        return self.weight * step.mean(away.abs().flatten(2).mean(2)), torch.sign(away) * (self.weight / numbers * share)
+        share = (
+            1.0 / away.shape[1]
+            if step.share is None
+            else step.share.view(*step.share.shape, *[1] * (away.dim() - 2))
+        )
+        return self.weight * step.mean(away.abs().flatten(2).mean(2)), torch.sign(away) * (
+            self.weight / numbers * share
+        )
 
     def _away(self, step: Step, output: Tensor) -> Tensor:
         """y - y*, shaped as the outputs [C, B, ...]."""
         clients, batch = output.shape[:2]
-        traces = as_traces(output.detach(), self.properties.steps, len(self.properties.layout.names))
+        traces = as_traces(
+            output.detach(), self.properties.steps, len(self.properties.layout.names)
+        )
         owner = step.clients.repeat_interleave(batch)
         nearest = self.properties.corrected(traces, owner)
         return output - nearest.reshape(output.shape) if clients else output

@@ -16,5 +16,7 @@ def used_properties(algorithm: Algorithm) -> tuple[Properties, ...]:
     """The properties that teach clients and put them into clusters, each once."""
     taught = [term.properties for term in algorithm.terms if isinstance(term, TeacherLoss)]
     before = algorithm.before
-    clustered = [before.inferred.own, before.inferred.sample] if isinstance(before, ByProperty) else []
+    clustered = (
+        [before.inferred.own, before.inferred.sample] if isinstance(before, ByProperty) else []
+    )
     return tuple({id(one): one for one in (*taught, *clustered)}.values())

@@ -56,7 +56,11 @@ def hypothesis_share(valid: Tensor) -> tuple[float, tuple[float, float]]:
     count = len(valid)
     share, z = float(valid.to(torch.float64).mean()), 1.959963984540054
     middle = (share + z * z / (2 * count)) / (1 + z * z / count)
-    half = z / (1 + z * z / count) * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    half = (
+        z
+        / (1 + z * z / count)
+        * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
+    )
     return share, (max(0.0, middle - half), min(1.0, middle + half))
 
 

@@ -62,7 +62,9 @@ class Sight:
     valid: bool | None
 
 
-def sight(work: Work, options: ScoreOptions, before: Params, after: Params, record: RoundRecord) -> Sight:
+def sight(
+    work: Work, options: ScoreOptions, before: Params, after: Params, record: RoundRecord
+) -> Sight:
     """What a round shows.
 
     Args:
@@ -85,7 +87,9 @@ def sight(work: Work, options: ScoreOptions, before: Params, after: Params, reco
         variance=_variance(work, before, record.round),
         smoothness=turned / step if step > 0 else math.nan,
         steepest=here.steepest,
-        valid=None if problem.scorer is None else bool(_all_kept(problem.scorer, options, _stacked(before))[0]),
+        valid=None
+        if problem.scorer is None
+        else bool(_all_kept(problem.scorer, options, _stacked(before))[0]),
     )
 
 
@@ -104,7 +108,16 @@ class Theta:
     radius: float
 
 
-def theta(scorer: Scorer, options: ScoreOptions, last: Params, first: Params, *, draws: int, radius: float | None, seed: int) -> Theta:
+def theta(
+    scorer: Scorer,
+    options: ScoreOptions,
+    last: Params,
+    first: Params,
+    *,
+    draws: int,
+    radius: float | None,
+    seed: int,
+) -> Theta:
     """The share of parameter vectors around the last model that keep all rules.
 
     The reference distribution is a Gaussian around the last model; without a radius it reaches as far as the model has gone, ``|w_T -
@@ -112,15 +125,22 @@ def theta(scorer: Scorer, options: ScoreOptions, last: Params, first: Params, *,
     """
     far = float(_flat(last).sub(_flat(first)).norm()) if radius is None else radius
     if not far > 0:
-        raise JobError("theta needs a radius: the model has not moved", help="theory: {radius: 0.1}")
+        raise JobError(
+            "theta needs a radius: the model has not moved", help="theory: {radius: 0.1}"
+        )
     generator = torch.Generator().manual_seed(seed)
     count = sum(value.numel() for value in last.values())
     held = []
     for start in range(0, draws, STACK):
         size = min(STACK, draws - start)
         drawn = {
-            name: value + far / math.sqrt(count) * torch.randn(size, *value.shape, generator=generator, dtype=value.dtype)
-            for name, value in sorted(last.items())  # a state that was loaded has its parameters in another order
+            name: value
+            + far
+            / math.sqrt(count)
+            * torch.randn(size, *value.shape, generator=generator, dtype=value.dtype)
+            for name, value in sorted(
+                last.items()
+            )  # a state that was loaded has its parameters in another order
         }
         held.append(_all_kept(scorer, options, drawn))
     share, interval = hypothesis_share(torch.cat(held))
@@ -133,7 +153,10 @@ def client_gradients(problem: Problem, params: Params) -> Iterator[tuple[float, 
     Parameters stand end to end in the order of their names.
     """
     for x, y in zip(problem.clients.x, problem.clients.y, strict=True):
-        loss, total = 0.0, torch.zeros(sum(value.numel() for value in params.values()), dtype=torch.float64)
+        loss, total = (
+            0.0,
+            torch.zeros(sum(value.numel() for value in params.values()), dtype=torch.float64),
+        )
         for start in range(0, len(x), ROWS):
             rows = slice(start, start + ROWS)
             part, slope = _gradient(problem, params, x[rows], y[rows])
@@ -145,11 +168,20 @@ def client_gradients(problem: Problem, params: Params) -> Iterator[tuple[float, 
 def _gradient(problem: Problem, params: Params, x: Tensor, y: Tensor) -> tuple[float, Tensor]:
     """Mean loss on samples, and its gradient, float64 [P]."""
     with torch.enable_grad():
-        leaves = {name: value.detach().unsqueeze(0).requires_grad_() for name, value in params.items()}
-        value = problem.loss.value(problem.model.apply(leaves, x.unsqueeze(0)), y.unsqueeze(0)).mean()
-        slopes = torch.autograd.grad(value, list(leaves.values()), allow_unused=True, materialize_grads=True)
+        leaves = {
+            name: value.detach().unsqueeze(0).requires_grad_() for name, value in params.items()
+        }
+        value = problem.loss.value(
+            problem.model.apply(leaves, x.unsqueeze(0)), y.unsqueeze(0)
+        ).mean()
+        slopes = torch.autograd.grad(
+            value, list(leaves.values()), allow_unused=True, materialize_grads=True
+        )
     return float(value.detach()), torch.cat(
-        [slope.flatten() for _, slope in sorted(zip(leaves, slopes, strict=True), key=itemgetter(0))]
+        [
+            slope.flatten()
+            for _, slope in sorted(zip(leaves, slopes, strict=True), key=itemgetter(0))
+        ]
     ).to(torch.float64).cpu()
 
 
@@ -188,8 +220,11 @@ def _moments(problem: Problem, params: Params, alpha: Tensor | None) -> _Moments
     return _Moments(
         objective=objective,
         mean_by_samples=first + sums[0],
-        spread=max(0.0, squares[0] - float(sums[1].square().sum())) + float((sums[1] - sums[0]).square().sum()),
-        weighted_spread=math.nan if alpha is None else max(0.0, squares[1] - float(sums[2].square().sum())),
+        spread=max(0.0, squares[0] - float(sums[1].square().sum()))
+        + float((sums[1] - sums[0]).square().sum()),
+        weighted_spread=math.nan
+        if alpha is None
+        else max(0.0, squares[1] - float(sums[2].square().sum())),
         steepest=steepest,
     )
 
@@ -212,8 +247,14 @@ def _variance(work: Work, params: Params, number: int) -> float:
     found = []
     for k, (x, y) in enumerate(zip(clients.x, clients.y, strict=True)):
         order = permutations(keys[k : k + 1], torch.tensor([len(x)]), 1)[0, 0]
-        parts = [part for part in torch.split(order, settings.batch)[:MINIBATCHES] if len(part) == min(settings.batch, len(x))]
-        gradients = torch.stack([_gradient(work.problem, params, x[part], y[part])[1] for part in parts])
+        parts = [
+            part
+            for part in torch.split(order, settings.batch)[:MINIBATCHES]
+            if len(part) == min(settings.batch, len(x))
+        ]
+        gradients = torch.stack(
+            [_gradient(work.problem, params, x[part], y[part])[1] for part in parts]
+        )
         count = len(parts)
         apart = float((gradients - gradients.mean(0)).square().sum(1).mean())
         found.append(apart * count / (count - 1) if count > 1 else 0.0)
@@ -221,9 +262,12 @@ def _variance(work: Work, params: Params, number: int) -> float:
 
 
 def _all_kept(scorer: Scorer, options: ScoreOptions, models: Params) -> Tensor:
-    """Bool [R]: which of the models [R, ...] keep every rule on the probe."""
-    exact = ScoreOptions(hard_tolerance=options.hard_tolerance, soft_tolerance=options.soft_tolerance)
-    return (kept(scorer.score(models).violation, scorer.rows.hard, exact) == 1).all(1)
+    """Bool [R]: which of the models [R, ...] satisfy every rule that is evaluated on the probe; False where none is."""
+    exact = ScoreOptions(
+        hard_tolerance=options.hard_tolerance, soft_tolerance=options.soft_tolerance
+    )
+    found = kept(scorer.score(models).violation, scorer.rows.hard, exact)
+    return (found != 0).all(1) & ~found.isnan().all(1)
 
 
 def _stacked(params: Params) -> Params:

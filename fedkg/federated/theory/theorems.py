@@ -78,11 +78,17 @@ class Benefit:
     satisfied: bool
 
 
-def benefit(*, gamma: float, heterogeneity: float, gradient_bound: float, rho: float, rounds: int) -> Benefit:
+def benefit(
+    *, gamma: float, heterogeneity: float, gradient_bound: float, rho: float, rounds: int
+) -> Benefit:
     """Corollary 2: ``gamma D / (L_c rho)`` and the condition ``rho < gamma D / (L_c sqrt(T))``."""
     scale = gamma * heterogeneity / gradient_bound
     threshold = scale / math.sqrt(rounds)
-    return Benefit(quantity=scale / rho if rho > 0 else math.inf, threshold=threshold, satisfied=rho < threshold)
+    return Benefit(
+        quantity=scale / rho if rho > 0 else math.inf,
+        threshold=threshold,
+        satisfied=rho < threshold,
+    )
 
 
 def noise_scale(epsilon: float, delta: float = 1e-5) -> float:
@@ -91,13 +97,19 @@ def noise_scale(epsilon: float, delta: float = 1e-5) -> float:
     Proven for epsilon below 1 and a single release only: runs must account for composition.
     """
     if not (epsilon > 0 and 0 < delta < 1):
-        raise JobError("no noise scale", expected="epsilon > 0 and 0 < delta < 1", received=f"epsilon {epsilon}, delta {delta}")
+        raise JobError(
+            "no noise scale",
+            expected="epsilon > 0 and 0 < delta < 1",
+            received=f"epsilon {epsilon}, delta {delta}",
+        )
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 
 
 def signal_to_noise(signal: float, *, sigma: float, clip: float, dimensions: int) -> float:
     """|clipped mean gradient| over the expected length of the noise, ``sigma clip sqrt(2) Gamma((d + 1) / 2) / Gamma(d / 2)``."""
-    length = math.sqrt(2) * math.exp(math.lgamma((dimensions + 1) / 2) - math.lgamma(dimensions / 2))
+    length = math.sqrt(2) * math.exp(
+        math.lgamma((dimensions + 1) / 2) - math.lgamma(dimensions / 2)
+    )
     return signal / (sigma * clip * length)
 
 
@@ -113,10 +125,14 @@ class PrivacyLoss:
     printed_constrained: float
 
 
-def privacy_loss(*, smoothness: float, sigma: float, dimensions: int, hypotheses: float, theta: float) -> PrivacyLoss:
+def privacy_loss(
+    *, smoothness: float, sigma: float, dimensions: int, hypotheses: float, theta: float
+) -> PrivacyLoss:
     """Theorem 3: ``L sigma^2 d / H``, times theta as claimed, divided by theta as printed."""
     loss = smoothness * sigma**2 * dimensions / hypotheses
-    return PrivacyLoss(unconstrained=loss, claimed_constrained=theta * loss, printed_constrained=loss / theta)
+    return PrivacyLoss(
+        unconstrained=loss, claimed_constrained=theta * loss, printed_constrained=loss / theta
+    )
 
 
 def violation_model(rho: float, *, best: float, optimisation_error: float, slope: float) -> float:
@@ -135,7 +151,12 @@ class RateFit:
 
 
 def rate_fit(
-    values: Sequence[float], *, rounds: Sequence[int] | None = None, rho: float = 0.0, bootstrap: int = 0, seed: int = 0
+    values: Sequence[float],
+    *,
+    rounds: Sequence[int] | None = None,
+    rho: float = 0.0,
+    bootstrap: int = 0,
+    seed: int = 0,
 ) -> RateFit:
     """Least-squares fit of values at `rounds` (None: 1, 2, ...); without violations (rho = 0) there is no constant term.
 
@@ -144,8 +165,14 @@ def rate_fit(
     """
     y = np.asarray(values, np.float64)
     if len(y) < 3:
-        raise JobError("too few rounds for a fit of the rate", expected="at least 3", received=str(len(y)))
-    slow = 1 / np.sqrt(np.arange(1, len(y) + 1, dtype=np.float64) if rounds is None else np.asarray(rounds, np.float64))
+        raise JobError(
+            "too few rounds for a fit of the rate", expected="at least 3", received=str(len(y))
+        )
+    slow = 1 / np.sqrt(
+        np.arange(1, len(y) + 1, dtype=np.float64)
+        if rounds is None
+        else np.asarray(rounds, np.float64)
+    )
     design = np.stack([slow, np.ones_like(slow)], axis=1) if rho > 0 else slow[:, None]
     coefficients, r2 = _least_squares(design, y)
     return RateFit(
@@ -172,13 +199,22 @@ class ViolationFit:
 
 
 def violation_fit(
-    scores: Sequence[float], rhos: Sequence[float], *, critical: float = RHO_CRITICAL, bootstrap: int = 0, seed: int = 0
+    scores: Sequence[float],
+    rhos: Sequence[float],
+    *,
+    critical: float = RHO_CRITICAL,
+    bootstrap: int = 0,
+    seed: int = 0,
 ) -> ViolationFit:
     """Proposition 4 fitted to F1 scores at violation rates, by least squares over the rates up to `critical`."""
     y, rho = np.asarray(scores, np.float64), np.asarray(rhos, np.float64)
     inside = rho <= critical
     if len(np.unique(rho[inside])) < 2:
-        raise JobError("too few violation rates for a fit", expected=f"two different ones up to {critical}", received=str(list(rhos)))
+        raise JobError(
+            "too few violation rates for a fit",
+            expected=f"two different ones up to {critical}",
+            received=str(list(rhos)),
+        )
     design = np.stack([np.ones_like(rho), -rho], axis=1)
     coefficients, r2 = _least_squares(design[inside], y[inside])
     beyond = y[~inside] - design[~inside] @ coefficients

@@ -19,7 +19,9 @@ def without_season(values: F64, season: int, known: int) -> F64:
     place = np.arange(len(values)) % season
     own = values[:known]
     counts = np.bincount(place[:known], minlength=season)
-    sums = np.stack([np.bincount(place[:known], weights=column, minlength=season) for column in own.T], axis=1)
+    sums = np.stack(
+        [np.bincount(place[:known], weights=column, minlength=season) for column in own.T], axis=1
+    )
     means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], own.mean(axis=0))
     return np.asarray(values - means[place], dtype=np.float64)
 
@@ -35,5 +37,7 @@ def without_trend(values: F64, trend: int, starts: Sequence[int] = (0,)) -> F64:
         sums = np.concatenate([np.zeros((1, own.shape[1])), np.cumsum(own - own[:1], axis=0)])
         here = np.arange(len(own))
         begin = np.maximum(here - trend, 0)
-        found[start:stop] = own - own[:1] - (sums[here] - sums[begin]) / np.maximum(here - begin, 1)[:, None]
+        found[start:stop] = (
+            own - own[:1] - (sums[here] - sums[begin]) / np.maximum(here - begin, 1)[:, None]
+        )
     return found

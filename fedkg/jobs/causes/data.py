@@ -68,14 +68,22 @@ def read_sources(job: CausesJob) -> Sources:
         )
     _check_owners(job.clients)
     read: dict[str, F64] = {}
-    for client, column in ((client, column) for client, columns in job.clients.items() for column in columns):
+    for client, column in (
+        (client, column) for client, columns in job.clients.items() for column in columns
+    ):
         if column not in table:
             raise table.missing(column, needed=f"client {client} measures")
         read[column] = table.numbers(column).copy()
         if not np.isfinite(read[column]).any():
-            raise TableError(f"{table.name}: column `{column}` has no number", help="leave the column out of `clients`, or fill it")
+            raise TableError(
+                f"{table.name}: column `{column}` has no number",
+                help="leave the column out of `clients`, or fill it",
+            )
         _refuse_gaps(table, column, read[column], job.data.gaps)
-    return replace(_clients(job, job.clients, read), reach=reach_of_rows(table, known_steps(job, table.rows), list(read)))
+    return replace(
+        _clients(job, job.clients, read),
+        reach=reach_of_rows(table, known_steps(job, table.rows), list(read)),
+    )
 
 
 def _check_owners(clients: Mapping[str, tuple[str, ...]]) -> None:
@@ -86,7 +94,8 @@ def _check_owners(clients: Mapping[str, tuple[str, ...]]) -> None:
         for column in columns:
             if column in owner:
                 raise JobError(
-                    f"clients.{client}: column `{column}` is that of {owner[column]} already", help="a column belongs to one client"
+                    f"clients.{client}: column `{column}` is that of {owner[column]} already",
+                    help="a column belongs to one client",
                 )
             owner[column] = client
 
@@ -109,9 +118,13 @@ def _of_set(job: CausesJob) -> Sources:
     sheet = sheet_of(job.data)
     clients = job.clients or groups_of(job.data.set, sheet)
     _check_owners(clients)
-    for client, column in ((client, column) for client, columns in clients.items() for column in columns):
+    for client, column in (
+        (client, column) for client, columns in clients.items() for column in columns
+    ):
         if column not in sheet.columns:
-            near = did_you_mean(column, sheet.columns, f"it has {', '.join(list(sheet.columns)[:8])}")
+            near = did_you_mean(
+                column, sheet.columns, f"it has {', '.join(list(sheet.columns)[:8])}"
+            )
             raise JobError(f"clients.{client}: {job.data.set} has no column `{column}`", help=near)
     used = [column for columns in clients.values() for column in columns]
     unknown = ~np.isfinite(np.stack([sheet.columns[column] for column in used], axis=1))
@@ -123,14 +136,26 @@ def _of_set(job: CausesJob) -> Sources:
         )
     notes = list(sheet.notes)
     if kept.stop - kept.start < len(unknown):
-        notes.append(f"steps {kept.start + 1:,} to {kept.stop:,} of {len(unknown):,}: the longest stretch without longer gaps")
+        notes.append(
+            f"steps {kept.start + 1:,} to {kept.stop:,} of {len(unknown):,}: the longest stretch without longer gaps"
+        )
     starts = [start - kept.start for start in sheet.starts if kept.start < start < kept.stop]
-    made = _clients(job, clients, {column: sheet.columns[column][kept].copy() for column in used}, starts=(0, *starts))
+    made = _clients(
+        job,
+        clients,
+        {column: sheet.columns[column][kept].copy() for column in used},
+        starts=(0, *starts),
+    )
     learnt = sheet.time[kept][: known_steps(job, kept.stop - kept.start)]
     return replace(made, notes=(*notes, *made.notes), reach=reach_of_times(learnt, sheet.source))
 
 
-def _clients(job: CausesJob, clients: Mapping[str, tuple[str, ...]], read: Mapping[str, F64], starts: Sequence[int] = (0,)) -> Sources:
+def _clients(
+    job: CausesJob,
+    clients: Mapping[str, tuple[str, ...]],
+    read: Mapping[str, F64],
+    starts: Sequence[int] = (0,),
+) -> Sources:
     """The clients with gaps filled, and what all have in common taken away, where the job asks for it.
 
     Gaps of steps that are learnt from are filled from such steps alone.
@@ -161,9 +186,13 @@ def _clients(job: CausesJob, clients: Mapping[str, tuple[str, ...]], read: Mappi
     if filled:
         notes.append(f"{filled:,} unknown values were interpolated")
     if job.data.season is not None:
-        notes.append(f"the mean course over {job.data.season} steps was taken away from every column")
+        notes.append(
+            f"the mean course over {job.data.season} steps was taken away from every column"
+        )
     if job.data.trend is not None:
-        notes.append(f"the mean of the {job.data.trend} steps before each was taken away from every column")
+        notes.append(
+            f"the mean of the {job.data.trend} steps before each was taken away from every column"
+        )
     return Sources(clients=tuple(made), notes=tuple(notes))
 
 
@@ -184,19 +213,45 @@ def generated(plant: PlantData) -> Sources:
     stream = np.random.default_rng(plant.seed)
     slow, fast = TRUE_ROUTE
     own = np.diag([slow] + [fast] * (plant.clients - 1))
-    transition = np.kron(own, np.eye(2)) + np.kron(np.eye(plant.clients, k=-1), np.full((2, 2), plant.drive))
+    transition = np.kron(own, np.eye(2)) + np.kron(
+        np.eye(plant.clients, k=-1), np.full((2, 2), plant.drive)
+    )
     process = np.diag(np.repeat([1.0] + [0.01] * (plant.clients - 1), 2))
-    emissions = tuple(stream.standard_normal((plant.measurements, 2)) / np.sqrt(plant.measurements) for _ in range(plant.clients))
-    system = System(transition=np.asarray(transition, dtype=np.float64), emissions=emissions, process=process, noise=0.01)
+    emissions = tuple(
+        stream.standard_normal((plant.measurements, 2)) / np.sqrt(plant.measurements)
+        for _ in range(plant.clients)
+    )
+    system = System(
+        transition=np.asarray(transition, dtype=np.float64),
+        emissions=emissions,
+        process=process,
+        noise=0.01,
+    )
     seen = recorded(system, plant.steps, seed=plant.seed + 1)
     names = [f"unit {place + 1}" for place in range(plant.clients)]
     clients = tuple(
-        Measured(name=name, columns=tuple(f"{name} sensor {d + 1}" for d in range(values.shape[1])), values=values)
+        Measured(
+            name=name,
+            columns=tuple(f"{name} sensor {d + 1}" for d in range(values.shape[1])),
+            values=values,
+        )
         for name, values in zip(names, seen.measurements, strict=True)
     )
     models = []
     for one, place, emission in zip(clients, places_of(system.sizes), emissions, strict=True):
         own_block = np.ascontiguousarray(transition[place, place])
-        gain = steady_gain(own_block, emission, 0.1 * np.eye(2), system.noise * np.eye(len(emission)))
-        models.append(Client(name=one.name, transition=own_block, emission=emission, gain=gain, measurements=one.values))
-    return Sources(clients=clients, models=tuple(models), truth=np.eye(plant.clients, k=-1).astype(np.bool_))
+        gain = steady_gain(
+            own_block, emission, 0.1 * np.eye(2), system.noise * np.eye(len(emission))
+        )
+        models.append(
+            Client(
+                name=one.name,
+                transition=own_block,
+                emission=emission,
+                gain=gain,
+                measurements=one.values,
+            )
+        )
+    return Sources(
+        clients=clients, models=tuple(models), truth=np.eye(plant.clients, k=-1).astype(np.bool_)
+    )

@@ -93,7 +93,8 @@ def is_causes(path: Path) -> bool:
     document = parse_yaml(read_text(path), str(path))
     if "kind" in document and document["kind"] != "causes":
         raise JobError(
-            f"{path}: there is no `kind` of job {document['kind']!r}", help="`kind: causes` learns who drives whom; other jobs say no kind"
+            f"{path}: there is no `kind` of job {document['kind']!r}",
+            help="`kind: causes` learns who drives whom; other jobs say no kind",
         )
     return "kind" in document
 
@@ -113,14 +114,23 @@ def read_causes(path: str | Path, overrides: Sequence[str] = ()) -> CausesJob:
     except ValidationError as error:
         lines = lines_of(text)
         raise JobError(
-            "\n  ".join([f"{path}: the job cannot be run", *(_said(*one, lines) for one in by_field(error.errors()).items())])
+            "\n  ".join(
+                [
+                    f"{path}: the job cannot be run",
+                    *(_said(*one, lines) for one in by_field(error.errors()).items()),
+                ]
+            )
         ) from error
     _check_clients(job, path)
 
     def fixed(text: str) -> str:
         return text if is_address(text) else str((base / Path(text).expanduser()).resolve())
 
-    data = job.data if job.data.path is None else job.data.model_copy(update={"path": fixed(job.data.path)})
+    data = (
+        job.data
+        if job.data.path is None
+        else job.data.model_copy(update={"path": fixed(job.data.path)})
+    )
     return job.model_copy(update={"rules": tuple(fixed(rule) for rule in job.rules), "data": data})
 
 
@@ -128,7 +138,10 @@ def _check_clients(job: CausesJob, path: Path) -> None:
     """Raises JobError where it cannot be said whose columns are whose, or fields of `data` do not go together."""
     data = job.data
     if data.set is None and (data.runs or data.size is not None):
-        raise JobError(f"{path}: `data.runs` and `data.size` are of a data set", help="name one: data: {set: cmapss}")
+        raise JobError(
+            f"{path}: `data.runs` and `data.size` are of a data set",
+            help="name one: data: {set: cmapss}",
+        )
     if data.set is not None:
         if len(job.clients) == 1:
             raise JobError(
@@ -139,7 +152,9 @@ def _check_clients(job: CausesJob, path: Path) -> None:
         return
     if data.path is not None and not job.clients:
         raise JobError(
-            f"{path}: `clients` is missing", expected="the columns of each client", help="clients: {boiler: [P1, T1], turbine: [P7]}"
+            f"{path}: `clients` is missing",
+            expected="the columns of each client",
+            help="clients: {boiler: [P1, T1], turbine: [P7]}",
         )
     if data.path is not None and len(job.clients) < 2:
         raise JobError(
@@ -149,22 +164,38 @@ def _check_clients(job: CausesJob, path: Path) -> None:
         )
     if data.path is None and job.clients:
         raise JobError(
-            f"{path}: the clients of a generated plant are its own", help="leave out `clients`, or name a table: data: {path: ...}"
+            f"{path}: the clients of a generated plant are its own",
+            help="leave out `clients`, or name a table: data: {path: ...}",
         )
 
 
 def _said(field: str, errors: Sequence[ErrorDetails], lines: Mapping[tuple[str, ...], int]) -> str:
     """One wrong field."""
     place = tuple(field.split("."))
-    line = next((f" (line {lines[place[:length]]})" for length in range(len(place), 0, -1) if place[:length] in lines), "")
+    line = next(
+        (
+            f" (line {lines[place[:length]]})"
+            for length in range(len(place), 0, -1)
+            if place[:length] in lines
+        ),
+        "",
+    )
     if errors[0]["type"] == "extra_forbidden":
         known = list(_section(place[:-1]).model_fields)
         near = nearest(place[-1], known)
         homes = [
-            name for name in CausesJob.model_fields if place[-1] in _section((name,)).model_fields and _section((name,)) is not CausesJob
+            name
+            for name in CausesJob.model_fields
+            if place[-1] in _section((name,)).model_fields and _section((name,)) is not CausesJob
         ]
         home = f"{homes[0]}.{place[-1]}" if len(homes) == 1 else ""
-        hint = f"it belongs to `{home}`" if home else f"did you mean `{near}`?" if near else f"known: {', '.join(known)}"
+        hint = (
+            f"it belongs to `{home}`"
+            if home
+            else f"did you mean `{near}`?"
+            if near
+            else f"known: {', '.join(known)}"
+        )
         return f"`{field}`{line}: there is no such field; {hint}"
     return f"`{field}`{line}: {sentence_of(errors)}"
 

@@ -21,7 +21,14 @@ from fedkg.granger.moments import Series, moments, orders_of, series_of
 from fedkg.granger.noise import under_noise
 from fedkg.granger.over_time import cut
 from fedkg.granger.precedence import precedence
-from fedkg.granger.reference import adjusted, distinct_shifts, innovation_label, joint, p_values, strengths_of
+from fedkg.granger.reference import (
+    adjusted,
+    distinct_shifts,
+    innovation_label,
+    joint,
+    p_values,
+    strengths_of,
+)
 from fedkg.granger.states import Measured, client_of, correlated
 from fedkg.jobs.causes.data import Sources, known_steps
 from fedkg.jobs.causes.file import CausesJob
@@ -68,14 +75,21 @@ class Found:
 def found_in(job: CausesJob, sources: Sources, causes: Sequence[CauseRecord]) -> Found:
     """The learning itself. Raises UsageError, FedkgError as the parts do."""
     _refuse_taken([one.name for one in sources.models or sources.clients])
-    whole, kept, notes = (list(sources.models), sources.clients, []) if sources.models else _modelled(job, sources)
+    whole, kept, notes = (
+        (list(sources.models), sources.clients, []) if sources.models else _modelled(job, sources)
+    )
     steps = len(whole[0].measurements)
     known = known_steps(job, steps)
-    clients = [replace(client, measurements=np.ascontiguousarray(client.measurements[:known])) for client in whole]
+    clients = [
+        replace(client, measurements=np.ascontiguousarray(client.measurements[:known]))
+        for client in whole
+    ]
     names = [client.name for client in clients]
     allowed = prior(causes, names)
     lags, said = lags_of(job.learning, clients, allowed)
-    orders_of(lags, len(names), known)  # of the steps that are learnt from, which are fewer than those of the table
+    orders_of(
+        lags, len(names), known
+    )  # of the steps that are learnt from, which are fewer than those of the table
     everything = series_of(whole, allowed, lags=lags)
     series = cut(everything, 0, known)
     learnt, course = learnt_by(job.learning, series)
@@ -85,11 +99,17 @@ def found_in(job: CausesJob, sources: Sources, causes: Sequence[CauseRecord]) ->
     tested = np.fmax(measured, noise)
     corrected = np.nan_to_num(adjusted(tested), nan=1.0)
     sure = blocks * _spread(series, (corrected <= job.level) | np.eye(len(names), dtype=np.bool_))
-    held = _held(cut(everything, known - series.lags, steps), learnt) if steps - known > series.lags + 2 else ()
+    held = (
+        _held(cut(everything, known - series.lags, steps), learnt)
+        if steps - known > series.lags + 2
+        else ()
+    )
     return Found(
         series=series,
         learnt=learnt,
-        edges=_with_precedence(job, {one.name: one for one in kept}, series, blocks, edges(series, learnt, tested)),
+        edges=_with_precedence(
+            job, {one.name: one for one in kept}, series, blocks, edges(series, learnt, tested)
+        ),
         reference=strengths_of(series, blocks),
         innovation=strengths_of(series, innovation_label(series)),
         measured=measured,
@@ -108,7 +128,8 @@ def _refuse_taken(names: Sequence[str]) -> None:
     for name in names:
         if name in TAKEN:
             raise JobError(
-                f"a client cannot be called {name}: a column of losses.csv is", help="name it otherwise in `clients`, such as `the server`"
+                f"a client cannot be called {name}: a column of losses.csv is",
+                help="name it otherwise in `clients`, such as `the server`",
             )
 
 
@@ -121,18 +142,29 @@ def _too_few_shifts(job: CausesJob, tested: NDArray[np.float64], steps: int) -> 
     wanted = int(np.ceil(pairs / job.level)) - 1
     said = f"with {used} shifts and {pairs} pairs an edge that is alone cannot be significant at {job.level:g}"
     return (
-        f"{said}: " + (f"`shifts: {wanted}` could tell it" if wanted <= most else f"{steps:,} steps have no more than {most:,} shifts"),
+        f"{said}: "
+        + (
+            f"`shifts: {wanted}` could tell it"
+            if wanted <= most
+            else f"{steps:,} steps have no more than {most:,} shifts"
+        ),
     )
 
 
 def _central(series: Series) -> NDArray[np.float64]:
     """p-values of a VAR on all measurements at one place; columns that never change say nothing and are left out."""
-    kept = [client.measurements[:, client.measurements.std(axis=0) > 0] for client in series.clients]
+    kept = [
+        client.measurements[:, client.measurements.std(axis=0) > 0] for client in series.clients
+    ]
     return centralised(kept, lags=series.lags, allowed=series.allowed)
 
 
 def _with_precedence(
-    job: CausesJob, columns: Mapping[str, Measured], series: Series, blocks: NDArray[np.float64], found: tuple[CausalEdge, ...]
+    job: CausesJob,
+    columns: Mapping[str, Measured],
+    series: Series,
+    blocks: NDArray[np.float64],
+    found: tuple[CausalEdge, ...],
 ) -> tuple[CausalEdge, ...]:
     """The edges, each that is significant with what it says of two measurements; `columns` holds these in their own units."""
     place = {client.name: number for number, client in enumerate(series.clients)}
@@ -143,7 +175,10 @@ def _with_precedence(
             made.append(edge)
             continue
         after, before = columns[edge.driven], columns[edge.driver]
-        names, values = (after.columns, before.columns), (after.values[:known], before.values[:known])
+        names, values = (
+            (after.columns, before.columns),
+            (after.values[:known], before.values[:known]),
+        )
         said = precedence(series, blocks, place[edge.driven], place[edge.driver], names, values)
         made.append(edge.model_copy(update={"precedence": said}))
     return tuple(made)
@@ -155,14 +190,21 @@ def _spread(series: Series, pairs: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.tile(np.repeat(np.repeat(pairs, sizes, 0), sizes, 1), (1, series.lags))
 
 
-def _modelled(job: CausesJob, sources: Sources) -> tuple[list[Client], tuple[Measured, ...], list[str]]:
+def _modelled(
+    job: CausesJob, sources: Sources
+) -> tuple[list[Client], tuple[Measured, ...], list[str]]:
     """Clients with states and dynamics of their own, from the steps that are learnt from; their measurements are those of all steps.
 
     Beside them the measurements that are kept, in their own units.
     """
     known = known_steps(job, len(sources.clients[0].values))
-    measured = correlated([replace(client, values=client.values[:known]) for client in sources.clients], job.correlation)
-    left = sum(len(client.columns) for client in sources.clients) - sum(len(client.columns) for client in measured)
+    measured = correlated(
+        [replace(client, values=client.values[:known]) for client in sources.clients],
+        job.correlation,
+    )
+    left = sum(len(client.columns) for client in sources.clients) - sum(
+        len(client.columns) for client in measured
+    )
     made, kept = [], []
     for whole, one in zip(sources.clients, measured, strict=True):
         mean, deviation = one.values.mean(axis=0), one.values.std(axis=0)
@@ -170,12 +212,18 @@ def _modelled(job: CausesJob, sources: Sources) -> tuple[list[Client], tuple[Mea
         scaled = (values - mean) / np.where(deviation > 0, deviation, 1.0)
         made.append(replace(client_of(one, job.states), measurements=np.ascontiguousarray(scaled)))
         kept.append(Measured(name=one.name, columns=one.columns, values=values))
-    return made, tuple(kept), [f"measurements left out because they go with no other client's: {left}"] if left else []
+    return (
+        made,
+        tuple(kept),
+        [f"measurements left out because they go with no other client's: {left}"] if left else [],
+    )
 
 
 def _held(series: Series, learnt: Learnt) -> tuple[float, ...]:
     each = [
-        losses_of(moments(series, m), learnt.augmentations[m], learnt.causes[place, series.drivers(m)])
+        losses_of(
+            moments(series, m), learnt.augmentations[m], learnt.causes[place, series.drivers(m)]
+        )
         for m, place in enumerate(series.places)
     ]
     return (*(own for own, _ in each), sum(server for _, server in each))

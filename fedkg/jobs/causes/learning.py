@@ -38,13 +38,17 @@ def learnt_by(section: Learning, series: Series) -> tuple[Learnt, str]:
         together=True,
     )
     if section.device == "cpu":
-        found = learn(series, rates, mode=section.mode, epochs=section.epochs, tolerance=section.tolerance)
+        found = learn(
+            series, rates, mode=section.mode, epochs=section.epochs, tolerance=section.tolerance
+        )
     else:
         from fedkg.federated.on_device import device_named
         from fedkg.granger.chunks import learn_in_chunks
 
         device = device_named(section.device, "learning.device")
-        found = learn_in_chunks(series, rates, epochs=section.epochs, tolerance=section.tolerance, device=device)
+        found = learn_in_chunks(
+            series, rates, epochs=section.epochs, tolerance=section.tolerance, device=device
+        )
     if section.mode == "sequential":
         refuse_grown(section, series, found)
     return found, course_of(found, section.mode, section.tolerance)
@@ -64,8 +68,14 @@ def refuse_grown(section: Learning, series: Series, found: Learnt) -> None:
         own, server = losses_of(known, theta, row)
         none = losses_of(known, theta, np.zeros_like(row))[1]
         times = (section.client * own + section.server * server) / max(first, 1e-300)
-        said = f"the losses of {client.name} are {times:.3g} times those before anything was learnt" if times > GROWN else ""
-        if not said and server - none > WORSE * (none + float((labels(series, m) ** 2).sum(1).mean())):
+        said = (
+            f"the losses of {client.name} are {times:.3g} times those before anything was learnt"
+            if times > GROWN
+            else ""
+        )
+        if not said and server - none > WORSE * (
+            none + float((labels(series, m) ** 2).sum(1).mean())
+        ):
             said = f"what is learnt to drive {client.name} foretells it worse than nothing, {server:.3g} against {none:.3g}"
         if said:
             raise FedkgError(
@@ -74,7 +84,9 @@ def refuse_grown(section: Learning, series: Series, found: Learnt) -> None:
             )
 
 
-def lags_of(section: Learning, clients: Sequence[Client], allowed: NDArray[np.bool_]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def lags_of(
+    section: Learning, clients: Sequence[Client], allowed: NDArray[np.bool_]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """How many lags each client's equation has, and what is said of the choice; `allowed` [M, M]: who may drive whom.
 
     Raises:
@@ -87,15 +99,21 @@ def lags_of(section: Learning, clients: Sequence[Client], allowed: NDArray[np.bo
         for name in section.lags:
             if name not in names:
                 raise JobError(
-                    f"learning.lags: there is no client {name}", help=did_you_mean(name, names, f"they are {', '.join(names[:8])}")
+                    f"learning.lags: there is no client {name}",
+                    help=did_you_mean(name, names, f"they are {', '.join(names[:8])}"),
                 )
         return tuple(section.lags.get(name, 1) for name in names), ()
     chosen = tuple(max(1, int(one)) for one in best_lags(series_of(clients, allowed), MOST_LAGS))
     if len(set(chosen)) == 1:
         said = f"{chosen[0]} lag{'s' if chosen[0] > 1 else ''} for every client"
     else:
-        groups = {lags: [name for name, own in zip(names, chosen, strict=True) if own == lags] for lags in sorted(set(chosen))}
-        said = "; ".join(f"{lags} lag{'s' if lags > 1 else ''} for {_some(own)}" for lags, own in groups.items())
+        groups = {
+            lags: [name for name, own in zip(names, chosen, strict=True) if own == lags]
+            for lags in sorted(set(chosen))
+        }
+        said = "; ".join(
+            f"{lags} lag{'s' if lags > 1 else ''} for {_some(own)}" for lags, own in groups.items()
+        )
     return chosen, (f"{said}: by the Bayesian information criterion, up to {MOST_LAGS}",)
 
 

@@ -27,6 +27,7 @@ from fedkg.jobs.folder import ENVIRONMENT, JOB, LEARNED, REPORT, RESULTS, RunFol
 from fedkg.jobs.sources import sha256_of
 from fedkg.learned import Learned, UsedFile, Window
 from fedkg.pack.causes import CauseRecord
+from fedkg.visible import csv_cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +40,9 @@ class CausesRun:
     results: dict[str, Any]
 
 
-def run_causes(path: str | Path, *, out: str | Path | None = None, overrides: Sequence[str] = ()) -> CausesRun:
+def run_causes(
+    path: str | Path, *, out: str | Path | None = None, overrides: Sequence[str] = ()
+) -> CausesRun:
     """Learn what a job file asks for, and write the run folder.
 
     Raises:
@@ -64,7 +67,10 @@ def run_causes(path: str | Path, *, out: str | Path | None = None, overrides: Se
         try:
             return _write(folder, job, found, causes, began, step, fetched, sources.reach)
         except KeyboardInterrupt as error:
-            raise Stopped(f"stopped while {folder.path} was written: it is not whole", help="delete it, and run the job again") from error
+            raise Stopped(
+                f"stopped while {folder.path} was written: it is not whole",
+                help="delete it, and run the job again",
+            ) from error
 
 
 def _said(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | None]:
@@ -75,7 +81,10 @@ def _said(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | None]:
 
     pack, _ = authoring.load_or_compile(authoring.given(job.rules))
     if not pack.manifest.causes:
-        raise JobError("rules: no `cause` statement is in them", help="cause NAME for ?a, ?b where { ... } allow ?a drives ?b")
+        raise JobError(
+            "rules: no `cause` statement is in them",
+            help="cause NAME for ?a, ?b where { ... } allow ?a drives ?b",
+        )
     return pack.manifest.causes, pack.manifest.contract.step
 
 
@@ -93,7 +102,11 @@ def _write(
 
     document = job.model_dump(mode="json")
     digest = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
-    files = [path for name in (*job.rules, *([job.data.path] if job.data.path else [])) for path in _files(Path(name))]
+    files = [
+        path
+        for name in (*job.rules, *([job.data.path] if job.data.path else []))
+        for path in _files(Path(name))
+    ]
     said = sentences(job, found)
     learned = Learned(
         run=digest,
@@ -132,17 +145,25 @@ def _write(
         report: Path | None = folder.write_text(REPORT, causes_page(results, losses))
     except MissingExtra:
         report = None
-    return CausesRun(folder=folder.path, sentences=(*said, *found.notes), report=report, results=results)
+    return CausesRun(
+        folder=folder.path, sentences=(*said, *found.notes), report=report, results=results
+    )
 
 
 def _files(path: Path) -> list[Path]:
     """A file, or those of a folder of a data set; none where it is an address."""
-    return [path] if path.is_file() else sorted(own for own in path.iterdir() if own.is_file()) if path.is_dir() else []
+    return (
+        [path]
+        if path.is_file()
+        else sorted(own for own in path.iterdir() if own.is_file())
+        if path.is_dir()
+        else []
+    )
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else ["driver"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({key: csv_cell(cell) for key, cell in row.items()} for row in rows)
     return text.getvalue()

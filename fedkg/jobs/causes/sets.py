@@ -62,7 +62,10 @@ def sheet_of(data: CausesData) -> Sheet:
     assert data.set is not None
     source = data_set(data.set, data.path, seed=data.plant.seed, size=data.size)
     if source.x.ndim != 2 or source.time is None:
-        raise JobError(f"data.set: {data.set} is no series of measurements", help="for example traffic, cmapss, skab, hai")
+        raise JobError(
+            f"data.set: {data.set} is no series of measurements",
+            help="for example traffic, cmapss, skab, hai",
+        )
     return _side_by_side(source) if data.set in SIDE_BY_SIDE else _one_after_the_other(source, data)
 
 
@@ -77,7 +80,13 @@ def _side_by_side(source: DataSet) -> Sheet:
             own = np.full(steps, np.nan)
             own[at : at + len(one.x)] = one.x[:, position]
             columns[one.client if len(source.features) == 1 else f"{one.client} {feature}"] = own
-    return Sheet(name=source.source, columns=columns, source=source, time=start + np.arange(steps) * source.step, notes=source.notes)
+    return Sheet(
+        name=source.source,
+        columns=columns,
+        source=source,
+        time=start + np.arange(steps) * source.step,
+        notes=source.notes,
+    )
 
 
 def _one_after_the_other(source: DataSet, data: CausesData) -> Sheet:
@@ -85,21 +94,37 @@ def _one_after_the_other(source: DataSet, data: CausesData) -> Sheet:
     names = source.client_names
     for run in data.runs:
         if run not in names:
-            raise JobError(f"data.runs: {source.name} has no run {run}", help=did_you_mean(run, names, f"for example {names[0]}"))
+            raise JobError(
+                f"data.runs: {source.name} has no run {run}",
+                help=did_you_mean(run, names, f"for example {names[0]}"),
+            )
     test = np.zeros(source.samples, dtype=np.bool_) if source.test is None else source.test
     trained = source.take(~test)
-    every = [source.of_client(name) for name in data.runs] or [trained.of_client(name) for name in trained.client_names]
+    every = [source.of_client(name) for name in data.runs] or [
+        trained.of_client(name) for name in trained.client_names
+    ]
     if not every:
-        raise JobError(f"data.set: {source.name} sets all its runs aside for the test", help="name those to learn from: data.runs")
+        raise JobError(
+            f"data.set: {source.name} sets all its runs aside for the test",
+            help="name those to learn from: data.runs",
+        )
     starts = np.cumsum([0, *(one.samples for one in every)])[:-1]
     values = np.concatenate([one.x for one in every]).astype(np.float64)
     seams = len(every) - 1
-    notes = (f"{len(every)} runs one after the other: {seams} of {len(values):,} steps go from one to the next",) if seams else ()
+    notes = (
+        (
+            f"{len(every)} runs one after the other: {seams} of {len(values):,} steps go from one to the next",
+        )
+        if seams
+        else ()
+    )
     return Sheet(
         name=source.source,
         columns={name: values[:, position] for position, name in enumerate(source.features)},
         source=source,
-        time=np.concatenate([np.full(one.samples, np.nan) if one.time is None else one.time for one in every]),
+        time=np.concatenate(
+            [np.full(one.samples, np.nan) if one.time is None else one.time for one in every]
+        ),
         starts=tuple(starts.tolist()),
         notes=notes,
     )
@@ -114,7 +139,10 @@ def groups_of(name: str, sheet: Sheet) -> Mapping[str, tuple[str, ...]]:
             return CIRCUIT
         case "hai" | "swat":
             by_process = sorted((process_of(tag), tag) for tag in sheet.columns)
-            return {process: tuple(tag for _, tag in own) for process, own in groupby(by_process, key=lambda pair: pair[0])}
+            return {
+                process: tuple(tag for _, tag in own)
+                for process, own in groupby(by_process, key=lambda pair: pair[0])
+            }
         case _:
             return {column: (column,) for column in sheet.columns}
 

@@ -20,20 +20,31 @@ from fedkg.pack.causes import CauseRecord
 
 def sentences(job: CausesJob, found: Found) -> tuple[str, ...]:
     """What was found, in words."""
-    sure = [edge for edge in found.edges if edge.adjusted is not None and edge.adjusted <= job.level]
-    made = [f"{edge.driver} drives {edge.driven} (strength {edge.strength:.3g}, p = {edge.adjusted:.3f} corrected)." for edge in sure[:8]]
+    sure = [
+        edge for edge in found.edges if edge.adjusted is not None and edge.adjusted <= job.level
+    ]
+    made = [
+        f"{edge.driver} drives {edge.driven} (strength {edge.strength:.3g}, p = {edge.adjusted:.3f} corrected)."
+        for edge in sure[:8]
+    ]
     if len(sure) > 8:
         made.append(f"{len(sure) - 8} more edges are in edges.csv.")
     if not sure:
         made.append(f"No edge is significant at {job.level:g}: nobody is seen to drive anybody.")
     alone = np.argwhere(adjusted(found.measured) <= job.level).tolist()
-    noisy = len({(m, n) for m, n in alone} - {(found.place(edge.driven), found.place(edge.driver)) for edge in sure})
+    noisy = len(
+        {(m, n) for m, n in alone}
+        - {(found.place(edge.driven), found.place(edge.driver)) for edge in sure}
+    )
     if noisy:
-        made.append(f"Edges that the measurements alone would tell, and that may be noise of the driven clients: {noisy}.")
+        made.append(
+            f"Edges that the measurements alone would tell, and that may be noise of the driven clients: {noisy}."
+        )
     weak = [
         reading
         for reading in found.readings
-        if reading.kept < 0.5 and any((e.driver, e.driven) == (reading.driver, reading.driven) for e in sure)
+        if reading.kept < 0.5
+        and any((e.driver, e.driven) == (reading.driver, reading.driven) for e in sure)
     ]
     made += [f"{reading.text()}." for reading in weak[:4]]
     if found.truth is not None:
@@ -46,7 +57,10 @@ def sentences(job: CausesJob, found: Found) -> tuple[str, ...]:
     if found.central is not None:
         corrected = adjusted(found.central)
         told_there = int((corrected <= job.level).sum())
-        both = sum(bool(corrected[found.place(edge.driven), found.place(edge.driver)] <= job.level) for edge in sure)
+        both = sum(
+            bool(corrected[found.place(edge.driven), found.place(edge.driver)] <= job.level)
+            for edge in sure
+        )
         made.append(
             f"A VAR on all measurements at one place tells {told_there} of {int(np.isfinite(corrected).sum())} pairs at {job.level:g}, "
             f"among them {both} of these {len(sure)}."
@@ -96,34 +110,61 @@ def loss_rows(found: Found) -> list[dict[str, Any]]:
     """Lines of `losses.csv`. `Any`: numbers."""
     names = [client.name for client in found.series.clients]
     return [
-        {"epoch": number + 1, "server": float(server), **{name: float(own) for name, own in zip(names, client, strict=True)}}
-        for number, (client, server) in enumerate(zip(found.learnt.client_loss, found.learnt.server_loss, strict=True))
+        {
+            "epoch": number + 1,
+            "server": float(server),
+            **{name: float(own) for name, own in zip(names, client, strict=True)},
+        }
+        for number, (client, server) in enumerate(
+            zip(found.learnt.client_loss, found.learnt.server_loss, strict=True)
+        )
     ]
 
 
 def results_of(
-    job: CausesJob, found: Found, causes: Sequence[CauseRecord], step: float | None, rows: Sequence[Mapping[str, Any]], said: Sequence[str]
+    job: CausesJob,
+    found: Found,
+    causes: Sequence[CauseRecord],
+    step: float | None,
+    rows: Sequence[Mapping[str, Any]],
+    said: Sequence[str],
 ) -> dict[str, Any]:
     """`results.json`, which the report is made from. `Any`: JSON."""
     names = [client.name for client in found.series.clients]
-    sure = {(edge.driver, edge.driven) for edge in found.edges if edge.adjusted is not None and edge.adjusted <= job.level}
+    sure = {
+        (edge.driver, edge.driven)
+        for edge in found.edges
+        if edge.adjusted is not None and edge.adjusted <= job.level
+    }
     return {
         "title": job.title or job.name,
         "sentences": said,
         "notes": found.notes,
         "clients": {
-            client.name: {"states": len(client.transition), "measurements": len(client.emission), "lags": found.series.order(m)}
+            client.name: {
+                "states": len(client.transition),
+                "measurements": len(client.emission),
+                "lags": found.series.order(m),
+            }
             for m, client in enumerate(found.series.clients)
         },
         "edges": list(rows),
         "reached": {
-            name: [{"client": r.client, "first": r.first, "peak": r.peak, "size": r.size} for r in one]
+            name: [
+                {"client": r.client, "first": r.first, "peak": r.peak, "size": r.size} for r in one
+            ]
             for name, one in found.reached.items()
         },
         "readings": [one.text() for one in found.readings if (one.driver, one.driven) in sure],
         "held": dict(zip((*names, "server"), found.held, strict=True)) if found.held else {},
-        "prior": [f"{cause.name}: {drive.driver} drives {drive.driven}" for cause in causes for drive in cause.drives],
-        "precedences": [_followed(edge.precedence) for edge in found.edges if edge.precedence is not None],
+        "prior": [
+            f"{cause.name}: {drive.driver} drives {drive.driven}"
+            for cause in causes
+            for drive in cause.drives
+        ],
+        "precedences": [
+            _followed(edge.precedence) for edge in found.edges if edge.precedence is not None
+        ],
         "central": found.central is not None,
         "level": job.level,
         "step": step,

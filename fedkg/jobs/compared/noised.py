@@ -37,17 +37,29 @@ class Ended:
 
 
 def protected_arms(
-    arms: Sequence[Arm], rounds: Iterable[Mapping[str, str]], private: Iterable[Mapping[str, str]], measure: str, trivial: float
+    arms: Sequence[Arm],
+    rounds: Iterable[Mapping[str, str]],
+    private: Iterable[Mapping[str, str]],
+    measure: str,
+    trivial: float,
 ) -> list[Ended]:
     """The arms that promise something and are over.
 
     Args:
         rounds, private: the lines of `rounds.csv` and `privacy.csv`. measure: the figure that arms are compared by. trivial: see `Ended`.
     """
-    figures = {row["arm"]: float(row[measure]) for row in rounds if row[measure]}  # of several rounds the last
+    figures = {
+        row["arm"]: float(row[measure]) for row in rounds if row[measure]
+    }  # of several rounds the last
     kept = {row["arm"] for row in private}
     return [
-        Ended(title=title_of(arm), job=arm.job, measure=measure, figure=figures.get(arm.id, math.nan), trivial=trivial)
+        Ended(
+            title=title_of(arm),
+            job=arm.job,
+            measure=measure,
+            figure=figures.get(arm.id, math.nan),
+            trivial=trivial,
+        )
         for arm in arms
         if arm.id in kept
     ]
@@ -61,10 +73,20 @@ def drowned(ended: Sequence[Ended]) -> Iterator[str]:
     measure, trivial = BY_NAME[lost[0].measure], lost[0].trivial
     each = ", ".join(f"{one.title} at {one.figure:.{measure.digits}f}" for one in lost[:NAMED])
     more = f" and {len(lost) - NAMED} more" if len(lost) > NAMED else ""
-    count = "The protected training ends" if len(ended) == 1 else f"{len(lost)} of {len(ended)} protected trainings end"
-    units = dict.fromkeys("a row" if one.job.privacy is not None and one.job.privacy.unit == "example" else "a site" for one in lost)
+    count = (
+        "The protected training ends"
+        if len(ended) == 1
+        else f"{len(lost)} of {len(ended)} protected trainings end"
+    )
+    units = dict.fromkeys(
+        "a row" if one.job.privacy is not None and one.job.privacy.unit == "example" else "a site"
+        for one in lost
+    )
     jobs = [one.job for one in lost]
-    rounds, rates = _now(job.training.rounds for job in jobs), _now(job.training.learning_rate for job in jobs)
+    rounds, rates = (
+        _now(job.training.rounds for job in jobs),
+        _now(job.training.learning_rate for job in jobs),
+    )
     yield (
         f"{count} no better than the same answer for every test row ({measure.text(trivial)}): {each}{more}."
         f" The likely cause is the noise that hides {' or '.join(units)}, or too little training: few `training.rounds` (now {rounds}),"

@@ -30,7 +30,10 @@ def over_sites(seeds: Sequence[Sequence[Mapping[str, str]]]) -> dict[str, dict[s
     for figure in FIGURES:
         values = [[float(line[figure]) for line in lines if line.get(figure)] for lines in seeds]
         if any(values):
-            found[figure] = {name: _over([fold(own) if own else math.nan for own in values]) for name, fold in _folds(figure).items()}
+            found[figure] = {
+                name: _over([fold(own) if own else math.nan for own in values])
+                for name, fold in _folds(figure).items()
+            }
     return found
 
 
@@ -57,12 +60,18 @@ def alone(results: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     said = []
     for row in results:
-        beside = [other for other in results if (other["setting"], other["corrupted"]) == (row["setting"], row["corrupted"])]
+        beside = [
+            other
+            for other in results
+            if (other["setting"], other["corrupted"]) == (row["setting"], row["corrupted"])
+        ]
         base = next((other for other in beside if other["preset"] == "fedavg"), beside[0])
         own, common = (one["sites"].get(row["measure"]) for one in (row, base))
         if not (row["baseline"] and own and common):
             continue
-        where = ", ".join(f"{field.rpartition('.')[2]} {value}" for field, value in row["setting"].items())
+        where = ", ".join(
+            f"{field.rpartition('.')[2]} {value}" for field, value in row["setting"].items()
+        )
         said.append(
             f"{f'With {where}, on' if where else 'On'} its own test rows a site ends at {BY_NAME[row['measure']].title} "
             f"{_mean_and_worst(common)} with {base['title']}, and at {_mean_and_worst(own)} when it trains alone."

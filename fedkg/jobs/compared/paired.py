@@ -41,18 +41,26 @@ def pairs(results: Sequence[Result]) -> list[Pair]:
         scenes.setdefault((tuple(row["setting"].items()), row["corrupted"]), []).append(row)
     if all(len([row for row in scene if not row["baseline"]]) < 2 for scene in scenes.values()):
         asked = [row for row in results if not row["baseline"]]
-        return [_pair("", _named(row), _named(asked[0]), row, asked[0], figure) for row in asked[1:]] + _against_baseline(scenes, figure)
+        return [
+            _pair("", _named(row), _named(asked[0]), row, asked[0], figure) for row in asked[1:]
+        ] + _against_baseline(scenes, figure)
     found = []
     for scene in scenes.values():
         base = next((row for row in scene if row["preset"] == "fedavg"), scene[0])
-        found += [_pair(_where(row), row["title"], base["title"], row, base, figure) for row in scene if row is not base]
+        found += [
+            _pair(_where(row), row["title"], base["title"], row, base, figure)
+            for row in scene
+            if row is not base
+        ]
     return found
 
 
 def told(results: Sequence[Result]) -> list[str]:
     """The differences that `sentences` of a run does not tell: those between settings."""
     title = BY_NAME[results[0]["measure"]].title if results else ""
-    return [_sentence(pair, title) for pair in pairs(results) if not pair.where and pair.found.pairs]
+    return [
+        _sentence(pair, title) for pair in pairs(results) if not pair.where and pair.found.pairs
+    ]
 
 
 def _against_baseline(scenes: dict[tuple[Any, ...], list[Result]], figure: str) -> list[Pair]:
@@ -68,7 +76,11 @@ def _against_baseline(scenes: dict[tuple[Any, ...], list[Result]], figure: str) 
 def _pair(where: str, one: str, other: str, row: Result, base: Result, figure: str) -> Pair:
     seeds = sorted(set(row["seed_list"]) & set(base["seed_list"]))
     return Pair(
-        where=where, one=one, other=other, found=verdict(_on(row, seeds, figure), _on(base, seeds, figure)), measure=BY_NAME[figure]
+        where=where,
+        one=one,
+        other=other,
+        found=verdict(_on(row, seeds, figure), _on(base, seeds, figure)),
+        measure=BY_NAME[figure],
     )
 
 
@@ -79,7 +91,10 @@ def _on(row: Result, seeds: Sequence[int], figure: str) -> list[float | None]:
 
 def _where(row: Result) -> str:
     parts = [f"{field.rpartition('.')[2]} {value}" for field, value in row["setting"].items()]
-    return ", ".join(parts + ([f"{row['corrupted']} corrupted"] if row["corrupted"] else [])) or "as given"
+    return (
+        ", ".join(parts + ([f"{row['corrupted']} corrupted"] if row["corrupted"] else []))
+        or "as given"
+    )
 
 
 def _named(row: Result) -> str:
@@ -92,10 +107,14 @@ def _sentence(pair: Pair, title: str) -> str:
     if math.isnan(found.mean):
         return ""
     low, high = found.interval or (math.nan, math.nan)
-    by = f"{'higher' if found.mean > 0 else 'lower'} by {abs(found.mean):.3f}" if found.mean else "the same"
-    if len(found.pairs) == 1:
-        return f"{title} with {pair.one} against {pair.other}: {by}, on one seed, which says little."
-    clear = "clearly" if found.clear else "which may be chance:"
-    return (
-        f"{title} with {pair.one} against {pair.other}: {clear} {by} (95 % interval {low:+.3f} to {high:+.3f}, {len(found.pairs)} seeds)."
+    by = (
+        f"{'higher' if found.mean > 0 else 'lower'} by {abs(found.mean):.3f}"
+        if found.mean
+        else "the same"
     )
+    if len(found.pairs) == 1:
+        return (
+            f"{title} with {pair.one} against {pair.other}: {by}, on one seed, which says little."
+        )
+    clear = "clearly" if found.clear else "which may be chance:"
+    return f"{title} with {pair.one} against {pair.other}: {clear} {by} (95 % interval {low:+.3f} to {high:+.3f}, {len(found.pairs)} seeds)."

@@ -13,7 +13,12 @@ def kept_private(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """What the promises of all arms came to, in words, from the lines of `privacy.csv`."""
     worst: dict[tuple[str, ...], float] = {}
     for row in rows:
-        key = ("a site" if row["unit"] == "a client" else "a row", row["delta"], row["accountant"], row["budget"])
+        key = (
+            "a site" if row["unit"] == "a client" else "a row",
+            row["delta"],
+            row["accountant"],
+            row["budget"],
+        )
         worst[key] = max(worst.get(key, 0.0), float(row["epsilon"]))
     for (unit, delta, accountant, budget), spent in worst.items():
         limit = f", of {float(budget):g} that may be" if budget else ""
@@ -30,7 +35,10 @@ def added_up(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """
     for unit in ("row", "site"):
         own = [row for row in rows if (row["unit"] == "a client") == (unit == "site")]
-        arms = {arm: [row for row in own if row["arm"] == arm] for arm in dict.fromkeys(row["arm"] for row in own)}
+        arms = {
+            arm: [row for row in own if row["arm"] == arm]
+            for arm in dict.fromkeys(row["arm"] for row in own)
+        }
         if len(arms) > 1:
             epsilon, delta = _together(list(arms.values()))
             yield (
@@ -41,7 +49,10 @@ def added_up(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
 
 def _together(each: Sequence[Sequence[Mapping[str, str]]]) -> tuple[float, float]:
     """Epsilon and delta of several trainings as if they were one, from the lines of each."""
-    added = math.fsum(max(float(row["epsilon"]) for row in rows) for rows in each), math.fsum(float(rows[0]["delta"]) for rows in each)
+    added = (
+        math.fsum(max(float(row["epsilon"]) for row in rows) for rows in each),
+        math.fsum(float(rows[0]["delta"]) for rows in each),
+    )
     if any(rows[0]["accountant"] == "paper" for rows in each):
         return added
     delta = max(float(rows[0]["delta"]) for rows in each)
@@ -53,10 +64,18 @@ def _together(each: Sequence[Sequence[Mapping[str, str]]]) -> tuple[float, float
 
 def _units(rows: Sequence[Mapping[str, str]]) -> list[list[Entry]]:
     """The entries of each unit of a training."""
-    return [[_entry(row) for row in rows if row["unit"] == unit] for unit in dict.fromkeys(row["unit"] for row in rows)]
+    return [
+        [_entry(row) for row in rows if row["unit"] == unit]
+        for unit in dict.fromkeys(row["unit"] for row in rows)
+    ]
 
 
 def _entry(row: Mapping[str, str]) -> Entry:
     if row["each"]:
         return Spent(what=row["what"], epsilon=float(row["each"]), releases=int(row["releases"]))
-    return Gaussian(what=row["what"], noise=float(row["noise"]), rate=float(row["rate"]), releases=int(row["releases"]))
+    return Gaussian(
+        what=row["what"],
+        noise=float(row["noise"]),
+        rate=float(row["rate"]),
+        releases=int(row["releases"]),
+    )

@@ -38,11 +38,14 @@ def comparison(
     by_arm, weights, alone = _by_arm(rounds), _by_arm(clients), _by_arm(sites)
     groups: dict[tuple[Any, ...], list[Arm]] = {}
     for arm in arms:
-        groups.setdefault((arm.setting, "" if arm.corrupt is None else arm.corrupt.site, arm.algorithm), []).append(arm)
+        groups.setdefault(
+            (arm.setting, "" if arm.corrupt is None else arm.corrupt.site, arm.algorithm), []
+        ).append(arm)
     scenes = list(dict.fromkeys(key[:2] for key in groups))
     ordered = [groups[key] for key in sorted(groups, key=lambda key: scenes.index(key[:2]))]
     return [
-        _result(members, by_arm, weights, target, measure) | {"sites": over_sites([alone.get(member.id, ()) for member in members])}
+        _result(members, by_arm, weights, target, measure)
+        | {"sites": over_sites([alone.get(member.id, ()) for member in members])}
         for members in ordered
         if all(arm.id in by_arm for arm in members)
     ]
@@ -56,7 +59,11 @@ def _by_arm(lines: Iterable[Line]) -> dict[str, list[Line]]:
 
 
 def _result(
-    members: Sequence[Arm], rounds: Mapping[str, Sequence[Line]], clients: Mapping[str, Sequence[Line]], target: float, measure: Measure
+    members: Sequence[Arm],
+    rounds: Mapping[str, Sequence[Line]],
+    clients: Mapping[str, Sequence[Line]],
+    target: float,
+    measure: Measure,
 ) -> Result:
     arm = members[0]
     runs = [rounds[member.id] for member in members]
@@ -65,7 +72,9 @@ def _result(
         return spread([_number(lines[-1].get(field, "")) for lines in runs])
 
     def over(field: str, fold: Callable[[list[float]], float]) -> dict[str, Any]:
-        return spread([fold(known) if (known := _known(lines, field)) else math.nan for lines in runs])
+        return spread(
+            [fold(known) if (known := _known(lines, field)) else math.nan for lines in runs]
+        )
 
     firsts = [_first(lines, target, measure) for lines in runs]
     own = [_own_share(lines, measure) for lines in runs]
@@ -79,11 +88,17 @@ def _result(
         "seeds": len(members),
         "seed_list": [member.seed for member in members],
         "measure": measure.name,
+        "event": measure.event,
         "target": None if math.isnan(target) else target,
-        **{field: last(field) for field in ("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss")},
+        **{
+            field: last(field)
+            for field in ("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss")
+        },
         f"{measure.name}_late": spread([_late(lines, measure) for lines in runs]),
         "rounds_to_90": spread([math.nan if first is None else float(first) for first in own]),
-        "rounds_to_target": spread([math.nan if first is None else float(first) for first in firsts]),
+        "rounds_to_target": spread(
+            [math.nan if first is None else float(first) for first in firsts]
+        ),
         "reached": sum(first is not None for first in firsts),
         "rho_worst": last("rho_worst"),
         "rho_mean": last("rho_mean"),
@@ -97,7 +112,10 @@ def _result(
         "share_corrupted": None,
     }
     if arm.corrupt is not None:
-        mine = [[line for line in clients.get(member.id, ()) if line["client"] == arm.corrupt.site] for member in members]
+        mine = [
+            [line for line in clients.get(member.id, ()) if line["client"] == arm.corrupt.site]
+            for member in members
+        ]
         result["alpha_corrupted"] = spread([_mean(lines, "alpha") for lines in mine])
         result["share_corrupted"] = spread([_mean(lines, "share") for lines in mine])
     return result
@@ -122,13 +140,21 @@ def sentences(results: Sequence[Result], target: float) -> list[str]:
     said: list[str] = []
     for scene in _scenes(results):
         base = next((row for row in scene if row["preset"] == "fedavg"), scene[0])
-        said += [_compared(base, other) for other in scene if other is not base and not other["baseline"]]
+        said += [
+            _compared(base, other) for other in scene if other is not base and not other["baseline"]
+        ]
         if base["corrupted"]:
-            said += [_weight(row) for row in scene if row["alpha_corrupted"] and row["alpha_corrupted"]["mean"] is not None]
+            said += [
+                _weight(row)
+                for row in scene
+                if row["alpha_corrupted"] and row["alpha_corrupted"]["mean"] is not None
+            ]
     said += _augmented(results)
     if results and not math.isnan(target) and all(row["reached"] == 0 for row in results):
         measure = BY_NAME[results[0]["measure"]]
-        said.append(f"No training reached {'an' if measure.name == 'f1' else 'the'} {measure.title} of {target:g} on the test rows.")
+        said.append(
+            f"No training reached {'an' if measure.name == 'f1' else 'the'} {measure.title} of {target:g} on the test rows."
+        )
     return said
 
 
@@ -140,12 +166,19 @@ def _scenes(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def _compared(base: Result, other: Result) -> str:
-    where = ", ".join(f"{field.rpartition('.')[2]} {value}" for field, value in base["setting"].items())
-    where = (f"With {where}" if where else "On this split") + (f" and wrong labels at {base['corrupted']}" if base["corrupted"] else "")
+    where = ", ".join(
+        f"{field.rpartition('.')[2]} {value}" for field, value in base["setting"].items()
+    )
+    where = (f"With {where}" if where else "On this split") + (
+        f" and wrong labels at {base['corrupted']}" if base["corrupted"] else ""
+    )
     measure = BY_NAME[base["measure"]]
     ours, theirs = other[measure.name], base[measure.name]
     rho = ""
-    if other["rho_mean_average"]["mean"] is not None and base["rho_mean_average"]["mean"] is not None:
+    if (
+        other["rho_mean_average"]["mean"] is not None
+        and base["rho_mean_average"]["mean"] is not None
+    ):
         rho = (
             f" Over all rounds a site's model broke on average {other['rho_mean_average']['mean']:.0%} of the rules ({base['title']}: "
             f"{base['rho_mean_average']['mean']:.0%})."
@@ -158,17 +191,38 @@ def _compared(base: Result, other: Result) -> str:
 def _augmented(results: Sequence[Result]) -> list[str]:
     """Whether states beside the signals helped, of every algorithm that was trained with and without them."""
     said = []
-    for row, other in ((row, other) for row in results for other in results if row["corrupted"] == other["corrupted"]):
-        field = next((field for field in ("augment", "augment.by") if row["setting"].get(field) not in (None, "none")), "")
-        if not field or other["algorithm"] != row["algorithm"] or other["setting"] != {**row["setting"], field: "none"}:
+    for row, other in (
+        (row, other)
+        for row in results
+        for other in results
+        if row["corrupted"] == other["corrupted"]
+    ):
+        field = next(
+            (
+                field
+                for field in ("augment", "augment.by")
+                if row["setting"].get(field) not in (None, "none")
+            ),
+            "",
+        )
+        if (
+            not field
+            or other["algorithm"] != row["algorithm"]
+            or other["setting"] != {**row["setting"], field: "none"}
+        ):
             continue
-        measure, rest = BY_NAME[row["measure"]], {name: value for name, value in row["setting"].items() if name != field}
+        measure, rest = (
+            BY_NAME[row["measure"]],
+            {name: value for name, value in row["setting"].items() if name != field},
+        )
         ours, theirs = row[measure.name], other[measure.name]
         where = "".join(f", {name.rpartition('.')[2]} {value}" for name, value in rest.items())
         damaged = f", wrong labels at {row['corrupted']}" if row["corrupted"] else ""
         better = "" if measure.higher else " (less is better)"
         own = row["preset"] == "local_only" or row["setting"][field] == "filter"
-        whose = "the states of each site's own filter" if own else "the states of a learning of causes"
+        whose = (
+            "the states of each site's own filter" if own else "the states of a learning of causes"
+        )
         said.append(
             f"{row['title']}{where}{damaged} ends at {measure.title} {_pm(ours)}{better} with {whose} among its inputs, at {_pm(theirs)} "
             f"without: {_words(verdict(ours['values'], theirs['values']))}."
@@ -193,14 +247,20 @@ def _weight(row: Result) -> str:
         none = "hardly any weight" if alpha else "no weight at all"
         return f"{row['title']} gives {row['corrupted']} {none}; its rows would give it {share:.3f} in the rounds it takes part in."
     change = abs(alpha / share - 1.0)
-    words = "what its rows give it" if change < 5e-3 else f"{change:.0%} {'less' if alpha < share else 'more'} than its rows would give it"
+    words = (
+        "what its rows give it"
+        if change < 5e-3
+        else f"{change:.0%} {'less' if alpha < share else 'more'} than its rows would give it"
+    )
     return f"{row['title']} gives {row['corrupted']} on average a weight of {alpha:.3f} in the rounds it takes part in, {words}."
 
 
 def _pm(value: Mapping[str, Any]) -> str:
     if value["mean"] is None:
         return "nothing measured"
-    return f"{value['mean']:.3f}" + (f" ± {value['spread']:.3f}" if value["spread"] is not None else "")
+    return f"{value['mean']:.3f}" + (
+        f" ± {value['spread']:.3f}" if value["spread"] is not None else ""
+    )
 
 
 def _late(lines: Sequence[Line], measure: Measure) -> float:
@@ -211,7 +271,9 @@ def _late(lines: Sequence[Line], measure: Measure) -> float:
 
 def _first(lines: Sequence[Line], target: float, measure: Measure) -> int | None:
     measured = [line for line in lines if line[measure.name]]
-    place = rounds_to([measure.sign * float(line[measure.name]) for line in measured], measure.sign * target)
+    place = rounds_to(
+        [measure.sign * float(line[measure.name]) for line in measured], measure.sign * target
+    )
     return None if place is None else int(measured[place - 1]["round"])
 
 

@@ -9,7 +9,27 @@ from dataclasses import dataclass
 
 from fedkg.jobs.compared.interval import interval
 
-SURE = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729)
+SURE = (
+    6.314,
+    2.920,
+    2.353,
+    2.132,
+    2.015,
+    1.943,
+    1.895,
+    1.860,
+    1.833,
+    1.812,
+    1.796,
+    1.782,
+    1.771,
+    1.761,
+    1.753,
+    1.746,
+    1.740,
+    1.734,
+    1.729,
+)
 """95 % quantiles of Student's t with 1, 2, ... degrees of freedom; they fall, so that the last one is on the safe side for all beyond."""
 
 ALIKE = 1e-6
@@ -51,7 +71,11 @@ class Verdict:
 
 def verdict(one: Sequence[float | None], other: Sequence[float | None]) -> Verdict:
     """The verdict on two lists of figures, seed by seed; None and NaN are figures that were not measured."""
-    pairs = tuple(a - b for a, b in zip(one, other, strict=True) if a is not None and b is not None and not math.isnan(a - b))
+    pairs = tuple(
+        a - b
+        for a, b in zip(one, other, strict=True)
+        if a is not None and b is not None and not math.isnan(a - b)
+    )
     mean = statistics.fmean(pairs) if pairs else math.nan
     if len(pairs) < 2:
         return Verdict(pairs=pairs, mean=mean, spread=math.nan, clear=0)
@@ -59,4 +83,6 @@ def verdict(one: Sequence[float | None], other: Sequence[float | None]) -> Verdi
     quantile = SURE[min(len(pairs) - 1, len(SURE)) - 1]
     alike = len(pairs) == 2 and spread <= ALIKE * abs(mean)
     sure = not alike and abs(mean) > quantile * spread / math.sqrt(len(pairs))
-    return Verdict(pairs=pairs, mean=mean, spread=spread, clear=0 if not sure else 1 if mean > 0 else -1)
+    return Verdict(
+        pairs=pairs, mean=mean, spread=spread, clear=0 if not sure else 1 if mean > 0 else -1
+    )

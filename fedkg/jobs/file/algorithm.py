@@ -22,7 +22,10 @@ Below = Annotated[float, Field(ge=0, lt=1)]
 class Sgd(Part):
     """Gradient descent."""
 
-    momentum: Below = Field(default=0.0, description="Share of the last step that is made again; begins anew in every round.")
+    momentum: Below = Field(
+        default=0.0,
+        description="Share of the last step that is made again; begins anew in every round.",
+    )
     weight_decay: float = Field(default=0.0, ge=0, description="Pull towards 0.")
 
 
@@ -47,11 +50,21 @@ class Choice(Part):
         """`adam` is `adam: {}`, and what is empty is not chosen."""
         if isinstance(value, str):
             return {value: {}}
-        return {key: {} if part is None and len(value) == 1 else part for key, part in value.items()} if isinstance(value, dict) else value
+        return (
+            {key: {} if part is None and len(value) == 1 else part for key, part in value.items()}
+            if isinstance(value, dict)
+            else value
+        )
 
     @model_validator(mode="after")
     def _just_one(self) -> Self:
-        if len(self.model_fields_set - {name for name in type(self).model_fields if getattr(self, name) is None}) != 1:
+        if (
+            len(
+                self.model_fields_set
+                - {name for name in type(self).model_fields if getattr(self, name) is None}
+            )
+            != 1
+        ):
             raise ValueError(f"must be one of {', '.join(type(self).model_fields)}")
         return self
 
@@ -66,8 +79,12 @@ class Local(Choice):
 
     sgd: Sgd | None = Field(default=None, description="Gradient descent.")
     adam: Adam | None = Field(default=None, description="Adam.")
-    scaffold: Nothing | None = Field(default=None, description="Gradient descent with control variates, at sites and server.")
-    scaffnew: Nothing | None = Field(default=None, description="Gradient descent with control variates that are never sent.")
+    scaffold: Nothing | None = Field(
+        default=None, description="Gradient descent with control variates, at sites and server."
+    )
+    scaffnew: Nothing | None = Field(
+        default=None, description="Gradient descent with control variates that are never sent."
+    )
 
 
 class Plain(Part):
@@ -82,7 +99,9 @@ class Adaptive(Part):
     rate: Positive = Field(default=0.1, description="Step size of the server.")
     beta1: Below = Field(default=0.9, description="How long the update is remembered.")
     beta2: Share = Field(default=0.99, description="How long its square is remembered.")
-    tau: Positive = Field(default=1e-3, description="How adaptive the step is: the smaller, the more.")
+    tau: Positive = Field(
+        default=1e-3, description="How adaptive the step is: the smaller, the more."
+    )
 
 
 class Adagrad(Part):
@@ -90,7 +109,9 @@ class Adagrad(Part):
 
     rate: Positive = Field(default=0.1, description="Step size of the server.")
     beta1: Below = Field(default=0.0, description="How long the update is remembered.")
-    tau: Positive = Field(default=1e-3, description="How adaptive the step is: the smaller, the more.")
+    tau: Positive = Field(
+        default=1e-3, description="How adaptive the step is: the smaller, the more."
+    )
 
 
 class Server(Choice):
@@ -105,7 +126,9 @@ class Server(Choice):
 class Trimmed(Part):
     """The mean without the extremes of each parameter."""
 
-    trim: float = Field(default=0.1, gt=0, le=0.5, description="Share of the sites taken away at either end.")
+    trim: float = Field(
+        default=0.1, gt=0, le=0.5, description="Share of the sites taken away at either end."
+    )
 
 
 class OneKept(Part):
@@ -118,7 +141,9 @@ class SomeKept(Part):
     """The mean of the updates closest to their neighbours."""
 
     attackers: int = Field(default=1, ge=0, description="How many sites of a round may be corrupt.")
-    keep: Count | None = Field(default=None, description="How many updates are averaged; empty: all but the attackers.")
+    keep: Count | None = Field(
+        default=None, description="How many updates are averaged; empty: all but the attackers."
+    )
 
 
 class Aggregate(Choice):
@@ -126,10 +151,17 @@ class Aggregate(Choice):
 
     mean: Nothing | None = Field(default=None, description="The mean, weighted by `weighting`.")
     median: Nothing | None = Field(default=None, description="The median of each parameter.")
-    trimmed_mean: Trimmed | None = Field(default=None, description="The mean of each parameter without the extremes.")
+    trimmed_mean: Trimmed | None = Field(
+        default=None, description="The mean of each parameter without the extremes."
+    )
     krum: OneKept | None = Field(default=None, description="The update closest to its neighbours.")
-    multi_krum: SomeKept | None = Field(default=None, description="The mean of the updates closest to their neighbours.")
-    fltrust: Nothing | None = Field(default=None, description="Weighted by likeness to an update made on the server's labelled rows.")
+    multi_krum: SomeKept | None = Field(
+        default=None, description="The mean of the updates closest to their neighbours."
+    )
+    fltrust: Nothing | None = Field(
+        default=None,
+        description="Weighted by likeness to an update made on the server's labelled rows.",
+    )
 
 
 class Chosen(Part):
@@ -142,16 +174,25 @@ class Grouping(Choice):
     """Whose updates are aggregated together."""
 
     all: Nothing | None = Field(default=None, description="Everybody's.")
-    ifca: Chosen | None = Field(default=None, description="Of sites that chose the same of the server's models, by their loss.")
-    fedstl: Properties | None = Field(default=None, description="Of sites whose series have the same properties, which the rules `infer`.")
+    ifca: Chosen | None = Field(
+        default=None,
+        description="Of sites that chose the same of the server's models, by their loss.",
+    )
+    fedstl: Properties | None = Field(
+        default=None,
+        description="Of sites whose series have the same properties, which the rules `infer`.",
+    )
 
 
 class Private(Part):
     """Layers that stay at each site."""
 
-    layers: tuple[str, ...] = Field(default=(), description="Beginnings of parameter names; empty: the model's head.")
+    layers: tuple[str, ...] = Field(
+        default=(), description="Beginnings of parameter names; empty: the model's head."
+    )
     first: Share | None = Field(
-        default=None, description="Share of the local steps that train them alone, before the others train the rest; empty: all together."
+        default=None,
+        description="Share of the local steps that train them alone, before the others train the rest; empty: all together.",
     )
 
 
@@ -169,36 +210,73 @@ AGGREGATES: Mapping[str, Aggregates] = {
     "multi_krum": "krum",
     "fltrust": "fltrust",
 }
-LOCALS: Mapping[str, Locals] = {"sgd": "sgd", "adam": "other", "scaffold": "scaffold", "scaffnew": "scaffnew"}
+LOCALS: Mapping[str, Locals] = {
+    "sgd": "sgd",
+    "adam": "other",
+    "scaffold": "scaffold",
+    "scaffnew": "scaffnew",
+}
 
 
 class Algorithm(Part):
     """An algorithm: a preset, and what differs from it at the joints of the round."""
 
-    preset: str = Field(default="fedavg", description="A name from the table of algorithms in the guide.")
-    title: str = Field(default="", description="What reports call it.")
-    weighting: Literal["samples", "scfa"] = Field(default="samples", description="What an update counts by: `scfa` is by the rules, too.")
-    proximal: float = Field(default=0.0, ge=0, description="Pull of the sites' models towards the one they received.")
-    local: Local = Field(default_factory=lambda: Local(sgd=Sgd()), description="How a site makes its steps.")
-    server: Server = Field(default_factory=lambda: Server(add=Plain()), description="What the server makes of an aggregated update.")
-    aggregate: Aggregate = Field(default_factory=lambda: Aggregate(mean=Nothing()), description="How many updates become one.")
-    grouping: Grouping = Field(default_factory=lambda: Grouping(all=Nothing()), description="Whose updates are aggregated together.")
-    private: Private | None = Field(default=None, description="Layers that stay at each site.")
-    personal: Personal | None = Field(default=None, description="A model of each site's own beside the common one.")
-    agents: Agents | None = Field(default=None, description="A model for each site, within sets of its own.")
-    sets: KeptIn | None = Field(default=None, description="The same sets as a penalty on the sites' models, under any algorithm.")
-    exchange: Literal["models", "none", "data"] = Field(
-        default="models", description="What sites send: models, nothing, or once all their rows (the bound that a federation is held to)."
+    preset: str = Field(
+        default="fedavg", description="A name from the table of algorithms in the guide."
     )
-    scoring: dict[str, Value] = Field(default_factory=dict, description="Fields of `scoring` that differ for it.")
-    training: dict[str, Value] = Field(default_factory=dict, description="Fields of `training` that differ for it.")
+    title: str = Field(default="", description="What reports call it.")
+    weighting: Literal["samples", "scfa"] = Field(
+        default="samples", description="What an update counts by: `scfa` is by the rules, too."
+    )
+    proximal: float = Field(
+        default=0.0, ge=0, description="Pull of the sites' models towards the one they received."
+    )
+    local: Local = Field(
+        default_factory=lambda: Local(sgd=Sgd()), description="How a site makes its steps."
+    )
+    server: Server = Field(
+        default_factory=lambda: Server(add=Plain()),
+        description="What the server makes of an aggregated update.",
+    )
+    aggregate: Aggregate = Field(
+        default_factory=lambda: Aggregate(mean=Nothing()),
+        description="How many updates become one.",
+    )
+    grouping: Grouping = Field(
+        default_factory=lambda: Grouping(all=Nothing()),
+        description="Whose updates are aggregated together.",
+    )
+    private: Private | None = Field(default=None, description="Layers that stay at each site.")
+    personal: Personal | None = Field(
+        default=None, description="A model of each site's own beside the common one."
+    )
+    agents: Agents | None = Field(
+        default=None, description="A model for each site, within sets of its own."
+    )
+    sets: KeptIn | None = Field(
+        default=None,
+        description="The same sets as a penalty on the sites' models, under any algorithm.",
+    )
+    exchange: Literal["models", "none", "data"] = Field(
+        default="models",
+        description="What sites send: models, nothing, or once all their rows (the bound that a federation is held to).",
+    )
+    scoring: dict[str, Value] = Field(
+        default_factory=dict, description="Fields of `scoring` that differ for it."
+    )
+    training: dict[str, Value] = Field(
+        default_factory=dict, description="Fields of `training` that differ for it."
+    )
 
     @field_validator("preset")
     @classmethod
     def _is_a_preset(cls, name: str) -> str:
         if name not in PRESETS:
             near = nearest(name, list(PRESETS))
-            raise ValueError(f"there is no preset {name!r}; " + (f"did you mean {near!r}?" if near else "known: " + ", ".join(PRESETS)))
+            raise ValueError(
+                f"there is no preset {name!r}; "
+                + (f"did you mean {near!r}?" if near else "known: " + ", ".join(PRESETS))
+            )
         return name
 
     @model_validator(mode="before")
@@ -206,11 +284,19 @@ class Algorithm(Part):
     def _from_preset(cls, value: object) -> object:
         """What the preset says, and the rest as it is written."""
         if value == {}:
-            raise ValueError("names neither a `preset` nor what differs from FedAvg at a joint; FedAvg itself is `{preset: fedavg}`")
+            raise ValueError(
+                "names neither a `preset` nor what differs from FedAvg at a joint; FedAvg itself is `{preset: fedavg}`"
+            )
         name = value.get("preset", "fedavg") if isinstance(value, dict) else None
         if not isinstance(value, dict) or not isinstance(name, str) or name not in PRESETS:
             return value
-        return {**value, **{joint: _merged(name, joint, said, value.get(joint)) for joint, said in PRESETS[name].items()}}
+        return {
+            **value,
+            **{
+                joint: _merged(name, joint, said, value.get(joint))
+                for joint, said in PRESETS[name].items()
+            },
+        }
 
     @model_validator(mode="after")
     def _no_contradiction(self) -> Self:
@@ -226,22 +312,36 @@ class Algorithm(Part):
     def composition(self, **settings: Any) -> Composition:
         """What of it can contradict something else. `Any`: the fields of `Composition` that say how it is run."""
         krum = self.aggregate.krum or self.aggregate.multi_krum
-        trimmed = 0.5 if self.aggregate.median else self.aggregate.trimmed_mean.trim if self.aggregate.trimmed_mean else 0.0
+        trimmed = (
+            0.5
+            if self.aggregate.median
+            else self.aggregate.trimmed_mean.trim
+            if self.aggregate.trimmed_mean
+            else 0.0
+        )
         return Composition(
             exchange=self.exchange,
             by_rules=self.weighting == "scfa",
-            aggregate="blocks" if self.agents and self.aggregate.mean else AGGREGATES[self.aggregate.kind],
+            aggregate="blocks"
+            if self.agents and self.aggregate.mean
+            else AGGREGATES[self.aggregate.kind],
             blocks=self.agents is not None,
             adds=self.server.add is not None and self.server.add.rate == 1.0,
             local=self._steps(),
             proximal=self.proximal > 0,
             private=self.private is not None,
             personal=self.personal is not None,
-            models=self.grouping.ifca.models if self.grouping.ifca else self.grouping.fedstl.clusters if self.grouping.fedstl else 1,
+            models=self.grouping.ifca.models
+            if self.grouping.ifca
+            else self.grouping.fedstl.clusters
+            if self.grouping.fedstl
+            else 1,
             chosen_by="property" if self.grouping.fedstl else "loss",
-            server_trains=self.grouping.fedstl is not None and self.grouping.fedstl.cluster_epochs > 0,
+            server_trains=self.grouping.fedstl is not None
+            and self.grouping.fedstl.cluster_epochs > 0,
             penalised=self.sets is not None,
-            evenly=self.grouping.fedstl is not None and self.grouping.fedstl.assignment == "capacity",
+            evenly=self.grouping.fedstl is not None
+            and self.grouping.fedstl.assignment == "capacity",
             on_samples=False,  # under privacy a job mines privately and clusters by rows of the server (see `uncovered`)
             attackers=krum.attackers if krum else 0,
             trim=trimmed,
@@ -251,7 +351,9 @@ class Algorithm(Part):
     def _steps(self) -> Locals:
         if self.private and self.private.first is not None:
             return "two_phases"
-        return "blocks" if self.agents and self.local == Local(sgd=Sgd()) else LOCALS[self.local.kind]
+        return (
+            "blocks" if self.agents and self.local == Local(sgd=Sgd()) else LOCALS[self.local.kind]
+        )
 
 
 def _merged(preset: str, joint: str, said: object, written: object) -> object:
@@ -259,7 +361,9 @@ def _merged(preset: str, joint: str, said: object, written: object) -> object:
     if written is None:
         return said
     if isinstance(said, str) and written != said:
-        raise ValueError(f"{preset} is FedAvg with `{joint}: {said}`; name no preset to choose another `{joint}`")
+        raise ValueError(
+            f"{preset} is FedAvg with `{joint}: {said}`; name no preset to choose another `{joint}`"
+        )
     if not isinstance(said, Mapping):
         return written
     written = {written: {}} if isinstance(written, str) else written
@@ -267,5 +371,7 @@ def _merged(preset: str, joint: str, said: object, written: object) -> object:
         return written
     chosen = {key: part for key, part in written.items() if part is not None}
     if joint not in ("private", "personal", "agents", "sets") and not chosen.keys() <= said.keys():
-        raise ValueError(f"{preset} is FedAvg with `{joint}: {', '.join(said)}`; name no preset to choose another `{joint}`")
+        raise ValueError(
+            f"{preset} is FedAvg with `{joint}: {', '.join(said)}`; name no preset to choose another `{joint}`"
+        )
     return {**said, **chosen}

@@ -19,10 +19,12 @@ class Augment(Part):
         "nothing is learnt with anybody; none: signals alone.",
     )
     states: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=1, description="States of each site; one whose signals have fewer directions has the others unknown."
+        default=1,
+        description="States of each site; one whose signals have fewer directions has the others unknown.",
     )
     past: Annotated[int, Field(ge=1, le=1024)] = Field(
-        default=1, description="How many of the last values of each signal count as measurements of a step; sites of one signal need some."
+        default=1,
+        description="How many of the last values of each signal count as measurements of a step; sites of one signal need some.",
     )
     reads: Literal["states", "server", "both"] = Field(
         default="states",

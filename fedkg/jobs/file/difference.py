@@ -16,7 +16,9 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
         for field in dict.fromkeys([*old, *new])
         if old.get(field) != new.get(field) or (field in old) != (field in new)
     ]
-    return lines if len(lines) <= SHOWN else [*lines[:SHOWN], f"and {len(lines) - SHOWN} more fields"]
+    return (
+        lines if len(lines) <= SHOWN else [*lines[:SHOWN], f"and {len(lines) - SHOWN} more fields"]
+    )
 
 
 def flat(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

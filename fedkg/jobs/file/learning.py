@@ -13,15 +13,26 @@ class Learning(Part):
     """How is learnt: see `fedkg.granger.learn`."""
 
     mode: Literal["sequential", "batch", "closed_form"] = Field(
-        default="sequential", description="One sample a step, as published; steps on averages; or the point of rest of both, at once."
+        default="sequential",
+        description="One sample a step, as published; steps on averages; or the point of rest of both, at once.",
     )
     epochs: Count = Field(default=500, description="Most passes over the steps.")
     tolerance: float = Field(
-        default=1e-3, ge=0, description="It ends before when an epoch changes the parameters by no more than this share of their size."
+        default=1e-3,
+        ge=0,
+        description="It ends before when an epoch changes the parameters by no more than this share of their size.",
     )
-    client: Positive = Field(default=0.01, description="eta 1: the step by which a client follows its own loss.")
-    server: float = Field(default=0.001, ge=0, description="eta 2: the step by which it follows the server's gradient.")
-    causes: Positive = Field(default=0.01, description="gamma: the step by which the server learns.")
+    client: Positive = Field(
+        default=0.01, description="eta 1: the step by which a client follows its own loss."
+    )
+    server: float = Field(
+        default=0.001,
+        ge=0,
+        description="eta 2: the step by which it follows the server's gradient.",
+    )
+    causes: Positive = Field(
+        default=0.01, description="gamma: the step by which the server learns."
+    )
     ridge: float = Field(default=0.0, ge=0, description="Weight of squared parameters.")
     normalised: bool = Field(
         default=True,
@@ -41,5 +52,7 @@ class Learning(Part):
     @model_validator(mode="after")
     def _device_has_work(self) -> Learning:
         if self.device != "cpu" and self.mode != "sequential":
-            raise ValueError(f"`device: {self.device}` is for `mode: sequential`; `{self.mode}` is learnt on the processor, from averages")
+            raise ValueError(
+                f"`device: {self.device}` is for `mode: sequential`; `{self.mode}` is learnt on the processor, from averages"
+            )
         return self

@@ -9,7 +9,9 @@ from pydantic import Field, field_validator, model_validator
 
 from fedkg.jobs.file.part import Count, Part, Share, Value, Width
 
-Kind = Literal["mlp", "softmax", "lenet5", "cnn", "rnn", "gru", "lstm", "transformer", "tabnet", "module"]
+Kind = Literal[
+    "mlp", "softmax", "lenet5", "cnn", "rnn", "gru", "lstm", "transformer", "tabnet", "module"
+]
 
 SIZES: Mapping[Kind, tuple[str, ...]] = {
     "mlp": ("hidden", "dropout"),
@@ -35,10 +37,17 @@ PICTURED: tuple[Kind, ...] = ("lenet5", "cnn")
 class Inject(Part):
     """What is known of the answers, built into the model: they obey the rules' range knowledge and follow their prediction knowledge."""
 
-    range: bool = Field(default=True, description="Whether answers lie in what `range knowledge` allows, where the rules have some.")
-    predict: bool = Field(default=True, description="Whether answers follow what `predict knowledge` says, where the rules have some.")
+    range: bool = Field(
+        default=True,
+        description="Whether answers lie in what `range knowledge` allows, where the rules have some.",
+    )
+    predict: bool = Field(
+        default=True,
+        description="Whether answers follow what `predict knowledge` says, where the rules have some.",
+    )
     trust: Literal["cross-validation"] | Share = Field(
-        default=0.3, description="How far a prediction is followed; `cross-validation`: the best of `trusts` on rows held out in turn."
+        default=0.3,
+        description="How far a prediction is followed; `cross-validation`: the best of `trusts` on rows held out in turn.",
     )
     trusts: Annotated[tuple[Share, ...], Field(min_length=2)] = Field(
         default=(0.0, 0.1, 0.3, 0.6), description="What cross-validation chooses from."
@@ -46,7 +55,9 @@ class Inject(Part):
     folds: Annotated[int, Field(ge=2, le=20)] = Field(
         default=3, description="Parts that each site's rows are held out in, one after another."
     )
-    rounds: Count = Field(default=5, description="Rounds that cross-validation trains for each trust and part.")
+    rounds: Count = Field(
+        default=5, description="Rounds that cross-validation trains for each trust and part."
+    )
 
     @model_validator(mode="after")
     def _something(self) -> Inject:
@@ -69,31 +80,58 @@ class Graph(Part):
 class Model(Part):
     """The network each site trains."""
 
-    kind: Kind = Field(default="mlp", description="A name in fedkg.models; `name` is understood too.")
+    kind: Kind = Field(
+        default="mlp", description="A name in fedkg.models; `name` is understood too."
+    )
     hidden: Width | tuple[Width, ...] | None = Field(
-        default=None, description="Widths of the hidden layers of an `mlp` (empty: 32, 32); width of recurrent layers (empty: 16)."
+        default=None,
+        description="Widths of the hidden layers of an `mlp` (empty: 32, 32); width of recurrent layers (empty: 16).",
     )
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None, description="Share of hidden units left out in training; empty: 0 (`mlp`), 0.2 (`transformer`)."
+        default=None,
+        description="Share of hidden units left out in training; empty: 0 (`mlp`), 0.2 (`transformer`).",
     )
-    layers: Count | None = Field(default=None, description="Recurrent layers, or encoders and decoders of a `transformer`; empty: 2.")
-    reads: Count | None = Field(default=None, description="Past values that each step of a recurrent network reads; empty: one.")
-    width: Width | None = Field(default=None, description="Width of a `transformer` (empty: 120) or a `tabnet` (empty: 128).")
-    heads: Count | None = Field(default=None, description="Heads of attention of a `transformer`; empty: 2.")
-    feed: Width | None = Field(default=None, description="Width of a `transformer`'s dense layers; empty: 200.")
+    layers: Count | None = Field(
+        default=None,
+        description="Recurrent layers, or encoders and decoders of a `transformer`; empty: 2.",
+    )
+    reads: Count | None = Field(
+        default=None,
+        description="Past values that each step of a recurrent network reads; empty: one.",
+    )
+    width: Width | None = Field(
+        default=None,
+        description="Width of a `transformer` (empty: 120) or a `tabnet` (empty: 128).",
+    )
+    heads: Count | None = Field(
+        default=None, description="Heads of attention of a `transformer`; empty: 2."
+    )
+    feed: Width | None = Field(
+        default=None, description="Width of a `transformer`'s dense layers; empty: 200."
+    )
     steps: Count | None = Field(default=None, description="Decision steps of a `tabnet`; empty: 5.")
     graph: Graph | None = Field(
-        default=None, description="The knowledge graph that a `tabnet` reads beside each row (`true`, or a section); empty: none."
+        default=None,
+        description="The knowledge graph that a `tabnet` reads beside each row (`true`, or a section); empty: none.",
     )
     path: str | None = Field(
-        default=None, description="A `torch.nn.Module` as `package.file:Name`, or `net.py:Name` of a file beside the job."
+        default=None,
+        description="A `torch.nn.Module` as `package.file:Name`, or `net.py:Name` of a file beside the job.",
     )
-    options: dict[str, Value | tuple[Value, ...]] = Field(default_factory=dict, description="What the module at `path` is called with.")
+    options: dict[str, Value | tuple[Value, ...]] = Field(
+        default_factory=dict, description="What the module at `path` is called with."
+    )
     private: tuple[str, ...] = Field(
-        default=(), description="Beginnings of names of the parameters that a site may keep; empty: what the model calls its head."
+        default=(),
+        description="Beginnings of names of the parameters that a site may keep; empty: what the model calls its head.",
     )
-    shared: tuple[str, ...] = Field(default=(), description="The other way round: beginnings of names of those that are shared.")
-    inject: Inject | None = Field(default=None, description="What is known of the answers, built into the model; `{}` for all defaults.")
+    shared: tuple[str, ...] = Field(
+        default=(), description="The other way round: beginnings of names of those that are shared."
+    )
+    inject: Inject | None = Field(
+        default=None,
+        description="What is known of the answers, built into the model; `{}` for all defaults.",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -103,7 +141,10 @@ class Model(Part):
             return value
         if "kind" in value and value["kind"] != value["name"]:
             raise ValueError("`name` and `kind` are the same field; give one of them")
-        return {**{field: said for field, said in value.items() if field != "name"}, "kind": value["name"]}
+        return {
+            **{field: said for field, said in value.items() if field != "name"},
+            "kind": value["name"],
+        }
 
     @field_validator("inject", "graph", mode="before")
     @classmethod
@@ -121,13 +162,23 @@ class Model(Part):
         ]
         if idle:
             has = ", ".join(f"`{name}`" for name in sizes) or "no sizes of its own"
-            raise ValueError(f"{', '.join(f'`{name}`' for name in idle)}: not of `{self.kind}`, which has {has}")
+            raise ValueError(
+                f"{', '.join(f'`{name}`' for name in idle)}: not of `{self.kind}`, which has {has}"
+            )
         if (self.kind == "module") != (self.path is not None):
-            raise ValueError("`kind: module` and `path` belong together: the module, as package.file:Name or net.py:Name")
+            raise ValueError(
+                "`kind: module` and `path` belong together: the module, as package.file:Name or net.py:Name"
+            )
         if self.path is not None and ":" not in self.path:
-            raise ValueError(f"`path` names a file and what it has, as package.file:Name or net.py:Name, not {self.path!r}")
+            raise ValueError(
+                f"`path` names a file and what it has, as package.file:Name or net.py:Name, not {self.path!r}"
+            )
         if self.kind in WINDOWED and isinstance(self.hidden, tuple):
-            raise ValueError("`hidden` of recurrent layers is one width, and `layers` says how many there are")
+            raise ValueError(
+                "`hidden` of recurrent layers is one width, and `layers` says how many there are"
+            )
         if self.private and self.shared:
-            raise ValueError("`private` and `shared` say the same the other way round; give one of them")
+            raise ValueError(
+                "`private` and `shared` say the same the other way round; give one of them"
+            )
         return self

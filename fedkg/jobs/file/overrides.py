@@ -21,7 +21,9 @@ def field_of(field: str) -> str:
     return "algorithm" if field == "algorithm.name" else field
 
 
-def apply_overrides(document: dict[str, Any], overrides: Sequence[str], base: Path) -> dict[str, Any]:
+def apply_overrides(
+    document: dict[str, Any], overrides: Sequence[str], base: Path
+) -> dict[str, Any]:
     """A copy of a job document with fields replaced; values are read as YAML.
 
     A field that `compare` varies is narrowed to the one value. A path is looked for in the current folder, then in `base`, that of the job.
@@ -36,7 +38,9 @@ def apply_overrides(document: dict[str, Any], overrides: Sequence[str], base: Pa
         field, equals, raw = text.partition("=")
         field = field_of(field.strip())
         if not equals or not all(field.split(".")):
-            raise UsageError(f"--set {text}: not of the form field=value", help="--set training.rounds=20")
+            raise UsageError(
+                f"--set {text}: not of the form field=value", help="--set training.rounds=20"
+            )
         value = _found(field, _parsed(raw, text), text, base)
         compared = document.get("compare")
         if isinstance(compared, dict) and field in compared:
@@ -76,7 +80,9 @@ def _put(document: dict[str, Any], keys: Sequence[str], value: Any, text: str) -
             inner = place[key] = {site: {} for site in inner}
         if not isinstance(inner, dict):
             raise UsageError(
-                f"--set {text}: `{'.'.join(keys[: i + 1])}` has no fields of its own", received=repr(inner), help="set the field itself"
+                f"--set {text}: `{'.'.join(keys[: i + 1])}` has no fields of its own",
+                received=repr(inner),
+                help="set the field itself",
             )
         place = inner
     place[keys[-1]] = value

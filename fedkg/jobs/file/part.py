@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
+MOST = 2**53
+"""The largest whole number of a job file: float64 holds every one up to it."""
 Count = Annotated[int, Field(ge=1)]
 Width = Annotated[int, Field(ge=1, le=16_384)]
 Seeds = Annotated[int, Field(ge=1, le=10_000)]
@@ -30,11 +32,21 @@ class Part(BaseModel):
     def _numbers_are_numbers(cls, value: Any, info: ValidationInfo) -> Any:
         annotation: Any = cls.model_fields[info.field_name].annotation if info.field_name else None
         wanted = _leaves(annotation)
-        if wanted & {int, float} and not any(one in (bool, Any) or issubclass(one, BaseModel) for one in wanted if isinstance(one, type)):
+        if wanted & {int, float} and not any(
+            one in (bool, Any) or issubclass(one, BaseModel)
+            for one in wanted
+            if isinstance(one, type)
+        ):
             wrong = next((one for one in _values(value) if isinstance(one, bool)), None)
             if wrong is not None:
                 text = "a number" if float in wanted else "a whole number"
                 raise ValueError(f"must be {text}, not {str(wrong).lower()}")
+            if int in wanted and any(
+                isinstance(one, int | float) and abs(one) > MOST
+                for one in _values(value)
+                if not (isinstance(one, float) and float in wanted)
+            ):
+                raise ValueError(f"must be a whole number, at most {MOST:,}")
         return value
 
 
@@ -53,4 +65,8 @@ def _values(value: object) -> Iterator[object]:
 def _leaves(annotation: Any) -> frozenset[Any]:
     """What an annotation is made of, without lists, sections by name and unions."""
     parts = get_args(annotation)
-    return frozenset([annotation]) if not parts else frozenset().union(*(_leaves(part) for part in parts))
+    return (
+        frozenset([annotation])
+        if not parts
+        else frozenset().union(*(_leaves(part) for part in parts))
+    )

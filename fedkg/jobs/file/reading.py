@@ -10,11 +10,13 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
+from typing_extensions import override
 
 from fedkg.errors import JobError, MissingExtra, UsageError
 from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.file.overrides import apply_overrides, field_of
 from fedkg.jobs.file.schema import Job
+from fedkg.limits import read_file, require
 from fedkg.nearest import nearest
 
 Document = dict[str, Any]
@@ -40,30 +42,45 @@ def read_job(path: str | Path, overrides: Sequence[str] = ()) -> Job:
     path = Path(path)
     text = read_text(path)
     document = parse_yaml(text, str(path))
-    return job_of(document, name=str(path), base=path.resolve().parent, overrides=overrides, lines=lines_of(text))
+    return job_of(
+        document,
+        name=str(path),
+        base=path.resolve().parent,
+        overrides=overrides,
+        lines=lines_of(text),
+    )
 
 
 def read_text(path: Path) -> str:
-    """What is written in a job file. Raises UsageError when it cannot be read, JobError when it is no text."""
+    """What is written in a job file. Raises UsageError when it cannot be read, JobError when it is no text, LimitError when it is too large."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_file(path, name="job").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise JobError(f"{path} is not a text file", expected="a YAML job file in UTF-8") from error
     except OSError as error:
         raise UsageError(
-            f"cannot read job file {path}", received=error.strerror or str(error), help="a path is looked for in the folder you stand in"
+            f"cannot read job file {path}",
+            received=error.strerror or str(error),
+            help="a path is looked for in the folder you stand in",
         ) from error
 
 
 def job_of(
-    document: Document, *, name: str, base: Path, overrides: Sequence[str] = (), lines: Mapping[tuple[str, ...], int] | None = None
+    document: Document,
+    *,
+    name: str,
+    base: Path,
+    overrides: Sequence[str] = (),
+    lines: Mapping[tuple[str, ...], int] | None = None,
 ) -> Job:
     """The job in a parsed document; `name` stands in errors, relative paths are relative to `base`. Raises JobError, UsageError.
 
     Args:
         lines: where each field stands, see `lines_of`; a field that an override changes stands in the override.
     """
-    changed = {tuple(field_of(text.partition("=")[0].strip()).split(".")): text for text in overrides}
+    changed = {
+        tuple(field_of(text.partition("=")[0].strip()).split(".")): text for text in overrides
+    }
     document = apply_overrides(document, overrides, base)
     try:
         job = Job.model_validate(document)
@@ -81,7 +98,11 @@ def absolute(job: Job, base: Path) -> Job:
     """The job with every path absolute, so that a run can be resumed from anywhere."""
 
     def fixed(text: str | None) -> str | None:
-        return text if text is None or is_address(text) else str((base / Path(text).expanduser()).resolve())
+        return (
+            text
+            if text is None or is_address(text)
+            else str((base / Path(text).expanduser()).resolve())
+        )
 
     def found(text: str | None) -> str | None:
         """A module's path, where it names a file."""
@@ -97,7 +118,10 @@ def absolute(job: Job, base: Path) -> Job:
             "rules": tuple(str(fixed(rule)) for rule in job.rules),
             "pack": fixed(job.pack),
             "data": job.data.model_copy(update={"path": fixed(job.data.path)}),
-            "sites": {key: site.model_copy(update={"table": fixed(site.table)}) for key, site in job.sites.items()},
+            "sites": {
+                key: site.model_copy(update={"table": fixed(site.table)})
+                for key, site in job.sites.items()
+            },
         }
     )
 
@@ -127,22 +151,59 @@ def lines_of(text: str) -> dict[tuple[str, ...], int]:
 
 
 def parse_yaml(text: str, name: str) -> Document:
-    """A YAML mapping. Raises JobError, with line and column, for anything else, and for a key that stands twice."""
+    """A YAML mapping within the limits `fields` and `depth`.
+
+    Raises:
+        JobError: with line and column, for anything else, and for a key that stands twice.
+        LimitError: it has too many fields, aliases written out, or too many levels.
+    """
     try:
         import yaml
     except ModuleNotFoundError as error:
         raise MissingExtra("reading job files", "run") from error
 
     class Loader(yaml.SafeLoader):
-        """Refuses a key that stands twice in one mapping; YAML itself would silently keep the last."""
+        """Refuses a key that stands twice in one mapping; YAML itself would silently keep the last.
 
+        It counts fields and levels while it reads: a few aliases can stand for millions of fields.
+        """
+
+        def __init__(self, stream: str) -> None:
+            super().__init__(stream)
+            self.levels = 0
+            self.sizes: dict[int, int] = {}
+            self.fields = 0
+
+        @override
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            self.levels += 1
+            require("depth", self.levels, name, at_least=True)
+            alias = self.check_event(yaml.AliasEvent)
+            before = self.fields
+            node = super().compose_node(parent, index)
+            self.levels -= 1
+            if node is not None:
+                # an alias counts as much as what it stands for; one within itself, as a field
+                self.fields += self.sizes.get(id(node), 1) if alias else 1
+                if not alias:
+                    self.sizes[id(node)] = self.fields - before
+                require("fields", self.fields, name, at_least=True)
+            return node
+
+        @override
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
             seen: set[object] = set()
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode):
                     if key.value in seen:
-                        place = f"line {key.start_mark.line + 1}, column {key.start_mark.column + 1}"
-                        raise JobError(f"{name}: field `{key.value}` stands twice in one place", received=place, help="keep one of them")
+                        place = (
+                            f"line {key.start_mark.line + 1}, column {key.start_mark.column + 1}"
+                        )
+                        raise JobError(
+                            f"{name}: field `{key.value}` stands twice in one place",
+                            received=place,
+                            help="keep one of them",
+                        )
                     seen.add(key.value)
             return super().construct_mapping(node, deep)
 
@@ -158,13 +219,24 @@ def parse_yaml(text: str, name: str) -> Document:
             help="lines such as `field: value`, those of a section indented by blanks alike",
         ) from error
     except ValueError as error:  # a number of thousands of digits, a date that no calendar has
-        raise JobError(f"{name} has a value that cannot be read", received=str(error), help="quote it, if it is meant as a text") from error
+        raise JobError(
+            f"{name} has a value that cannot be read",
+            received=str(error),
+            help="quote it, if it is meant as a text",
+        ) from error
     except RecursionError as error:
         raise JobError(
-            f"{name} is nested too deeply to be a job", help="a job has three or four levels of fields; are brackets left open?"
+            f"{name} is nested too deeply to be a job",
+            help="a job has three or four levels of fields; are brackets left open?",
         ) from error
     if not isinstance(document, dict):
-        received = "an empty file" if document is None else "a list" if isinstance(document, list) else "text without fields"
+        received = (
+            "an empty file"
+            if document is None
+            else "a list"
+            if isinstance(document, list)
+            else "text without fields"
+        )
         raise JobError(
             f"{name} is not a job file",
             expected="fields such as `rules:`, `sites:`, `training:`",
@@ -174,13 +246,23 @@ def parse_yaml(text: str, name: str) -> Document:
     return document
 
 
-def _wrong_fields(name: str, errors: Sequence[ErrorDetails], where: Mapping[tuple[str, ...], str], inline: str = "") -> JobError:
+def _wrong_fields(
+    name: str,
+    errors: Sequence[ErrorDetails],
+    where: Mapping[tuple[str, ...], str],
+    inline: str = "",
+) -> JobError:
     """One message of all wrong fields; `inline` is where an algorithm is kept that the file has in place of its name."""
     wrong = {
-        f"algorithm.{field.removeprefix(inline)}" if inline and field.startswith(inline) else field: found
+        f"algorithm.{field.removeprefix(inline)}"
+        if inline and field.startswith(inline)
+        else field: found
         for field, found in by_field(errors).items()
     }
-    lines = [f"{f'`{field}`: ' if field else ''}{sentence_of(found)}{_line(field, where)}" for field, found in list(wrong.items())[:SHOWN]]
+    lines = [
+        f"{f'`{field}`: ' if field else ''}{sentence_of(found)}{_line(field, where)}"
+        for field, found in list(wrong.items())[:SHOWN]
+    ]
     if len(wrong) > SHOWN:
         lines.append(f"and {len(wrong) - SHOWN} more")
     if len(lines) == 1:
@@ -192,21 +274,32 @@ def by_field(errors: Sequence[ErrorDetails]) -> dict[str, list[ErrorDetails]]:
     """Errors by the field they are of: those of all forms that it may have; where one form has wrong fields of its own, of these alone."""
     found: dict[str, list[ErrorDetails]] = {}
     for error in errors:
-        found.setdefault(".".join(str(part) for part in error["loc"] if not _is_branch(part)), []).append(error)
-    return {field: own for field, own in found.items() if not any(inner.startswith(f"{field}.") for inner in found)}
+        found.setdefault(
+            ".".join(str(part) for part in error["loc"] if not _is_branch(part)), []
+        ).append(error)
+    return {
+        field: own
+        for field, own in found.items()
+        if not any(inner.startswith(f"{field}.") for inner in found)
+    }
 
 
 def _line(field: str, where: Mapping[tuple[str, ...], str]) -> str:
     """`` (line 12)``, or the option that says it; of a field that is missing, those of its section; nothing where that is not known."""
     path = tuple(field.split("."))
-    found = next((where[path[:length]] for length in range(len(path), 0, -1) if path[:length] in where), None)
+    found = next(
+        (where[path[:length]] for length in range(len(path), 0, -1) if path[:length] in where), None
+    )
     return "" if found is None else f" ({found})"
 
 
 def _is_branch(part: int | str) -> bool:
     """Whether a part of an error's place is pydantic's name for one form of a union or a check, not a field of the file."""
     return isinstance(part, str) and (
-        part in {"int", "float", "str", "bool", "none"} or "[" in part or "(" in part or part.startswith(("literal", "constrained-"))
+        part in {"int", "float", "str", "bool", "none"}
+        or "[" in part
+        or "(" in part
+        or part.startswith(("literal", "constrained-"))
     )
 
 
@@ -236,7 +329,11 @@ WANTED = {
 
 def sentence_of(errors: Sequence[ErrorDetails]) -> str:
     """What is wrong with one field: several errors are the forms it may have, none of which fits."""
-    wanted = [WANTED[error["type"]].format(**error.get("ctx", {})) for error in errors if error["type"] in WANTED]
+    wanted = [
+        WANTED[error["type"]].format(**error.get("ctx", {}))
+        for error in errors
+        if error["type"] in WANTED
+    ]
     if len(wanted) == len(errors):
         return f"must be {' or '.join(dict.fromkeys(wanted))}, not {_short(errors[0]['input'])}"
     error = next(error for error in errors if error["type"] not in WANTED)
@@ -245,7 +342,13 @@ def sentence_of(errors: Sequence[ErrorDetails]) -> str:
             siblings = list(fields_at(error["loc"][:-1]))
             near = nearest(str(error["loc"][-1]), siblings)
             home = _home_of(str(error["loc"][-1]))
-            hint = f"it belongs to `{home}`" if home else f"did you mean `{near}`?" if near else "known: " + ", ".join(siblings)
+            hint = (
+                f"it belongs to `{home}`"
+                if home
+                else f"did you mean `{near}`?"
+                if near
+                else "known: " + ", ".join(siblings)
+            )
             return f"there is no such field; {hint}"
         case "missing":
             return "is missing"
@@ -294,5 +397,9 @@ def _part_in(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
 
 def _home_of(field: str) -> str:
     """The section that has a field of this name, when exactly one has."""
-    homes = [name for name in Job.model_fields if field in fields_at((name,)) and not _part_in(Job.model_fields[name].annotation)[1]]
+    homes = [
+        name
+        for name in Job.model_fields
+        if field in fields_at((name,)) and not _part_in(Job.model_fields[name].annotation)[1]
+    ]
     return f"{homes[0]}.{field}" if len(homes) == 1 else ""

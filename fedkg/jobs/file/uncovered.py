@@ -28,7 +28,11 @@ def uncovered(job: Job, section: Section) -> Iterator[tuple[str, str]]:
             "leave out `augment` or `privacy`",
         )
     fedstl = section.grouping.fedstl
-    if job.privacy.unit == "example" and fedstl is not None and (fedstl.weight or fedstl.clusters > 1):
+    if (
+        job.privacy.unit == "example"
+        and fedstl is not None
+        and (fedstl.weight or fedstl.clusters > 1)
+    ):
         if job.privacy.mined is None:
             yield (
                 "FedSTL mines properties in the rows of each site, and steers and clusters it by them",
@@ -40,9 +44,15 @@ def uncovered(job: Job, section: Section) -> Iterator[tuple[str, str]]:
                 "`data.server` above 0",
             )
     if job.theory is not None:
-        yield "`theory` looks at the gradients of all sites without noise, and tells of them", "leave out `theory` or `privacy`"
+        yield (
+            "`theory` looks at the gradients of all sites without noise, and tells of them",
+            "leave out `theory` or `privacy`",
+        )
     if job.model.inject is not None and job.model.inject.trust == "cross-validation":
-        yield "the trust found by cross-validation is told by losses on the sites' rows, which are not noised", "a number as `inject.trust`"
+        yield (
+            "the trust found by cross-validation is told by losses on the sites' rows, which are not noised",
+            "a number as `inject.trust`",
+        )
 
 
 def taken_as_known(job: Job, section: Section) -> tuple[str, ...]:
@@ -56,4 +66,7 @@ def taken_as_known(job: Job, section: Section) -> tuple[str, ...]:
     often = -(-(window.history + window.horizon) // window.stride)
     if often == 1:
         return (known,)
-    return known, f"the privacy hides one window; a step of a series is in up to {often} of them, and is hidden about {often} times less"
+    return (
+        known,
+        f"the privacy hides one window; a step of a series is in up to {often} of them, and is hidden about {often} times less",
+    )

@@ -75,7 +75,9 @@ def augmented(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> Augment
         f"states: each step of an epoch sends {8 * sent.up:,} bytes up and {8 * sent.down:,} down, which `bytes` does not count",
         *(f"states: {note}" for note in (*said, *found.notes)),
     )
-    return Augmented(samples=_with(samples, section, made, firsts, last), edges=edges(known, learnt), notes=notes)
+    return Augmented(
+        samples=_with(samples, section, made, firsts, last), edges=edges(known, learnt), notes=notes
+    )
 
 
 def _records(samples: Samples, rows: DataSet) -> tuple[list[Record], Mapping[str, float]]:
@@ -102,12 +104,30 @@ def _records(samples: Samples, rows: DataSet) -> tuple[list[Record], Mapping[str
                 received=f"{place:.3g} steps apart",
             )
         tested = windows.time[(windows.clients == one.client) & (samples.use == TEST)]
-        known = len(one.time) if not len(tested) else round((float(tested.min()) - float(one.time[0])) / rows.step)
-        records.append(Record(name=one.client, start=round(place), known=round(place) + known, columns=rows.features, values=one.x))
+        known = (
+            len(one.time)
+            if not len(tested)
+            else round((float(tested.min()) - float(one.time[0])) / rows.step)
+        )
+        records.append(
+            Record(
+                name=one.client,
+                start=round(place),
+                known=round(place) + known,
+                columns=rows.features,
+                values=one.x,
+            )
+        )
     return records, {one.client: float(one.time[0]) for one in every}
 
 
-def _with(samples: Samples, section: Augment, made: Mapping[str, F64], firsts: Mapping[str, float], last: int) -> Samples:
+def _with(
+    samples: Samples,
+    section: Augment,
+    made: Mapping[str, F64],
+    firsts: Mapping[str, float],
+    last: int,
+) -> Samples:
     """The samples with each window's steps of the channels behind its features, scaled as all inputs are.
 
     Args:

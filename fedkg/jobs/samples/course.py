@@ -5,6 +5,7 @@ Letters: N test samples, K sites, H outputs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedkg.data.partition import positions_by_owner
 from fedkg.federated import Algorithm, Clients, Problem, Settings
 from fedkg.federated.agents.sets import AgentSets
 from fedkg.federated.evaluation import best_threshold
@@ -79,18 +81,26 @@ class SampleCourse:
 
     def end(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """See `Course.end`. `Any`: the server's last state."""
-        test, each = self.samples.rows(TEST), self._each(models)
+        test, places = self.samples.rows(TEST), self._places()
+        common = len(models) == 1
+        sharing = [range(len(places))] if common else [[site] for site in range(len(places))]
         verdicts: list[tuple[Verdicts, Tensor]] = []
         sites: list[Row] = []
-        for site, (params, own) in enumerate(zip(each, self._places(), strict=True)):
-            index = torch.from_numpy(test[own])
-            violation = None
-            if self.rules.module is not None and len(own):
+        for params, members in zip(models, sharing, strict=True):
+            own = [test[places[site]] for site in members]
+            sizes, together = [len(rows) for rows in own], np.concatenate(own)
+            threshold = self._threshold(params) if len(together) else math.nan
+            answers = torch.split(self._answers(params, together), sizes)
+            rates: Sequence[float | None] = [None] * len(own)
+            if self.rules.module is not None and len(together):
+                index = torch.from_numpy(together)
                 found = self.rules.verdicts(self.problem.model, params, self.inputs, index)
                 verdicts.append((found, index))
-                applied = int(found.applied.sum())
-                violation = int(found.broken.sum()) / applied if applied else None
-            sites.append(self._site(site, params, test[own], violation))
+                rates = _rates(found, sizes)
+            sites += [
+                self._site(site, rows, one, threshold, rate)
+                for site, rows, one, rate in zip(members, own, answers, rates, strict=True)
+            ]
         return {
             "rules.csv": rule_rows(self.rules, verdicts, self.samples.source, self.arm.id),
             "sites.csv": sites,
@@ -103,24 +113,35 @@ class SampleCourse:
     def _causes(self) -> list[Row]:
         """Lines of `causes.csv`: who was found to drive whom, the strongest first."""
         return [
-            {"arm": self.arm.id, "driver": one.driver, "driven": one.driven, "strength": one.strength, "lag": one.lag} for one in self.edges
+            {
+                "arm": self.arm.id,
+                "driver": one.driver,
+                "driven": one.driven,
+                "strength": one.strength,
+                "lag": one.lag,
+            }
+            for one in self.edges
         ]
 
     def _properties(self) -> list[Row]:
         """Lines of `properties.csv`; under privacy only of what was mined privately and stands in the ledger."""
         clients, found = self.problem.clients, None if self.inferred is None else self.inferred.own
-        if self.arm.job.privacy is not None and (found is None or found.epsilon is None or found not in used_properties(self.algorithm)):
+        if self.arm.job.privacy is not None and (
+            found is None or found.epsilon is None or found not in used_properties(self.algorithm)
+        ):
             return []
         reaches = self.reaches if self.arm.job.privacy is None else (None,) * len(self.reaches)
         return property_rows(self.arm.id, clients.names, clients.samples, found, reaches)
 
     def _each(self, models: Sequence[Params]) -> Iterator[Params]:
         """The model of every site, one after the other."""
-        return (models[min(site, len(models) - 1)] for site in range(len(self.problem.clients.names)))
+        return (
+            models[min(site, len(models) - 1)] for site in range(len(self.problem.clients.names))
+        )
 
     def _places(self) -> list[Index]:
         """Places of each site's own test samples among all test samples."""
-        return [np.flatnonzero(self.owner == site) for site in range(len(self.problem.clients.names))]
+        return list(positions_by_owner(self.owner, len(self.problem.clients.names)))
 
     def _targets(self, rows: Index) -> Tensor:
         return torch.from_numpy(self.samples.ready.y[rows])
@@ -137,12 +158,27 @@ class SampleCourse:
         logits = answered_at(self.problem.model, params, self.inputs, server).squeeze(-1)
         return best_threshold(torch.sigmoid(logits), self._targets(server))
 
-    def _site(self, site: int, params: Params, rows: Index, violation: float | None) -> Row:
-        figures = self._figures(params, rows) if len(rows) else {}
+    def _answers(self, params: Params, rows: Index) -> Tensor:
+        """What one model answers to samples by their positions among all, [N, H]; [0, 0] for none."""
+        if not len(rows):
+            return torch.empty(0, 0)
+        return answered_at(self.problem.model, params, self.inputs, rows)
+
+    def _site(
+        self, site: int, rows: Index, answers: Tensor, threshold: float, violation: float | None
+    ) -> Row:
+        targets = self._targets(rows)
+        figures = figures_of(self.samples.ready, answers, targets, threshold)
         detection = self.samples.source.task == "detection"
-        positives = int((self._targets(rows) > 0.5).sum()) if detection else 0
-        if detection and not positives:  # without a failure there is none to find: F1 and recall would be 0 whatever the model says
-            figures = {name: value for name, value in figures.items() if name not in ("f1", "recall", "precision")}
+        positives = int((targets > 0.5).sum()) if detection else 0
+        if (
+            detection and not positives
+        ):  # without a failure there is none to find: F1 and recall would be 0 whatever the model says
+            figures = {
+                name: value
+                for name, value in figures.items()
+                if name not in ("f1", "recall", "precision")
+            }
         clients = self.problem.clients
         return {
             "arm": self.arm.id,
@@ -163,15 +199,37 @@ class SampleCourse:
         each = [torch.from_numpy(test[own]) for own in places]
         y = torch.from_numpy(self.samples.ready.y)
         held = Clients(
-            names=clients.names, x=tuple(self.inputs.of(index) for index in each), y=tuple(y[index].to(torch.float32) for index in each)
+            names=clients.names,
+            x=tuple(self.inputs.of(index) for index in each),
+            y=tuple(y[index].to(torch.float32) for index in each),
         )
-        work = Work(problem=self.problem, algorithm=self.algorithm, settings=self.settings, pool=pool(clients))
+        work = Work(
+            problem=self.problem,
+            algorithm=self.algorithm,
+            settings=self.settings,
+            pool=pool(clients),
+        )
         found = judged_properties(work, state, self.inferred, held)
         section = algorithm_of(self.arm.job)
         clustered = section.grouping.fedstl is not None or section.grouping.ifca is not None
-        kinds: dict[str, Kept] = {"client": found.client, **({"cluster": found.cluster} if clustered else {})}
+        kinds: dict[str, Kept] = {
+            "client": found.client,
+            **({"cluster": found.cluster} if clustered else {}),
+        }
         kinds |= {"teacher": found.teacher, "truth": found.truth}
-        return [{"arm": self.arm.id, "by": by, "sites": len(clients.names), **_spread(kept)} for by, kept in kinds.items()]
+        return [
+            {"arm": self.arm.id, "by": by, "sites": len(clients.names), **_spread(kept)}
+            for by, kept in kinds.items()
+        ]
+
+
+def _rates(found: Verdicts, sizes: Sequence[int]) -> list[float | None]:
+    """The violation rate of each site, of verdicts on the samples of all sites one behind the other; None where no rule applies."""
+    broken, applied = (
+        [int(part.sum()) for part in torch.split(verdicts.sum(1), list(sizes))]
+        for verdicts in (found.broken, found.applied)
+    )
+    return [one / count if count else None for one, count in zip(broken, applied, strict=True)]
 
 
 def _spread(kept: Kept) -> dict[str, float]:

@@ -36,15 +36,24 @@ def loss_of(task: str, positive_weight: float) -> Loss:
 
 def answered(model: Model, params: Params, x: Tensor) -> Tensor:
     """What one model answers to samples [N, ...], [N, H]."""
-    return torch.cat([predict(model, params, x[start : start + PIECE]) for start in range(0, len(x), PIECE)])
+    return torch.cat(
+        [predict(model, params, x[start : start + PIECE]) for start in range(0, len(x), PIECE)]
+    )
 
 
 def answered_at(model: Model, params: Params, inputs: Inputs, index: Index) -> Tensor:
     """What one model answers to the samples at `index` among all of a run, [N, H]."""
-    return torch.cat([predict(model, params, inputs.of(index[start : start + PIECE])) for start in range(0, len(index), PIECE)])
+    return torch.cat(
+        [
+            predict(model, params, inputs.of(index[start : start + PIECE]))
+            for start in range(0, len(index), PIECE)
+        ]
+    )
 
 
-def figures_of(ready: Standardised, answers: Tensor, y: Tensor, threshold: float) -> dict[str, float]:
+def figures_of(
+    ready: Standardised, answers: Tensor, y: Tensor, threshold: float
+) -> dict[str, float]:
     """The figures of answers [N, H] to samples with targets [N] or [N, H], by column of `rounds.csv`; empty for no samples."""
     if not len(answers):
         return {}
@@ -53,7 +62,13 @@ def figures_of(ready: Standardised, answers: Tensor, y: Tensor, threshold: float
             logits = answers.squeeze(-1)
             found = detection(torch.sigmoid(logits), y, threshold)
             loss = float(F.binary_cross_entropy_with_logits(logits.double(), y.double()))
-            return {"f1": found.f1, "precision": right_of(found), "recall": found.recall, "loss": loss, "threshold": threshold}
+            return {
+                "f1": found.f1,
+                "precision": right_of(found),
+                "recall": found.recall,
+                "loss": loss,
+                "threshold": threshold,
+            }
         case "classes":
             loss = float(F.cross_entropy(answers.double(), y))
             return {"accuracy": accuracy(answers, y), "loss": loss}
@@ -86,7 +101,9 @@ def same_for_all(ready: Standardised, rows: Index) -> float:
         case task:
             assert ready.outputs is not None, "numbers are scaled"
             numbers = torch.from_numpy(y).double().reshape(-1, len(ready.outputs.names))
-            return _of_numbers(ready, numbers.nanmean(0).expand(numbers.shape), numbers).get(MEASURES[task].name, math.nan)
+            return _of_numbers(ready, numbers.nanmean(0).expand(numbers.shape), numbers).get(
+                MEASURES[task].name, math.nan
+            )
 
 
 def mean_of(each: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -21,6 +21,7 @@ from fedkg.federated import Clients, Problem, clients_of
 from fedkg.federated.model.answers import Projected
 from fedkg.federated.model.told import Bounded, BoundedChance, Laid, informed
 from fedkg.federated.temporal.forecast_rules import about_outputs
+from fedkg.federated.temporal.hard_forecasts import with_hard_rules
 from fedkg.federated.temporal.shared import Inferred, inferred, inferred_privately
 from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.assemble import assembled
@@ -31,7 +32,7 @@ from fedkg.jobs.file.uncovered import taken_as_known
 from fedkg.jobs.folder import Row
 from fedkg.jobs.graphs import Graphs
 from fedkg.jobs.guarded import derived, digest, guarded
-from fedkg.jobs.measure import MEASURES, Measure
+from fedkg.jobs.measure import MEASURES, Measure, event_of
 from fedkg.jobs.samples.augmented import Augmented, augmented
 from fedkg.jobs.samples.checks import sample_checks
 from fedkg.jobs.samples.course import SampleCourse
@@ -39,10 +40,22 @@ from fedkg.jobs.samples.figures import loss_of, same_for_all
 from fedkg.jobs.samples.inputs import Inputs, inputs_of
 from fedkg.jobs.samples.known import codes_of, ruled_out_labels, told
 from fedkg.jobs.samples.rules import SampleRules, laid_out, layout_of, output_of, sample_rules
-from fedkg.jobs.samples.samples import SERVER, TEST, Dealt, Index, Samples, counted, dealt, held_out, owners, reach_of_samples, read_samples
+from fedkg.jobs.samples.samples import (
+    SERVER,
+    TEST,
+    Dealt,
+    Index,
+    Samples,
+    counted,
+    dealt,
+    held_out,
+    owners,
+    reach_of_samples,
+    read_samples,
+)
 from fedkg.jobs.samples.trusted import cross_validated
 from fedkg.jobs.set_rows import sets_of_arm
-from fedkg.jobs.tables.prepare import flipped
+from fedkg.jobs.tables.prepare import corrupted_labels
 from fedkg.jobs.training import settings_of, unbound, unprojected
 from fedkg.learned import Window
 from fedkg.models import Model
@@ -73,7 +86,10 @@ class Sets:
         """See `Ground.notes`."""
         data = self.samples.source
         test = len(self.samples.rows(TEST))
-        return (f"data: {data.source}; {data.samples:,} samples, {test:,} of them for the test", *data.notes)
+        return (
+            f"data: {data.source}; {data.samples:,} samples, {test:,} of them for the test",
+            *data.notes,
+        )
 
     @property
     def files(self) -> tuple[tuple[str, str], ...]:
@@ -88,7 +104,11 @@ class Sets:
     @property
     def measure(self) -> Measure:
         """See `Ground.measure`."""
-        return replace(MEASURES[self.samples.source.task], trivial=same_for_all(self.samples.ready, self.samples.rows(TEST)))
+        return replace(
+            MEASURES[self.samples.source.task],
+            trivial=same_for_all(self.samples.ready, self.samples.rows(TEST)),
+            event=event_of(self.samples.source.label),
+        )
 
     def prepare(self, arms: Sequence[Arm]) -> None:
         """See `Ground.prepare`."""
@@ -112,14 +132,20 @@ class Sets:
         """See `Ground.features`; of images their channels."""
         each = [self.samples, *(one.samples for one in self._augmented.values())]
         scaling = max((one.ready.inputs for one in each), key=lambda scaling: len(scaling.names))
-        return {"names": list(scaling.names), "mean": scaling.mean.tolist(), "std": scaling.std.tolist()}
+        return {
+            "names": list(scaling.names),
+            "mean": scaling.mean.tolist(),
+            "std": scaling.std.tolist(),
+        }
 
     def splits(self, arms: Sequence[Arm]) -> dict[str, Any]:
         """See `Ground.splits`."""
         found = []
         for arm in {arm.scenario: arm for arm in reversed(arms)}.values():
             scene = self.scenes[arm.scenario]
-            words = [f"{name.rpartition('.')[2]} {value}" for name, value in arm.setting] + [f"seed {arm.seed}"]
+            words = [f"{name.rpartition('.')[2]} {value}" for name, value in arm.setting] + [
+                f"seed {arm.seed}"
+            ]
             if arm.corrupt is not None:
                 words.append(f"{arm.corrupt.kind.replace('_', ' ')} at {arm.corrupt.site}")
             found.append(
@@ -132,7 +158,9 @@ class Sets:
                     "sites": counted(self.samples, scene.split, scene.rows),
                 }
             )
-        held = {name: held_out(self.samples, use) for name, use in (("test", TEST), ("server", SERVER))}
+        held = {
+            name: held_out(self.samples, use) for name, use in (("test", TEST), ("server", SERVER))
+        }
         return {"note": "", "splits": found[::-1], **held}
 
     def checks(self, arm: Arm) -> list[Row]:
@@ -152,14 +180,24 @@ class Sets:
             model=model,
             loss=loss_of(self.samples.source.task, self._positive_weight(arm, scene)),
             clients=replace(clients, keys=self._keys(rules, scene)),
-            scorer=rules.scorer(model, inputs.of(self._probe(arm)), torch.from_numpy(self._probe(arm))),
+            scorer=rules.scorer(
+                model, inputs.of(self._probe(arm)), torch.from_numpy(self._probe(arm))
+            ),
             root=self._root(rules, inputs, server) if len(server) else None,
         )
         settings = settings_of(arm, self.pack, clients)
-        found = self._properties(arm, clients, section.grouping.fedstl.share if section.grouping.fedstl else MOST_MINED)
+        found = self._properties(
+            arm, clients, section.grouping.fedstl.share if section.grouping.fedstl else MOST_MINED
+        )
         sets = sets_of_arm(section, self.pack, clients.names)
         algorithm = assembled(
-            arm.preset or arm.algorithm, section, arm.job.scoring, model, sets, head=head_of(arm.job.model, model), inferred=found
+            arm.preset or arm.algorithm,
+            section,
+            arm.job.scoring,
+            model,
+            sets,
+            head=head_of(arm.job.model, model),
+            inferred=found,
         ).with_terms(*rules.terms(arm.job.training.penalty))
         return SampleCourse(
             arm=arm,
@@ -170,26 +208,42 @@ class Sets:
             rules=rules,
             inputs=inputs,
             owner=scene.owner,
-            reaches=tuple(reach_of_samples(self.samples.source, self.job, scene.of(site)) for site in range(len(scene.split.sites))),
+            reaches=tuple(
+                reach_of_samples(self.samples.source, self.job, scene.of(site))
+                for site in range(len(scene.split.sites))
+            ),
             shared=not arm.job.data.own_sites,
             inferred=found,
             sets=sets,
             edges=read.edges,
-            said=(*unbound(arm, self.pack), *unprojected(model), *read.notes, *noted, *taken_as_known(arm.job, section)),
+            said=(
+                *unbound(arm, self.pack),
+                *unprojected(model),
+                *(found.own.notes if found is not None and section.grouping.fedstl else ()),
+                *read.notes,
+                *noted,
+                *taken_as_known(arm.job, section),
+            ),
         )
 
     def _read(self, arm: Arm) -> Augmented:
         """The samples that an arm reads, with the states of its learning of causes; where nothing is exchanged nothing is learnt either."""
         key = self._of(arm)
         if key not in self._augmented:
-            self._augmented[key] = augmented(self.samples, arm.job, self.pack, alone=self._alone(arm))
+            self._augmented[key] = augmented(
+                self.samples, arm.job, self.pack, alone=self._alone(arm)
+            )
         return self._augmented[key]
 
     @staticmethod
     def _of(arm: Arm) -> str:
         """What arms have in common that read the same samples."""
         section = arm.job.augment
-        return "" if section.by == "none" else f"{section.model_dump_json(exclude={'by'})}{Sets._alone(arm)}"
+        return (
+            ""
+            if section.by == "none"
+            else f"{section.model_dump_json(exclude={'by'})}{Sets._alone(arm)}"
+        )
 
     @staticmethod
     def _alone(arm: Arm) -> bool:
@@ -207,12 +261,20 @@ class Sets:
         which = f"{self.samples.source.name}: {task}"
         if task != "detection":
             if job.training.positive_weight != 1.0:
-                raise JobError("training.positive_weight: there is no rare bad case to weigh", received=which, help="leave it out")
+                raise JobError(
+                    "training.positive_weight: there is no rare bad case to weigh",
+                    received=which,
+                    help="leave it out",
+                )
             if job.evaluation.threshold != 0.5:
-                raise JobError("evaluation.threshold: there is no failure to be told by one", received=which, help="leave it out")
+                raise JobError(
+                    "evaluation.threshold: there is no failure to be told by one",
+                    received=which,
+                    help="leave it out",
+                )
         if arm.corrupt is not None and task not in ("detection", "classes"):
             raise JobError(
-                "corrupt: labels are flipped, and what is predicted here is a number",
+                "corrupt: this task has no labels to change, it predicts a number",
                 received=which,
                 help="leave out `corrupt`, or predict a class",
             )
@@ -228,7 +290,15 @@ class Sets:
         source, ready = samples.source, samples.ready
         extra = self._inputs(arm).shape[-1] - source.x.shape[-1]
         told_names = tuple(f"(known {number})" for number in range(1, extra + 1))
-        return sample_rules(self.pack, source, ready, self.output, told_names, self._horizon, coded=arm.job.training.projection)
+        return sample_rules(
+            self.pack,
+            source,
+            ready,
+            self.output,
+            told_names,
+            self._horizon,
+            coded=arm.job.training.projection,
+        )
 
     @property
     def _laid(self) -> bool:
@@ -240,21 +310,43 @@ class Sets:
         model = self._told_model(arm, trust)
         if self._laid:
             model = Laid(model=model, shape=self._inputs(arm).shape)
+        if rules.forecasts is not None:
+            layout = rules.forecasts.module.plan.x
+            return with_hard_rules(model, rules.pack, layout, self._horizon)
         if not arm.job.training.projection:
             return model
         if rules.rows is None or self.samples.source.task == "classes":
-            what = "the rules bound no answer" if rules.rows is None else "the answers are classes, which linear rules do not bound"
-            raise JobError(
-                f"training.projection: {what}", help="the rules as a penalty (`training.penalty`)" if rules.rows else "leave it out"
+            what = (
+                "the rules bound no answer"
+                if rules.rows is None
+                else "the answers are classes, which linear rules do not bound"
             )
-        return Projected(model=model, rules=rules.rows, keys=tuple(column.name for column in categories_read(rules.pack)))
+            raise JobError(
+                f"training.projection: {what}",
+                help="the rules as a penalty (`training.penalty`)"
+                if rules.rows
+                else "leave it out",
+            )
+        return Projected(
+            model=model,
+            rules=rules.rows,
+            keys=tuple(column.name for column in categories_read(rules.pack)),
+        )
 
     def _told_model(self, arm: Arm, trust: float) -> Model:
         """The model of an arm, with what is known of its answers around it."""
         data, section = self._read(arm).samples.source, arm.job.model
-        outputs = len(data.classes) if data.task == "classes" else len(data.targets) if data.task == "forecast" else 1
+        outputs = (
+            len(data.classes)
+            if data.task == "classes"
+            else len(data.targets)
+            if data.task == "forecast"
+            else 1
+        )
         graph = self._graphs.of(arm.job, data.features)
-        model = built(section, sample=data.x.shape[1:], outputs=outputs, horizon=self._horizon, graph=graph)
+        model = built(
+            section, sample=data.x.shape[1:], outputs=outputs, horizon=self._horizon, graph=graph
+        )
         if section.inject is None:
             return model
         width = data.x.shape[-1]
@@ -262,14 +354,18 @@ class Sets:
             return informed(model, width, outputs, trust)
         if data.task == "detection":
             return BoundedChance(model=model, width=width, windows=data.x.ndim == 3, trust=trust)
-        return Bounded(model=model, width=width, numbers=outputs, windows=data.x.ndim == 3, trust=trust)
+        return Bounded(
+            model=model, width=width, numbers=outputs, windows=data.x.ndim == 3, trust=trust
+        )
 
     def _inputs(self, arm: Arm) -> Inputs:
         """What models read of all samples: laid out as rows where rules do, with what is known behind the features where it is injected,
         with codes where answers are projected. It lies as the first arm that reads it trains on it; other splits of it are copied."""
         section, samples = arm.job, self._read(arm).samples
         inject, projected = section.model.inject, section.training.projection
-        key = f"{self._of(arm)}|{projected}|" + ("" if inject is None else f"{inject.range}{inject.predict}")
+        key = f"{self._of(arm)}|{projected}|" + (
+            "" if inject is None else f"{inject.range}{inject.predict}"
+        )
         if key not in self._inputs_made:
             columns = categories_read(about_outputs(self.pack)) if projected else ()
             self._inputs_made[key] = inputs_of(
@@ -290,47 +386,66 @@ class Sets:
             )
         if source.task == "detection":  # a probability, in its own unit
             outputs = Scaling(names=(self.output,), mean=np.zeros(1), std=np.ones(1))
-        channels = {name: self._name(name) for name in (outputs.names if outputs is not None else (self.output,))}
+        channels = {
+            name: self._name(name)
+            for name in (outputs.names if outputs is not None else (self.output,))
+        }
         return told(self.pack, source, inject, outputs, channels)
 
     def _name(self, target: str) -> str:
         """The output of the rules that a forecast feature is; the one output for all other tasks."""
         if not self._horizon:
             return self.output
-        known = [column for column in self.pack.manifest.contract.columns if column.role == "output"]
-        return next((column.name for column in known if target in (column.source, column.name)), target)
+        known = [
+            column for column in self.pack.manifest.contract.columns if column.role == "output"
+        ]
+        return next(
+            (column.name for column in known if target in (column.source, column.name)), target
+        )
 
     def _trusted(self, arm: Arm) -> tuple[float, str]:
         """How far predictions are followed in an arm, and how that was found."""
         inject = arm.job.model.inject
         if inject is None or inject.trust != "cross-validation":
             return (0.0 if inject is None else float(inject.trust)), ""
-        key = f"{arm.scenario}|{arm.job.model.model_dump_json()}|{arm.job.augment.model_dump_json()}"
+        key = (
+            f"{arm.scenario}|{arm.job.model.model_dump_json()}|{arm.job.augment.model_dump_json()}"
+        )
         if key not in self._trust:
             clients = self._clients(arm, self.scenes[arm.scenario], self._inputs(arm))
             loss, rules = loss_of(self.samples.source.task, 1.0), self._rules(arm)
             settings = settings_of(arm, self.pack, clients)
-            found = cross_validated(inject, clients, loss, lambda trust: self._model(arm, trust, rules), settings)
+            found = cross_validated(
+                inject, clients, loss, lambda trust: self._model(arm, trust, rules), settings
+            )
             self._trust[key] = found.trust, f"cross-validation chose {found.text()}"
         return self._trust[key]
 
     def _clients(self, arm: Arm, scene: Dealt, inputs: Inputs) -> Clients:
         """The sites with their samples, after any corruption; their inputs lie one behind the other, and a row of zeros behind them."""
         ready = self.samples.ready  # without its inputs, which may be large
-        targets = replace(ready.source, x=np.zeros((ready.source.samples, 1), dtype=np.float32), y=ready.y).take(scene.rows)
+        targets = replace(
+            ready.source, x=np.zeros((ready.source.samples, 1), dtype=np.float32), y=ready.y
+        ).take(scene.rows)
         clients = clients_of(targets, scene.split)
         y = dict(zip(clients.names, clients.y, strict=True))
         if arm.corrupt is not None:
             y[arm.corrupt.site] = self._damaged(arm, y[arm.corrupt.site])
         together = inputs.end_to_end(scene.trained())
-        return Clients(names=clients.names, x=torch.split(together[:-1], list(clients.samples)), y=tuple(y.values()))
+        return Clients(
+            names=clients.names,
+            x=torch.split(together[:-1], list(clients.samples)),
+            y=tuple(y.values()),
+        )
 
     def _damaged(self, arm: Arm, y: Tensor) -> Tensor:
-        """Labels turned round in a share of the samples: 0 and 1, or the first class and the last, and so on."""
+        """The labels of the corrupted site; see `corrupted_labels`."""
         assert arm.corrupt is not None, "asked of arms with a corrupted site"
-        last = 1 if self.samples.source.task == "detection" else len(self.samples.source.classes) - 1
+        last = (
+            1 if self.samples.source.task == "detection" else len(self.samples.source.classes) - 1
+        )
         stream = np.random.Generator(np.random.PCG64([arm.seed, 3]))
-        return flipped(y.to(torch.float32), arm.corrupt.share, stream, last).to(y.dtype)
+        return corrupted_labels(y.to(torch.float32), arm.corrupt, stream, last).to(y.dtype)
 
     def _positive_weight(self, arm: Arm, scene: Dealt) -> float:
         weight = arm.job.training.positive_weight
@@ -377,19 +492,33 @@ class Sets:
             assert outputs is not None, "forecasts are numbers"
             layout, steps = layout_of(outputs), self._horizon
             if mining is None:
-                self._mined[key] = inferred(self.pack, clients, layout, steps=steps, share=share, seed=arm.seed)
+                self._mined[key] = inferred(
+                    self.pack, clients, layout, steps=steps, share=share, seed=arm.seed
+                )
             else:
                 x, y = self._of_server(arm)
-                seed = derived(arm.seed, key, pack_digest(self.pack), digest(clients))  # other numbers or samples, other noise
+                seed = derived(
+                    arm.seed, key, pack_digest(self.pack), digest(clients)
+                )  # other numbers or samples, other noise
                 self._mined[key] = inferred_privately(
-                    self.pack, clients, layout, steps=steps, x=x, y=y, epsilon=mining.epsilon, share=mining.share, seed=seed
+                    self.pack,
+                    clients,
+                    layout,
+                    steps=steps,
+                    x=x,
+                    y=y,
+                    epsilon=mining.epsilon,
+                    share=mining.share,
+                    seed=seed,
                 )
         return self._mined[key]
 
     def _of_server(self, arm: Arm) -> tuple[Tensor, Tensor]:
         """The samples on which the server judges models, with their targets."""
         probe = self._probe(arm)
-        return self._inputs(arm).of(probe), torch.from_numpy(self.samples.ready.y[probe]).to(torch.float32)
+        return self._inputs(arm).of(probe), torch.from_numpy(self.samples.ready.y[probe]).to(
+            torch.float32
+        )
 
 
 def on_sets(job: Job, pack: Pack) -> Sets:

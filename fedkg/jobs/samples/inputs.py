@@ -79,7 +79,11 @@ def inputs_of(
     step = max(1, BLOCK // max(1, width))
     for at in range(0, count, step):
         here = slice(at, at + step)
-        x = ready.x(here) if told is None else with_told(np.asarray(ready.x(here), dtype=np.float64), told[here])
+        x = (
+            ready.x(here)
+            if told is None
+            else with_told(np.asarray(ready.x(here), dtype=np.float64), told[here])
+        )
         rows[place[here], :width] = x.reshape(len(x), width)
     for column, values in enumerate(codes, start=width):
         rows[place, column] = values

@@ -52,7 +52,9 @@ def codes_of(column: Column, data: DataSet) -> NDArray[np.int64]:
     return codes
 
 
-def told(pack: Pack, data: DataSet, inject: Inject, outputs: Scaling | None, channels: Mapping[str, str]) -> F64:
+def told(
+    pack: Pack, data: DataSet, inject: Inject, outputs: Scaling | None, channels: Mapping[str, str]
+) -> F64:
     """The columns that tell models what is known: of classes [N, K + 1], of numbers [N, 3 O] in the scale of the answers.
 
     Args:
@@ -62,9 +64,16 @@ def told(pack: Pack, data: DataSet, inject: Inject, outputs: Scaling | None, cha
         JobError: when the rules know nothing of what is predicted, or of other classes.
     """
     kinds = (*(("range",) if inject.range else ()), *(("predict",) if inject.predict else ()))
-    known = [model for model in pack.manifest.knowledge if model.output in channels.values() and model.kind in kinds]
+    known = [
+        model
+        for model in pack.manifest.knowledge
+        if model.output in channels.values() and model.kind in kinds
+    ]
     if not known:
-        there = ", ".join(f"{model.kind} knowledge `{model.name}` of `{model.output}`" for model in pack.manifest.knowledge)
+        there = ", ".join(
+            f"{model.kind} knowledge `{model.name}` of `{model.output}`"
+            for model in pack.manifest.knowledge
+        )
         of = " or ".join(f"`{name}`" for name in channels.values() if name) or "what is predicted"
         raise JobError(
             f"model.inject: the rules have no {' or '.join(kinds)} knowledge of {of}",
@@ -97,7 +106,9 @@ def _classes(pack: Pack, known: list[KnowledgeModel], values: F64, data: DataSet
             allowed &= allowed_classes(pack, model, values)
         else:
             predicted = np.where(np.isnan(predicted), predictions(pack, model, values), predicted)
-    return np.concatenate([allowed.astype(np.float64), np.nan_to_num(predicted + 1.0)[:, None]], axis=1)
+    return np.concatenate(
+        [allowed.astype(np.float64), np.nan_to_num(predicted + 1.0)[:, None]], axis=1
+    )
 
 
 def _numbers(pack: Pack, known: list[KnowledgeModel], values: F64) -> F64:
@@ -122,15 +133,24 @@ def ruled_out_labels(job: Job, pack: Pack, model: Model, clients: Clients) -> tu
         return ()
     allowed = [model.range(x if x.ndim == 2 else x[:, -1]) for x in clients.x]
     wrong = [
-        (some & ~some.gather(1, y[:, None])).any(1) for some, y in zip(allowed, clients.y, strict=True)
+        (some & ~some.gather(1, y[:, None])).any(1)
+        for some, y in zip(allowed, clients.y, strict=True)
     ]  # of an empty range nothing is used
     count = sum(int(rows.sum()) for rows in wrong)
     if not count:
         return ()
-    names = ", ".join(f"`{known.name}`" for known in pack.manifest.knowledge if known.kind == "range" and known.classes)
-    where = ", ".join(name for name, rows in zip(clients.names, wrong, strict=True) if bool(rows.any()))
+    names = ", ".join(
+        f"`{known.name}`"
+        for known in pack.manifest.knowledge
+        if known.kind == "range" and known.classes
+    )
+    where = ", ".join(
+        name for name, rows in zip(clients.names, wrong, strict=True) if bool(rows.any())
+    )
     of = f"{count:,} of {sum(clients.samples):,} labels that are trained on (at {where})"
-    return (f"{names} rules out {of}: each costs {-EXCLUDED:,.0f} whatever is learnt, and teaches nothing",)
+    return (
+        f"{names} rules out {of}: each costs {-EXCLUDED:,.0f} whatever is learnt, and teaches nothing",
+    )
 
 
 def with_told(x: F64, columns: F64) -> F64:

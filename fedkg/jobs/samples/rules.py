@@ -33,6 +33,7 @@ from fedkg.federated.temporal.forecast_rules import (
     judged_forecasts,
 )
 from fedkg.jobs.folder import Row
+from fedkg.jobs.not_evaluated import COMPARES_ROWS, NO_TEST_ROW
 from fedkg.jobs.samples.figures import PIECE
 from fedkg.jobs.samples.inputs import Inputs
 from fedkg.jobs.samples.known import codes_of
@@ -100,17 +101,32 @@ class SampleRules:
                 if self.forecasts is not None:
                     answers = model.apply(stack, piece)[0]
                     broken, applied = judged_forecasts(self.forecasts, answers, piece)
-                    parts.append((broken, applied, self.forecasts.report(torch.nan_to_num(answers), piece).robustness))
+                    parts.append(
+                        (
+                            broken,
+                            applied,
+                            self.forecasts.report(torch.nan_to_num(answers), piece).robustness,
+                        )
+                    )
                     continue
                 assert self.rows is not None, "asked of rules alone"
-                report = self.rows(piece, lambda rows: model.apply(stack, rows)[0], keys=self.of(places))
+                report = self.rows(
+                    piece, lambda rows: model.apply(stack, rows)[0], keys=self.of(places)
+                )
                 parts.append((report.violated, report.fired & ~report.unknown, report.robustness))
         broken, applied, margin = (torch.cat([part[k] for part in parts]) for k in range(3))
         return Verdicts(broken=broken, applied=applied, margin=margin)
 
 
 def sample_rules(
-    pack: Pack, source: DataSet, ready: Standardised, output: str, told: Sequence[str], horizon: int, *, coded: bool = False
+    pack: Pack,
+    source: DataSet,
+    ready: Standardised,
+    output: str,
+    told: Sequence[str],
+    horizon: int,
+    *,
+    coded: bool = False,
 ) -> SampleRules:
     """The rules over samples that carry `told` columns behind their features.
 
@@ -140,8 +156,14 @@ def sample_rules(
     if coded:
         names += [f"{column.source} (code)" for column in used]
         mean, std = [*mean, *[0.0] * len(used)], [*std, *[1.0] * len(used)]
-    module = ConstraintModule(own, x=columns(names, mean=mean, std=std), y=_answers(source, ready, output))
-    return SampleRules(pack=own, rows=module, codes={column.source: torch.from_numpy(codes_of(column, source)) for column in used})
+    module = ConstraintModule(
+        own, x=columns(names, mean=mean, std=std), y=_answers(source, ready, output)
+    )
+    return SampleRules(
+        pack=own,
+        rows=module,
+        codes={column.source: torch.from_numpy(codes_of(column, source)) for column in used},
+    )
 
 
 def laid_out(pack: Pack, source: DataSet, horizon: int) -> bool:
@@ -149,7 +171,9 @@ def laid_out(pack: Pack, source: DataSet, horizon: int) -> bool:
     return source.x.ndim != 2 and not horizon and bool(about_outputs(pack).banks)
 
 
-def _columns(source: DataSet, ready: Standardised, told: Sequence[str]) -> tuple[list[str], list[float], list[float]]:
+def _columns(
+    source: DataSet, ready: Standardised, told: Sequence[str]
+) -> tuple[list[str], list[float], list[float]]:
     """Names, means and deviations of the columns of samples as rows: of a window step by step, the last one under its own names."""
     assert ready.inputs is not None, "samples are scaled"
     names = [*ready.inputs.names, *told]
@@ -158,7 +182,11 @@ def _columns(source: DataSet, ready: Standardised, told: Sequence[str]) -> tuple
     if source.x.ndim == 3:
         steps = source.x.shape[1]
         return (
-            [f"{name} ({back} steps before)" if back else name for back in range(steps - 1, -1, -1) for name in names],
+            [
+                f"{name} ({back} steps before)" if back else name
+                for back in range(steps - 1, -1, -1)
+                for name in names
+            ],
             mean * steps,
             std * steps,
         )
@@ -167,7 +195,10 @@ def _columns(source: DataSet, ready: Standardised, told: Sequence[str]) -> tuple
         each = [[value] * pixels for value in range(len(names))]
         places = [place for own in each for place in own]
         return (
-            [f"{names[place]} (pixel {number % pixels + 1})" for number, place in enumerate(places)],
+            [
+                f"{names[place]} (pixel {number % pixels + 1})"
+                for number, place in enumerate(places)
+            ],
             [mean[p] for p in places],
             [std[p] for p in places],
         )
@@ -187,7 +218,11 @@ def output_of(pack: Pack, output: str | None, wanted: bool) -> str:
     Raises:
         JobError: when the rules have several, or not the one that the job names.
     """
-    ruled = [column.label or column.name for column in pack.manifest.contract.columns if column.role == "output"]
+    ruled = [
+        column.label or column.name
+        for column in pack.manifest.contract.columns
+        if column.role == "output"
+    ]
     names = list(dict.fromkeys([*ruled, *(model.output for model in pack.manifest.knowledge)]))
     if output is not None and output not in names:
         raise JobError(
@@ -227,7 +262,9 @@ def _observed(rules: ForecastRules, ready: Standardised) -> ForecastRules:
     return replace(rules, last=tuple(last), factor=factor, offset=offset)
 
 
-def rule_rows(rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], source: DataSet, arm: str) -> list[Row]:
+def rule_rows(
+    rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], source: DataSet, arm: str
+) -> list[Row]:
     """Lines of `rules.csv`: each rule on the models that are used, each on its samples, with the worst example in words.
 
     Args:
@@ -236,6 +273,7 @@ def rule_rows(rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], s
     if rules.module is None:
         return []
     manifest, rows = rules.pack.manifest, scored_rows(rules.module)
+    across = frozenset() if rules.rows is None else rules.rows.plan.across_rows
     owner = torch.cat([bank.rule for bank in rules.module.banks if bank.rows])
     found: list[Row] = []
     for number, record in enumerate(manifest.rules):
@@ -245,14 +283,30 @@ def rule_rows(rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], s
         broken = sum(int(one.broken[:, columns_of].sum()) for one, _ in verdicts)
         applied = sum(int(one.applied[:, columns_of].sum()) for one, _ in verdicts)
         met = torch.stack([one.applied[:, columns_of].any(0) for one, _ in verdicts]).any(0)
-        line: dict[str, Any] = {"arm": arm, "rule": record.name, "title": record.title, "kind": record.kind}
-        line |= {"rate": broken / applied if applied else None, "bound_rows": len(columns_of), "violated": broken, "applied": applied}
-        line |= {"vacuous": int((~met).sum()), "example": _worst(verdicts, columns_of, rows, source)}
+        line: dict[str, Any] = {
+            "arm": arm,
+            "rule": record.name,
+            "title": record.title,
+            "kind": record.kind,
+        }
+        line |= {
+            "rate": broken / applied if applied else None,
+            "bound_rows": len(columns_of),
+            "violated": broken,
+            "applied": applied,
+        }
+        line |= {
+            "not_evaluated": int((~met).sum()),
+            "reason": "" if bool(met.all()) else COMPARES_ROWS if number in across else NO_TEST_ROW,
+            "example": _worst(verdicts, columns_of, rows, source),
+        }
         found.append(line)
     return found
 
 
-def _worst(verdicts: Sequence[tuple[Verdicts, Tensor]], chosen: Tensor, rows: ScoredRows, source: DataSet) -> str:
+def _worst(
+    verdicts: Sequence[tuple[Verdicts, Tensor]], chosen: Tensor, rows: ScoredRows, source: DataSet
+) -> str:
     """The sample that misses a rule by most, in words; "" where none does."""
     least, text = 0.0, ""
     for one, index in verdicts:

@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.data.partition import Split, apportion, by_column, dirichlet, hold_out, iid
-from fedkg.data.sets import DataSet, Standardised, data_set, forecast_windows, labelled_windows, standardised, table_set
+from fedkg.data.sets import (
+    DataSet,
+    Standardised,
+    data_set,
+    forecast_windows,
+    labelled_windows,
+    standardised,
+    table_set,
+)
 from fedkg.data.sets.reach import reach_of
 from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.errors import JobError
@@ -63,7 +71,11 @@ class Samples:
     @property
     def labels(self) -> NDArray[Any]:
         """What tells samples apart when they are dealt out: the class of each, [N]; one for all where there are no classes."""
-        return self.source.y if self.source.task in ("classes", "detection") else np.zeros(self.source.samples, dtype=np.int64)
+        return (
+            self.source.y
+            if self.source.task in ("classes", "detection")
+            else np.zeros(self.source.samples, dtype=np.int64)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,10 +118,18 @@ def read_samples(job: Job, pack: Pack) -> Samples:
                 help="a larger share, or more samples (`data.size`)",
             )
     idle = int((use == NOTHING).sum())
-    notes = (f"{idle} windows whose forecast reaches into the test are not trained on",) if idle else ()
+    notes = (
+        (f"{idle} windows whose forecast reaches into the test are not trained on",) if idle else ()
+    )
     data = replace(data, test=(use == TEST) | (use == NOTHING), notes=(*data.notes, *notes))
     before = rows if _augments(job) else None
-    return Samples(source=data, ready=standardised(data), use=use, files=_files(job.data.path), rows_before=before)
+    return Samples(
+        source=data,
+        ready=standardised(data),
+        use=use,
+        files=_files(job.data.path),
+        rows_before=before,
+    )
 
 
 def dealt(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
@@ -123,22 +143,38 @@ def dealt(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
     if data.own_sites:
         return _own(samples, job, rows)
     labels = samples.labels[rows]
-    if data.split in ("dirichlet", "classes") and samples.source.task not in ("classes", "detection"):
+    if data.split in ("dirichlet", "classes") and samples.source.task not in (
+        "classes",
+        "detection",
+    ):
         raise JobError(
             f"data.split: `{data.split}` makes sites unlike in their classes, and what is predicted is a number",
             help="`sites`, `iid`, `sizes` or `quantity`",
         )
     match data.split:
         case "dirichlet":
-            split = dirichlet(labels, sites, data.alpha, stream, size_alpha=data.size_alpha, min_samples=data.min_samples)
+            split = dirichlet(
+                labels,
+                sites,
+                data.alpha,
+                stream,
+                size_alpha=data.size_alpha,
+                min_samples=data.min_samples,
+            )
         case "iid":
             split = iid(labels, sites, stream, min_samples=data.min_samples)
         case "classes":
-            split = classes_per_site(labels, sites, data.classes_per_site, stream, min_samples=data.min_samples)
+            split = classes_per_site(
+                labels, sites, data.classes_per_site, stream, min_samples=data.min_samples
+            )
         case "sizes":
-            split = dirichlet_sizes(len(rows), sites, data.alpha, stream, min_samples=data.min_samples)
+            split = dirichlet_sizes(
+                len(rows), sites, data.alpha, stream, min_samples=data.min_samples
+            )
         case _:
-            split = quantity_skew(len(rows), sites, data.shares, stream, min_samples=data.min_samples)
+            split = quantity_skew(
+                len(rows), sites, data.shares, stream, min_samples=data.min_samples
+            )
     return split, rows
 
 
@@ -152,12 +188,19 @@ def owners(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> 
     if job.data.own_sites:
         place = {name: number for number, name in enumerate(split.sites)}
         assert samples.source.clients is not None
-        return np.array([place.get(name, -1) for name in samples.source.clients[test].tolist()], dtype=np.int64)
+        return np.array(
+            [place.get(name, -1) for name in samples.source.clients[test].tolist()], dtype=np.int64
+        )
     labels, own = samples.labels[test], samples.labels[rows]
-    stream, found = np.random.Generator(np.random.PCG64([seed, 4])), np.full(len(test), -1, dtype=np.int64)
+    stream, found = (
+        np.random.Generator(np.random.PCG64([seed, 4])),
+        np.full(len(test), -1, dtype=np.int64),
+    )
     for value in np.unique(labels):
         places = stream.permutation(np.flatnonzero(labels == value))
-        shares = np.bincount(split.owner[own == value], minlength=len(split.sites)).astype(np.float64)
+        shares = np.bincount(split.owner[own == value], minlength=len(split.sites)).astype(
+            np.float64
+        )
         if shares.sum():
             found[places] = np.repeat(np.arange(len(split.sites)), apportion(shares, len(places)))
     return found
@@ -165,7 +208,9 @@ def owners(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> 
 
 def _augments(job: Job) -> bool:
     """Whether some arm may read states of the sites' series."""
-    return job.augment.by != "none" or any(field.partition(".")[0] == "augment" for field in job.compare)
+    return job.augment.by != "none" or any(
+        field.partition(".")[0] == "augment" for field in job.compare
+    )
 
 
 def _read(job: Job, pack: Pack) -> DataSet:
@@ -175,13 +220,29 @@ def _read(job: Job, pack: Pack) -> DataSet:
     site = data.site_column if data.split == "column" else ""
     contract = pack.manifest.contract
     if _augments(job):  # rules may speak of states, which no table has
-        contract = contract.model_copy(update={"columns": tuple(one for one in contract.columns if not one.source.startswith(OURS))})
+        contract = contract.model_copy(
+            update={
+                "columns": tuple(one for one in contract.columns if not one.source.startswith(OURS))
+            }
+        )
     read = table_set(str(data.path), contract, output=job.output or "", site=site)
     if data.window is None or not data.window.horizon:
         return read
-    name = next(column for column in pack.manifest.contract.columns if column.role == "output" and job.output in (None, column.name))
-    x = np.concatenate([read.x.astype(np.float64), np.asarray(read.y, dtype=np.float64)[:, None]], axis=1)
-    return replace(read, x=x, features=(*read.features, name.source), units=(*read.units, name.unit), task="forecast")
+    name = next(
+        column
+        for column in pack.manifest.contract.columns
+        if column.role == "output" and job.output in (None, column.name)
+    )
+    x = np.concatenate(
+        [read.x.astype(np.float64), np.asarray(read.y, dtype=np.float64)[:, None]], axis=1
+    )
+    return replace(
+        read,
+        x=x,
+        features=(*read.features, name.source),
+        units=(*read.units, name.unit),
+        task="forecast",
+    )
 
 
 def _of_sites(data: DataSet, job: Job) -> DataSet:
@@ -189,9 +250,14 @@ def _of_sites(data: DataSet, job: Job) -> DataSet:
     if not job.data.own_sites:
         return data
     if data.clients is None:
-        raise JobError(f"data.split: {data.name} has no sites of its own", help="`iid`, `dirichlet`, `sizes`, ... with `sites` of the job")
+        raise JobError(
+            f"data.split: {data.name} has no sites of its own",
+            help="`iid`, `dirichlet`, `sizes`, ... with `sites` of the job",
+        )
     known = data.client_names
-    if data.test is not None and data.task == "regression":  # engines of the test stop before their end: nothing to learn from
+    if (
+        data.test is not None and data.task == "regression"
+    ):  # engines of the test stop before their end: nothing to learn from
         training = set(data.clients[~data.test].tolist())
         known = tuple(name for name in known if name in training)
     names = tuple(job.sites) or known[: job.data.clients]
@@ -203,7 +269,9 @@ def _of_sites(data: DataSet, job: Job) -> DataSet:
             received=", ".join(unknown[:8]),
             help="name some of these, or give their number: data.clients",
         )
-    return data if names == data.client_names else data.take(np.isin(data.clients.astype(str), names))
+    return (
+        data if names == data.client_names else data.take(np.isin(data.clients.astype(str), names))
+    )
 
 
 def _cut(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> DataSet:
@@ -217,7 +285,14 @@ def _cut(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> 
             )
         return data
     if not window.horizon:
-        return labelled_windows(data, history=window.history, stride=window.stride, gaps=window.gaps, longest=window.longest, before=before)
+        return labelled_windows(
+            data,
+            history=window.history,
+            stride=window.stride,
+            gaps=window.gaps,
+            longest=window.longest,
+            before=before,
+        )
     targets = window.targets or ((data.features[-1],) if job.data.set == TABLE else ())
     return forecast_windows(
         data,
@@ -231,7 +306,9 @@ def _cut(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> 
     )
 
 
-def _apart(rows: DataSet, job: Job, data: DataSet, use: NDArray[np.int8]) -> tuple[DataSet, NDArray[np.int8]]:
+def _apart(
+    rows: DataSet, job: Job, data: DataSet, use: NDArray[np.int8]
+) -> tuple[DataSet, NDArray[np.int8]]:
     """The same windows and what each is for, but that gaps before a site's test are bridged without its values of the test.
 
     Windows of which nothing is known then are left out.
@@ -239,11 +316,15 @@ def _apart(rows: DataSet, job: Job, data: DataSet, use: NDArray[np.int8]) -> tup
     assert data.time is not None, "windows have a time"
     names = np.full(data.samples, "", dtype=object) if data.clients is None else data.clients
     first: dict[str, float] = {}
-    for name, time in zip(names[use == TEST].tolist(), data.time[use == TEST].tolist(), strict=True):
+    for name, time in zip(
+        names[use == TEST].tolist(), data.time[use == TEST].tolist(), strict=True
+    ):
         first[name] = min(time, first.get(name, time))
     again = _sighted(_cut(rows, job, first))
     assert again.time is not None, "windows have a time"
-    known = dict(zip(zip(names.tolist(), data.time.tolist(), strict=True), use.tolist(), strict=True))
+    known = dict(
+        zip(zip(names.tolist(), data.time.tolist(), strict=True), use.tolist(), strict=True)
+    )
     own = [""] * again.samples if again.clients is None else again.clients.tolist()
     kept = [known[place] for place in zip(own, again.time.tolist(), strict=True)]
     return again, np.array(kept, dtype=np.int8)
@@ -254,7 +335,10 @@ def _sighted(data: DataSet) -> DataSet:
     if data.task in ("classes", "forecast"):
         return data
     known = ~np.isnan(data.y)
-    if data.task == "detection" and (wrong := np.flatnonzero(known & (data.y != 0.0) & (data.y != 1.0))).size:
+    if (
+        data.task == "detection"
+        and (wrong := np.flatnonzero(known & (data.y != 0.0) & (data.y != 1.0))).size
+    ):
         raise JobError(
             f"{data.name}: the label must be 0 or 1",
             received=f"{data.y[wrong[0]]:g} in sample {wrong[0] + 1}",
@@ -272,12 +356,21 @@ def _uses(data: DataSet, job: Job) -> NDArray[np.int8]:
     stream = np.random.Generator(np.random.PCG64([job.data.seed, 1]))
     classes = data.y if data.task in ("classes", "detection") else np.zeros(data.samples)
     if job.data.window is not None and data.time is not None:
-        groups = [np.arange(data.samples)] if data.clients is None else [np.flatnonzero(data.clients == one) for one in data.client_names]
+        groups = (
+            [np.arange(data.samples)]
+            if data.clients is None
+            else [np.flatnonzero(data.clients == one) for one in data.client_names]
+        )
         for group in groups:
             ordered = group[np.argsort(data.time[group], kind="stable")]
             last = ordered[len(ordered) - round(job.data.test * len(ordered)) :]
             if len(last):
-                use[group[data.time[group] > data.time[last[0]] - (job.data.window.horizon - 0.5) * data.step]] = NOTHING
+                use[
+                    group[
+                        data.time[group]
+                        > data.time[last[0]] - (job.data.window.horizon - 0.5) * data.step
+                    ]
+                ] = NOTHING
             use[last] = TEST
     elif data.test is not None and data.test.any() and not data.test.all():
         use[data.test] = TEST
@@ -296,7 +389,12 @@ def _own(samples: Samples, job: Job, rows: Index) -> tuple[Split, Index]:
     assert clients is not None, "looked at when the data was read"
     if job.sites:
         names = tuple(job.sites)
-        return by_column(clients[rows].tolist(), names, column=job.data.site_column, min_samples=job.data.min_samples), rows
+        return by_column(
+            clients[rows].tolist(),
+            names,
+            column=job.data.site_column,
+            min_samples=job.data.min_samples,
+        ), rows
     return by_site(clients[rows], min_samples=job.data.min_samples), rows
 
 
@@ -305,7 +403,9 @@ def _files(path: str | None) -> tuple[tuple[str, str], ...]:
     if path is None:
         return ()
     place = Path(path)
-    every: Sequence[Path] = [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+    every: Sequence[Path] = (
+        [place] if place.is_file() else sorted(file for file in place.rglob("*") if file.is_file())
+    )
     return tuple((str(file), sha256_of(file)) for file in every)
 
 

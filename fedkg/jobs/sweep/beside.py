@@ -15,12 +15,16 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+from fedkg.child_process import run_in_child, started_by_main_thread
 from fedkg.errors import Stopped
 from fedkg.federated.executors.crew import deaf
 from fedkg.jobs.events import Event
 
 GRACE = 5
 """Seconds that a process has to end when it is told to; then it is killed."""
+
+WORK = "fedkg.jobs.sweep.beside:work"
+"""What the process of a run does; by its name, because importing it takes seconds, in which the process already watches its parent."""
 
 Told = Callable[[int, Event], None]
 """Listens to the events of runs, each with the place of its run in the plan."""
@@ -34,18 +38,24 @@ class _Running:
     connection: Connection
 
 
-def side_by_side(folder: Path, cells: Sequence[int], jobs: int, tell: Told) -> Generator[tuple[int, str]]:
+def side_by_side(
+    folder: Path, cells: Sequence[int], jobs: int, tell: Told, trust_code: bool = False
+) -> Generator[tuple[int, str]]:
     """Run cells of the sweep in a folder, at most `jobs` at a time, in the order given; of each its place and why it failed, or ``""``.
 
     Args:
         cells: places in the plan. tell: called in this process, an event at a time.
     """
-    waiting, free, running = list(cells), shares(max(1, min(jobs, len(cells)))), dict[Connection, _Running]()
+    waiting, free, running = (
+        list(cells),
+        shares(max(1, min(jobs, len(cells)))),
+        dict[Connection, _Running](),
+    )
     try:
         while waiting or running:
             while waiting and free:
                 with deaf():
-                    begun = _begun(folder, waiting.pop(0), free.pop(0))
+                    begun = _begun(folder, waiting.pop(0), free.pop(0), trust_code)
                     running[begun.connection] = begun  # before anybody is told, and may stop it all
                 tell(begun.cell, Event(kind="prepared"))
             for ready in wait(list(running)):
@@ -75,17 +85,25 @@ def side_by_side(folder: Path, cells: Sequence[int], jobs: int, tell: Told) -> G
 
 def shares(jobs: int) -> list[tuple[int, ...]]:
     """The processors of this process in as many shares as runs go at once; of more runs than processors some have one in common."""
-    every = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    every = (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
     if jobs >= len(every):
         return [(every[place % len(every)],) for place in range(jobs)]
     ends = [place * len(every) // jobs for place in range(jobs + 1)]
     return [tuple(every[first:last]) for first, last in pairwise(ends)]
 
 
-def _begun(folder: Path, cell: int, share: tuple[int, ...]) -> _Running:
+def _begun(folder: Path, cell: int, share: tuple[int, ...], trust_code: bool) -> _Running:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(theirs, folder, cell, share), name=f"run {cell + 1}")
+    process = context.Process(
+        target=run_in_child,
+        args=(WORK, (theirs, folder, cell, share, trust_code), None, started_by_main_thread()),
+        name=f"run {cell + 1}",
+    )
     process.start()
     theirs.close()
     return _Running(cell=cell, share=share, process=process, connection=ours)
@@ -96,10 +114,16 @@ def _ended(process: BaseProcess) -> str:
     process.join()
     code = process.exitcode or 0
     how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-    return f"its process is gone: {how}" + ("; SIGKILL is often a machine out of memory: fewer --jobs" if code == -signal.SIGKILL else "")
+    return f"its process is gone: {how}" + (
+        "; SIGKILL is often a machine out of memory: fewer --jobs"
+        if code == -signal.SIGKILL
+        else ""
+    )
 
 
-def _work(connection: Connection, folder: Path, cell: int, share: tuple[int, ...]) -> None:
+def work(
+    connection: Connection, folder: Path, cell: int, share: tuple[int, ...], trust_code: bool
+) -> None:
     """What the process of a run does. Ctrl-C goes to all processes of a terminal: the parent decides, and ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "sched_setaffinity"):
@@ -111,6 +135,6 @@ def _work(connection: Connection, folder: Path, cell: int, share: tuple[int, ...
 
     torch.set_num_threads(len(share))
     try:
-        connection.send(one_run(read_plan(folder)[cell], folder, connection.send))
+        connection.send(one_run(read_plan(folder)[cell], folder, connection.send, trust_code))
     except (BrokenPipeError, Stopped):  # the parent is gone or ends this run
         os._exit(1)

@@ -14,10 +14,8 @@ from fedkg.jobs.compared.summary import Result, spread
 from fedkg.jobs.folder import RESULTS, RunFolder
 from fedkg.jobs.sweep.grid import Cell
 from fedkg.jobs.sweep.plan import joined
+from fedkg.visible import csv_cell
 from fedkg.zones import zone
-
-TABLE = "comparison.csv"
-"""The comparison as a table for a spreadsheet."""
 
 Key = tuple[tuple[tuple[str, str], ...], str, str]
 """Setting, corrupted site, algorithm."""
@@ -27,24 +25,33 @@ def gathered(folder: Path, cells: Sequence[Cell]) -> list[Result]:
     """The comparison over the runs that are done, in the order of the cells, rows of one setting together."""
     parts: dict[Key, list[Result]] = {}
     for cell in cells:
-        if not (folder / cell.id / RESULTS).is_file():
-            continue
-        for row in RunFolder(folder / cell.id).read_json(RESULTS)["rows"]:
+        run = RunFolder(folder / cell.id)
+        for row in run.read_json(RESULTS)["rows"] if run.is_finished() else ():
             setting = joined(cell, row["setting"])
-            parts.setdefault((tuple(setting.items()), row["corrupted"], row["algorithm"]), []).append(row | {"setting": setting})
+            parts.setdefault(
+                (tuple(setting.items()), row["corrupted"], row["algorithm"]), []
+            ).append(row | {"setting": setting})
     scenes = list(dict.fromkeys(key[:2] for key in parts))
-    return [_one(parts[key]) for key in sorted(parts, key=lambda key: (scenes.index(key[:2]), parts[key][0]["baseline"]))]
+    return [
+        _one(parts[key])
+        for key in sorted(parts, key=lambda key: (scenes.index(key[:2]), parts[key][0]["baseline"]))
+    ]
 
 
 def _one(rows: Sequence[Result]) -> Result:
     """Rows of one setting and algorithm, over other seeds each, as one."""
     if len(rows) == 1:
         return rows[0]
-    order = sorted((seed, r, i) for r, row in enumerate(rows) for i, seed in enumerate(row["seed_list"]))
+    order = sorted(
+        (seed, r, i) for r, row in enumerate(rows) for i, seed in enumerate(row["seed_list"])
+    )
     first, merged = rows[0], {}
     for name, value in first.items():
         if isinstance(value, dict) and "values" in value:
-            picked = [(rows[r][name] or {}).get("values", [None] * len(rows[r]["seed_list"]))[i] for _, r, i in order]
+            picked = [
+                (rows[r][name] or {}).get("values", [None] * len(rows[r]["seed_list"]))[i]
+                for _, r, i in order
+            ]
             merged[name] = spread([math.nan if figure is None else figure for figure in picked])
         else:
             merged[name] = value
@@ -66,24 +73,53 @@ def _sites(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         found[figure] = {}
         for name in known[0]:
             values = [one[name]["mean"] for one in known if one[name]["mean"] is not None]
-            found[figure][name] = {"mean": math.fsum(values) / len(values) if values else None, "interval": interval(values)}
+            found[figure][name] = {
+                "mean": math.fsum(values) / len(values) if values else None,
+                "interval": interval(values),
+            }
     return found
 
 
 def table_text(results: Sequence[Result]) -> str:
     """The comparison as CSV: the setting, then of every figure mean, spread and 95 % interval over the seeds; empty where unknown."""
     settings = list(dict.fromkeys(field for row in results for field in row["setting"]))
-    figures = list(dict.fromkeys(name for row in results for name, value in row.items() if isinstance(value, dict) and "values" in value))
+    figures = list(
+        dict.fromkeys(
+            name
+            for row in results
+            for name, value in row.items()
+            if isinstance(value, dict) and "values" in value
+        )
+    )
     parts = ("mean", "spread", "low", "high")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*settings, "corrupted", "algorithm", "baseline", "seeds", "zone", *(f"{f}_{p}" for f in figures for p in parts)])
+    writer.writerow(
+        [
+            *settings,
+            "corrupted",
+            "algorithm",
+            "baseline",
+            "seeds",
+            "zone",
+            *(f"{f}_{p}" for f in figures for p in parts),
+        ]
+    )
     for row in results:
         cells = [row["setting"].get(field, "") for field in settings]
-        cells += [row["corrupted"], row["algorithm"], str(row["baseline"]).lower(), row["seeds"], row["zone"]]
+        cells += [
+            row["corrupted"],
+            row["algorithm"],
+            str(row["baseline"]).lower(),
+            row["seeds"],
+            row["zone"],
+        ]
         for figure in figures:
             value = row[figure] or {"mean": None, "spread": None, "interval": None}
             low, high = value["interval"] or (None, None)
-            cells += ["" if number is None else repr(number) for number in (value["mean"], value["spread"], low, high)]
-        writer.writerow(cells)
+            cells += [
+                "" if number is None else repr(number)
+                for number in (value["mean"], value["spread"], low, high)
+            ]
+        writer.writerow([csv_cell(cell) for cell in cells])
     return out.getvalue()

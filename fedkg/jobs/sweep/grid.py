@@ -51,12 +51,19 @@ def axis_of(text: str) -> Axis:
     field = field_of(field.strip())
     values = _values(raw)
     if not equals or not all(field.split(".")) or not all(values):
-        raise UsageError(f"--grid {text}: not of the form field=value,value", help="--grid data.alpha=0.1,1,10")
+        raise UsageError(
+            f"--grid {text}: not of the form field=value,value", help="--grid data.alpha=0.1,1,10"
+        )
     if field == "seeds":
-        raise UsageError(f"--grid {text}: seeds are told apart from what is compared over them", help="--seeds 5")
+        raise UsageError(
+            f"--grid {text}: seeds are told apart from what is compared over them", help="--seeds 5"
+        )
     twice = next((value for i, value in enumerate(values) if value in values[:i]), None)
     if twice is not None:
-        raise UsageError(f"--grid {text}: {twice} is given twice", help="name each field once, with all its values")
+        raise UsageError(
+            f"--grid {text}: {twice} is given twice",
+            help="name each field once, with all its values",
+        )
     return Axis(field=field, values=values)
 
 
@@ -74,12 +81,22 @@ def _values(raw: str) -> tuple[str, ...]:
 def seeds_of(text: str) -> tuple[int, ...]:
     """Seeds from a count, or from a list of two or more: ``5`` is 0 to 4, ``3,7`` are these two. Raises UsageError."""
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts) or len(set(parts)) < len(parts) or parts == ["0"] or len(text) > 5000:
-        raise UsageError(f"--seeds {text}: neither a number of seeds nor a list of them", help="--seeds 5, or --seeds 3,7,11")
+    if (
+        not all(part.isdecimal() for part in parts)
+        or len(set(parts)) < len(parts)
+        or parts == ["0"]
+        or len(text) > 5000
+    ):
+        raise UsageError(
+            f"--seeds {text}: neither a number of seeds nor a list of them",
+            help="--seeds 5, or --seeds 3,7,11",
+        )
     return tuple(range(int(parts[0]))) if len(parts) == 1 else tuple(int(part) for part in parts)
 
 
-def cells_of(path: Path, changes: Sequence[str], axes: Sequence[Axis], seeds: Sequence[int] | None) -> tuple[Cell, ...]:
+def cells_of(
+    path: Path, changes: Sequence[str], axes: Sequence[Axis], seeds: Sequence[int] | None
+) -> tuple[Cell, ...]:
     """Every combination of the axes' values, with every seed, the last axis and the seed going fastest.
 
     Raises:
@@ -92,28 +109,49 @@ def cells_of(path: Path, changes: Sequence[str], axes: Sequence[Axis], seeds: Se
         raise UsageError(f"--grid: `{twice}` is given twice", help="all its values in one place")
     count = math.prod(len(axis.values) for axis in axes) * (1 if seeds is None else len(seeds))
     if count > LIMIT:
-        raise UsageError(f"the grid has {count:,} combinations", expected=f"at most {LIMIT:,}", help="fewer values, or several grids")
-    document = apply_overrides(parse_yaml(read_text(path), str(path)), changes, path.resolve().parent)
+        raise UsageError(
+            f"the grid has {count:,} combinations",
+            expected=f"at most {LIMIT:,}",
+            help="fewer values, or several grids",
+        )
+    document = apply_overrides(
+        parse_yaml(read_text(path), str(path)), changes, path.resolve().parent
+    )
     found: list[Cell] = []
     for chosen in itertools.product(*(axis.values for axis in axes)):
         setting = tuple(zip(fields, chosen, strict=True))
         for seed in (None,) if seeds is None else seeds:
-            words = [value if field == "algorithm" else f"{field.rpartition('.')[2]}{value}" for field, value in setting]
+            words = [
+                value if field == "algorithm" else f"{field.rpartition('.')[2]}{value}"
+                for field, value in setting
+            ]
             words += [] if seed is None else [f"s{seed}"]
             job = _job(document, path, setting, seed)
             if not _owns_baseline(axes, setting):
-                job = job.model_copy(update={"evaluation": job.evaluation.model_copy(update={"local_baseline": False})})
+                job = job.model_copy(
+                    update={
+                        "evaluation": job.evaluation.model_copy(update={"local_baseline": False})
+                    }
+                )
             found.append(Cell(id=_name(words), setting=setting, seed=seed, job=job))
     return _apart(found)
 
 
-def _job(document: Mapping[str, Any], path: Path, setting: Sequence[tuple[str, str]], seed: int | None) -> Job:
+def _job(
+    document: Mapping[str, Any], path: Path, setting: Sequence[tuple[str, str]], seed: int | None
+) -> Job:
     """The job of one combination. Raises JobError, UsageError."""
     overrides = [f"{field}={value}" for field, value in setting]
-    overrides += [f"corrupt.compare.{field}=[{value}]" for field, value in setting if field in _compared_when_corrupt(document)]
+    overrides += [
+        f"corrupt.compare.{field}=[{value}]"
+        for field, value in setting
+        if field in _compared_when_corrupt(document)
+    ]
     overrides += [] if seed is None else [f"seeds=[{seed}]"]
     try:
-        job = job_of(dict(document), name=str(path), base=path.resolve().parent, overrides=overrides)
+        job = job_of(
+            dict(document), name=str(path), base=path.resolve().parent, overrides=overrides
+        )
         planned(job)
         return job
     except FedkgError as error:
@@ -141,7 +179,11 @@ def _compared_when_corrupt(document: Mapping[str, Any]) -> Mapping[str, Any]:
 def _owns_baseline(axes: Sequence[Axis], setting: Sequence[tuple[str, str]]) -> bool:
     """Whether local training beside this combination is none that another has beside it: the algorithm makes no difference to it."""
     first = {axis.field: axis.values[0] for axis in axes}
-    return all(first[field] == value for field, value in setting if field.split(".")[0] in ("algorithm", "algorithms", "scoring"))
+    return all(
+        first[field] == value
+        for field, value in setting
+        if field.split(".")[0] in ("algorithm", "algorithms", "scoring")
+    )
 
 
 def _name(words: Sequence[str]) -> str:

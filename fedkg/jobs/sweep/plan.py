@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.file.reading import job_of
-from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.folder import PLAN, RunFolder
 from fedkg.jobs.sweep.grid import Cell
 
-PLAN, FAILED, CELLS = "sweep.json", "failed.json", "cells"
-"""The plan, written before anything is run; why runs failed; the folder of run folders."""
+CELLS = "cells"
+"""The folder of run folders."""
 
 
 def is_sweep(folder: Path) -> bool:
-    """Whether a sweep has begun in a folder."""
-    return (folder / PLAN).is_file()
+    """Whether a sweep has begun in a folder. Raises JobError when its log is damaged."""
+    return (folder / PLAN).is_file() or PLAN in RunFolder(folder).log.states()
 
 
 def read_plan(folder: Path) -> tuple[Cell, ...]:
@@ -30,7 +31,13 @@ def read_plan(folder: Path) -> tuple[Cell, ...]:
     plan = RunFolder(folder).read_json(PLAN)
     cells = plan.get("cells") if isinstance(plan, dict) else None
     named = {"id", "setting", "seed", "job"}
-    if not isinstance(cells, list) or not cells or not all(isinstance(entry, dict) and named <= entry.keys() for entry in cells):
+    if isinstance(cells, list):
+        cells = cells if all(map(_names_a_folder, cells)) else None
+    if (
+        not isinstance(cells, list)
+        or not cells
+        or not all(isinstance(entry, dict) and named <= entry.keys() for entry in cells)
+    ):
         raise JobError(
             f"{folder / PLAN} is damaged: the sweep cannot go on",
             received="not what a sweep is begun with",
@@ -47,6 +54,16 @@ def read_plan(folder: Path) -> tuple[Cell, ...]:
     )
 
 
+def _names_a_folder(entry: object) -> bool:
+    """Whether a run of the plan names a folder inside the sweep: files are written there, so `..` must not lead out."""
+    name = entry.get("id") if isinstance(entry, dict) else None
+    return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name) is not None
+
+
 def joined(cell: Cell, setting: Mapping[str, str]) -> dict[str, str]:
     """What a training was varied by: the grid's fields without the algorithm, which has a column of its own, and the job's own."""
-    return {field: value for field, value in cell.setting if field != "algorithm" and field not in setting} | dict(setting)
+    return {
+        field: value
+        for field, value in cell.setting
+        if field != "algorithm" and field not in setting
+    } | dict(setting)

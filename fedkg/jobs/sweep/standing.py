@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fedkg.errors import UsageError
-from fedkg.jobs.folder import ARMS, LOCK, RESULTS, RunFolder
-from fedkg.jobs.sweep.plan import CELLS, FAILED, is_sweep, read_plan
+from fedkg.errors import JobError, UsageError
+from fedkg.jobs.damage import refuse_damage, whole
+from fedkg.jobs.folder import ARMS, FAILED, LOCK, RunFolder
+from fedkg.jobs.sweep.plan import CELLS, is_sweep, read_plan
 
-State = Literal["done", "begun", "failed", "open"]
+State = Literal["done", "begun", "failed", "open", "damaged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class TrainingStanding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStanding:
-    """One run: `open` before its first round, `begun`, `done`, or `failed` with why."""
+    """One run: `open` before its first round, `begun`, `done`, `failed` or `damaged` with why."""
 
     id: str
     state: State
@@ -49,36 +50,73 @@ class Standing:
 
 
 def standing(folder: Path) -> Standing:
-    """How far a folder's runs are. Raises UsageError when it holds none."""
-    place = RunFolder(folder)
+    """How far a folder's runs are.
+
+    Files of a run that no process is working on are all compared with its log; of the others, those that are read.
+
+    Raises:
+        UsageError: when the folder holds no run. JobError: when a file of a sweep is damaged.
+    """
+    place, running = RunFolder(folder), _working(folder)
     if not is_sweep(folder):
-        if not place.exists():
-            raise UsageError(f"{folder} is not a run folder", expected="a folder that `fedkg run` wrote", help="fedkg status runs/NAME-001")
-        return Standing(folder=str(folder), runs=(_run(place, folder.name, ""),), running=_working(folder))
-    failed = place.read_json(FAILED) if (folder / FAILED).is_file() else {}
-    runs = tuple(_run(RunFolder(folder / CELLS / cell.id), cell.id, failed.get(cell.id, "")) for cell in read_plan(folder))
-    return Standing(folder=str(folder), runs=runs, running=_working(folder))
+        begun = _run(place, folder.name, "", running)
+        if begun.state == "open":
+            whole(place)
+        return Standing(folder=str(folder), runs=(begun,), running=running)
+    if not running:
+        refuse_damage(place)
+    failed = place.read_json(FAILED) if FAILED in place.log.states() else {}
+    runs = tuple(
+        _run(RunFolder(folder / CELLS / cell.id), cell.id, failed.get(cell.id, ""), running)
+        for cell in read_plan(folder)
+    )
+    return Standing(folder=str(folder), runs=runs, running=running)
 
 
-def _run(place: RunFolder, name: str, error: str) -> RunStanding:
+def _run(place: RunFolder, name: str, error: str, running: bool) -> RunStanding:
+    try:
+        return _read_run(place, name, error, running)
+    except JobError as damage:
+        return RunStanding(id=name, state="damaged", trainings=(), error=str(damage))
+
+
+def _read_run(place: RunFolder, name: str, error: str, running: bool) -> RunStanding:
+    """The standing of a run. Raises JobError when one of its files is damaged."""
+    if not running and place.path.is_dir():
+        refuse_damage(place)
     if not place.exists():
         return RunStanding(id=name, state="failed" if error else "open", trainings=(), error=error)
     rounds: dict[str, list[dict[str, str]]] = {}
-    for row in place.rows("rounds.csv"):
+    for row in place.rows("rounds.csv", unlogged=running):
         rounds.setdefault(row["arm"], []).append(row)
     environment = place.environment()
-    wanted, measure = int(environment["job"]["training"]["rounds"]), str(environment.get("measure", "f1"))
-    trainings = tuple(_training(entry, rounds.get(entry["id"], []), wanted, measure) for entry in place.read_json(ARMS))
-    done = (place.path / RESULTS).is_file()
-    return RunStanding(id=name, state="done" if done else "failed" if error else "begun", trainings=trainings, error="" if done else error)
+    wanted, measure = (
+        int(environment["job"]["training"]["rounds"]),
+        str(environment.get("measure", "f1")),
+    )
+    trainings = tuple(
+        _training(entry, rounds.get(entry["id"], []), wanted, measure)
+        for entry in place.read_json(ARMS)
+    )
+    done = place.is_finished()
+    return RunStanding(
+        id=name,
+        state="done" if done else "failed" if error else "begun",
+        trainings=trainings,
+        error="" if done else error,
+    )
 
 
-def _training(entry: dict[str, Any], rows: list[dict[str, str]], wanted: int, measure: str) -> TrainingStanding:
+def _training(
+    entry: dict[str, Any], rows: list[dict[str, str]], wanted: int, measure: str
+) -> TrainingStanding:
     """One training. `Any`: an entry of `arms.json`."""
     return TrainingStanding(
         id=entry["id"],
         round=max((int(row["round"]) for row in rows), default=0),
-        rounds=entry["rounds"] if entry["done"] else int(entry["setting"].get("training.rounds", wanted)),
+        rounds=entry["rounds"]
+        if entry["done"]
+        else int(entry["setting"].get("training.rounds", wanted)),
         measure=measure,
         figure=_last(rows, measure),
         broken=_last(rows, "rho_worst"),

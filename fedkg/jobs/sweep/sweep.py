@@ -15,22 +15,26 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.errors import FedkgError, JobError, MissingExtra, Stopped, UsageError
+from fedkg.jobs import not_evaluated
 from fedkg.jobs.arms import planned
 from fedkg.jobs.compared.noised import Ended, drowned, protected_arms
 from fedkg.jobs.compared.over_sites import alone
 from fedkg.jobs.compared.paired import told
 from fedkg.jobs.compared.spent import kept_private
 from fedkg.jobs.compared.summary import Result, sentences
+from fedkg.jobs.damage import refuse_damage
 from fedkg.jobs.events import Event, Listener, ignore
 from fedkg.jobs.file.difference import differences
-from fedkg.jobs.folder import RESULTS, RunFolder, next_folder
+from fedkg.jobs.folder import FAILED, PLAN, REPORT, RESULTS, TABLE, RunFolder, next_folder
 from fedkg.jobs.idle import never_chosen
+from fedkg.jobs.run_log import LOG
 from fedkg.jobs.runner import RUNS, resume, run_job
 from fedkg.jobs.sweep.beside import Told, side_by_side
-from fedkg.jobs.sweep.gather import TABLE, gathered, table_text
+from fedkg.jobs.sweep.gather import gathered, table_text
 from fedkg.jobs.sweep.grid import Axis, Cell, cells_of
-from fedkg.jobs.sweep.plan import CELLS, FAILED, PLAN, is_sweep, read_plan
+from fedkg.jobs.sweep.plan import CELLS, is_sweep, read_plan
 from fedkg.jobs.training import devices_there
+from fedkg.jobs.trust import require_trust
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,18 +64,21 @@ def run_sweep(
     overrides: Sequence[str] = (),
     on_event: Listener = ignore,
     jobs: int = 1,
+    trust_code: bool = False,
 ) -> Sweep:
     """Run every combination that is not done yet, then compare them.
 
     Args:
         job: the job file. axes: fields and their values. seeds: one run each; None leaves them to the job. out: the parent folder, by
             default the next free ``runs/NAME-001``; one in which the same sweep was begun is gone on with. jobs: runs at once.
+        trust_code: whether code that the jobs import (`model.path`) may run.
 
     Raises:
         UsageError, JobError: before anything is run: a field, a value or a combination that no job can have, or a folder of something else.
         Stopped: on Ctrl-C; says how to go on.
     """
     cells = cells_of(job, overrides, axes, seeds)
+    require_trust((cell.job for cell in cells), trust_code)
     _devices_there(cells)
     folder = RunFolder(out if out is not None else next_folder(cells[0].job.name, RUNS))
     if is_sweep(folder.path):
@@ -80,63 +87,101 @@ def run_sweep(
         raise UsageError(f"{folder.path} holds a run, not a sweep", help="choose another --out")
     else:
         _make(folder.path)
-        folder.write_json(PLAN, {"format": 1, "axes": _axes(axes), "cells": [_entry(cell) for cell in cells]})
+        folder.write_json(
+            PLAN, {"format": 1, "axes": _axes(axes), "cells": [_entry(cell) for cell in cells]}
+        )
     for note in never_chosen(cells[0].job, planned(cells[0].job)):
         on_event(Event(kind="note", message=note))
-    return resume_sweep(folder.path, on_event=on_event, jobs=jobs)
+    return resume_sweep(folder.path, on_event=on_event, jobs=jobs, trust_code=trust_code)
 
 
-def resume_sweep(folder: Path, *, on_event: Listener = ignore, jobs: int = 1) -> Sweep:
+def resume_sweep(
+    folder: Path, *, on_event: Listener = ignore, jobs: int = 1, trust_code: bool = False
+) -> Sweep:
     """Go on with a sweep: runs that are done are left alone, one that was stopped goes on, those that failed are tried again.
 
     Args:
         jobs: how many runs go at once; more than one have a process each (`fedkg.jobs.sweep.beside`).
 
+        trust_code: whether code that the jobs import (`model.path`) may run.
+
     Raises:
+        UsageError: a job imports code that is not trusted.
         Stopped: on Ctrl-C; says how to go on.
     """
     place = RunFolder(folder)
     cells = read_plan(folder)
+    require_trust((cell.job for cell in cells), trust_code)
     failed: dict[str, str] = {}
     with place.locked():
+        for note in _recovered(place, cells):
+            on_event(Event(kind="note", message=note))
         counts = [len(planned(cell.job)) for cell in cells]
         watched = _Relay(on_event, cells, counts)
-        left = [number for number, cell in enumerate(cells) if not (folder / CELLS / cell.id / RESULTS).is_file()]
+        left = [
+            number
+            for number, cell in enumerate(cells)
+            if not RunFolder(folder / CELLS / cell.id).is_finished()
+        ]
         if left:
             place.write_json(FAILED, failed)
-        over = side_by_side(folder, left, jobs, watched) if jobs > 1 else _one_by_one(folder, cells, left, watched)
+        over = (
+            side_by_side(folder, left, jobs, watched, trust_code)
+            if jobs > 1
+            else _one_by_one(folder, cells, left, watched, trust_code)
+        )
         try:
             with closing(over):
                 for number, why in over:
                     if why:
                         failed[cells[number].id] = why
-                        on_event(Event(kind="note", message=f"{cells[number].id} failed, the others go on: {why}"))
+                        on_event(
+                            Event(
+                                kind="note",
+                                message=f"{cells[number].id} failed, the others go on: {why}",
+                            )
+                        )
                     place.write_json(FAILED, failed)
         except (KeyboardInterrupt, Stopped) as error:
-            raise Stopped(f"stopped; what is done is in {folder}", help=f"fedkg run --resume {folder}") from error
-        return _finish(place, cells, {cell.id: failed[cell.id] for cell in cells if cell.id in failed}, on_event)
+            raise Stopped(
+                f"stopped; what is done is in {folder}", help=f"fedkg run --resume {folder}"
+            ) from error
+        return _finish(
+            place,
+            cells,
+            {cell.id: failed[cell.id] for cell in cells if cell.id in failed},
+            on_event,
+        )
 
 
-def _one_by_one(folder: Path, cells: Sequence[Cell], left: Sequence[int], tell: Told) -> Generator[tuple[int, str]]:
+def _one_by_one(
+    folder: Path, cells: Sequence[Cell], left: Sequence[int], tell: Told, trust_code: bool
+) -> Generator[tuple[int, str]]:
     """Run cells in this process, in order; of each its place and why it failed, or ``""``. Raises Stopped, KeyboardInterrupt."""
     for number in left:
         tell(number, Event(kind="prepared"))
-        yield number, one_run(cells[number], folder, partial(tell, number))
+        yield number, one_run(cells[number], folder, partial(tell, number), trust_code)
 
 
-def one_run(cell: Cell, folder: Path, on_event: Listener) -> str:
+def one_run(cell: Cell, folder: Path, on_event: Listener, trust_code: bool) -> str:
     """Run one cell of the sweep in a folder; why it failed, or ``""``. Raises Stopped, KeyboardInterrupt."""
     place = folder / CELLS / cell.id
     try:
         if RunFolder(place).exists():
-            resume(place, on_event=on_event, report=False)
+            resume(place, on_event=on_event, report=False, trust_code=trust_code)
         else:
-            run_job(cell.job, out=place, on_event=on_event, report=False)
+            run_job(cell.job, out=place, on_event=on_event, report=False, trust_code=trust_code)
     except Stopped:
         raise
     except FedkgError as error:
         return str(error)
-    except (RuntimeError, ValueError, ArithmeticError, MemoryError, OSError) as error:  # of one combination's numbers or memory
+    except (
+        RuntimeError,
+        ValueError,
+        ArithmeticError,
+        MemoryError,
+        OSError,
+    ) as error:  # of one combination's numbers or memory
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -153,12 +198,28 @@ class _Relay:
         """Pass on an event of the run at this place of the plan; its first one says which run it is."""
         if cell not in self._begun:
             self._begun.add(cell)
-            self._on_event(Event(kind="note", message=f"run {cell + 1} of {len(self._cells)}: {self._cells[cell].id}"))
+            self._on_event(
+                Event(
+                    kind="note",
+                    message=f"run {cell + 1} of {len(self._cells)}: {self._cells[cell].id}",
+                )
+            )
         match event.kind:
             case "arm" | "round" | "arm_done":
                 before = sum(self._counts[:cell])
-                said = f"{event.message or event.arm} in {self._cells[cell].id}" if event.kind == "arm_done" else event.message
-                self._on_event(replace(event, message=said, arm_number=before + event.arm_number, arms=sum(self._counts)))
+                said = (
+                    f"{event.message or event.arm} in {self._cells[cell].id}"
+                    if event.kind == "arm_done"
+                    else event.message
+                )
+                self._on_event(
+                    replace(
+                        event,
+                        message=said,
+                        arm_number=before + event.arm_number,
+                        arms=sum(self._counts),
+                    )
+                )
             case "note" if event.message not in self._said:
                 self._said.add(event.message)
                 self._on_event(event)
@@ -180,8 +241,12 @@ def _devices_there(cells: Sequence[Cell]) -> None:
 
 def _spent(folder: Path, cells: Sequence[Cell]) -> list[dict[str, str]]:
     """The lines of `privacy.csv` of all runs that are done, with trainings that no other run has."""
-    done = (cell.id for cell in cells if (folder / cell.id / RESULTS).is_file())
-    return [row | {"arm": f"{name}/{row['arm']}"} for name in done for row in RunFolder(folder / name).rows("privacy.csv")]
+    done = (cell.id for cell in cells if RunFolder(folder / cell.id).is_finished())
+    return [
+        row | {"arm": f"{name}/{row['arm']}"}
+        for name in done
+        for row in RunFolder(folder / name).rows("privacy.csv")
+    ]
 
 
 def _protected(folder: Path, cells: Sequence[Cell], measure: str) -> list[Ended]:
@@ -189,19 +254,44 @@ def _protected(folder: Path, cells: Sequence[Cell], measure: str) -> list[Ended]
     found: list[Ended] = []
     for cell in cells:
         run = RunFolder(folder / cell.id)
-        if (run.path / RESULTS).is_file() and (private := run.rows("privacy.csv")):
+        if run.is_finished() and (private := run.rows("privacy.csv")):
             trivial = run.read_json(RESULTS).get("trivial")
-            found += protected_arms(planned(cell.job), run.rows("rounds.csv"), private, measure, math.nan if trivial is None else trivial)
+            found += protected_arms(
+                planned(cell.job),
+                run.rows("rounds.csv"),
+                private,
+                measure,
+                math.nan if trivial is None else trivial,
+            )
     return found
 
 
-def _finish(place: RunFolder, cells: Sequence[Cell], failed: Mapping[str, str], on_event: Listener) -> Sweep:
+def _finish(
+    place: RunFolder, cells: Sequence[Cell], failed: Mapping[str, str], on_event: Listener
+) -> Sweep:
     results = gathered(place.path / CELLS, cells)
     target = cells[0].job.evaluation.target_of(results[0]["measure"] if results else "f1")
-    said = [*sentences(results, target), *told(results), *alone(results), *kept_private(_spent(place.path / CELLS, cells))]
-    said += drowned(_protected(place.path / CELLS, cells, results[0]["measure"] if results else "f1"))
-    first = next((cell for cell in cells if cell.id not in failed), None)
-    rules = {} if first is None else RunFolder(place.path / CELLS / first.id).read_json(RESULTS)["rules"]
+    done = [
+        RunFolder(place.path / CELLS / cell.id).read_json(RESULTS)
+        for cell in cells
+        if cell.id not in failed
+    ]
+    each = [run["not_evaluated"] for run in done]
+    unknown = {
+        rule: reason
+        for rule, reason in (each[0] if each else {}).items()
+        if all(rule in one for one in each)
+    }
+    said = [
+        *sentences(results, target),
+        *told(results),
+        *alone(results),
+        *kept_private(_spent(place.path / CELLS, cells)),
+        *not_evaluated.sentences(unknown),
+    ]
+    said += drowned(
+        _protected(place.path / CELLS, cells, results[0]["measure"] if results else "f1")
+    )
     place.write_json(
         RESULTS,
         {
@@ -209,11 +299,17 @@ def _finish(place: RunFolder, cells: Sequence[Cell], failed: Mapping[str, str], 
             "target": None if math.isnan(target) else target,
             "sentences": said,
             "rows": results,
-            "rules": rules,
+            "rules": done[0]["rules"] if done else {},
+            "not_evaluated": unknown,
             "failed": failed,
         },
     )
     place.write_text(TABLE, table_text(results))
+    place.log_files(
+        f"{CELLS}/{cell.id}/{LOG}"
+        for cell in cells
+        if RunFolder(place.path / CELLS / cell.id).is_finished()
+    )
     report, notes = None, tuple(f"{name} failed: {why}" for name, why in failed.items())
     try:
         from fedkg.report import write_report
@@ -222,11 +318,46 @@ def _finish(place: RunFolder, cells: Sequence[Cell], failed: Mapping[str, str], 
     except MissingExtra as error:
         notes = (*notes, str(error))
     on_event(Event(kind="finished", message=str(report or place.path)))
-    return Sweep(folder=place.path, results=results, sentences=tuple(said), report=report, failed=failed, notes=notes)
+    return Sweep(
+        folder=place.path,
+        results=results,
+        sentences=tuple(said),
+        report=report,
+        failed=failed,
+        notes=notes,
+    )
+
+
+def _recovered(place: RunFolder, cells: Sequence[Cell]) -> list[str]:
+    """Finish what a process that died has begun; what is made again because it is damaged, as sentences.
+
+    Raises:
+        JobError: when a file is damaged that cannot be rebuilt.
+    """
+    place.recover()
+    notes = []
+    for damage in place.damage():
+        what = "was missing" if damage.missing else "was damaged"
+        if damage.file in (FAILED, RESULTS, TABLE, REPORT):
+            notes.append(f"{damage.file} {what}: rebuilt from the runs")
+        elif damage.missing and not (place.path / damage.file).parent.exists():
+            notes.append(f"{Path(damage.file).parent} {what}: it is trained again")
+        else:
+            raise damage.error(place.path)
+    for cell in cells:
+        run = RunFolder(place.path / CELLS / cell.id)
+        if run.is_finished():
+            refuse_damage(run)
+    return notes
 
 
 def _entry(cell: Cell) -> dict[str, Any]:
-    return {"id": cell.id, "setting": dict(cell.setting), "seed": cell.seed, "job": cell.job.model_dump(mode="json")}
+    return {
+        "id": cell.id,
+        "setting": dict(cell.setting),
+        "seed": cell.seed,
+        "job": cell.job.model_dump(mode="json"),
+    }
 
 
 def _axes(axes: Sequence[Axis]) -> dict[str, list[str]]:
@@ -237,7 +368,11 @@ def _make(folder: Path) -> None:
     try:
         (folder / CELLS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make the folder {folder}", received=error.strerror or str(error), help="choose another --out") from error
+        raise UsageError(
+            f"cannot make the folder {folder}",
+            received=error.strerror or str(error),
+            help="choose another --out",
+        ) from error
 
 
 def _refuse_changed(folder: RunFolder, cells: Sequence[Cell]) -> None:
@@ -247,5 +382,6 @@ def _refuse_changed(folder: RunFolder, cells: Sequence[Cell]) -> None:
     changed = differences(begun, now)
     if changed:
         raise UsageError(
-            f"{folder.path} holds another sweep\n  " + "\n  ".join(changed), help="undo the change, or start a new one with another --out"
+            f"{folder.path} holds another sweep\n  " + "\n  ".join(changed),
+            help="undo the change, or start a new one with another --out",
         )

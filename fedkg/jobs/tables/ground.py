@@ -12,13 +12,30 @@ from fedkg.jobs.arms import Arm, algorithm_of
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import Row
 from fedkg.jobs.graphs import Graphs
-from fedkg.jobs.measure import MEASURES, Measure, alarm_everywhere
+from fedkg.jobs.measure import MEASURES, Measure, alarm_everywhere, event_of
 from fedkg.jobs.set_rows import set_rows, sets_of_arm
-from fedkg.jobs.tables.judge import data_checks, module_of, no_tally, rule_table, scorer_of
+from fedkg.jobs.tables.judge import (
+    data_checks,
+    intact_frames,
+    module_of,
+    no_tally,
+    rule_table,
+    scorer_of,
+)
 from fedkg.jobs.tables.prepare import Prepared, Scenario, coded, labels_of, prepare, scenario
 from fedkg.jobs.tables.probe import probe_rows
 from fedkg.jobs.tables.sites import site_rows
-from fedkg.jobs.training import Held, algorithm_of_arm, held_of, judged, model_of, problem_of, settings_of, unbound, unprojected
+from fedkg.jobs.training import (
+    Held,
+    algorithm_of_arm,
+    held_of,
+    judged,
+    model_of,
+    problem_of,
+    settings_of,
+    unbound,
+    unprojected,
+)
 from fedkg.learned import Window
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
@@ -50,11 +67,19 @@ class TableCourse:
     def end(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """See `Course.end`."""
         tally = no_tally(len(models), self.prepared.test.rows)
-        rules: list[Row] = [*rule_table(self.prepared, self.module, self.model, models, self.arm.id, tally)]
-        sites: list[Row] = [*site_rows(self.arm, self.prepared, self.scene, self.model, models, self.held, tally)]
+        rules: list[Row] = [
+            *rule_table(self.prepared, self.module, self.model, models, self.arm.id, tally)
+        ]
+        sites: list[Row] = [
+            *site_rows(self.arm, self.prepared, self.scene, self.model, models, self.held, tally)
+        ]
         names = self.problem.clients.names
         sets = sets_of_arm(algorithm_of(self.arm.job), self.prepared.pack, names)
-        return {"rules.csv": rules, "sites.csv": sites, "sets.csv": set_rows(self.arm.id, names, models, sets)}
+        return {
+            "rules.csv": rules,
+            "sites.csv": sites,
+            "sets.csv": set_rows(self.arm.id, names, models, sets),
+        }
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -96,7 +121,11 @@ class Tables:
     def measure(self) -> Measure:
         """See `Ground.measure`."""
         test = labels_of(self.prepared.test, self.job.data.label)
-        return replace(MEASURES["detection"], trivial=alarm_everywhere(int(test.sum()), len(test)))
+        return replace(
+            MEASURES["detection"],
+            trivial=alarm_everywhere(int(test.sum()), len(test)),
+            event=event_of(self.job.data.label),
+        )
 
     def prepare(self, arms: Sequence[Arm]) -> None:
         """See `Ground.prepare`."""
@@ -111,7 +140,11 @@ class Tables:
     def features(self) -> dict[str, Any]:
         """See `Ground.features`."""
         scaling = self.prepared.scaling
-        return {"names": list(scaling.names), "mean": scaling.mean.tolist(), "std": scaling.std.tolist()}
+        return {
+            "names": list(scaling.names),
+            "mean": scaling.mean.tolist(),
+            "std": scaling.std.tolist(),
+        }
 
     def splits(self, arms: Sequence[Arm]) -> dict[str, Any]:
         """See `Ground.splits`."""
@@ -119,13 +152,15 @@ class Tables:
 
     def checks(self, arm: Arm) -> list[Row]:
         """See `Ground.checks`."""
-        frames = self.scenarios[arm.scenario].frames.values()
-        return [*data_checks(self.prepared, [*frames, self.prepared.test, self.prepared.server])]
+        sites = list(self.scenarios[arm.scenario].frames.values())
+        return [*data_checks(self.prepared, intact_frames(self.prepared, sites))]
 
     def course(self, arm: Arm) -> TableCourse:
         """See `Ground.course`."""
         prepared, held, module = self._of(arm)
-        model = model_of(arm.job, prepared, module, self._graphs.of(arm.job, self.prepared.features.names))
+        model = model_of(
+            arm.job, prepared, module, self._graphs.of(arm.job, self.prepared.features.names)
+        )
         scene = self.scenarios[arm.scenario]
         problem = problem_of(arm, prepared, scene, module, model, self._scorer(arm, model))
         settings = settings_of(arm, prepared.pack, problem.clients)
@@ -152,9 +187,7 @@ class Tables:
     def _scorer(self, arm: Arm, model: Model) -> Scorer:
         scoring = arm.job.scoring
         prepared, _, module = self._of(arm)
-        key = (
-            f"{scoring.probe}|{scoring.probe_rows}|{scoring.rows_per_rule}|{arm.job.training.projection}|{arm.job.model.model_dump_json()}"
-        )
+        key = f"{scoring.probe}|{scoring.probe_rows}|{scoring.rows_per_rule}|{arm.job.training.projection}|{arm.job.model.model_dump_json()}"
         if key not in self._scorers:
             probe = probe_rows(self.prepared.pack, self.prepared.server, scoring, arm.job.data.seed)
             self._scorers[key] = scorer_of(prepared, module, model, probe)
@@ -166,7 +199,9 @@ def on_tables(job: Job, pack: Pack) -> Tables:
     return Tables(prepared=prepare(job, pack), _graphs=Graphs(pack))
 
 
-def split_document(prepared: Prepared, arms: Sequence[Arm], scenarios: Mapping[str, Scenario]) -> dict[str, Any]:
+def split_document(
+    prepared: Prepared, arms: Sequence[Arm], scenarios: Mapping[str, Scenario]
+) -> dict[str, Any]:
     """`split.json`: rows and true failures of every site in every way the data is split. `Any`: JSON."""
     splits = []
     label = prepared.job.data.label
@@ -176,7 +211,9 @@ def split_document(prepared: Prepared, arms: Sequence[Arm], scenarios: Mapping[s
             continue
         seen.add(arm.scenario)
         rows = scenarios[arm.scenario]
-        words = [f"{field.rpartition('.')[2]} {value}" for field, value in arm.setting] + [f"seed {arm.seed}"]
+        words = [f"{field.rpartition('.')[2]} {value}" for field, value in arm.setting] + [
+            f"seed {arm.seed}"
+        ]
         if arm.corrupt is not None:
             words.append(f"{arm.corrupt.kind.replace('_', ' ')} at {arm.corrupt.site}")
         splits.append(
@@ -186,7 +223,10 @@ def split_document(prepared: Prepared, arms: Sequence[Arm], scenarios: Mapping[s
                 "seed": arm.seed,
                 "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
                 "draws": rows.draws,
-                "sites": {site: {"rows": own.rows, "positives": int(own.numbers(label).sum())} for site, own in rows.frames.items()},
+                "sites": {
+                    site: {"rows": own.rows, "positives": int(own.numbers(label).sum())}
+                    for site, own in rows.frames.items()
+                },
             }
         )
     held = {

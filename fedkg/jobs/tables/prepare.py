@@ -14,10 +14,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.constraints.binding.reads import categories_read
-from fedkg.data import Frame, Scaling, Split, by_column, concatenate, deal, dirichlet, hold_out, iid, pooled
+from fedkg.data import (
+    Frame,
+    Scaling,
+    Split,
+    by_column,
+    concatenate,
+    deal,
+    dirichlet,
+    hold_out,
+    iid,
+    pooled,
+)
 from fedkg.errors import JobError
 from fedkg.jobs.arms import Arm
-from fedkg.jobs.file.schema import Job
+from fedkg.jobs.file.schema import Corrupt, Job
 from fedkg.jobs.sources import Tables, feature_headers, read_tables
 from fedkg.pack import Pack
 
@@ -104,10 +115,16 @@ ALL = ""
 
 def coded(prepared: Prepared) -> Prepared:
     """The same with the codes of the categories that rules read at the end of every row of inputs, as they are."""
-    codes = tuple((column.source, tuple(column.vocabulary)) for column in categories_read(prepared.pack))
+    codes = tuple(
+        (column.source, tuple(column.vocabulary)) for column in categories_read(prepared.pack)
+    )
     features, scaling = replace(prepared.features, codes=codes), prepared.scaling
     none, one = np.zeros(len(codes)), np.ones(len(codes))
-    apart = Scaling(names=features.names, mean=np.concatenate([scaling.mean, none]), std=np.concatenate([scaling.std, one]))
+    apart = Scaling(
+        names=features.names,
+        mean=np.concatenate([scaling.mean, none]),
+        std=np.concatenate([scaling.std, one]),
+    )
     return replace(prepared, features=features, scaling=apart)
 
 
@@ -144,13 +161,21 @@ def prepare(job: Job, pack: Pack) -> Prepared:
         shares = (1.0 - job.data.test - job.data.server, job.data.test, job.data.server)
         pieces = [frame.take(rows) for rows in hold_out(labels, shares, stream)]
         if name != ALL:
-            pieces = [_with_machines(piece, job, [name], stream).with_texts(SITE, [name] * piece.rows) for piece in pieces]
+            pieces = [
+                _with_machines(piece, job, [name], stream).with_texts(SITE, [name] * piece.rows)
+                for piece in pieces
+            ]
         train[name] = pieces[0]
         test.append(pieces[1])
         server.append(pieces[2])
-    held = [_with_machines(concatenate(piece, piece[0].name), job, list(job.sites), stream) for piece in (test, server)]
+    held = [
+        _with_machines(concatenate(piece, piece[0].name), job, list(job.sites), stream)
+        for piece in (test, server)
+    ]
     notes = _judgeable(job, held[0], held[1])
-    shown = list(train.values()) if job.privacy is None else [held[1]]  # the server's rows are no site's: what is in them tells of none
+    shown = (
+        list(train.values()) if job.privacy is None else [held[1]]
+    )  # the server's rows are no site's: what is in them tells of none
     features = _features(job, pack, shown)
     matrices = [features.matrix(frame) for frame in train.values()]
     seen = matrices if job.privacy is None else [features.matrix(held[1])]
@@ -182,7 +207,10 @@ def scenario(prepared: Prepared, arm: Arm) -> Scenario:
         frame = prepared.train[ALL]
         split = _split(frame, job, stream)
         draws = split.draws
-        frames = {site: _with_machines(frame.take(split.rows(i)), job, [site], stream) for i, site in enumerate(split.sites)}
+        frames = {
+            site: _with_machines(frame.take(split.rows(i)), job, [site], stream)
+            for i, site in enumerate(split.sites)
+        }
     else:
         frames = dict(prepared.train)
         for site, frame in frames.items():
@@ -194,15 +222,20 @@ def scenario(prepared: Prepared, arm: Arm) -> Scenario:
                 )
     y = {site: prepared.targets(frame) for site, frame in frames.items()}
     if arm.corrupt is not None:
-        y[arm.corrupt.site] = flipped(y[arm.corrupt.site], arm.corrupt.share, np.random.Generator(np.random.PCG64([arm.seed, 3])))
+        y[arm.corrupt.site] = corrupted_labels(
+            y[arm.corrupt.site], arm.corrupt, np.random.Generator(np.random.PCG64([arm.seed, 3]))
+        )
     return Scenario(frames=frames, y=y, draws=draws)
 
 
-def flipped(y: Tensor, share: float, stream: np.random.Generator, last: float = 1.0) -> Tensor:
-    """Labels with a share of them turned from 0 to 1 and from 1 to 0, or from each of 0 .. last to its mirror image."""
+def corrupted_labels(
+    y: Tensor, corrupt: Corrupt, stream: np.random.Generator, last: float = 1.0
+) -> Tensor:
+    """Labels [N] of 0 .. last with a share of them flipped (y becomes last - y) or replaced by `last`."""
     chosen = torch.zeros_like(y, dtype=torch.bool)
-    chosen[torch.from_numpy(stream.permutation(len(y))[: round(share * len(y))])] = True
-    return torch.where(chosen, last - y, y)
+    chosen[torch.from_numpy(stream.permutation(len(y))[: round(corrupt.share * len(y))])] = True
+    wrong = torch.full_like(y, last) if corrupt.kind == "constant_label" else last - y
+    return torch.where(chosen, wrong, y)
 
 
 def labels_of(frame: Frame, header: str) -> NDArray[np.float64]:
@@ -225,14 +258,28 @@ def _split(frame: Frame, job: Job, stream: np.random.Generator) -> Split:
     match data.split:
         case "dirichlet":
             labels = labels_of(frame, data.label)
-            return dirichlet(labels, sites, data.alpha, stream, size_alpha=data.size_alpha, min_samples=data.min_samples)
+            return dirichlet(
+                labels,
+                sites,
+                data.alpha,
+                stream,
+                size_alpha=data.size_alpha,
+                min_samples=data.min_samples,
+            )
         case "iid":
             return iid(labels_of(frame, data.label), sites, stream, min_samples=data.min_samples)
         case _:
-            return by_column(frame.texts(data.site_column), sites, column=data.site_column, min_samples=data.min_samples)
+            return by_column(
+                frame.texts(data.site_column),
+                sites,
+                column=data.site_column,
+                min_samples=data.min_samples,
+            )
 
 
-def _with_machines(frame: Frame, job: Job, sites: Sequence[str], stream: np.random.Generator) -> Frame:
+def _with_machines(
+    frame: Frame, job: Job, sites: Sequence[str], stream: np.random.Generator
+) -> Frame:
     """The frame with a machine in every row, dealt out among those of the sites; as it is where it has them or the job names none."""
     machines = [machine for site in sites for machine in job.sites[site].machines]
     if job.data.machine in frame.columns or not machines:
@@ -250,7 +297,9 @@ def _judgeable(job: Job, test: Frame, server: Frame) -> tuple[str, ...]:
                 help="a larger share, or a longer table",
             )
     if not labels_of(test, job.data.label).any():
-        return ("there is no failure among the test rows: F1, precision and recall are 0 whatever is learnt",)
+        return (
+            "there is no failure among the test rows: F1, precision and recall are 0 whatever is learnt",
+        )
     return ()
 
 
@@ -262,7 +311,9 @@ def _features(job: Job, pack: Pack, frames: Sequence[Frame]) -> Features:
             help="leave it out of `data.features`: a model is not told what it shall predict",
         )
     if not numeric and not job.data.categories:
-        raise JobError("data.features: the model would read nothing", help="name the columns it should read")
+        raise JobError(
+            "data.features: the model would read nothing", help="name the columns it should read"
+        )
     categories = []
     for header in job.data.categories:
         texts = sorted({text for frame in frames for text in frame.texts(header)})
@@ -280,7 +331,11 @@ def _scaled(features: Features, matrices: Sequence[NDArray[np.float64]], where: 
     """Numbers standardised from the sums of all these, 0/1 features left as they are."""
     found = pooled(matrices, features.names, where=where)
     fixed = np.arange(len(features.names)) >= len(features.numeric)
-    return Scaling(names=found.names, mean=np.where(fixed, 0.0, found.mean), std=np.where(fixed, 1.0, found.std))
+    return Scaling(
+        names=found.names,
+        mean=np.where(fixed, 0.0, found.mean),
+        std=np.where(fixed, 1.0, found.std),
+    )
 
 
 def _unknown_cells(features: Features, matrices: Sequence[NDArray[np.float64]]) -> tuple[str, ...]:
@@ -308,6 +363,8 @@ def _output(job: Job, pack: Pack) -> str:
     if len(names) == 1 or len(fitting) == 1:
         return names[0] if len(names) == 1 else fitting[0]
     raise JobError(
-        "output: say which output of the rules the model predicts" if names else "the rules have no output: there is nothing to predict",
+        "output: say which output of the rules the model predicts"
+        if names
+        else "the rules have no output: there is nothing to predict",
         expected=", ".join(names) or "an `output` statement in the rules",
     )

@@ -39,11 +39,13 @@ def probe_rows(pack: Pack, server: Frame, scoring: Scoring, seed: int) -> Frame:
             for found in _fired(bank, rows, asked, scoring.rows_per_rule, stream):
                 chosen.setdefault(keys, set()).update(order[found].tolist())
     for keys, members in sorted(chosen.items()):
-        parts.append(_told(server.take(np.array(sorted(members))), keys, contract))
+        parts.append(_told(server.take(np.array(sorted(members), dtype=np.int64)), keys, contract))
     return concatenate([part for part in parts if part.rows], plain.name)
 
 
-def _by_keys(bank: Bank, rows: NDArray[np.int64]) -> list[tuple[tuple[tuple[int, int], ...], NDArray[np.int64]]]:
+def _by_keys(
+    bank: Bank, rows: NDArray[np.int64]
+) -> list[tuple[tuple[tuple[int, int], ...], NDArray[np.int64]]]:
     """Bank rows grouped by the categories they ask for."""
     groups: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for row in rows.tolist():
@@ -53,7 +55,11 @@ def _by_keys(bank: Bank, rows: NDArray[np.int64]) -> list[tuple[tuple[tuple[int,
 
 
 def _fired(
-    bank: Bank, rows: NDArray[np.int64], values: NDArray[np.float64], wanted: int, stream: np.random.Generator
+    bank: Bank,
+    rows: NDArray[np.int64],
+    values: NDArray[np.float64],
+    wanted: int,
+    stream: np.random.Generator,
 ) -> list[NDArray[np.int64]]:
     """For each bank row some table rows on which it says something, at most `wanted`, drawn for it alone."""
     fired = evaluate_bank(bank.take(rows), values).fired

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from fedkg.data.partition import apportion
+from fedkg.data.partition import apportion, positions_by_owner
 from fedkg.jobs.arms import Arm
 from fedkg.jobs.tables.judge import RowTally
 from fedkg.jobs.tables.prepare import SITE, Prepared, Scenario, labels_of
-from fedkg.jobs.training import Held, judged
+from fedkg.jobs.training import Held, answered, figures_of_answers
 from fedkg.models import Model, Params
 
 Index = NDArray[np.int64]
@@ -30,12 +31,21 @@ def owners(prepared: Prepared, arm: Arm, scene: Scenario) -> Index:
     out, the test rows are dealt out as the training rows were: of each class in proportion to how many of it each site trains on.
     """
     sites, frame = list(scene.frames), prepared.test
-    header = SITE if SITE in frame.columns else arm.job.data.site_column if arm.job.data.split == "column" else ""
+    header = (
+        SITE
+        if SITE in frame.columns
+        else arm.job.data.site_column
+        if arm.job.data.split == "column"
+        else ""
+    )
     if header:
         place = {site: i for i, site in enumerate(sites)}
         return np.array([place.get(text, -1) for text in frame.texts(header)], dtype=np.int64)
     label = prepared.job.data.label
-    labels, own = labels_of(frame, label), [labels_of(part, label) for part in scene.frames.values()]
+    labels, own = (
+        labels_of(frame, label),
+        [labels_of(part, label) for part in scene.frames.values()],
+    )
     stream = np.random.Generator(np.random.PCG64([arm.seed, 4]))
     found = np.full(frame.rows, -1, dtype=np.int64)
     for value in np.unique(labels):
@@ -47,25 +57,45 @@ def owners(prepared: Prepared, arm: Arm, scene: Scenario) -> Index:
 
 
 def site_rows(
-    arm: Arm, prepared: Prepared, scene: Scenario, model: Model, models: Sequence[Params], held: Held, tally: RowTally
+    arm: Arm,
+    prepared: Prepared,
+    scene: Scenario,
+    model: Model,
+    models: Sequence[Params],
+    held: Held,
+    tally: RowTally,
 ) -> list[dict[str, Any]]:
     """The lines of `sites.csv` for an arm. `Any`: texts and numbers.
 
     Args:
         models: the one that all sites use, or one of each. tally: what the rules said of all test rows under each of them.
     """
-    owner = owners(prepared, arm, scene)
+    places = positions_by_owner(owners(prepared, arm, scene), len(scene.frames))
     rows = []
+    answers: tuple[Tensor, float] | None = None
     for k, (site, frame) in enumerate(scene.frames.items()):
-        which = min(k, len(models) - 1)
-        mine = np.flatnonzero(owner == k)
+        which, mine = min(k, len(models) - 1), places[k]
+        if len(mine) and (answers is None or len(models) > 1):
+            # one common model answers all test rows once, a model of one site only that site's
+            asked = torch.arange(len(held.test_y)) if len(models) == 1 else torch.from_numpy(mine)
+            answers = answered(
+                arm.job, model, models[which], replace(held, test_x=held.test_x[asked])
+            )
         index = torch.from_numpy(mine)
-        own = replace(held, test_x=held.test_x[index], test_y=held.test_y[index])
-        figures = judged(arm.job, model, [models[which]], own) if len(mine) else {}
-        positives = int((own.test_y > 0.5).sum())
+        targets = held.test_y[index]
+        figures = {}
+        if len(mine) and answers is not None:
+            logits, threshold = answers
+            own = logits[index] if len(models) == 1 else logits
+            figures = figures_of_answers(own, targets, threshold)
         applied = int(tally.applied[which, mine].sum())
+        positives = int((targets > 0.5).sum())
         if not positives:  # without a failure there is none to find: F1 and recall would be 0 whatever the model says
-            figures = {name: value for name, value in figures.items() if name not in ("f1", "recall", "precision")}
+            figures = {
+                name: value
+                for name, value in figures.items()
+                if name not in ("f1", "recall", "precision")
+            }
         rows.append(
             {
                 "arm": arm.id,
@@ -74,7 +104,9 @@ def site_rows(
                 "test_rows": len(mine),
                 "positives": positives,
                 **{name: value for name, value in figures.items() if name != "threshold"},
-                "violation": float(tally.violated[which, mine].sum()) / applied if applied else None,
+                "violation": float(tally.violated[which, mine].sum()) / applied
+                if applied
+                else None,
             }
         )
     return rows

@@ -56,7 +56,13 @@ def answer(
                 if layer + 1 < layers:
                     activate(above, tanh, outputs * wide)
             scores = widths[layers]
-            _rows(out[(client * rows + at) * scores :], room[(2 - (layers - 1) % 2) * size :], scores, count, wide)
+            _rows(
+                out[(client * rows + at) * scores :],
+                room[(2 - (layers - 1) % 2) * size :],
+                scores,
+                count,
+                wide,
+            )
 
 
 @loop
@@ -88,12 +94,31 @@ def answered(model: MLP, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
     Args:
         params: [C, ...] each, on a processor, of one type, float32 or float64. x: [R, I], of that type.
     """
-    names = [f"layers.{layer}.{part}" for layer in range(model.layers) for part in (("weight", "bias") if model.bias else ("weight",))]
+    names = [
+        f"layers.{layer}.{part}"
+        for layer in range(model.layers)
+        for part in (("weight", "bias") if model.bias else ("weight",))
+    ]
     stacks, x = [params[name].contiguous() for name in names], x.contiguous()
     clients, rows, widths = len(stacks[0]), len(x), model.widths
-    places, told = (c_int64 * len(stacks))(*(value.data_ptr() for value in stacks)), (c_int64 * len(widths))(*widths)
-    out, size, loop = x.new_empty(clients, rows, widths[-1]), max(widths) * (BLOCK + VECTOR), _library(x.dtype).answer
-    given = (rows, model.layers, int(model.bias), int(model.activation == "tanh"), size, addressof(told), addressof(places))
+    places, told = (
+        (c_int64 * len(stacks))(*(value.data_ptr() for value in stacks)),
+        (c_int64 * len(widths))(*widths),
+    )
+    out, size, loop = (
+        x.new_empty(clients, rows, widths[-1]),
+        max(widths) * (BLOCK + VECTOR),
+        _library(x.dtype).answer,
+    )
+    given = (
+        rows,
+        model.layers,
+        int(model.bias),
+        int(model.activation == "tanh"),
+        size,
+        addressof(told),
+        addressof(places),
+    )
     work = rows * sum(value.numel() for value in stacks) // max(1, clients)
 
     def part(first: int, last: int) -> None:

@@ -16,7 +16,15 @@ from fedkg.native.language import Floats, loop, to_float
 
 @loop
 def plain_forth(
-    first: int, last: int, steps: int, batch: int, width: int, drive: Floats, turned: Floats, bias: Floats, states: Floats
+    first: int,
+    last: int,
+    steps: int,
+    batch: int,
+    width: int,
+    drive: Floats,
+    turned: Floats,
+    bias: Floats,
+    states: Floats,
 ) -> None:
     """Of clients `first` to before `last` the states [C, N + 1, B, W]; turned [C, W, W] and bias [C, W] are what the state adds."""
     size = batch * width
@@ -27,14 +35,34 @@ def plain_forth(
             push, after = pushed[step * size :], state[(step + 1) * size :]
             _add_rows(push, bias[client * width :], batch, width)
             multiply(
-                after, width, push, width, state[step * size :], width, 1, turned[client * width * width :], width, batch, width, width
+                after,
+                width,
+                push,
+                width,
+                state[step * size :],
+                width,
+                1,
+                turned[client * width * width :],
+                width,
+                batch,
+                width,
+                width,
             )
             tanhs(after, after, size)
 
 
 @loop
 def plain_back(
-    first: int, last: int, steps: int, batch: int, width: int, every: int, out: Floats, slope: Floats, weight: Floats, states: Floats
+    first: int,
+    last: int,
+    steps: int,
+    batch: int,
+    width: int,
+    every: int,
+    out: Floats,
+    slope: Floats,
+    weight: Floats,
+    states: Floats,
 ) -> None:
     """The derivatives by the drive, out [C, N, B, W]; slope [C, N or 1, B, W], by every state or the last alone; weight [C, W, W]."""
     size = batch * width
@@ -50,7 +78,18 @@ def plain_back(
                 fill(now, size, to_float(0))
             else:
                 multiply(
-                    now, width, state, 0, to[(step + 1) * size :], width, 1, weight[client * width * width :], width, batch, width, width
+                    now,
+                    width,
+                    state,
+                    0,
+                    to[(step + 1) * size :],
+                    width,
+                    1,
+                    weight[client * width * width :],
+                    width,
+                    batch,
+                    width,
+                    width,
                 )
             if every > 0 or step == steps - 1:
                 add(now, by[(step if every > 0 else 0) * size :], size)
@@ -74,13 +113,37 @@ def gated_forth(
     """As `plain_forth` for three gates; inner [C, N, B, W] is what the state adds to the third. room: for 3 B W numbers."""
     size = batch * width
     for client in range(first, last):
-        state, pushed, own = states[client * (steps + 1) * size :], drive[client * steps * 3 * size :], bias[client * 3 * width :]
+        state, pushed, own = (
+            states[client * (steps + 1) * size :],
+            drive[client * steps * 3 * size :],
+            bias[client * 3 * width :],
+        )
         fill(state, size, to_float(0))
         for step in range(steps):
-            push, before, seen = pushed[step * 3 * size :], state[step * size :], inner[(client * steps + step) * size :]
+            push, before, seen = (
+                pushed[step * 3 * size :],
+                state[step * size :],
+                inner[(client * steps + step) * size :],
+            )
             for gate in range(3):
-                to, weight = (seen if gate == 2 else room[gate * size :]), turned[client * 3 * width * width + gate * width :]
-                multiply(to, width, own[gate * width :], 0, before, width, 1, weight, 3 * width, batch, width, width)
+                to, weight = (
+                    (seen if gate == 2 else room[gate * size :]),
+                    turned[client * 3 * width * width + gate * width :],
+                )
+                multiply(
+                    to,
+                    width,
+                    own[gate * width :],
+                    0,
+                    before,
+                    width,
+                    1,
+                    weight,
+                    3 * width,
+                    batch,
+                    width,
+                    width,
+                )
                 if gate < 2:
                     _add_part(to, push[gate * width :], batch, width, 3 * width)
             new = room[2 * size :]
@@ -113,13 +176,25 @@ def gated_back(
     room: for 6 B W numbers.
     """
     size = batch * width
-    carried, reset, keep, new, inward, whole = room, room[size:], room[2 * size :], room[3 * size :], room[4 * size :], room[5 * size :]
+    carried, reset, keep, new, inward, whole = (
+        room,
+        room[size:],
+        room[2 * size :],
+        room[3 * size :],
+        room[4 * size :],
+        room[5 * size :],
+    )
     for client in range(first, last):
         by = slope[client * (steps if every > 0 else 1) * size :]
         fill(carried, size, to_float(0))
         for step in range(steps - 1, -1, -1):
             at = client * steps + step
-            now, own, before, seen = gates[at * 3 * size :], owns[at * 3 * size :], states[(at + client) * size :], inner[at * size :]
+            now, own, before, seen = (
+                gates[at * 3 * size :],
+                owns[at * 3 * size :],
+                states[(at + client) * size :],
+                inner[at * size :],
+            )
             if every > 0 or step == steps - 1:
                 add(carried, by[(step if every > 0 else 0) * size :], size)
             _by_new(new, carried, now[size:], now[2 * size :], size)
@@ -133,7 +208,20 @@ def gated_back(
             _place(own, reset, batch, width, 3 * width)
             _place(own[width:], keep, batch, width, 3 * width)
             _place(own[2 * width :], inward, batch, width, 3 * width)
-            multiply(carried, width, whole, width, own, 3 * width, 1, weight[client * 3 * width * width :], width, batch, width, 3 * width)
+            multiply(
+                carried,
+                width,
+                whole,
+                width,
+                own,
+                3 * width,
+                1,
+                weight[client * 3 * width * width :],
+                width,
+                batch,
+                width,
+                3 * width,
+            )
 
 
 @loop
@@ -154,16 +242,36 @@ def long_forth(
     """As `plain_forth` for four gates; memories are as states, shown [C, N, B, W] their tanh after each step. room: for 4 B W numbers."""
     size = batch * width
     for client in range(first, last):
-        state, memory = states[client * (steps + 1) * size :], memories[client * (steps + 1) * size :]
+        state, memory = (
+            states[client * (steps + 1) * size :],
+            memories[client * (steps + 1) * size :],
+        )
         fill(state, size, to_float(0))
         fill(memory, size, to_float(0))
         for step in range(steps):
-            now, seen = drive[(client * steps + step) * 4 * size :], shown[(client * steps + step) * size :]
+            now, seen = (
+                drive[(client * steps + step) * 4 * size :],
+                shown[(client * steps + step) * size :],
+            )
             _add_rows(now, bias[client * 4 * width :], batch, 4 * width)
             for gate in range(4):
-                weight, before = turned[client * 4 * width * width + gate * width :], state[step * size :]
+                weight, before = (
+                    turned[client * 4 * width * width + gate * width :],
+                    state[step * size :],
+                )
                 multiply(
-                    room[gate * size :], width, now[gate * width :], 4 * width, before, width, 1, weight, 4 * width, batch, width, width
+                    room[gate * size :],
+                    width,
+                    now[gate * width :],
+                    4 * width,
+                    before,
+                    width,
+                    1,
+                    weight,
+                    4 * width,
+                    batch,
+                    width,
+                    width,
                 )
             sigmoids(now, room, 2 * size)
             tanhs(now[2 * size :], room[2 * size :], size)
@@ -199,7 +307,11 @@ def long_back(
         fill(deep, size, to_float(0))
         for step in range(steps - 1, -1, -1):
             at = client * steps + step
-            now, seen, memory = gates[at * 4 * size :], shown[at * size :], memories[(at + client) * size :]
+            now, seen, memory = (
+                gates[at * 4 * size :],
+                shown[at * size :],
+                memories[(at + client) * size :],
+            )
             if every > 0 or step == steps - 1:
                 add(carried, by[(step if every > 0 else 0) * size :], size)
             _inward(deep, carried, now[3 * size :], seen, size)
@@ -211,7 +323,18 @@ def long_back(
             for gate in range(4):
                 _place(now[gate * width :], to[gate * size :], batch, width, 4 * width)
             multiply(
-                carried, width, nothing, width, now, 4 * width, 1, weight[client * 4 * width * width :], width, batch, width, 4 * width
+                carried,
+                width,
+                nothing,
+                width,
+                now,
+                4 * width,
+                1,
+                weight[client * 4 * width * width :],
+                width,
+                batch,
+                width,
+                4 * width,
             )
 
 

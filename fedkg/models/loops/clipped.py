@@ -43,7 +43,11 @@ def measure(
     What stands in place of the outputs is the derivative by them; each layer's is then written over its values [W, V]. `spare` has room
     for 3 V numbers.
     """
-    at, since, added = form[PARAMETERS], form[ALL] - form[WIDTHS + form[LAYERS]], to_float(1 if form[BIAS] > 0 else 0)
+    at, since, added = (
+        form[PARAMETERS],
+        form[ALL] - form[WIDTHS + form[LAYERS]],
+        to_float(1 if form[BIAS] > 0 else 0),
+    )
     fill(squares, wide, to_float(0))
     for layer in range(form[LAYERS] - 1, -1, -1):
         fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
@@ -54,7 +58,18 @@ def measure(
         _columns(spare, slope, outputs, wide, spare[2 * wide :])
         _columns(spare[wide:], below, fan, wide, spare[2 * wide :])
         _add_products(squares, spare, spare[wide:], added, wide)
-        lower(layer, own[at:], form, numbers, below, slope, factors[since * wide :], carried, count, wide)
+        lower(
+            layer,
+            own[at:],
+            form,
+            numbers,
+            below,
+            slope,
+            factors[since * wide :],
+            carried,
+            count,
+            wide,
+        )
 
 
 @loop
@@ -91,7 +106,9 @@ def _total(values: Floats, n: int) -> Float:
 
 
 @loop
-def add_clipped(sums: Floats, form: Ints, values: Floats, turned: Floats, counted: Floats, count: int, wide: int) -> None:
+def add_clipped(
+    sums: Floats, form: Ints, values: Floats, turned: Floats, counted: Floats, count: int, wide: int
+) -> None:
     """Adds the gradients of the derivatives that `measure` leaves, each sample's times what it is `counted` as."""
     for place in range(count):
         if counted[place] == 0.0:  # else a value that is no number would stay one, times 0
@@ -138,9 +155,25 @@ def measure_steps(
     spare = rights[inputs:]
     for client in range(first, last):
         for place in range(batch):
-            by, read = left[(client * steps * batch + place) * outputs :], right[(client * steps * batch + place) * inputs :]
+            by, read = (
+                left[(client * steps * batch + place) * outputs :],
+                right[(client * steps * batch + place) * inputs :],
+            )
             fill(room, inputs * outputs, to_float(0))
-            multiply(room, outputs, room, outputs, read, 1, batch * inputs, by, batch * outputs, inputs, outputs, steps)
+            multiply(
+                room,
+                outputs,
+                room,
+                outputs,
+                read,
+                1,
+                batch * inputs,
+                by,
+                batch * outputs,
+                inputs,
+                outputs,
+                steps,
+            )
             fill(lefts, 2 * outputs + inputs, to_float(0))
             for step in range(steps):
                 _add_squares(lefts, by[step * batch * outputs :], outputs)
@@ -161,7 +194,11 @@ def _forget(values: Floats, turned: Floats, form: Ints, place: int, wide: int) -
     since = 0
     for layer in range(form[LAYERS] + 1):
         width = form[WIDTHS + layer]
-        fill(turned[since * form[BATCH] + place * width :], width if layer < form[LAYERS] else 0, to_float(0))
+        fill(
+            turned[since * form[BATCH] + place * width :],
+            width if layer < form[LAYERS] else 0,
+            to_float(0),
+        )
         for row in range(since, since + width):
             values[row * wide + place] = 0.0
         since += width

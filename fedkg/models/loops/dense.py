@@ -30,7 +30,15 @@ dropout before each layer multiplies values with that it keeps, 1 where there is
 
 @loop
 def forth(
-    own: Floats, form: Ints, numbers: Doubles, values: Floats, turned: Floats, factors: Floats, key: int, count: int, wide: int
+    own: Floats,
+    form: Ints,
+    numbers: Doubles,
+    values: Floats,
+    turned: Floats,
+    factors: Floats,
+    key: int,
+    count: int,
+    wide: int,
 ) -> None:
     """From what the first layer reads, [I, V] at the beginning of `values` [W, V], the outputs at their end; on the way what layers read.
 
@@ -40,7 +48,11 @@ def forth(
     at, since = 0, 0
     for layer in range(form[LAYERS]):
         fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
-        below, above, biases = values[since * wide :], values[(since + fan) * wide :], own[at + outputs * fan :]
+        below, above, biases = (
+            values[since * wide :],
+            values[(since + fan) * wide :],
+            own[at + outputs * fan :],
+        )
         read, inward = turned[since * form[BATCH] :], layer == 0 and form[INWARD] > 0
         if numbers[SCALES + layer] != 1.0:
             named, limit = number(key, layer - form[SITE]), form[WIDTHS + form[LAYERS] + 1 + layer]
@@ -98,9 +110,33 @@ def back(
         since -= fan
         at -= outputs * fan + (outputs if form[BIAS] > 0 else 0)
         weight, below = own[at:], values[since * wide :]
-        lower(layer, weight, form, numbers, below, slope, factors[since * wide :], carried, count, wide)
+        lower(
+            layer,
+            weight,
+            form,
+            numbers,
+            below,
+            slope,
+            factors[since * wide :],
+            carried,
+            count,
+            wide,
+        )
         read = turned[since * form[BATCH] :]
-        settle(layer, weight, form, numbers, slope, read, count, wide, rate, strength[at:], anchor[at:], drift[at:])
+        settle(
+            layer,
+            weight,
+            form,
+            numbers,
+            slope,
+            read,
+            count,
+            wide,
+            rate,
+            strength[at:],
+            anchor[at:],
+            drift[at:],
+        )
 
 
 @loop
@@ -125,7 +161,9 @@ def lower(
         fill(carried, fan * wide, to_float(0))
         multiply(carried, wide, carried, wide, weight, 1, fan, slope, wide, fan, wide, outputs)
         if layer > 0:
-            through(below, carried, factors, form[TANH], to_float(numbers[SCALES + layer]), fan * wide)
+            through(
+                below, carried, factors, form[TANH], to_float(numbers[SCALES + layer]), fan * wide
+            )
         else:
             turn(below, fan, carried, wide, fan, count)
             if numbers[SCALES] != 1.0:
@@ -149,7 +187,16 @@ def settle(
 ) -> None:
     """A layer's step down, from the derivative by its result (written over) and from what it read, by samples."""
     fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
-    move(weight, form, numbers, rate, strength, anchor, drift, outputs * fan + (outputs if form[BIAS] > 0 else 0))
+    move(
+        weight,
+        form,
+        numbers,
+        rate,
+        strength,
+        anchor,
+        drift,
+        outputs * fan + (outputs if form[BIAS] > 0 else 0),
+    )
     scaled(slope, -rate, outputs * wide)
     multiply(weight, fan, weight, fan, slope, wide, 1, read, fan, outputs, fan, count)
     if form[BIAS] > 0:
@@ -157,7 +204,16 @@ def settle(
 
 
 @loop
-def move(own: Floats, form: Ints, numbers: Doubles, rate: Float, strength: Floats, anchor: Floats, drift: Floats, n: int) -> None:
+def move(
+    own: Floats,
+    form: Ints,
+    numbers: Doubles,
+    rate: Float,
+    strength: Floats,
+    anchor: Floats,
+    drift: Floats,
+    n: int,
+) -> None:
     """The part of a step of some parameters that does not come from the samples."""
     if form[PULLED] > 0:
         _pull(own, anchor, strength, to_float(numbers[DECAY]), rate, n)
@@ -168,7 +224,9 @@ def move(own: Floats, form: Ints, numbers: Doubles, rate: Float, strength: Float
 
 
 @loop
-def through(values: Floats, carried: Floats, factors: Floats, tanh: int, scale: Float, n: int) -> None:
+def through(
+    values: Floats, carried: Floats, factors: Floats, tanh: int, scale: Float, n: int
+) -> None:
     """The derivative before dropout and activation, from the one after them; written over the values after them."""
     if tanh > 0:
         if scale != 1.0:
@@ -180,13 +238,25 @@ def through(values: Floats, carried: Floats, factors: Floats, tanh: int, scale: 
                 v = values[i]
                 values[i] = carried[i] * (1.0 - v * v)
     else:
-        for i in range(n):  # a value is positive exactly where the rectifier was on and dropout kept it
+        for i in range(
+            n
+        ):  # a value is positive exactly where the rectifier was on and dropout kept it
             v, c = values[i], carried[i] * scale
             values[i] = 0.0 if v <= 0.0 else c
 
 
 @loop
-def _drop(above: Floats, factors: Floats, apart: int, beside: int, key: int, limit: int, scale: Float, outputs: int, count: int) -> None:
+def _drop(
+    above: Floats,
+    factors: Floats,
+    apart: int,
+    beside: int,
+    key: int,
+    limit: int,
+    scale: Float,
+    outputs: int,
+    count: int,
+) -> None:
     """See `Noise.keep`: sample after sample, 16 bits for each value; a sample's values are `apart`, samples `beside` each other."""
     word = 0
     for place in range(count):

@@ -82,7 +82,11 @@ def descend(
     noised = spare[max(3 * most_wide, 2 * BLOCK) :]
     pictures = noised[size if form[CLIPPED] > 0 else 0 :]
     for client in range(first, last):
-        own, pull, away = params[client * size :], anchor[client * size if form[ANCHORS] > 0 else 0 :], drift[client * size :]
+        own, pull, away = (
+            params[client * size :],
+            anchor[client * size if form[ANCHORS] > 0 else 0 :],
+            drift[client * size :],
+        )
         total, rate, share = to_float(0), rates[client], shares[client]
         for step in range(steps[client]):
             rows, count = index[(client * most + step) * batch :], counts[client * most + step]
@@ -91,10 +95,32 @@ def descend(
                 look(own, form, images, x, rows, count, turned, pictures)
             else:
                 _gather(x, form[WIDTHS], rows, count, room, turned, wide)
-            forth(own[seen:], form, numbers, room, turned, factors, number(keys[client], step), count, wide)
+            forth(
+                own[seen:],
+                form,
+                numbers,
+                room,
+                turned,
+                factors,
+                number(keys[client], step),
+                count,
+                wide,
+            )
             out = room[(whole - outputs) * wide :]
             mean = to_float(1) if form[CLIPPED] > 0 else 1.0 / to_float(count)
-            total += judged(out, outputs, wide, form[LOSS], numbers[WEIGHT], classes, targets, rows, count, mean, spare)
+            total += judged(
+                out,
+                outputs,
+                wide,
+                form[LOSS],
+                numbers[WEIGHT],
+                classes,
+                targets,
+                rows,
+                count,
+                mean,
+                spare,
+            )
             if form[PULLED] > 0 and form[CLIPPED] == 0:
                 total += _pulled(own, pull, strength, size)
             dense = own[seen:]
@@ -105,13 +131,44 @@ def descend(
                     disturb(noised, number(keys[client], SITE + step), size, noises[client], spare)
             else:
                 by, toward, aside = strength[seen:], pull[seen:], away[seen:]
-                back(dense, form, numbers, room, turned, factors, carried, count, wide, rate, by, toward, aside)
+                back(
+                    dense,
+                    form,
+                    numbers,
+                    room,
+                    turned,
+                    factors,
+                    carried,
+                    count,
+                    wide,
+                    rate,
+                    by,
+                    toward,
+                    aside,
+                )
             if images[0] > 0:
-                look_back(own, form, numbers, images, count, room, pictures, rate, strength, pull, away, squares, share, noised)
+                look_back(
+                    own,
+                    form,
+                    numbers,
+                    images,
+                    count,
+                    room,
+                    pictures,
+                    rate,
+                    strength,
+                    pull,
+                    away,
+                    squares,
+                    share,
+                    noised,
+                )
             elif form[CLIPPED] > 0:
                 keep(squares, to_float(numbers[CLIP]), share, count)
             if form[CLIPPED] > 0:
-                add_clipped(noised[seen:], form, room, turned, squares, count, wide)  # nothing meets parameters before it is noised
+                add_clipped(
+                    noised[seen:], form, room, turned, squares, count, wide
+                )  # nothing meets parameters before it is noised
                 move(own, form, numbers, rate, strength, pull, away, size)
                 step_down(own, noised, rate, size)
         totals[client] = total
@@ -124,7 +181,9 @@ def room_for(widths: tuple[int, ...], batch: int, lanes: int) -> int:
 
 
 @loop
-def _gather(x: Floats, features: int, index: Ints, count: int, values: Floats, turned: Floats, wide: int) -> None:
+def _gather(
+    x: Floats, features: int, index: Ints, count: int, values: Floats, turned: Floats, wide: int
+) -> None:
     """The minibatch, its samples as columns and as rows; columns beyond them are 0."""
     for place in range(count):
         row, to = x[index[place] * features :], turned[place * features :]

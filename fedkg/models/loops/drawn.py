@@ -38,7 +38,14 @@ def keys(key: int, places: Tensor) -> Tensor:
 
 
 def plan(
-    keys: Tensor, sizes: Tensor, offsets: Tensor, steps: Tensor, batches: Tensor, *, passes: bool, padding: int
+    keys: Tensor,
+    sizes: Tensor,
+    offsets: Tensor,
+    steps: Tensor,
+    batches: Tensor,
+    *,
+    passes: bool,
+    padding: int,
 ) -> tuple[Tensor, Tensor]:
     """The rows that each client sees at each step, int64 [C, S, B], and how many, int64 [C, S]; arguments int64 [C]."""
     most, longest = int(steps.max()), int(sizes.max())

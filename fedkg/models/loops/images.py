@@ -22,7 +22,23 @@ from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 COUNT, MEAN, SAMPLE, ROOM, FIRST = range(5)
 """Places of `images`: how many convolutions, whether squares become their mean, F, numbers kept of each sample, and the first layer's."""
 
-(CHANNELS, HIGH, WIDE, SIDE, OUT, PAD, POOL, DOWN, ACROSS, WEIGHTS, READ, MADE, AHEAD, BEHIND, EACH) = range(15)
+(
+    CHANNELS,
+    HIGH,
+    WIDE,
+    SIDE,
+    OUT,
+    PAD,
+    POOL,
+    DOWN,
+    ACROSS,
+    WEIGHTS,
+    READ,
+    MADE,
+    AHEAD,
+    BEHIND,
+    EACH,
+) = range(15)
 """Places of a layer: I, h, w, k, O, the zeros around, p, r, c; where its parameters begin; where a sample's image and result begin among
 the numbers kept of it; where in `images` the distances stand, forth and back. Last: how many places these are."""
 
@@ -31,7 +47,16 @@ REPEATED = 16
 
 
 @loop
-def look(own: Floats, form: Ints, images: Ints, x: Floats, rows: Ints, count: int, out: Floats, room: Floats) -> None:
+def look(
+    own: Floats,
+    form: Ints,
+    images: Ints,
+    x: Floats,
+    rows: Ints,
+    count: int,
+    out: Floats,
+    room: Floats,
+) -> None:
     """What the dense layers read, [B, O r c], from images x [S, F]; `room` keeps what each layer reads and makes of each sample.
 
     What a layer makes is kept before the rectifier, but after the tangent.
@@ -49,12 +74,26 @@ def look(own: Floats, form: Ints, images: Ints, x: Floats, rows: Ints, count: in
             to, row, size = out[place * form[WIDTHS] :], layer[ACROSS], layer[DOWN] * layer[ACROSS]
             if number < layers - 1:
                 after = images[FIRST + (number + 1) * EACH :]
-                to, row, size = kept[after[READ] + after[PAD] * (after[WIDE] + 1) :], after[WIDE], after[HIGH] * after[WIDE]
+                to, row, size = (
+                    kept[after[READ] + after[PAD] * (after[WIDE] + 1) :],
+                    after[WIDE],
+                    after[HIGH] * after[WIDE],
+                )
                 if after[PAD] > 0:
                     fill(kept[after[READ] :], after[CHANNELS] * size, to_float(0))
             for channel in range(layer[OUT]):
                 made = kept[layer[MADE] + channel * apart :]
-                pool(to[channel * size :], row, made, layer[WIDE], layer[DOWN], layer[ACROSS], layer[POOL], images[MEAN], floor)
+                pool(
+                    to[channel * size :],
+                    row,
+                    made,
+                    layer[WIDE],
+                    layer[DOWN],
+                    layer[ACROSS],
+                    layer[POOL],
+                    images[MEAN],
+                    floor,
+                )
 
 
 @loop
@@ -66,7 +105,10 @@ def _enter(kept: Floats, x: Floats, layer: Ints) -> None:
     inner = width - 2 * pad
     for channel in range(layer[CHANNELS]):
         for row in range(high - 2 * pad):
-            to, since = kept[(channel * high + row + pad) * width + pad :], x[(channel * (high - 2 * pad) + row) * inner :]
+            to, since = (
+                kept[(channel * high + row + pad) * width + pad :],
+                x[(channel * (high - 2 * pad) + row) * inner :],
+            )
             for column in range(inner):
                 to[column] = since[column]
 
@@ -74,11 +116,27 @@ def _enter(kept: Floats, x: Floats, layer: Ints) -> None:
 @loop
 def _convolve(own: Floats, images: Ints, layer: Ints, kept: Floats, spare: Floats) -> None:
     depth, outputs = layer[CHANNELS] * layer[SIDE] * layer[SIDE], layer[OUT]
-    weight, made, apart = own[layer[WEIGHTS] :], kept[layer[MADE] :], (layer[HIGH] - layer[SIDE] + 1) * layer[WIDE]
+    weight, made, apart = (
+        own[layer[WEIGHTS] :],
+        kept[layer[MADE] :],
+        (layer[HIGH] - layer[SIDE] + 1) * layer[WIDE],
+    )
     there, wide = apart - layer[SIDE] + 1, lanes()
     for output in range(outputs):
         fill(spare[output * wide :], wide, weight[outputs * depth + output])
-    shifted(made, apart, spare, wide, weight, depth, kept[layer[READ] :], images[layer[AHEAD] :], outputs, there, depth)
+    shifted(
+        made,
+        apart,
+        spare,
+        wide,
+        weight,
+        depth,
+        kept[layer[READ] :],
+        images[layer[AHEAD] :],
+        outputs,
+        there,
+        depth,
+    )
 
 
 @loop
@@ -116,7 +174,13 @@ def look_back(
         layer = images[FIRST + number * EACH :]
         if _is_sparse(layer, images[MEAN]):
             square = layer[SIDE] * layer[SIDE]
-            beside(flipped[layer[WEIGHTS] :], own[layer[WEIGHTS] :], layer[OUT], layer[CHANNELS], square)
+            beside(
+                flipped[layer[WEIGHTS] :],
+                own[layer[WEIGHTS] :],
+                layer[OUT],
+                layer[CHANNELS],
+                square,
+            )
         else:
             _flip(flipped, own, layer)
     for place in range(count):
@@ -130,26 +194,82 @@ def look_back(
             long = margin + size
             slopes = turned[apart * layer[OUT] :]
             fill(slopes, layer[OUT] * long, to_float(0))
-            by, row, area = values[place * form[WIDTHS] :], layer[ACROSS], layer[DOWN] * layer[ACROSS]
+            by, row, area = (
+                values[place * form[WIDTHS] :],
+                layer[ACROSS],
+                layer[DOWN] * layer[ACROSS],
+            )
             if number < layers - 1:
                 after = images[FIRST + (number + 1) * EACH :]
-                by, row, area = kept[after[READ] + after[PAD] * (after[WIDE] + 1) :], after[WIDE], after[HIGH] * after[WIDE]
+                by, row, area = (
+                    kept[after[READ] + after[PAD] * (after[WIDE] + 1) :],
+                    after[WIDE],
+                    after[HIGH] * after[WIDE],
+                )
             for channel in range(layer[OUT]):
-                to, made, slope = slopes[margin + channel * long :], kept[layer[MADE] + channel * apart :], by[channel * area :]
+                to, made, slope = (
+                    slopes[margin + channel * long :],
+                    kept[layer[MADE] + channel * apart :],
+                    by[channel * area :],
+                )
                 wide, down, across, side = layer[WIDE], layer[DOWN], layer[ACROSS], layer[POOL]
                 unpool(to, made, wide, slope, row, down, across, side, images[MEAN], form[TANH])
-            gradient, image, weight, above = one[layer[WEIGHTS] :], kept[layer[READ] :], flipped[layer[WEIGHTS] :], slopes[margin:]
-            channels, outputs, k, distances = layer[CHANNELS], layer[OUT], layer[SIDE], images[layer[BEHIND] :]
+            gradient, image, weight, above = (
+                one[layer[WEIGHTS] :],
+                kept[layer[READ] :],
+                flipped[layer[WEIGHTS] :],
+                slopes[margin:],
+            )
+            channels, outputs, k, distances = (
+                layer[CHANNELS],
+                layer[OUT],
+                layer[SIDE],
+                images[layer[BEHIND] :],
+            )
             if _is_sparse(layer, images[MEAN]):
-                spare, places = slopes[outputs * long :], (layer[HIGH] - k) * layer[WIDE] + layer[WIDE] - k + 1
-                back_sparsely(gradient, image, weight, above, long, places, layer[WIDE], size, channels, outputs, k, number, spare)
+                spare, places = (
+                    slopes[outputs * long :],
+                    (layer[HIGH] - k) * layer[WIDE] + layer[WIDE] - k + 1,
+                )
+                back_sparsely(
+                    gradient,
+                    image,
+                    weight,
+                    above,
+                    long,
+                    places,
+                    layer[WIDE],
+                    size,
+                    channels,
+                    outputs,
+                    k,
+                    number,
+                    spare,
+                )
             else:
                 _gradient(gradient, layer, image, above, long, turned, apart, begin[REPEATED:])
-                if number > 0:  # what a layer read is written over; slopes have zeros before and after what is there
+                if (
+                    number > 0
+                ):  # what a layer read is written over; slopes have zeros before and after what is there
                     depth = outputs * k * k
-                    shifted(image, size, begin, 0, weight, depth, above, distances, channels, size, depth)
+                    shifted(
+                        image,
+                        size,
+                        begin,
+                        0,
+                        weight,
+                        depth,
+                        above,
+                        distances,
+                        channels,
+                        size,
+                        depth,
+                    )
         if form[CLIPPED] > 0:
-            squares[place] = kept_of(squares[place] + squared(one, total, turned), to_float(numbers[CLIP])) * share
+            squares[place] = (
+                kept_of(squares[place] + squared(one, total, turned), to_float(numbers[CLIP]))
+                * share
+            )
             if squares[place] > 0.0:
                 _add_times(sums, one, squares[place], total)
     for number in range(layers):
@@ -179,7 +299,16 @@ def _add_times(sums: Floats, one: Floats, by: Float, n: int) -> None:
 
 
 @loop
-def _gradient(sums: Floats, layer: Ints, image: Floats, slopes: Floats, long: int, turned: Floats, apart: int, one: Floats) -> None:
+def _gradient(
+    sums: Floats,
+    layer: Ints,
+    image: Floats,
+    slopes: Floats,
+    long: int,
+    turned: Floats,
+    apart: int,
+    one: Floats,
+) -> None:
     """Adds a sample's derivative by the weights, [I k k, O], and by the bias after them; `one` is 1."""
     outputs, side, channels, width = layer[OUT], layer[SIDE], layer[CHANNELS], layer[WIDE]
     square, there, size = side * side, apart - side + 1, layer[HIGH] * width
@@ -190,11 +319,29 @@ def _gradient(sums: Floats, layer: Ints, image: Floats, slopes: Floats, long: in
         if channels >= side:
             for column in range(side):
                 to, since = sums[(row * side + column) * outputs :], image[row * width + column :]
-                multiply(to, square * outputs, to, square * outputs, since, size, 1, turned, outputs, channels, outputs, there)
+                multiply(
+                    to,
+                    square * outputs,
+                    to,
+                    square * outputs,
+                    since,
+                    size,
+                    1,
+                    turned,
+                    outputs,
+                    channels,
+                    outputs,
+                    there,
+                )
         else:
             for channel in range(channels):
-                to, since = sums[(channel * square + row * side) * outputs :], image[channel * size + row * width :]
-                multiply(to, outputs, to, outputs, since, 1, 1, turned, outputs, side, outputs, there)
+                to, since = (
+                    sums[(channel * square + row * side) * outputs :],
+                    image[channel * size + row * width :],
+                )
+                multiply(
+                    to, outputs, to, outputs, since, 1, 1, turned, outputs, side, outputs, there
+                )
 
 
 @loop
@@ -211,4 +358,6 @@ def _flip(flipped: Floats, own: Floats, layer: Ints) -> None:
     for output in range(outputs):
         for channel in range(channels):
             for place in range(square):
-                to[(channel * outputs + output) * square + place] = weight[(output * channels + channel) * square + place]
+                to[(channel * outputs + output) * square + place] = weight[
+                    (output * channels + channel) * square + place
+                ]

@@ -43,7 +43,9 @@ def judged(
             total += _of_logit(z, goal, more)
     else:
         for place in range(count):
-            total += _of_numbers(out[place:], outputs, wide, targets[index[place] * outputs :], loss == KNOWN)
+            total += _of_numbers(
+                out[place:], outputs, wide, targets[index[place] * outputs :], loss == KNOWN
+            )
     scaled(out, share, outputs * wide)
     for output in range(outputs):
         for place in range(count, wide):
@@ -52,7 +54,9 @@ def judged(
 
 
 @loop
-def _of_classes(out: Floats, outputs: int, wide: int, classes: Ints, index: Ints, count: int, spare: Floats) -> Float:
+def _of_classes(
+    out: Floats, outputs: int, wide: int, classes: Ints, index: Ints, count: int, spare: Floats
+) -> Float:
     """The sum of the samples' cross entropies; softmax minus one-hot is written over the scores."""
     most, sums = spare, spare[wide:]
     for place in range(wide):

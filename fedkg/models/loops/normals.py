@@ -97,7 +97,9 @@ def _logarithm(single: bool) -> str:
         f"  %below = fadd {kind} %m, {one}",
         f"  %s = fdiv {kind} %above, %below",
         f"  %q = fmul {kind} %s, %s",
-        *_series(single, "%q", "%sum", [2.0 / (2 * power + 1) for power in range(LOGARITHM[not single])]),
+        *_series(
+            single, "%q", "%sum", [2.0 / (2 * power + 1) for power in range(LOGARITHM[not single])]
+        ),
         f"  %near = fmul {kind} %s, %sum",
         f"  %whole = sitofp i{bits} %power to {kind}",
         f"  %far = fmul {kind} %whole, {literal(math.log(2), 'Float', single)}",
@@ -119,9 +121,18 @@ def _around(name: str, odd: int) -> Given:
         kind = _kind(single)[0]
         count = TURN[not single] + 1 - odd * single
         terms = [(-1) ** power / math.factorial(2 * power + odd) for power in range(count)]
-        end = f"  %v = fmul {kind} %x, %sum" if odd else f"  %v = fadd {kind} %sum, {literal(-0.0, 'Float', single)}"
-        lines = [f"define internal {kind} @{name}({kind} %x) alwaysinline {{", f"  %q = fmul {kind} %x, %x"]
-        return "\n".join([*lines, *_series(single, "%q", "%sum", terms), end, f"  ret {kind} %v", "}"])
+        end = (
+            f"  %v = fmul {kind} %x, %sum"
+            if odd
+            else f"  %v = fadd {kind} %sum, {literal(-0.0, 'Float', single)}"
+        )
+        lines = [
+            f"define internal {kind} @{name}({kind} %x) alwaysinline {{",
+            f"  %q = fmul {kind} %x, %x",
+        ]
+        return "\n".join(
+            [*lines, *_series(single, "%q", "%sum", terms), end, f"  ret {kind} %v", "}"]
+        )
 
     return Given(name, ("Float",), "Float", text, _nothing)
 
@@ -131,7 +142,9 @@ sine, cosine = _around("sine", 1), _around("cosine", 0)
 
 
 @loop
-def drawn(first: Floats, second: Floats, key: int, place: int, pairs: int, scale: Float, n: int) -> None:
+def drawn(
+    first: Floats, second: Floats, key: int, place: int, pairs: int, scale: Float, n: int
+) -> None:
     """Numbers `place` .. of the stream's first P and of its last P: pair i is made of its numbers i and P + i."""
     one, other = begun(key, place), begun(key, pairs + place)
     for i in range(n):
@@ -150,7 +163,9 @@ def drawn(first: Floats, second: Floats, key: int, place: int, pairs: int, scale
 
 
 @loop
-def normals(first: int, last: int, count: int, keys: Ints, scales: Floats, out: Floats, spare: Floats) -> None:
+def normals(
+    first: int, last: int, count: int, keys: Ints, scales: Floats, out: Floats, spare: Floats
+) -> None:
     """Of streams `first` to before `last` their first `count` numbers [C, count], of standard deviation `scales` [C].
 
     spare: for 2 BLOCK numbers.

@@ -23,8 +23,14 @@ def _places(places: list[int]) -> str:
 def _row(name: str, parts: dict[str, int], last: str) -> str:
     """A function that goes through a row of `columns` squares by `name` of 8, 4, 1 of them; parts begin so much later for each square."""
     given = ", ".join(f"ptr %{part}" for part in parts)
-    text = [f"define internal void @{name}({given}, i64 %columns, {last}) nounwind noinline {{", "entry:", "  br label %from8"]
-    for lanes, other in zip(VECTORS, (*(f"from{lanes}" for lanes in VECTORS[1:]), "done"), strict=True):
+    text = [
+        f"define internal void @{name}({given}, i64 %columns, {last}) nounwind noinline {{",
+        "entry:",
+        "  br label %from8",
+    ]
+    for lanes, other in zip(
+        VECTORS, (*(f"from{lanes}" for lanes in VECTORS[1:]), "done"), strict=True
+    ):
         text += [
             f"from{lanes}:",
             f"  %fits{lanes} = icmp sge i64 %columns, {lanes}",
@@ -56,8 +62,14 @@ def _most(side: int, lanes: int, kind: str, size: int) -> list[str]:
     for row, names in (("top", "ab"), ("low", "cd")):
         text.append(f"  %{row}s = load {both}, ptr %{row}, align {size}")
         for first, name in enumerate(names):
-            text.append(f"  %{name} = shufflevector {both} %{row}s, {both} undef, {_places(list(range(first, 2 * lanes, 2)))}")
-    for name, before, most in (("b", "%a", "%most_b"), ("c", "%most_b", "%most_c"), ("d", "%most_c", "%most")):
+            text.append(
+                f"  %{name} = shufflevector {both} %{row}s, {both} undef, {_places(list(range(first, 2 * lanes, 2)))}"
+            )
+    for name, before, most in (
+        ("b", "%a", "%most_b"),
+        ("c", "%most_b", "%most_c"),
+        ("d", "%most_c", "%most"),
+    ):
         text += [
             f"  %more_{name} = fcmp ogt {vector} %{name}, {before}",
             f"  %none_{name} = fcmp uno {vector} %{name}, %{name}",
@@ -89,7 +101,9 @@ def _pooled(side: int) -> Given:
         return _row(name, {"out": size, "top": side * size, "low": side * size}, f"{kind} %floor")
 
     def needs(single: bool) -> tuple[str, ...]:
-        return tuple(squares(lanes, *(("float", 4) if single else ("double", 8))) for lanes in VECTORS)
+        return tuple(
+            squares(lanes, *(("float", 4) if single else ("double", 8))) for lanes in VECTORS
+        )
 
     return Given(name, ("Floats", "Floats", "Floats", "int", "Float"), "None", text, needs)
 
@@ -113,8 +127,14 @@ def _unpooled(side: int) -> Given:
             f"  %left = select i1 %bends, {vector} %bent, {vector} %straight",
         ]
         if side == 1:
-            return "\n".join([*lines, f"  store {vector} %left, ptr %to, align {size}", "  ret void", "}"])
-        for place, before in (("d", "left"), ("c", "left_d"), ("b", "left_c")):  # what later places have not taken is left
+            return "\n".join(
+                [*lines, f"  store {vector} %left, ptr %to, align {size}", "  ret void", "}"]
+            )
+        for place, before in (
+            ("d", "left"),
+            ("c", "left_d"),
+            ("b", "left_c"),
+        ):  # what later places have not taken is left
             test = f"select <{lanes} x i1> %is_{place}, {vector}"
             lines.append(f"  %to_{place} = {test} %{before}, {vector} {zero}")
             lines.append(f"  %left_{place} = {test} {zero}, {vector} %{before}")
@@ -126,12 +146,20 @@ def _unpooled(side: int) -> Given:
 
     def text(single: bool) -> str:
         size = 4 if single else 8
-        return _row(name, dict.fromkeys(("to", "under", "top", "low"), side * size) | {"by": size}, "i64 %tanh")
+        return _row(
+            name,
+            dict.fromkeys(("to", "under", "top", "low"), side * size) | {"by": size},
+            "i64 %tanh",
+        )
 
     def needs(single: bool) -> tuple[str, ...]:
-        return tuple(squares(lanes, *(("float", 4) if single else ("double", 8))) for lanes in VECTORS)
+        return tuple(
+            squares(lanes, *(("float", 4) if single else ("double", 8))) for lanes in VECTORS
+        )
 
-    return Given(name, ("Floats", "Floats", "Floats", "Floats", "Floats", "int", "int"), "None", text, needs)
+    return Given(
+        name, ("Floats", "Floats", "Floats", "Floats", "Floats", "int", "int"), "None", text, needs
+    )
 
 
 pooled1, pooled2 = _pooled(1), _pooled(2)
@@ -142,7 +170,17 @@ unpooled1, unpooled2 = _unpooled(1), _unpooled(2)
 
 
 @loop
-def pool(out: Floats, out_row: int, made: Floats, width: int, rows: int, columns: int, side: int, mean: int, floor: Float) -> None:
+def pool(
+    out: Floats,
+    out_row: int,
+    made: Floats,
+    width: int,
+    rows: int,
+    columns: int,
+    side: int,
+    mean: int,
+    floor: Float,
+) -> None:
     """One channel's squares as one value each, [r, c], from a result with rows of `width`; rows of `out` are so far apart."""
     for row in range(rows):
         to, top = out[row * out_row :], made[row * side * width :]
@@ -161,12 +199,25 @@ def pool(out: Floats, out_row: int, made: Floats, width: int, rows: int, columns
 
 @loop
 def unpool(
-    slopes: Floats, made: Floats, width: int, by: Floats, by_row: int, rows: int, columns: int, side: int, mean: int, tanh: int
+    slopes: Floats,
+    made: Floats,
+    width: int,
+    by: Floats,
+    by_row: int,
+    rows: int,
+    columns: int,
+    side: int,
+    mean: int,
+    tanh: int,
 ) -> None:
     """The derivatives by one channel's result, rows of `width`, from those by its values, [r, c]; where there are zeros so far."""
     share = 1.0 / to_float(side * side)
     for row in range(rows):
-        to, top, slope = slopes[row * side * width :], made[row * side * width :], by[row * by_row :]
+        to, top, slope = (
+            slopes[row * side * width :],
+            made[row * side * width :],
+            by[row * by_row :],
+        )
         if side == 1:
             unpooled1(to, to, top, top, slope, columns, tanh)
         elif side == 2 and mean == 0:

@@ -52,10 +52,36 @@ def multiply(
     depth: int,
 ) -> None:
     """``out = begin + left right``: [R, V], [R, V], [R, D], [D, V], in place if wished; rows are so far apart, numbers of `left` so far."""
-    _part(out, out_row, begin, begin_row, left, left_row, left_step, right, right_row, rows, columns, min(depth, DEEP))
+    _part(
+        out,
+        out_row,
+        begin,
+        begin_row,
+        left,
+        left_row,
+        left_step,
+        right,
+        right_row,
+        rows,
+        columns,
+        min(depth, DEEP),
+    )
     for at in range(DEEP, depth, DEEP):
         more, down = left[at * left_step :], right[at * right_row :]
-        _part(out, out_row, out, out_row, more, left_row, left_step, down, right_row, rows, columns, min(depth - at, DEEP))
+        _part(
+            out,
+            out_row,
+            out,
+            out_row,
+            more,
+            left_row,
+            left_step,
+            down,
+            right_row,
+            rows,
+            columns,
+            min(depth - at, DEEP),
+        )
 
 
 @loop
@@ -82,25 +108,145 @@ def _part(
             by, down, high = left[row * left_row :], right[column:], _high(rows - row)
             if there >= wide:
                 if high == 5:
-                    five(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
+                    five(
+                        to,
+                        out_row,
+                        since,
+                        begin_row,
+                        by,
+                        left_row,
+                        left_step,
+                        down,
+                        right_row,
+                        depth,
+                        there,
+                    )
                 elif high == 4:
-                    four(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
+                    four(
+                        to,
+                        out_row,
+                        since,
+                        begin_row,
+                        by,
+                        left_row,
+                        left_step,
+                        down,
+                        right_row,
+                        depth,
+                        there,
+                    )
                 elif high == 3:
-                    three(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
+                    three(
+                        to,
+                        out_row,
+                        since,
+                        begin_row,
+                        by,
+                        left_row,
+                        left_step,
+                        down,
+                        right_row,
+                        depth,
+                        there,
+                    )
                 elif high == 2:
-                    two(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
+                    two(
+                        to,
+                        out_row,
+                        since,
+                        begin_row,
+                        by,
+                        left_row,
+                        left_step,
+                        down,
+                        right_row,
+                        depth,
+                        there,
+                    )
                 else:
-                    one(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
+                    one(
+                        to,
+                        out_row,
+                        since,
+                        begin_row,
+                        by,
+                        left_row,
+                        left_step,
+                        down,
+                        right_row,
+                        depth,
+                        there,
+                    )
             elif high == 5:
-                five_of(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
+                five_of(
+                    to,
+                    out_row,
+                    since,
+                    begin_row,
+                    by,
+                    left_row,
+                    left_step,
+                    down,
+                    right_row,
+                    depth,
+                    there,
+                )
             elif high == 4:
-                four_of(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
+                four_of(
+                    to,
+                    out_row,
+                    since,
+                    begin_row,
+                    by,
+                    left_row,
+                    left_step,
+                    down,
+                    right_row,
+                    depth,
+                    there,
+                )
             elif high == 3:
-                three_of(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
+                three_of(
+                    to,
+                    out_row,
+                    since,
+                    begin_row,
+                    by,
+                    left_row,
+                    left_step,
+                    down,
+                    right_row,
+                    depth,
+                    there,
+                )
             elif high == 2:
-                two_of(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
+                two_of(
+                    to,
+                    out_row,
+                    since,
+                    begin_row,
+                    by,
+                    left_row,
+                    left_step,
+                    down,
+                    right_row,
+                    depth,
+                    there,
+                )
             else:
-                one_of(to, out_row, since, begin_row, by, left_row, left_step, down, right_row, depth, there)
+                one_of(
+                    to,
+                    out_row,
+                    since,
+                    begin_row,
+                    by,
+                    left_row,
+                    left_step,
+                    down,
+                    right_row,
+                    depth,
+                    there,
+                )
             row += high
         column += wide
 
@@ -128,10 +274,36 @@ def shifted(
     depth: int,
 ) -> None:
     """``out = begin + left right``, where row d of `right` begins `distances[d]` after its beginning; `begin`, 64 bytes a row, repeats."""
-    _shifted(out, out_row, begin, begin_row, 0, left, left_row, right, distances, rows, columns, min(depth, DEEP))
+    _shifted(
+        out,
+        out_row,
+        begin,
+        begin_row,
+        0,
+        left,
+        left_row,
+        right,
+        distances,
+        rows,
+        columns,
+        min(depth, DEEP),
+    )
     for at in range(DEEP, depth, DEEP):
         more, far = left[at:], distances[at:]
-        _shifted(out, out_row, out, out_row, 1, more, left_row, right, far, rows, columns, min(depth - at, DEEP))
+        _shifted(
+            out,
+            out_row,
+            out,
+            out_row,
+            1,
+            more,
+            left_row,
+            right,
+            far,
+            rows,
+            columns,
+            min(depth - at, DEEP),
+        )
 
 
 @loop
@@ -154,29 +326,102 @@ def _shifted(
         there = columns - column
         row = 0
         while row < rows:
-            to, since = out[row * out_row + column :], begin[row * begin_row + column * begin_step :]
+            to, since = (
+                out[row * out_row + column :],
+                begin[row * begin_row + column * begin_step :],
+            )
             by, down, high = left[row * left_row :], right[column:], _high(rows - row)
             if there >= wide:
                 if high == 5:
-                    five_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                    five_told(
+                        to,
+                        out_row,
+                        since,
+                        begin_row,
+                        by,
+                        left_row,
+                        1,
+                        down,
+                        distances,
+                        depth,
+                        there,
+                    )
                 elif high == 4:
-                    four_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                    four_told(
+                        to,
+                        out_row,
+                        since,
+                        begin_row,
+                        by,
+                        left_row,
+                        1,
+                        down,
+                        distances,
+                        depth,
+                        there,
+                    )
                 elif high == 3:
-                    three_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                    three_told(
+                        to,
+                        out_row,
+                        since,
+                        begin_row,
+                        by,
+                        left_row,
+                        1,
+                        down,
+                        distances,
+                        depth,
+                        there,
+                    )
                 elif high == 2:
-                    two_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                    two_told(
+                        to,
+                        out_row,
+                        since,
+                        begin_row,
+                        by,
+                        left_row,
+                        1,
+                        down,
+                        distances,
+                        depth,
+                        there,
+                    )
                 else:
-                    one_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                    one_told(
+                        to,
+                        out_row,
+                        since,
+                        begin_row,
+                        by,
+                        left_row,
+                        1,
+                        down,
+                        distances,
+                        depth,
+                        there,
+                    )
             elif high == 5:
-                five_of_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                five_of_told(
+                    to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there
+                )
             elif high == 4:
-                four_of_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                four_of_told(
+                    to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there
+                )
             elif high == 3:
-                three_of_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                three_of_told(
+                    to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there
+                )
             elif high == 2:
-                two_of_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                two_of_told(
+                    to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there
+                )
             else:
-                one_of_told(to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there)
+                one_of_told(
+                    to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there
+                )
             row += high
         column += wide
 
@@ -225,7 +470,16 @@ def rectify(out: Floats, n: int) -> None:
 
 @loop
 def affine(
-    first: int, last: int, rows: int, inputs: int, outputs: int, out: Floats, weight: Floats, bias: Floats, x: Floats, room: Floats
+    first: int,
+    last: int,
+    rows: int,
+    inputs: int,
+    outputs: int,
+    out: Floats,
+    weight: Floats,
+    bias: Floats,
+    x: Floats,
+    room: Floats,
 ) -> None:
     """Of clients `first` to before `last` ``x weight^T + bias``: [C, R, O], [C, O, I], [C, O], [C, R, I]. room: for I O numbers."""
     for client in range(first, last):
@@ -233,12 +487,26 @@ def affine(
         for place in range(inputs):
             for output in range(outputs):
                 room[place * outputs + output] = own[output * inputs + place]
-        to, read, begin = out[client * rows * outputs :], x[client * rows * inputs :], bias[client * outputs :]
+        to, read, begin = (
+            out[client * rows * outputs :],
+            x[client * rows * inputs :],
+            bias[client * outputs :],
+        )
         multiply(to, outputs, begin, 0, read, inputs, 1, room, outputs, rows, outputs, inputs)
 
 
 @loop
-def outer(first: int, last: int, rows: int, outputs: int, inputs: int, sums: Floats, totals: Floats, left: Floats, right: Floats) -> None:
+def outer(
+    first: int,
+    last: int,
+    rows: int,
+    outputs: int,
+    inputs: int,
+    sums: Floats,
+    totals: Floats,
+    left: Floats,
+    right: Floats,
+) -> None:
     """Of clients `first` to before `last` the sums over r of ``left[r, o] right[r, i]`` as [C, I, O], and of ``left[r, o]``, [C, O]."""
     for client in range(first, last):
         to, total = sums[client * inputs * outputs :], totals[client * outputs :]

@@ -47,7 +47,10 @@ def affine(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
 def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """See `fedkg.models.products.outer_sums`."""
     clients, rows, outputs = left.shape
-    sums, totals = left.new_empty(clients, right.shape[2], outputs), left.new_empty(clients, outputs)
+    sums, totals = (
+        left.new_empty(clients, right.shape[2], outputs),
+        left.new_empty(clients, outputs),
+    )
     given = (sums, totals, left.contiguous(), right.contiguous())
     _each("outer", rows * outputs * right.shape[2], (rows, outputs, right.shape[2]), given, 0)
     return sums.transpose(1, 2), totals
@@ -57,8 +60,17 @@ def step_squares(left: Tensor, right: Tensor, *, bias: bool) -> Tensor:
     """See `clipped.measure_steps`: [C, B], of left [C, N, B, O] and right [C, N, B, I]."""
     (clients, steps, batch, outputs), inputs = left.shape, right.shape[3]
     squares, eps = left.new_empty(clients, batch), torch.finfo(left.dtype).eps
-    given, sizes = (squares, left.contiguous(), right.contiguous()), (steps, batch, outputs, inputs, int(bias), eps)
-    _each("measure_steps", steps * batch * outputs * inputs, sizes, given, inputs * outputs + 2 * outputs + inputs + clipped.RUN)
+    given, sizes = (
+        (squares, left.contiguous(), right.contiguous()),
+        (steps, batch, outputs, inputs, int(bias), eps),
+    )
+    _each(
+        "measure_steps",
+        steps * batch * outputs * inputs,
+        sizes,
+        given,
+        inputs * outputs + 2 * outputs + inputs + clipped.RUN,
+    )
     return squares
 
 
@@ -74,24 +86,51 @@ def forth(drive: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, 
     """
     clients, steps, batch, width = *drive.shape[:3], weight.shape[2]
     gates, count = drive.contiguous(), weight.shape[1] // width
-    states, shape = drive.new_empty(clients, steps + 1, batch, width), (clients, steps, batch, width)
-    more = {1: (), 3: (drive.new_empty(shape),), 4: (torch.empty_like(states), drive.new_empty(shape))}[count]
+    states, shape = (
+        drive.new_empty(clients, steps + 1, batch, width),
+        (clients, steps, batch, width),
+    )
+    more = {
+        1: (),
+        3: (drive.new_empty(shape),),
+        4: (torch.empty_like(states), drive.new_empty(shape)),
+    }[count]
     given = (gates, weight.transpose(1, 2).contiguous(), bias.contiguous(), states, *more)
     room = 0 if count == 1 else count * batch * width
-    _each(f"{_NAMES[count]}_forth", steps * batch * count * width * width, (steps, batch, width), given, room)
+    _each(
+        f"{_NAMES[count]}_forth",
+        steps * batch * count * width * width,
+        (steps, batch, width),
+        given,
+        room,
+    )
     return states, gates, more
 
 
-def back(gates: Tensor, slope: Tensor, weight: Tensor, states: Tensor, more: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+def back(
+    gates: Tensor, slope: Tensor, weight: Tensor, states: Tensor, more: tuple[Tensor, ...]
+) -> tuple[Tensor, Tensor]:
     """Derivatives by the drive and by what the state adds, [C, N, B, G W]; `gates` are written over, `slope` is as in `Cell.back`."""
     (steps, batch), width = gates.shape[1:3], weight.shape[2]
     count = weight.shape[1] // width
-    shape, rest = (steps, batch, width, int(slope.shape[1] == steps)), (slope.contiguous(), weight.contiguous())
-    out, owns = (torch.empty_like(states[:, 1:]) if count == 1 else gates), (torch.empty_like(gates) if count == 3 else None)
+    shape, rest = (
+        (steps, batch, width, int(slope.shape[1] == steps)),
+        (slope.contiguous(), weight.contiguous()),
+    )
+    out, owns = (
+        (torch.empty_like(states[:, 1:]) if count == 1 else gates),
+        (torch.empty_like(gates) if count == 3 else None),
+    )
     first = (out,) if owns is None else (out, owns)
     last = more if count == 4 else (states, *more)
     room = {1: 0, 3: 6, 4: 7}[count] * batch * width
-    _each(f"{_NAMES[count]}_back", steps * batch * count * width * width, shape, (*first, *rest, *last), room)
+    _each(
+        f"{_NAMES[count]}_back",
+        steps * batch * count * width * width,
+        shape,
+        (*first, *rest, *last),
+        room,
+    )
     return out, out if owns is None else owns
 
 
@@ -99,7 +138,9 @@ _NAMES = {1: "plain", 3: "gated", 4: "long"}
 """Cells by the number of their gates."""
 
 
-def _each(name: str, work: int, sizes: tuple[float, ...], given: tuple[Tensor, ...], room: int) -> None:
+def _each(
+    name: str, work: int, sizes: tuple[float, ...], given: tuple[Tensor, ...], room: int
+) -> None:
     """The loop on all clients; `work` is how many multiplications each of them is."""
     first = given[0]
     loop, addresses = getattr(_library(first.dtype), name), [value.data_ptr() for value in given]

@@ -153,7 +153,10 @@ def plan_steps(
                 draws[i] = drawn(key, i)
             sort(draws, size, order, room[2 * size :])
             for part in range(min(parts, steps[client] - step)):
-                to, there = index[(client * most + step + part) * width :], min(batch, size - part * batch)
+                to, there = (
+                    index[(client * most + step + part) * width :],
+                    min(batch, size - part * batch),
+                )
                 for i in range(there):
                     to[i] = order[part * batch + i] + since
                 for i in range(there, width):

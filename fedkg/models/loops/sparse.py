@@ -52,7 +52,10 @@ def _summed(many: int) -> Given:
             "  br i1 %some, label %loop, label %done",
             "loop:",
             "  %d = phi i64 [ 0, %entry ], [ %next, %loop ]",
-            *(f"  %sum{i} = phi {vector} [ zeroinitializer, %entry ], [ %more{i}, %loop ]" for i in range(many)),
+            *(
+                f"  %sum{i} = phi {vector} [ zeroinitializer, %entry ], [ %more{i}, %loop ]"
+                for i in range(many)
+            ),
             f"  %factor = getelementptr {kind}, ptr %factors, i64 %d",
             f"  %by = load {kind}, ptr %factor",
             "  %place = getelementptr i64, ptr %places, i64 %d",
@@ -66,10 +69,21 @@ def _summed(many: int) -> Given:
                 f"  %values{i} = load {vector}, ptr %at{i}, align {size}",
                 f"  %more{i} = call {vector} @llvm.fma.v{N}{short}({vector} %all, {vector} %values{i}, {vector} %sum{i})",
             ]
-        lines += ["  %next = add i64 %d, 1", "  %again = icmp slt i64 %next, %count", "  br i1 %again, label %loop, label %done", "done:"]
-        lines += [f"  %end{i} = phi {vector} [ zeroinitializer, %entry ], [ %more{i}, %loop ]" for i in range(many)]
+        lines += [
+            "  %next = add i64 %d, 1",
+            "  %again = icmp slt i64 %next, %count",
+            "  br i1 %again, label %loop, label %done",
+            "done:",
+        ]
+        lines += [
+            f"  %end{i} = phi {vector} [ zeroinitializer, %entry ], [ %more{i}, %loop ]"
+            for i in range(many)
+        ]
         for i in range(many):
-            lines += [f"  %to{i} = getelementptr {kind}, ptr %out, i64 {N * i}", f"  store {vector} %end{i}, ptr %to{i}, align {size}"]
+            lines += [
+                f"  %to{i} = getelementptr {kind}, ptr %out, i64 {N * i}",
+                f"  store {vector} %end{i}, ptr %to{i}, align {size}",
+            ]
         return "\n".join([*lines, "  ret void", "}"])
 
     return Given(name, ("Floats", "Floats", "Floats", "Ints", "int"), "None", text, _of_vectors)
@@ -136,12 +150,24 @@ def back_sparsely(
             total += factors[place]
         sums[depth * outputs + output] = total
         for row in range(side):
-            _summed_run(part[row * run :], spare[row * width * channels :], factors, found, run, count)
+            _summed_run(
+                part[row * run :], spare[row * width * channels :], factors, found, run, count
+            )
             if inward > 0:
-                _add_runs(lower[row * width * channels :], weight[output * depth + row * run :], factors, found, run, count)
+                _add_runs(
+                    lower[row * width * channels :],
+                    weight[output * depth + row * run :],
+                    factors,
+                    found,
+                    run,
+                    count,
+                )
         for row in range(side):
             for column in range(side):
-                to, since = sums[(row * side + column) * outputs + output :], part[row * run + column * channels :]
+                to, since = (
+                    sums[(row * side + column) * outputs + output :],
+                    part[row * run + column * channels :],
+                )
                 for channel in range(channels):
                     to[channel * side * side * outputs] += since[channel] + nothing
     if inward > 0:
@@ -192,7 +218,9 @@ def _summed_run(out: Floats, x: Floats, factors: Floats, found: Ints, run: int, 
 
 
 @loop
-def _add_runs(out: Floats, weight: Floats, factors: Floats, found: Ints, run: int, count: int) -> None:
+def _add_runs(
+    out: Floats, weight: Floats, factors: Floats, found: Ints, run: int, count: int
+) -> None:
     straight = run - run % N
     for place in range(count):
         to, by = out[found[place] :], factors[place]
@@ -206,4 +234,11 @@ def _add_runs(out: Floats, weight: Floats, factors: Floats, found: Ints, run: in
 def beside(to: Floats, weight: Floats, outputs: int, channels: int, square: int) -> None:
     """Weights [O, I, k k] as [O, k k, I]."""
     for output in range(outputs):
-        turn(to[output * channels * square :], channels, weight[output * channels * square :], square, channels, square)
+        turn(
+            to[output * channels * square :],
+            channels,
+            weight[output * channels * square :],
+            square,
+            channels,
+            square,
+        )

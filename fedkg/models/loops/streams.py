@@ -31,7 +31,9 @@ def normal(keys: Tensor, count: int, scale: Tensor) -> Tensor:
 
     def part(start: int, stop: int) -> None:
         spare = scale.new_empty(2 * normals.BLOCK)
-        library.normals(start, stop, count, keys.data_ptr(), scale.data_ptr(), out.data_ptr(), spare.data_ptr())
+        library.normals(
+            start, stop, count, keys.data_ptr(), scale.data_ptr(), out.data_ptr(), spare.data_ptr()
+        )
 
     in_parts(len(keys), max(1, LEAST // max(1, count)), part)
     return out

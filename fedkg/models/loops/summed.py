@@ -41,7 +41,9 @@ def sums(stack: Sequence[Tensor]) -> Tensor:
     return out
 
 
-def add_to(totals: Sequence[Tensor], stack: Sequence[Tensor], weights: Tensor, groups: Tensor) -> None:
+def add_to(
+    totals: Sequence[Tensor], stack: Sequence[Tensor], weights: Tensor, groups: Tensor
+) -> None:
     """Adds ``sum_c w_c value_c`` of each group to totals [G, ...], which are written over; client by client, whatever stacks they come in.
 
     Args:
@@ -51,10 +53,24 @@ def add_to(totals: Sequence[Tensor], stack: Sequence[Tensor], weights: Tensor, g
     if not rows or not len(rows[0]):
         return
     told, to = _told(rows), _numbers([value.data_ptr() for value in totals])
-    loop, clients, weights, groups = _library(rows[0].dtype).add_weighted, len(rows[0]), weights.contiguous(), groups.contiguous()
-    given = (len(rows), clients, *_places(told), addressof(to), weights.data_ptr(), groups.data_ptr())
+    loop, clients, weights, groups = (
+        _library(rows[0].dtype).add_weighted,
+        len(rows[0]),
+        weights.contiguous(),
+        groups.contiguous(),
+    )
+    given = (
+        len(rows),
+        clients,
+        *_places(told),
+        addressof(to),
+        weights.data_ptr(),
+        groups.data_ptr(),
+    )
     blocks = sum(-(-width // BLOCK) for width in told[1])
-    in_parts(blocks, max(1, LEAST // (BLOCK * clients)), lambda first, last: loop(first, last, *given))
+    in_parts(
+        blocks, max(1, LEAST // (BLOCK * clients)), lambda first, last: loop(first, last, *given)
+    )
 
 
 def _by_client(value: Tensor) -> Tensor:
@@ -68,7 +84,11 @@ def _by_client(value: Tensor) -> Tensor:
 def _told(rows: Sequence[Tensor]) -> tuple[Array[c_int64], Array[c_int64], Array[c_int64]]:
     """Where tensors [C, ...] begin, how many numbers a client has in each, and how far it is to those of the next: [T] each."""
     widths = [prod(value.shape[1:]) for value in rows]
-    return _numbers([value.data_ptr() for value in rows]), _numbers(widths), _numbers([value.stride(0) for value in rows])
+    return (
+        _numbers([value.data_ptr() for value in rows]),
+        _numbers(widths),
+        _numbers([value.stride(0) for value in rows]),
+    )
 
 
 def _numbers(values: Sequence[int]) -> Array[c_int64]:

@@ -19,7 +19,16 @@ BESIDE = 128
 
 
 @loop
-def totals(first: int, last: int, tensors: int, places: Ints, widths: Ints, apart: Ints, out: Floats, room: Floats) -> None:
+def totals(
+    first: int,
+    last: int,
+    tensors: int,
+    places: Ints,
+    widths: Ints,
+    apart: Ints,
+    out: Floats,
+    room: Floats,
+) -> None:
     """Of clients `first` to before `last` the sum [C] of all their numbers, in no particular order.
 
     Args:
@@ -39,7 +48,16 @@ def totals(first: int, last: int, tensors: int, places: Ints, widths: Ints, apar
 
 @loop
 def add_weighted(
-    first: int, last: int, tensors: int, clients: int, places: Ints, widths: Ints, apart: Ints, totals: Ints, weights: Doubles, groups: Ints
+    first: int,
+    last: int,
+    tensors: int,
+    clients: int,
+    places: Ints,
+    widths: Ints,
+    apart: Ints,
+    totals: Ints,
+    weights: Doubles,
+    groups: Ints,
 ) -> None:
     """Adds each client's numbers times its weight to the totals of its group, one client after the other.
 

@@ -35,17 +35,42 @@ class Told:
     spare: int = 0
 
     def form(
-        self, *, parameters: int, steps: int, batch: int, loss: int, pulled: bool, anchors: bool, drifting: bool, clipped: bool
+        self,
+        *,
+        parameters: int,
+        steps: int,
+        batch: int,
+        loss: int,
+        pulled: bool,
+        anchors: bool,
+        drifting: bool,
+        clipped: bool,
     ) -> list[int]:
         """`dense.WIDTHS` and what stands before it, for a work; `parameters` are those of the whole model."""
         found = [0] * dense.WIDTHS
-        found[dense.PARAMETERS], found[dense.SIZE], found[dense.SEEN] = parameters - self.seen, parameters, self.seen
-        found[dense.STEPS], found[dense.BATCH], found[dense.LAYERS] = steps, batch, len(self.widths) - 1
+        found[dense.PARAMETERS], found[dense.SIZE], found[dense.SEEN] = (
+            parameters - self.seen,
+            parameters,
+            self.seen,
+        )
+        found[dense.STEPS], found[dense.BATCH], found[dense.LAYERS] = (
+            steps,
+            batch,
+            len(self.widths) - 1,
+        )
         found[dense.BIAS], found[dense.TANH], found[dense.LOSS] = self.bias, self.tanh, loss
         found[dense.PULLED], found[dense.ANCHORS], found[dense.DRIFTING] = pulled, anchors, drifting
         found[dense.ALL], found[dense.WIDEST] = sum(self.widths), max(self.widths)
-        found[dense.SITE], found[dense.INWARD], found[dense.CLIPPED] = self.site, self.seen > 0, clipped
-        return [*found, *self.widths, *(min(round(share * (1 << 16)), (1 << 16) - 1) - (1 << 15) for share in self.dropped)]
+        found[dense.SITE], found[dense.INWARD], found[dense.CLIPPED] = (
+            self.site,
+            self.seen > 0,
+            clipped,
+        )
+        return [
+            *found,
+            *self.widths,
+            *(min(round(share * (1 << 16)), (1 << 16) - 1) - (1 << 15) for share in self.dropped),
+        ]
 
     def numbers(self, *, decay: float, weight: float, clip: float) -> list[float]:
         """`dense.SCALES` and what stands before it: the pull to 0, how much more a positive sample counts, the norm that is kept."""
@@ -58,11 +83,19 @@ def told_of(model: MLP | ConvNet) -> Told:
     """The model in numbers."""
     if isinstance(model, MLP):
         dropped = (0.0, *(model.dropout for _ in model.hidden))
-        return Told(widths=model.widths, dropped=dropped, site=1, bias=model.bias, tanh=model.activation == "tanh")
+        return Told(
+            widths=model.widths,
+            dropped=dropped,
+            site=1,
+            bias=model.bias,
+            tanh=model.activation == "tanh",
+        )
     layers, seen, kept, spare, most = [], 0, 0, 0, 0
     distances: list[int] = []
     first = images.FIRST + len(model.convolutions) * images.EACH
-    for layer, (channels, high, wide), (_, down, across) in zip(model.convolutions, model.shapes[:-1], model.shapes[1:], strict=True):
+    for layer, (channels, high, wide), (_, down, across) in zip(
+        model.convolutions, model.shapes[:-1], model.shapes[1:], strict=True
+    ):
         high, wide, side = high + 2 * layer.padding, wide + 2 * layer.padding, layer.kernel
         size, apart = high * wide, (high - side + 1) * wide
         long = (side - 1) * (wide + 1) + size
@@ -70,11 +103,24 @@ def told_of(model: MLP | ConvNet) -> Told:
         ahead = [channel * size + place for channel in range(channels) for place in window]
         behind = [output * long - place for output in range(layer.channels) for place in window]
         at = first + len(distances)
-        shape = (channels, high, wide, side, layer.channels, layer.padding, layer.pool, down, across)
+        shape = (
+            channels,
+            high,
+            wide,
+            side,
+            layer.channels,
+            layer.padding,
+            layer.pool,
+            down,
+            across,
+        )
         layers += [*shape, seen, kept, kept + channels * size, at, at + len(ahead)]
         distances += [*ahead, *behind]
         listed = 2 * channels * size + channels * side * side + 4 * apart + 4
-        spare, most = max(spare, layer.channels * (apart + long) + listed), max(most, layer.channels)
+        spare, most = (
+            max(spare, layer.channels * (apart + long) + listed),
+            max(most, layer.channels),
+        )
         seen += layer.channels * (channels * side * side + 1)
         kept += channels * size + layer.channels * apart
     head = [len(model.convolutions), model.pooling == "mean", prod(model.image), kept]

@@ -15,24 +15,40 @@ def _block(single: bool) -> str:
     """Rows i and i + d exchange the numbers whose places differ by d, for d of 4, 2 and 1: what stands at (r, v) comes to (v, r)."""
     kind = "float" if single else "double"
     vector, size = f"<{SIDE} x {kind}>", 4 if single else 8
-    lines = ["define internal void @block(ptr %out, i64 %out_row, ptr %x, i64 %x_row) alwaysinline {"]
+    lines = [
+        "define internal void @block(ptr %out, i64 %out_row, ptr %x, i64 %x_row) alwaysinline {"
+    ]
     rows = [f"%x{row}" for row in range(SIDE)]
     for row in range(SIDE):
-        lines += [f"  %at{row} = mul i64 %x_row, {row}", f"  %since{row} = getelementptr {kind}, ptr %x, i64 %at{row}"]
+        lines += [
+            f"  %at{row} = mul i64 %x_row, {row}",
+            f"  %since{row} = getelementptr {kind}, ptr %x, i64 %at{row}",
+        ]
         lines += [f"  {rows[row]} = load {vector}, ptr %since{row}, align {size}"]
     apart = SIDE // 2
     while apart:
         for row in (row for row in range(SIDE) if not row & apart):
             one, other = rows[row], rows[row + apart]
-            low = [f"i32 {place if not place & apart else SIDE + place - apart}" for place in range(SIDE)]
-            high = [f"i32 {place + apart if not place & apart else SIDE + place}" for place in range(SIDE)]
+            low = [
+                f"i32 {place if not place & apart else SIDE + place - apart}"
+                for place in range(SIDE)
+            ]
+            high = [
+                f"i32 {place + apart if not place & apart else SIDE + place}"
+                for place in range(SIDE)
+            ]
             for to, places in ((row, low), (row + apart, high)):
                 rows[to] = f"%turn{apart}_{to}"
                 mask = f"<{SIDE} x i32> <{', '.join(places)}>"
-                lines.append(f"  {rows[to]} = shufflevector {vector} {one}, {vector} {other}, {mask}")
+                lines.append(
+                    f"  {rows[to]} = shufflevector {vector} {one}, {vector} {other}, {mask}"
+                )
         apart //= 2
     for row in range(SIDE):
-        lines += [f"  %by{row} = mul i64 %out_row, {row}", f"  %to{row} = getelementptr {kind}, ptr %out, i64 %by{row}"]
+        lines += [
+            f"  %by{row} = mul i64 %out_row, {row}",
+            f"  %to{row} = getelementptr {kind}, ptr %out, i64 %by{row}",
+        ]
         lines += [f"  store {vector} {rows[row]}, ptr %to{row}, align {size}"]
     return "\n".join([*lines, "  ret void", "}"])
 

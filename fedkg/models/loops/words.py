@@ -81,9 +81,15 @@ def _tile(rows: int, whole: bool, told: bool = False) -> Given:
             "  br i1 %some, label %loop, label %done",
             "loop:",
             "  %k = phi i64 [ 0, %entry ], [ %next, %loop ]",
-            *(f"  %sum{row} = phi {vector} [ %first{row}, %entry ], [ %more{row}, %loop ]" for row in range(rows)),
             *(
-                ["  %next_to = getelementptr i64, ptr %distances, i64 %k", "  %down = load i64, ptr %next_to"]
+                f"  %sum{row} = phi {vector} [ %first{row}, %entry ], [ %more{row}, %loop ]"
+                for row in range(rows)
+            ),
+            *(
+                [
+                    "  %next_to = getelementptr i64, ptr %distances, i64 %k",
+                    "  %down = load i64, ptr %next_to",
+                ]
                 if told
                 else ["  %down = mul i64 %k, %right_row"]
             ),
@@ -99,8 +105,16 @@ def _tile(rows: int, whole: bool, told: bool = False) -> Given:
                 f"  %all{row} = shufflevector {vector} %one{row}, {vector} undef, <{lanes} x i32> <{rest}>",
                 f"  %more{row} = call {vector} @llvm.fma.v{lanes}{short}({vector} %all{row}, {vector} %values, {vector} %sum{row})",
             ]
-        lines += ["  %next = add i64 %k, 1", "  %again = icmp slt i64 %next, %depth", "  br i1 %again, label %loop, label %done", "done:"]
-        lines += [f"  %end{row} = phi {vector} [ %first{row}, %entry ], [ %more{row}, %loop ]" for row in range(rows)]
+        lines += [
+            "  %next = add i64 %k, 1",
+            "  %again = icmp slt i64 %next, %depth",
+            "  br i1 %again, label %loop, label %done",
+            "done:",
+        ]
+        lines += [
+            f"  %end{row} = phi {vector} [ %first{row}, %entry ], [ %more{row}, %loop ]"
+            for row in range(rows)
+        ]
         for row in range(rows):
             lines += [
                 f"  %to{row} = mul i64 %out_row, {row}",
@@ -112,13 +126,23 @@ def _tile(rows: int, whole: bool, told: bool = False) -> Given:
         return "\n".join([*lines, "  ret void", "}"])
 
     floats, step, rows_of = "Floats", "int", "Ints" if told else "int"
-    return Given(name, (floats, step, floats, step, floats, step, step, floats, rows_of, step, step), "None", text, _of_tiles)
+    return Given(
+        name,
+        (floats, step, floats, step, floats, step, step, floats, rows_of, step, step),
+        "None",
+        text,
+        _of_tiles,
+    )
 
 
 five, four, three, two, one = (_tile(rows, whole=True) for rows in (5, 4, 3, 2, 1))
 five_of, four_of, three_of, two_of, one_of = (_tile(rows, whole=False) for rows in (5, 4, 3, 2, 1))
-five_told, four_told, three_told, two_told, one_told = (_tile(rows, whole=True, told=True) for rows in (5, 4, 3, 2, 1))
-five_of_told, four_of_told, three_of_told, two_of_told, one_of_told = (_tile(rows, whole=False, told=True) for rows in (5, 4, 3, 2, 1))
+five_told, four_told, three_told, two_told, one_told = (
+    _tile(rows, whole=True, told=True) for rows in (5, 4, 3, 2, 1)
+)
+five_of_told, four_of_told, three_of_told, two_of_told, one_of_told = (
+    _tile(rows, whole=False, told=True) for rows in (5, 4, 3, 2, 1)
+)
 
 
 def _lanes(single: bool) -> str:
@@ -157,9 +181,15 @@ greater = Given("greater", ("Float", "Float"), "Float", _greater, _maximum)
 def _exponential(single: bool) -> str:
     """exp(x) is ``2^n exp(r)`` with n the whole number nearest x / ln 2 and r the rest, whose exponential is its Taylor sum."""
     kind, short, _ = _number(single)
-    bits, mantissa, bias, end, terms = (32, 23, 127, 87.0, 7) if single else (64, 52, 1023, 700.0, 13)
+    bits, mantissa, bias, end, terms = (
+        (32, 23, 127, 87.0, 7) if single else (64, 52, 1023, 700.0, 13)
+    )
     # ln 2 in two parts: n times the first is exact.
-    parts = ("0x1.62e4p-1", "0x1.7f7d1cf79abcap-20") if single else ("0x1.62e42fefa0000p-1", "0x1.cf79abc9e3b3ap-40")
+    parts = (
+        ("0x1.62e4p-1", "0x1.7f7d1cf79abcap-20")
+        if single
+        else ("0x1.62e42fefa0000p-1", "0x1.cf79abc9e3b3ap-40")
+    )
     high, low = (literal(-float.fromhex(part), "Float", single) for part in parts)
 
     def of(number: float) -> str:
@@ -180,7 +210,9 @@ def _exponential(single: bool) -> str:
     last = of(1 / math.factorial(terms))
     for power in range(terms - 1, -1, -1):
         term = of(1 / math.factorial(power))
-        lines.append(f"  %p{power} = call {kind} @llvm.fma.{short}({kind} {last}, {kind} %r, {kind} {term})")
+        lines.append(
+            f"  %p{power} = call {kind} @llvm.fma.{short}({kind} {last}, {kind} %r, {kind} {term})"
+        )
         last = f"%p{power}"
     lines += [
         f"  %whole = bitcast {kind} %t to i{bits}",

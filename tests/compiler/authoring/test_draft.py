@@ -48,7 +48,9 @@ def test_from_the_data_alone() -> None:
 
 def test_from_a_sheet_in_german_with_near_misses() -> None:
     table = read_bytes(DATA.encode(), "daten.csv")
-    text = draft_rules(read_bytes(LIMITS.encode(), "grenzen.csv"), table, limits_name="../grenzen.csv")
+    text = draft_rules(
+        read_bytes(LIMITS.encode(), "grenzen.csv"), table, limits_name="../grenzen.csv"
+    )
     assert "# 1 of 2 tags of ../grenzen.csv are columns of daten.csv." in text
     assert "#   missing: Druk; did you mean Druck [bar]?" in text
     (rule,) = rules_of(text)
@@ -61,7 +63,9 @@ def test_from_a_sheet_in_german_with_near_misses() -> None:
 
 def test_limits_on_one_side_of_all_tags() -> None:
     table = read_bytes(DATA.encode(), "d.csv")
-    assert "require ?Low <= value(?tag)\n" in draft_rules(read_bytes(b"tag,Low\nDruck [bar],0\n", "limits.csv"), table)
+    assert "require ?Low <= value(?tag)\n" in draft_rules(
+        read_bytes(b"tag,Low\nDruck [bar],0\n", "limits.csv"), table
+    )
     text = draft_rules(read_bytes(b"Max. [bar],tag\n3,Druck [bar]\n", "limits.csv"), table)
     assert "for ?tag, ?Max in table" in text
     assert "require value(?tag) <= ?Max\n" in text
@@ -69,14 +73,24 @@ def test_limits_on_one_side_of_all_tags() -> None:
 
 
 def test_a_sheet_with_gaps_is_one_rule_all_the_same() -> None:
-    sheet = read_bytes("tag,low,high\nDruck [bar],0.5,\nZähler,,20\nfest,1,9\nok,,\nnicht da,1,2\n".encode(), "limits.csv")
+    sheet = read_bytes(
+        "tag,low,high\nDruck [bar],0.5,\nZähler,,20\nfest,1,9\nok,,\nnicht da,1,2\n".encode(),
+        "limits.csv",
+    )
     text = draft_rules(sheet, read_bytes(DATA.encode(), "d.csv"))
-    assert "# 3 of 5 rows of the sheet lack a limit, first row 1 (line 2): what is not given does not limit." in text
+    assert (
+        "# 3 of 5 rows of the sheet lack a limit, first row 1 (line 2): what is not given does not limit."
+        in text
+    )
     assert [rule.name.text for rule in rules_of(text)] == ["tag_limits"]
 
 
-def test_what_is_drafted_from_a_sheet_with_gaps_checks_clean_and_limits_what_is_given(tmp_path: Path) -> None:
-    body = "tag,unit,low,high\nDruck [bar],bar,0.5,\nZähler,,,20\nfest,,1,9\nok,,,\n,,1,2\n".encode()
+def test_what_is_drafted_from_a_sheet_with_gaps_checks_clean_and_limits_what_is_given(
+    tmp_path: Path,
+) -> None:
+    body = (
+        "tag,unit,low,high\nDruck [bar],bar,0.5,\nZähler,,,20\nfest,,1,9\nok,,,\n,,1,2\n".encode()
+    )
     (tmp_path / "limits.csv").write_bytes(body)
     text = draft_rules(read_bytes(body, "limits.csv"), read_bytes(DATA.encode(), "d.csv"))
     (tmp_path / "rules.fkg").write_text(text, encoding="utf-8")
@@ -94,10 +108,21 @@ def test_a_sheet_without_any_limit_says_so() -> None:
 
 
 def test_a_sheet_of_odd_units_with_gaps_is_a_rule_per_tag() -> None:
-    sheet = read_bytes("tag,unit,low,high\nDruck [bar],Kringel,0.5,\nZähler,,,20\nfest,,1,9\n".encode(), "limits.csv")
+    sheet = read_bytes(
+        "tag,unit,low,high\nDruck [bar],Kringel,0.5,\nZähler,,,20\nfest,,1,9\n".encode(),
+        "limits.csv",
+    )
     text = draft_rules(sheet, read_bytes(DATA.encode(), "d.csv"))
-    assert [rule.name.text for rule in rules_of(text)] == ["limit_druck_bar", "limit_zähler", "limit_fest"]
-    for formula in ("require 0.5 <= `Druck [bar]`\n", "require `Zähler` <= 20\n", "require 1 <= `fest` <= 9\n"):
+    assert [rule.name.text for rule in rules_of(text)] == [
+        "limit_druck_bar",
+        "limit_zähler",
+        "limit_fest",
+    ]
+    for formula in (
+        "require 0.5 <= `Druck [bar]`\n",
+        "require `Zähler` <= 20\n",
+        "require 1 <= `fest` <= 9\n",
+    ):
         assert formula in text
 
 
@@ -134,15 +159,23 @@ def test_remarks_on_doubtful_sheets() -> None:
     [
         ("Tag,Unit,Low,High", ("Tag", "Low", "High", "Unit")),
         ("Max. [bar];Min. [bar];Messstelle", ("Messstelle", "Min. [bar]", "Max. [bar]", None)),
-        ("Bezeichnung;KKS;untere Grenze;obere Grenze;Einheit", ("KKS", "untere Grenze", "obere Grenze", "Einheit")),
+        (
+            "Bezeichnung;KKS;untere Grenze;obere Grenze;Einheit",
+            ("KKS", "untere Grenze", "obere Grenze", "Einheit"),
+        ),
         ("name,lower_limit,upper limit", ("name", "lower_limit", "upper limit", None)),
         ("Signal;von;bis", ("Signal", "von", "bis", None)),
         ("Tag Name,LO,HI,LOLO,HIHI,EU", ("Tag Name", "LO", "HI", "EU")),
     ],
 )
-def test_headers_in_two_tongues_and_any_order(headers: str, expected: tuple[str, str, str, str | None]) -> None:
+def test_headers_in_two_tongues_and_any_order(
+    headers: str, expected: tuple[str, str, str, str | None]
+) -> None:
     separator = ";" if ";" in headers else ","
-    sheet = read_bytes((headers + "\n" + separator.join("1" for _ in headers.split(separator)) + "\n").encode(), "l.csv")
+    sheet = read_bytes(
+        (headers + "\n" + separator.join("1" for _ in headers.split(separator)) + "\n").encode(),
+        "l.csv",
+    )
     found = find_limit_columns(sheet)
     assert (found.tag, found.low, found.high, found.unit) == expected
 
@@ -160,7 +193,9 @@ def test_sheets_that_are_none(sheet: str, message: str) -> None:
         draft_rules(read_bytes(sheet.encode(), "limits.csv"), read_bytes(DATA.encode(), "d.csv"))
 
 
-words = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12).map(lambda text: " ".join(text.split()))
+words = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12).map(
+    lambda text: " ".join(text.split())
+)
 headers = st.lists(words.filter(bool), min_size=1, max_size=5, unique=True)
 
 
@@ -170,7 +205,11 @@ def test_any_header_gives_a_rule_that_parses(headers: list[str], data: st.DataOb
     values = st.lists(st.floats(-1e12, 1e12, allow_subnormal=False), min_size=7, max_size=7)
     columns = {header: np.array(data.draw(values)) for header in headers}
     rules = rules_of(draft_rules(None, Table.of("t.csv", columns)))
-    plain = [column for column in columns.values() if np.ptp(column) == 0 or (np.diff(column) == 1).all() or set(column) <= {0.0, 1.0}]
+    plain = [
+        column
+        for column in columns.values()
+        if np.ptp(column) == 0 or (np.diff(column) == 1).all() or set(column) <= {0.0, 1.0}
+    ]
     assert len(rules) == len(columns) - len(plain)
     for rule in rules:
         assert isinstance(rule.formula, Comparison | Monotone)
@@ -179,7 +218,9 @@ def test_any_header_gives_a_rule_that_parses(headers: list[str], data: st.DataOb
 @tries(25)
 @given(values=st.lists(st.floats(-1e9, 1e9), min_size=2, max_size=20))
 def test_a_drafted_range_holds_on_the_data_it_was_drafted_from(values: list[float]) -> None:
-    text = draft_rules(None, Table.of("t.csv", {"x": np.array([*values, values[0]])}))  # it ends where it began, so it never only rises
+    text = draft_rules(
+        None, Table.of("t.csv", {"x": np.array([*values, values[0]])})
+    )  # it ends where it began, so it never only rises
     rules = rules_of(text)
     assert len(rules) == (0 if len(set(values)) == 1 or set(values) <= {0.0, 1.0} else 1)
     for rule in rules:
@@ -202,7 +243,9 @@ def test_a_backtick_in_a_header_is_declared_by_a_signal() -> None:
     [
         "ai4i2020/ai4i2020.csv.gz",
         "skab/valve1/0.csv.gz",
-        pytest.param("traffic-norway-hourly/volume_hourly_95stations.csv.gz", marks=pytest.mark.slow),
+        pytest.param(
+            "traffic-norway-hourly/volume_hourly_95stations.csv.gz", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_drafts_of_real_tables(name: str) -> None:
@@ -210,7 +253,9 @@ def test_drafts_of_real_tables(name: str) -> None:
     tree, problems = parse(text, "draft.fkg")
     assert problems == ()
     assert len([statement for statement in tree.statements if isinstance(statement, Rule)]) >= 5
-    assert any(isinstance(statement, Timeline) for statement in tree.statements) == (not name.startswith("ai4i"))
+    assert any(isinstance(statement, Timeline) for statement in tree.statements) == (
+        not name.startswith("ai4i")
+    )
 
 
 def test_the_units_of_the_sheet_are_held_against_those_of_the_table() -> None:
@@ -219,17 +264,25 @@ def test_the_units_of_the_sheet_are_held_against_those_of_the_table() -> None:
     text = draft_rules(read_bytes(sheet.encode(), "limits.csv"), table)
     assert "#   Tool wear [min]: limits in h are converted, since the header says min" in text
     assert "#   PT-1: taken to be in bar in the table too, whose header tells no unit" in text
-    assert "#   Torque [Nm]: the sheet's bar cannot be converted to the header's Nm: mend one of them" in text
+    assert (
+        "#   Torque [Nm]: the sheet's bar cannot be converted to the header's Nm: mend one of them"
+        in text
+    )
     assert "P [bar]:" not in text
 
 
 def test_rules_of_single_tags_keep_their_units() -> None:
     table = read_bytes(b"Tool wear [min];x\n1;2\n", "t.csv")
-    text = draft_rules(read_bytes(b"tag,unit,low,high\nTool wear [min],h,0,4\nx,Kringel,1,\n", "limits.csv"), table)
+    text = draft_rules(
+        read_bytes(b"tag,unit,low,high\nTool wear [min],h,0,4\nx,Kringel,1,\n", "limits.csv"), table
+    )
     assert "require 0 h <= `Tool wear [min]` <= 4 h" in text
     assert "require 1 <= `x`" in text
 
 
 def test_tags_that_are_missing_are_counted_and_named() -> None:
     table = read_bytes(b"Volume Flow RateRMS;x\n1;2\n", "t.csv")
-    assert missing_tags(read_bytes(b"tag,high\nVolume Flow,4\nx,1\n", "l.csv"), table) == (2, {"Volume Flow": "Volume Flow RateRMS"})
+    assert missing_tags(read_bytes(b"tag,high\nVolume Flow,4\nx,1\n", "l.csv"), table) == (
+        2,
+        {"Volume Flow": "Volume Flow RateRMS"},
+    )

@@ -66,7 +66,9 @@ def test_a_draft_from_data(tmp_path: Path) -> None:
     assert [rule.unknown for rule in found.rules] == [1, 1]
 
 
-words = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12).map(lambda text: " ".join(text.split()))
+words = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12).map(
+    lambda text: " ".join(text.split())
+)
 
 
 @tries(30)
@@ -75,7 +77,9 @@ def test_any_headers_and_numbers_give_a_draft_that_holds(
     headers: list[str], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     numbers = st.lists(st.floats(-1e9, 1e9, allow_subnormal=False), min_size=7, max_size=7)
-    table = Table.of("t.csv", {header: np.array([0.5, 3.0, 1.5, *data.draw(numbers)]) for header in headers})
+    table = Table.of(
+        "t.csv", {header: np.array([0.5, 3.0, 1.5, *data.draw(numbers)]) for header in headers}
+    )
     found = evaluated(tmp_path_factory.mktemp("draft"), None, table)
     assert len(found.rules) == len(headers)
     assert found.violation_rate == 0.0

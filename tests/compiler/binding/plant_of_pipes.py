@@ -41,7 +41,9 @@ INTO = "over ?p where { ?p plant:into ?v }"
 TABLE = "F1;F2;F3;H1;H2;cap\n1;0.002;3;20;293.15;2\n5;0.1;50;30;283.15;60\n"
 
 
-def said(text: str, folder: Path, *, graph: str = GRAPH, client: str = "") -> tuple[Pack | None, Sequence[Diagnostic]]:
+def said(
+    text: str, folder: Path, *, graph: str = GRAPH, client: str = ""
+) -> tuple[Pack | None, Sequence[Diagnostic]]:
     """The pack of a rule behind `HEAD`, and what was said of it."""
     place = folder / "pipes.ttl"
     place.write_text(graph, encoding="utf-8")
@@ -63,5 +65,7 @@ def margins(text: str, folder: Path, *, table: str = TABLE) -> dict[str, list[fl
     for bank in pack.banks:
         result = evaluate_bank(bank, values)
         for i in range(bank.rows):
-            found[pack.manifest.entities[int(bank.entity[i])]] = np.asarray(result.robustness[:, i]).tolist()
+            found[pack.manifest.entities[int(bank.entity[i])]] = np.asarray(
+                result.robustness[:, i]
+            ).tolist()
     return found

@@ -33,7 +33,10 @@ class Judged:
 
 def judged(pack: Pack, trace: Mapping[str, Sequence[object]]) -> dict[str, Judged]:
     """The verdict of each rule at each row of a table, whose columns are given by header."""
-    rows = [";".join("" if cell is None else str(cell) for cell in row) for row in zip(*trace.values(), strict=True)]
+    rows = [
+        ";".join("" if cell is None else str(cell) for cell in row)
+        for row in zip(*trace.values(), strict=True)
+    ]
     lines = [f"row;{';'.join(trace)}", *(f"{i};{row}" for i, row in enumerate(rows))]
     table = read_bytes("\n".join([*lines, ""]).encode(), "trace.csv")
     contract = pack.manifest.contract
@@ -43,7 +46,9 @@ def judged(pack: Pack, trace: Mapping[str, Sequence[object]]) -> dict[str, Judge
     for bank in pack.banks:
         result = evaluate_bank(bank, values, timing)
         for i in range(bank.rows):
-            letters = np.where(result.satisfied[:, i], "T", np.where(result.violated[:, i], "F", "?"))
+            letters = np.where(
+                result.satisfied[:, i], "T", np.where(result.violated[:, i], "F", "?")
+            )
             name = pack.manifest.rules[int(bank.rule[i])].name
             found[name] = Judged(verdicts="".join(letters), robustness=result.robustness[:, i])
     return found

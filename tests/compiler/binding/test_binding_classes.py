@@ -25,7 +25,9 @@ def verdicts(rule: str, header: str, *cells: str) -> list[bool | None]:
     pack = pack_of(rule)
     table = read_bytes("\n".join((header, *cells, "")).encode(), "t.csv")
     result = evaluate_bank(pack.banks[0], table_values(pack.manifest.contract, table).values)
-    return [None if result.unknown[i, 0] else bool(result.satisfied[i, 0]) for i in range(len(cells))]
+    return [
+        None if result.unknown[i, 0] else bool(result.satisfied[i, 0]) for i in range(len(cells))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -45,26 +47,38 @@ def test_classes_of_a_label(rule: str, expected: list[bool | None]) -> None:
 
 
 def test_a_set_of_classes_is_one_atom_with_the_ties_of_one_class() -> None:
-    inside, outside = pack_of("grade in A, B").banks[0].skeleton, pack_of("grade not in A, B").banks[0].skeleton
+    inside, outside = (
+        pack_of("grade in A, B").banks[0].skeleton,
+        pack_of("grade not in A, B").banks[0].skeleton,
+    )
     assert isinstance(inside, ClassIn)
     assert isinstance(outside, ClassIn)
     assert (len(inside.inside), len(inside.outside), inside.strict) == (2, 1, False)
     assert (len(outside.inside), len(outside.outside), outside.strict) == (1, 2, True)
-    scores = np.array([[[0.4, 0.2, 0.4]]])  # A and C are equally likely: C is in no set that A is in, and the tie counts for `in`
+    scores = np.array(
+        [[[0.4, 0.2, 0.4]]]
+    )  # A and C are equally likely: C is in no set that A is in, and the tie counts for `in`
     assert evaluate_bank(pack_of("grade in A, B").banks[0], scores).satisfied.tolist() == [[True]]
-    assert evaluate_bank(pack_of("grade not in A, B").banks[0], scores).satisfied.tolist() == [[False]]
+    assert evaluate_bank(pack_of("grade not in A, B").banks[0], scores).satisfied.tolist() == [
+        [False]
+    ]
 
 
 def test_scores_that_are_read_as_probabilities_say_so() -> None:
     """Whoever lays out logits has to make probabilities of them: all classes of the label carry the unit."""
     columns = pack_of("probability(grade, A) >= 0.5 or grade is B").manifest.contract.columns
-    assert {(column.category, column.unit) for column in columns} == {(name, "probability") for name in "ABC"}
+    assert {(column.category, column.unit) for column in columns} == {
+        (name, "probability") for name in "ABC"
+    }
     assert {column.unit for column in pack_of("grade is B").manifest.contract.columns} == {""}
 
 
 @pytest.mark.parametrize(
     ("rule", "expected"),
-    [('state in idle, "on hold"', [True, True, False, None]), ('state not in idle, "on hold"', [False, False, True, None])],
+    [
+        ('state in idle, "on hold"', [True, True, False, None]),
+        ('state not in idle, "on hold"', [False, False, True, None]),
+    ],
 )
 def test_categories_of_a_column(rule: str, expected: list[bool | None]) -> None:
     assert verdicts(rule, "state", "idle", "on hold", "up", "n/a") == expected
@@ -81,7 +95,9 @@ def test_categories_of_a_column(rule: str, expected: list[bool | None]) -> None:
         ("running * 3 <= 2", [False, True, None]),
     ],
 )
-@pytest.mark.parametrize(("yes", "no"), [("true", "false"), ("On", "off"), ("1", "0"), ("ja", "nein")])
+@pytest.mark.parametrize(
+    ("yes", "no"), [("true", "false"), ("On", "off"), ("1", "0"), ("ja", "nein")]
+)
 def test_truth_values(rule: str, expected: list[bool | None], yes: str, no: str) -> None:
     assert verdicts(rule, "running", yes, no, "-") == expected
     (column,) = pack_of(rule).manifest.contract.columns
@@ -104,7 +120,9 @@ def test_truth_values(rule: str, expected: list[bool | None], yes: str, no: str)
 )
 def test_what_is_wrong_with_classes(rule: str, code: str) -> None:
     compilation = compile_rules(text=f"{HEAD}rule r require {rule}", reason=False)
-    assert [problem.code for problem in compilation.diagnostics if problem.severity == "error"] == [code]
+    assert [problem.code for problem in compilation.diagnostics if problem.severity == "error"] == [
+        code
+    ]
 
 
 def test_what_is_predicted_is_no_truth_value() -> None:
@@ -117,4 +135,6 @@ def test_a_number_that_is_neither_true_nor_false_is_unknown() -> None:
     table = read_bytes(b"running\n1\n0\n2.5\n", "t.csv")
     readings = table_values(pack_of("running is true").manifest.contract, table)
     np.testing.assert_array_equal(readings.base[:, 0], [1, 0, np.nan])
-    assert readings.notes == ("column `running` is true or false, and holds 2.5 in 1 of its rows: taken as unknown there",)
+    assert readings.notes == (
+        "column `running` is true or false, and holds 2.5 in 1 of its rows: taken as unknown there",
+    )

@@ -23,20 +23,44 @@ NAN = math.nan
         (f"count of flow(?p) {INTO} <= cap / (1 kg/h)", [0, 58], [1, 59], [2, 60]),
         (f"count of ?p {INTO} <= cap / (1 kg/h)", [0, 58], [1, 59], [2, 60]),
         (f"max of heat(?p) {INTO} <= 25", [5, -5], [NAN, NAN], [NAN, NAN]),
-        (f"sum of (flow(?p) - cap) {INTO} <= ?max", [10 - 3 + 4, 10 - 105 + 120], [20 - 3 + 2, 20 - 50 + 60], [5, 5]),
+        (
+            f"sum of (flow(?p) - cap) {INTO} <= ?max",
+            [10 - 3 + 4, 10 - 105 + 120],
+            [20 - 3 + 2, 20 - 50 + 60],
+            [5, 5],
+        ),
         (f"sum of flow(?p) * ?max {INTO} <= 100 kg/h", [70, -950], [40, -900], [100, 100]),
-        ("sum of ?share * flow(?p) over ?p where { ?p plant:into ?v ; plant:share ?share } <= ?max", [9, -17.5], [17, -30], [5, 5]),
-        ("sum of ?share over ?p where { ?p plant:into ?v ; plant:share ?share } * cap <= ?max", [8.5, -35], [18, -40], [5, 5]),
+        (
+            "sum of ?share * flow(?p) over ?p where { ?p plant:into ?v ; plant:share ?share } <= ?max",
+            [9, -17.5],
+            [17, -30],
+            [5, 5],
+        ),
+        (
+            "sum of ?share over ?p where { ?p plant:into ?v ; plant:share ?share } * cap <= ?max",
+            [8.5, -35],
+            [18, -40],
+            [5, 5],
+        ),
         (f"all of (flow(?p) <= ?max) {INTO}", [8, -90], [17, -30], [math.inf, math.inf]),
         (f"any of (flow(?p) <= ?max) {INTO}", [9, 5], [17, -30], [-math.inf, -math.inf]),
-        (f"at least 2 of (flow(?p) <= ?max) {INTO}", [8, -90], [-math.inf, -math.inf], [-math.inf, -math.inf]),
+        (
+            f"at least 2 of (flow(?p) <= ?max) {INTO}",
+            [8, -90],
+            [-math.inf, -math.inf],
+            [-math.inf, -math.inf],
+        ),
     ],
 )
-def test_members_of_vessels(formula: str, v1: list[float], v2: list[float], v3: list[float], tmp_path: Path) -> None:
+def test_members_of_vessels(
+    formula: str, v1: list[float], v2: list[float], v3: list[float], tmp_path: Path
+) -> None:
     if "heat" in formula:
         formula = formula.replace("into ?v", "into ?v . FILTER(?p != plant:P3)")
     found = margins(f"rule r {VESSELS}{formula}", tmp_path)
-    assert [found[name] for name in ("V1", "V2", "V3")] == [pytest.approx(v, nan_ok=True) for v in (v1, v2, v3)]
+    assert [found[name] for name in ("V1", "V2", "V3")] == [
+        pytest.approx(v, nan_ok=True) for v in (v1, v2, v3)
+    ]
 
 
 def test_sums_of_sums(tmp_path: Path) -> None:
@@ -48,15 +72,21 @@ def test_sums_of_sums(tmp_path: Path) -> None:
 
 
 def test_all_members_of_a_class_need_no_quantifier(tmp_path: Path) -> None:
-    assert margins("rule r require max of flow(?p) over ?p in class plant:Pipe <= 10 kg/h", tmp_path)[""] == pytest.approx([7, -90])
+    assert margins(
+        "rule r require max of flow(?p) over ?p in class plant:Pipe <= 10 kg/h", tmp_path
+    )[""] == pytest.approx([7, -90])
 
 
 def test_a_limit_that_a_member_lacks_does_not_limit(tmp_path: Path) -> None:
     """P1 has both limits, P2 only `low`, P3 only `top`."""
-    where = "where { ?p a plant:Pipe . OPTIONAL { ?p plant:low ?low } OPTIONAL { ?p plant:top ?top } }"
+    where = (
+        "where { ?p a plant:Pipe . OPTIONAL { ?p plant:low ?low } OPTIONAL { ?p plant:top ?top } }"
+    )
     text = f"rule r require all of (?low <= flow(?p) <= ?top) over ?p {where}"
     assert margins(text, tmp_path)[""] == pytest.approx([min(0, 0, 3), min(-1, 98, -44)])
-    pack, problems = said(f"rule r require at least 1 of (?low <= flow(?p) <= ?top) over ?p {where}", tmp_path)
+    pack, problems = said(
+        f"rule r require at least 1 of (?low <= flow(?p) <= ?top) over ?p {where}", tmp_path
+    )
     assert pack is not None
     assert [problem.code for problem in problems if problem.code != "FKG510"] == ["FKG174"]
 
@@ -67,12 +97,22 @@ def test_a_sum_that_never_falls_reads_its_members_in_both_views(tmp_path: Path) 
 
 
 def test_columns_without_units_take_that_of_the_comparison(tmp_path: Path) -> None:
-    bare = GRAPH.replace(" ; qudt:unit unit:KiloGM-PER-HR", "").replace(" ; qudt:unit unit:TONNE-PER-HR", "")
+    bare = GRAPH.replace(" ; qudt:unit unit:KiloGM-PER-HR", "").replace(
+        " ; qudt:unit unit:TONNE-PER-HR", ""
+    )
     text = "signal level(?p) is plant:flow\n"
-    pack, problems = said(f"{text}rule r {VESSELS}sum of level(?p) {INTO} <= 8 kg/h", tmp_path, graph=bare)
+    pack, problems = said(
+        f"{text}rule r {VESSELS}sum of level(?p) {INTO} <= 8 kg/h", tmp_path, graph=bare
+    )
     assert pack is not None, problems
-    assert {column.unit for column in pack.manifest.contract.columns if column.name.startswith("level")} == {"kg/h"}
-    assert codes(f"{text}rule r {VESSELS}sum of level(?p) {INTO} <= 8 kg/h and level(?p) <= 1", tmp_path, graph=bare) == ["FKG201"]
+    assert {
+        column.unit for column in pack.manifest.contract.columns if column.name.startswith("level")
+    } == {"kg/h"}
+    assert codes(
+        f"{text}rule r {VESSELS}sum of level(?p) {INTO} <= 8 kg/h and level(?p) <= 1",
+        tmp_path,
+        graph=bare,
+    ) == ["FKG201"]
 
 
 @pytest.mark.parametrize(
@@ -86,8 +126,14 @@ def test_columns_without_units_take_that_of_the_comparison(tmp_path: Path) -> No
         ("sum of flow(?p) over ?p where { ?p plant:into ?v ; plant:nope ?x } <= ?max", "FKG112"),
         ("sum of flow(?p) over ?p where { ?p plant:into ?v . FILTER(false) } <= ?max", "FKG276"),
         ("at least 3 of (flow(?p) <= ?max) over ?p where { ?p plant:into ?v }", "FKG276"),
-        ("sum of ?s * flow(?p) over ?p where { ?p plant:into ?v OPTIONAL { ?p plant:top ?s } } <= ?max", "FKG279"),
-        ("sum of ?s * flow(?p) over ?p where { ?p plant:into ?v . { ?p plant:share ?s } UNION { ?p plant:low ?s } } <= ?max", "FKG277"),
+        (
+            "sum of ?s * flow(?p) over ?p where { ?p plant:into ?v OPTIONAL { ?p plant:top ?s } } <= ?max",
+            "FKG279",
+        ),
+        (
+            "sum of ?s * flow(?p) over ?p where { ?p plant:into ?v . { ?p plant:share ?s } UNION { ?p plant:low ?s } } <= ?max",
+            "FKG277",
+        ),
         ("sum of ?p over ?p where { ?p plant:into ?v } <= ?max", "FKG208"),
         ("sum of flwo(?p) over ?p where { ?p plant:into ?v } <= ?max", "FKG202"),
     ],
@@ -109,7 +155,9 @@ def test_members_survive_the_pack_file_and_one_shape_is_one_bank(tmp_path: Path)
     assert pack.banks[0].members[0].offsets.tolist() == [0, 2, 3, 3]
     again = read_pack(pack.to_bytes())
     assert again.to_bytes() == pack.to_bytes()
-    assert [part.op for _, part in everywhere(again.banks[0].skeleton) if isinstance(part, Reduce)] == ["sum"]
+    assert [
+        part.op for _, part in everywhere(again.banks[0].skeleton) if isinstance(part, Reduce)
+    ] == ["sum"]
     assert TABLE  # the table of the other tests has one row for all pipes
 
 
@@ -124,8 +172,13 @@ def test_many_rows_ask_the_graph_once(tmp_path: Path, monkeypatch: pytest.Monkey
         return select(self, where, *args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Graph, "select", counted)
-    vessels = "".join(f"plant:W{i} a plant:Vessel ; plant:max {i} . plant:P1 plant:into plant:W{i} .\n" for i in range(300))
-    pack, _ = said(f"rule r {VESSELS}sum of flow(?p) {INTO} <= ?max", tmp_path, graph=GRAPH + vessels)
+    vessels = "".join(
+        f"plant:W{i} a plant:Vessel ; plant:max {i} . plant:P1 plant:into plant:W{i} .\n"
+        for i in range(300)
+    )
+    pack, _ = said(
+        f"rule r {VESSELS}sum of flow(?p) {INTO} <= ?max", tmp_path, graph=GRAPH + vessels
+    )
     assert pack is not None
     assert pack.rows == 303
     assert len([where for where in asked if "into" in where]) == 1

@@ -12,8 +12,14 @@ from fedkg_compiler.driver import compile_rules
 @pytest.mark.parametrize(
     ("signal", "said"),
     [
-        ('p in bar column "p [kPa]"', "`p` is declared in bar, and the header of its column says kPa: its cells are taken to be in bar"),
-        ('p in degC column "Heat [K]"', "`p` is declared in degC, and the header of its column says K: its cells are taken to be in degC"),
+        (
+            'p in bar column "p [kPa]"',
+            "`p` is declared in bar, and the header of its column says kPa: its cells are taken to be in bar",
+        ),
+        (
+            'p in degC column "Heat [K]"',
+            "`p` is declared in degC, and the header of its column says K: its cells are taken to be in degC",
+        ),
         ('p in N.m column "Torque [Nm]"', None),
         ('p in rpm column "Speed [1/min]"', None),
         ('p in barg column "Gauge [bar]"', None),
@@ -23,6 +29,8 @@ from fedkg_compiler.driver import compile_rules
 def test_a_declared_unit_beside_its_header(signal: str, said: str | None, tmp_path: Path) -> None:
     (tmp_path / "one.fkg").write_text(f"signal {signal}\nrule a require p <= 3\n", encoding="utf-8")
     compilation = compile_rules([tmp_path / "one.fkg"])
-    assert [(one.severity, one.message) for one in compilation.diagnostics if one.code == "FKG242"] == ([("info", said)] if said else [])
+    assert [
+        (one.severity, one.message) for one in compilation.diagnostics if one.code == "FKG242"
+    ] == ([("info", said)] if said else [])
     assert compilation.pack is not None
     assert compilation.pack.manifest.contract.columns[0].unit == signal.split()[2]

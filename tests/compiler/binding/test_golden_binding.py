@@ -13,7 +13,10 @@ from fedkg_compiler.driver import compile_rules
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = cases_under(GOLDEN / "binding")
-NOT_OF_A_CASE = {"FKG240", "FKG288"}  # an unreadable file: see test_driver.py; an unknown --client: see test_client_packs.py
+NOT_OF_A_CASE = {
+    "FKG240",
+    "FKG288",
+}  # an unreadable file: see test_driver.py; an unknown --client: see test_client_packs.py
 
 
 @pytest.fixture
@@ -30,8 +33,13 @@ def test_what_is_said(case: Case, folder: Path) -> None:
     Path(FILE).write_text(case.source, encoding="utf-8")
     graphs = [Path("plant.ttl")] if "plant:" in case.source else []
     compilation = compile_rules([Path(FILE)], graphs=graphs, reason=False)
-    assert (compilation.pack is None) == any(problem.severity == "error" for problem in compilation.diagnostics)
-    check(case, "\n".join(render(problem, case.source) for problem in compilation.diagnostics) or "fine")
+    assert (compilation.pack is None) == any(
+        problem.severity == "error" for problem in compilation.diagnostics
+    )
+    check(
+        case,
+        "\n".join(render(problem, case.source) for problem in compilation.diagnostics) or "fine",
+    )
 
 
 def test_every_binding_and_sheet_code_has_a_case() -> None:

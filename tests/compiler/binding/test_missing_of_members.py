@@ -34,7 +34,9 @@ WHERE = "over ?p where { ?p a plant:Pipe . OPTIONAL { ?p plant:low ?low } OPTION
         (f"always any of (flow(?p) <= ?top) {WHERE}", 2, 0),
     ],
 )
-def test_a_limit_that_is_not_given_never_makes_a_violation(condition: str, satisfied: int, violated: int, tmp_path: Path) -> None:
+def test_a_limit_that_is_not_given_never_makes_a_violation(
+    condition: str, satisfied: int, violated: int, tmp_path: Path
+) -> None:
     pack, problems = said(f"rule r require {condition}\n", tmp_path)
     assert pack is not None, [problem.message for problem in problems]
     [found] = evaluate(pack, read_bytes(TABLE, "t.csv")).rules
@@ -48,7 +50,9 @@ def test_a_condition_of_knowledge_that_lacks_a_value_does_not_hold(tmp_path: Pat
     assert pack is not None, [problem.message for problem in problems]
     readings = table_values(pack.manifest.contract, read_bytes(TABLE, "t.csv"), missing="skip")
     clauses = [clause for model in pack.manifest.knowledge for clause in model.clauses]
-    held = [evaluate_bank(pack.conditions[clause.bank], readings.values).satisfied for clause in clauses]
+    held = [
+        evaluate_bank(pack.conditions[clause.bank], readings.values).satisfied for clause in clauses
+    ]
     assert sum(part.shape[1] for part in held) == 2  # P2 has no limit, and no clause
     assert [part[0].any() for part in held] == [False] * len(held)
 

@@ -18,7 +18,9 @@ from tries import tries
 from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 
-OWNED = GRAPH.replace("plant:V1 a", 'plant:V1 fkg:client "linz" ; a').replace("plant:V2 a", 'plant:V2 fkg:client "wien" ; a')
+OWNED = GRAPH.replace("plant:V1 a", 'plant:V1 fkg:client "linz" ; a').replace(
+    "plant:V2 a", 'plant:V2 fkg:client "wien" ; a'
+)
 MACHINES = """@prefix plant: <https://example.org/plant#> . @prefix fkg: <https://w3id.org/fedkg/ns#> .
 plant:M1 a plant:Machine ; plant:maxTorque 61 ; fkg:client "linz" . plant:M2 a plant:Machine ; plant:maxTorque 20 ; fkg:client "wien" .
 plant:M3 a plant:Machine ; plant:maxTorque 33 .
@@ -44,7 +46,10 @@ def numbers_in(thing: object) -> Iterator[float]:
 def params_in(pack: Pack) -> set[float]:
     """The parameters of all rows, conditions and members."""
     banks = [*pack.banks, *pack.conditions]
-    return {*numbers_in([bank.params for bank in banks]), *numbers_in([table.params for bank in banks for table in bank.members])}
+    return {
+        *numbers_in([bank.params for bank in banks]),
+        *numbers_in([table.params for bank in banks for table in bank.members]),
+    }
 
 
 def words_in(pack: Pack) -> str:
@@ -55,15 +60,26 @@ def words_in(pack: Pack) -> str:
 @pytest.mark.parametrize(
     ("rule", "own"),
     [
-        ("for ?max where { ?m a plant:Machine ; plant:maxTorque ?max } require cap <= ?max", {61.0, 33.0}),
+        (
+            "for ?max where { ?m a plant:Machine ; plant:maxTorque ?max } require cap <= ?max",
+            {61.0, 33.0},
+        ),
         ("for ?m, ?max where { ?m plant:maxTorque ?max } require cap <= ?max", {61.0}),
-        ("for ?max where { { SELECT (MIN(?x) AS ?max) WHERE { ?m plant:maxTorque ?x } } } require cap <= ?max", {33.0}),
+        (
+            "for ?max where { { SELECT (MIN(?x) AS ?max) WHERE { ?m plant:maxTorque ?x } } } require cap <= ?max",
+            {33.0},
+        ),
         ("require cap <= sum of ?x over ?x where { ?o plant:maxTorque ?x }", {94.0}),
-        ("for ?m in class plant:Machine require cap <= sum of ?x over ?o where { ?o plant:maxTorque ?x }", {94.0}),
+        (
+            "for ?m in class plant:Machine require cap <= sum of ?x over ?o where { ?o plant:maxTorque ?x }",
+            {94.0},
+        ),
         ("require cap <= min of ?x over ?o where { ?o plant:maxTorque ?x }", {33.0}),
     ],
 )
-def test_numbers_of_others_do_not_come_by_any_query(rule: str, own: set[float], tmp_path: Path) -> None:
+def test_numbers_of_others_do_not_come_by_any_query(
+    rule: str, own: set[float], tmp_path: Path
+) -> None:
     pack, problems = said(f"rule r scope client {rule}", tmp_path, graph=MACHINES, client="linz")
     assert pack is not None, [problem.message for problem in problems]
     assert params_in(pack) == own
@@ -81,7 +97,9 @@ def test_numbers_of_others_do_not_come_by_any_query(rule: str, own: set[float], 
 )
 def test_paths_and_aggregates_meet_no_foreign_vessel(rule: str, tmp_path: Path) -> None:
     """10 is linz's, 5 common, 20 wien's; 25, 30 and 35 are sums with it, and there are two vessels without it."""
-    pack, problems = said(f"signal plain\nrule r scope client {rule}", tmp_path, graph=OWNED, client="linz")
+    pack, problems = said(
+        f"signal plain\nrule r scope client {rule}", tmp_path, graph=OWNED, client="linz"
+    )
     assert pack is not None, [problem.message for problem in problems]
     assert not {20.0, 25.0, 30.0, 35.0, 3.0} & params_in(pack)
     assert "V2" not in words_in(pack)
@@ -92,7 +110,10 @@ def test_a_pipe_into_a_foreign_vessel_is_no_member(tmp_path: Path) -> None:
     text = "rule r scope client for ?v in class plant:Vessel require sum of flow(?p) over ?p in class plant:Pipe <= 9 kg/h"
     pack, problems = said(text, tmp_path, graph=OWNED, client="linz")
     assert pack is not None, problems
-    assert [(column.name, column.source) for column in pack.manifest.contract.columns] == [("flow[P1]", "F1"), ("flow[P2]", "F2")]
+    assert [(column.name, column.source) for column in pack.manifest.contract.columns] == [
+        ("flow[P1]", "F1"),
+        ("flow[P2]", "F2"),
+    ]
 
 
 def test_knowledge_models_hold_no_foreign_numbers(tmp_path: Path) -> None:
@@ -162,11 +183,17 @@ def test_what_is_own_or_common_stays(what: str, tmp_path: Path) -> None:
 
 def test_nothing_is_concluded_from_what_is_cut(tmp_path: Path) -> None:
     """The area would be a busy one by the foreign vessel that lies in it, and linz would be called by the other owner of its press."""
-    graph = OWNED + PREFIXES + "plant:busy rdfs:range plant:BusyArea . plant:V2 plant:busy plant:A . plant:A plant:max 77 .\n"
+    graph = (
+        OWNED
+        + PREFIXES
+        + "plant:busy rdfs:range plant:BusyArea . plant:V2 plant:busy plant:A . plant:A plant:max 77 .\n"
+    )
     graph += 'plant:V1 fkg:client "graz" .'
     text = "rule r scope client for ?v, ?c, ?m where { ?v fkg:client ?c ; plant:max ?m } require cap <= ?m\n"
     text = "use isa95\nprefix fkg: <https://w3id.org/fedkg/ns#>\n" + text
-    text += "rule s scope client for ?m where { ?a a plant:BusyArea ; plant:max ?m } require cap <= ?m"
+    text += (
+        "rule s scope client for ?m where { ?a a plant:BusyArea ; plant:max ?m } require cap <= ?m"
+    )
     pack, problems = said(text, tmp_path, graph=graph, client="linz")
     assert pack is not None, [problem.message for problem in problems]
     assert params_in(pack) == {10.0}
@@ -175,7 +202,9 @@ def test_nothing_is_concluded_from_what_is_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("client", ["linz", "https://example.org/plant#V1"])
-def test_a_graph_that_says_nothing_of_owners_makes_no_private_pack(client: str, tmp_path: Path) -> None:
+def test_a_graph_that_says_nothing_of_owners_makes_no_private_pack(
+    client: str, tmp_path: Path
+) -> None:
     pack, problems = said(ALL, tmp_path, graph=GRAPH, client=client)
     assert pack is None
     assert [problem.code for problem in problems if problem.severity == "error"] == ["FKG288"]
@@ -225,22 +254,42 @@ def federations(draw: st.DrawFn) -> dict[str, str]:
         for i in range(machines):
             count += 1
             machine = f"{client}M{i}"
-            lines.append(f'plant:{machine} a plant:Machine ; fkg:client "{client}" ; plant:in plant:area .')
+            lines.append(
+                f'plant:{machine} a plant:Machine ; fkg:client "{client}" ; plant:in plant:area .'
+            )
             lines.append(f"plant:{machine} plant:max {(k + 1) * 100000 + 2**count} .")
-            lines.append(f'plant:{machine}s sosa:isHostedBy plant:{machine} ; fkg:column "{client}F{i}" .')
-            lines.append(f"plant:{machine}s sosa:observes plant:flow ; qudt:unit unit:KiloGM-PER-HR .")
+            lines.append(
+                f'plant:{machine}s sosa:isHostedBy plant:{machine} ; fkg:column "{client}F{i}" .'
+            )
+            lines.append(
+                f"plant:{machine}s sosa:observes plant:flow ; qudt:unit unit:KiloGM-PER-HR ."
+            )
             hosts = [machine]
             for j, way in enumerate(draw(st.lists(st.sampled_from(sorted(WAYS)), max_size=4))):
                 count += 1
                 name = f"{machine}n{j}"
-                lines.append(WAYS[way].format(n=name, on=draw(st.sampled_from(hosts)), x=(k + 1) * 100000 + 2**count))
+                lines.append(
+                    WAYS[way].format(
+                        n=name, on=draw(st.sampled_from(hosts)), x=(k + 1) * 100000 + 2**count
+                    )
+                )
                 if way in ("part", "whole"):
                     hosts.append(name)
         said_of[client] = "\n".join(lines) + "\n"
-    links = draw(st.lists(st.tuples(st.sampled_from(CLIENTS), st.sampled_from(CLIENTS), st.sampled_from(["feeds", "in"])), max_size=4))
+    links = draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(CLIENTS), st.sampled_from(CLIENTS), st.sampled_from(["feeds", "in"])
+            ),
+            max_size=4,
+        )
+    )
     for one, other, name in links:
         if one != other:
-            said_of[one + "-" + other] = said_of.get(one + "-" + other, "") + f"plant:{one}M0 plant:{name} plant:{other}M0 .\n"
+            said_of[one + "-" + other] = (
+                said_of.get(one + "-" + other, "")
+                + f"plant:{one}M0 plant:{name} plant:{other}M0 .\n"
+            )
     return said_of
 
 
@@ -248,15 +297,21 @@ def _pack(graph: str, client: str) -> Pack:
     with TemporaryDirectory() as folder:
         place = Path(folder) / "plant.ttl"
         place.write_text(graph, encoding="utf-8")
-        compilation = compile_rules(text="use isa95\n" + RULES, graphs=[place], client=client, reason=False)
-    assert compilation.pack is not None, [(item.span.line, item.message) for item in compilation.diagnostics]
+        compilation = compile_rules(
+            text="use isa95\n" + RULES, graphs=[place], client=client, reason=False
+        )
+    assert compilation.pack is not None, [
+        (item.span.line, item.message) for item in compilation.diagnostics
+    ]
     return compilation.pack
 
 
 @pytest.mark.slow
 @tries(12)
 @given(federations(), st.sampled_from(CLIENTS))
-def test_a_private_pack_is_as_if_there_were_no_other_clients(federation: dict[str, str], client: str) -> None:
+def test_a_private_pack_is_as_if_there_were_no_other_clients(
+    federation: dict[str, str], client: str
+) -> None:
     """The pack from the graph of all is the pack from the common and the client's own statements, and no foreign number is in it."""
     pack = _pack("".join(federation.values()), client)
     alone = _pack(federation[""] + federation[client], client)
@@ -264,7 +319,13 @@ def test_a_private_pack_is_as_if_there_were_no_other_clients(federation: dict[st
     assert pack.to_bytes() == alone.to_bytes()
     text = "".join(one for name, one in federation.items() if name in CLIENTS and name != client)
     foreign = {float(number) for number in re.findall(r"\b[123]\d{5}\b", text)}
-    numbers = params_in(pack) | {number for kept in pack.manifest.sets for entry in kept.clients for number in entry.numbers if number}
+    numbers = params_in(pack) | {
+        number
+        for kept in pack.manifest.sets
+        for entry in kept.clients
+        for number in entry.numbers
+        if number
+    }
     assert 900001.0 in numbers
     assert not foreign & numbers
     assert not any(other in words_in(pack) for other in CLIENTS if other != client)
@@ -280,17 +341,25 @@ SLIPS = {
 
 
 @pytest.mark.parametrize("slip", SLIPS)
-def test_no_message_of_a_private_compile_tells_another_client_s_names(slip: str, tmp_path: Path) -> None:
+def test_no_message_of_a_private_compile_tells_another_client_s_names(
+    slip: str, tmp_path: Path
+) -> None:
     for client in ("linz", "wien"):
         problems = said(SLIPS[slip], tmp_path, graph=OWNED + SECRET, client=client)[1]
         words = [f"{problem.message} {problem.help} {problem.related}" for problem in problems]
         assert words
-        assert any("did you mean" in text for text in words) == (client == "wien" and slip != "a class by its bare name"), words
+        assert any("did you mean" in text for text in words) == (
+            client == "wien" and slip != "a class by its bare name"
+        ), words
         if client == "linz":
-            assert not any("Hochofen_Wien" in text or "wiener_rezept" in text for text in words), words
+            assert not any("Hochofen_Wien" in text or "wiener_rezept" in text for text in words), (
+                words
+            )
 
 
 def test_a_misspelt_client_is_not_told_who_the_others_are(tmp_path: Path) -> None:
-    problems = said("rule r scope client require cap <= 3 kg/h", tmp_path, graph=OWNED, client="wein")[1]
+    problems = said(
+        "rule r scope client require cap <= 3 kg/h", tmp_path, graph=OWNED, client="wein"
+    )[1]
     assert [problem.code for problem in problems] == ["FKG288"]
     assert not any("wien" in f"{problem.message} {problem.help}" for problem in problems)

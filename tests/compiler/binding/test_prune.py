@@ -22,7 +22,11 @@ def bare(node: object) -> object:
     if isinstance(node, tuple):
         return tuple(bare(item) for item in node)
     names = getattr(node, "__dataclass_fields__", None)
-    return node if names is None else (type(node).__name__, *(bare(getattr(node, name)) for name in names if name != "span"))
+    return (
+        node
+        if names is None
+        else (type(node).__name__, *(bare(getattr(node, name)) for name in names if name != "span"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,8 +68,12 @@ def bare(node: object) -> object:
 )
 def test_what_is_left(whole: str, left: str | None) -> None:
     pruned = prune(formula(whole), frozenset({"b"}))
-    assert (None if pruned is None else bare(pruned)) == (None if left is None else bare(formula(left)))
+    assert (None if pruned is None else bare(pruned)) == (
+        None if left is None else bare(formula(left))
+    )
 
 
 def test_a_chain_falls_into_its_runs() -> None:
-    assert bare(prune(formula("x <= y <= ?b <= z <= w"), frozenset({"b"}))) == bare(formula("x <= y and z <= w"))
+    assert bare(prune(formula("x <= y <= ?b <= z <= w"), frozenset({"b"}))) == bare(
+        formula("x <= y and z <= w")
+    )

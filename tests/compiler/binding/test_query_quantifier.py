@@ -36,7 +36,9 @@ def test_the_rows_of_a_query_file(tmp_path: Path) -> None:
     bank = compilation.pack.banks[0]
     assert [compilation.pack.manifest.entities[i] for i in bank.entity.tolist()] == ["M1", "M2"]
     assert sorted(set(bank.params.ravel().tolist()) - {1.0}) == [50, 60]
-    assert ("q.rq", "query") in [(source.name, source.kind) for source in compilation.pack.manifest.provenance.sources]
+    assert ("q.rq", "query") in [
+        (source.name, source.kind) for source in compilation.pack.manifest.provenance.sources
+    ]
 
 
 @pytest.mark.parametrize(
@@ -48,10 +50,18 @@ def test_the_rows_of_a_query_file(tmp_path: Path) -> None:
         ("SELECT ?m ?max WHERE {\n  ?m plant:max ?max ;; . ?m ?max }", "FKG150", "q.rq", 2, 34),
         ("ASK { ?m plant:max ?max }", "FKG284", "q.rq", 1, 1),
         ("", "FKG284", "q.rq", 1, 1),
-        ("SELECT ?m ?max WHERE {\n ?m plant:max ?max SERVICE <http://x.org/> { ?a ?b ?c } }", "FKG152", "q.rq", 2, 20),
+        (
+            "SELECT ?m ?max WHERE {\n ?m plant:max ?max SERVICE <http://x.org/> { ?a ?b ?c } }",
+            "FKG152",
+            "q.rq",
+            2,
+            20,
+        ),
     ],
 )
-def test_what_is_wrong_stands_where_it_is(query: str, code: str, file: str, line: int, column: int, tmp_path: Path) -> None:
+def test_what_is_wrong_stands_where_it_is(
+    query: str, code: str, file: str, line: int, column: int, tmp_path: Path
+) -> None:
     found = next(item for item in compiled(tmp_path, query).diagnostics if item.code == code)
     assert (Path(found.span.file).name, found.span.line, found.span.column) == (file, line, column)
 

@@ -39,7 +39,10 @@ def the_set(text: str, folder: Path) -> KeptSet:
 
 
 def test_a_radius_for_each_client_and_the_job_s_where_the_graph_has_none(tmp_path: Path) -> None:
-    kept = the_set(f"set sparse {SITES} keep parameters in l1_ball(radius = 2 * ?r)".replace("2 * ", ""), tmp_path)
+    kept = the_set(
+        f"set sparse {SITES} keep parameters in l1_ball(radius = 2 * ?r)".replace("2 * ", ""),
+        tmp_path,
+    )
     iri = "https://example.org/plant#"
     assert kept.clients == (
         ClientSet(client="K2", iri=f"{iri}K2", numbers=(0.5,)),
@@ -55,15 +58,49 @@ def test_a_radius_for_each_client_and_the_job_s_where_the_graph_has_none(tmp_pat
     [
         ("parameters in l2_ball(radius = job)", "parameters", "", ("radius",), (None,), ""),
         ("parameters in l2_ball(3, 1)", "parameters", "", ("radius", "center"), (3, 1), ""),
-        ("parameters.head.weight in linf_ball()".replace("()", "(radius = 1)"), "parameters", "head.weight", ("radius",), (1,), ""),
-        ("strength in box(200 kPa, high = 5)", "predictions", "strength", ("low", "high"), (0.2, 5), "MPa"),
+        (
+            "parameters.head.weight in linf_ball()".replace("()", "(radius = 1)"),
+            "parameters",
+            "head.weight",
+            ("radius",),
+            (1,),
+            "",
+        ),
+        (
+            "strength in box(200 kPa, high = 5)",
+            "predictions",
+            "strength",
+            ("low", "high"),
+            (0.2, 5),
+            "MPa",
+        ),
         ("grade in simplex(total = 100 %)", "predictions", "grade", ("total",), (1,), ""),
-        ("predictions in halfspace(1, -2, bound = 3)", "predictions", "", ("c1", "c2", "bound"), (1, -2, 3), ""),
-        ("strength in affine(1, bound = 3)", "predictions", "strength", ("c1", "bound"), (1, 3), "MPa"),
+        (
+            "predictions in halfspace(1, -2, bound = 3)",
+            "predictions",
+            "",
+            ("c1", "c2", "bound"),
+            (1, -2, 3),
+            "",
+        ),
+        (
+            "strength in affine(1, bound = 3)",
+            "predictions",
+            "strength",
+            ("c1", "bound"),
+            (1, 3),
+            "MPa",
+        ),
     ],
 )
 def test_shapes(
-    written: str, on: str, target: str, arguments: tuple[str, ...], numbers: tuple[float, ...], unit: str, tmp_path: Path
+    written: str,
+    on: str,
+    target: str,
+    arguments: tuple[str, ...],
+    numbers: tuple[float, ...],
+    unit: str,
+    tmp_path: Path,
 ) -> None:
     kept = the_set(f"set s keep {written}", tmp_path)
     assert (kept.on, kept.target, kept.arguments, kept.unit) == (on, target, arguments, unit)
@@ -86,9 +123,18 @@ def test_shapes(
         ("set s keep strength in box(0, 5 degC)", "FKG213"),
         ("set s keep ash in box(0, 1)", "FKG289"),
         ("set s keep strenght in box(0, 1)", "FKG289"),
-        ("set s for ?r where { ?k plant:budget ?r } keep parameters in l1_ball(radius = ?r)", "FKG291"),
-        ("set s for ?k, ?r where { ?k a plant:Site . ?x plant:budget ?r } keep parameters in l1_ball(radius = ?r)", "FKG291"),
-        ("set s for ?k, ?r where { ?k plant:debt ?r } keep parameters in l1_ball(radius = ?r)", "FKG290"),
+        (
+            "set s for ?r where { ?k plant:budget ?r } keep parameters in l1_ball(radius = ?r)",
+            "FKG291",
+        ),
+        (
+            "set s for ?k, ?r where { ?k a plant:Site . ?x plant:budget ?r } keep parameters in l1_ball(radius = ?r)",
+            "FKG291",
+        ),
+        (
+            "set s for ?k, ?r where { ?k plant:debt ?r } keep parameters in l1_ball(radius = ?r)",
+            "FKG290",
+        ),
         ("set s keep strength in box(0, 1)\nset s keep strength in box(0, 2)", "FKG204"),
         ("cause c for ?a, ?b where { ?a plant:feeds ?b } allow ?a drives ?c", "FKG201"),
         ("cause c for ?a, ?b where { ?a plant:feeds ?b } allow ?a drives ?b lag 3 bar", "FKG213"),
@@ -96,26 +142,37 @@ def test_shapes(
     ],
 )
 def test_what_is_wrong(text: str, code: str, tmp_path: Path) -> None:
-    assert [problem.code for problem in compiled(text, tmp_path)[1] if problem.severity == "error"] == [code]
+    assert [
+        problem.code for problem in compiled(text, tmp_path)[1] if problem.severity == "error"
+    ] == [code]
 
 
 def test_a_lag_that_is_no_time_is_told_how_to_be_written(tmp_path: Path) -> None:
     text = "cause c for ?a, ?b where { ?a plant:feeds ?b } allow ?a drives ?b lag 10 bar"
-    assert [problem.help for problem in compiled(text, tmp_path)[1] if problem.code == "FKG213"] == ["write: lag 5 min"]
+    assert [
+        problem.help for problem in compiled(text, tmp_path)[1] if problem.code == "FKG213"
+    ] == ["write: lag 5 min"]
 
 
 def test_causes_join_clients(tmp_path: Path) -> None:
     """K1 and M7 are of the client linz: that one feeds the other is no cause, and both feed K2, which is one."""
-    pack, problems = compiled("cause line for ?a, ?b where { ?a plant:feeds ?b } allow ?a drives ?b lag 12 min", tmp_path)
+    pack, problems = compiled(
+        "cause line for ?a, ?b where { ?a plant:feeds ?b } allow ?a drives ?b lag 12 min", tmp_path
+    )
     assert pack is not None, problems
     (cause,) = pack.manifest.causes
-    assert [(drive.driver, drive.driven) for drive in cause.drives] == [("K2", "K3"), ("linz", "K2")]
+    assert [(drive.driver, drive.driven) for drive in cause.drives] == [
+        ("K2", "K3"),
+        ("linz", "K2"),
+    ]
     assert (cause.lag, cause.steps) == (720, 3)
     assert [problem.code for problem in problems] == ["FKG292"]
 
 
 def test_sections_stand_only_where_they_are_used(tmp_path: Path) -> None:
-    pack, _ = compiled("set s keep parameters in nonnegative(0)".replace("0", "radius = 1"), tmp_path)
+    pack, _ = compiled(
+        "set s keep parameters in nonnegative(0)".replace("0", "radius = 1"), tmp_path
+    )
     assert pack is None
     pack, _ = compiled("set s keep parameters in l1_ball(radius = job)", tmp_path)
     assert pack is not None

@@ -10,7 +10,10 @@ SUM = " + ".join(["a"] * 120)
 
 
 def codes(text: str) -> list[str]:
-    return [problem.code for problem in compile_rules(text=f"timeline step 1 s\nsignal a\n{text}").diagnostics]
+    return [
+        problem.code
+        for problem in compile_rules(text=f"timeline step 1 s\nsignal a\n{text}").diagnostics
+    ]
 
 
 def chain(length: int, body: str) -> str:
@@ -22,8 +25,14 @@ def chain(length: int, body: str) -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"template t(x, y) = always [0, 3] x + {SUM} <= y\nrule r require follows t({SUM}, 3)\n", []),
-        (f"template t(x, y) = always [0, 3] x + {SUM} + {SUM} <= y\nrule r require follows t({SUM}, 3)\n", ["FKG034"]),
+        (
+            f"template t(x, y) = always [0, 3] x + {SUM} <= y\nrule r require follows t({SUM}, 3)\n",
+            [],
+        ),
+        (
+            f"template t(x, y) = always [0, 3] x + {SUM} + {SUM} <= y\nrule r require follows t({SUM}, 3)\n",
+            ["FKG034"],
+        ),
         (chain(5, "not follows {}(x + x)"), []),
         (chain(40, "follows {}(x + x)"), ["FKG261"]),
         (chain(300, "not follows {}(x)"), ["FKG261"]),

@@ -51,19 +51,26 @@ def test_initially_is_judged_at_the_first_step_of_each_trace() -> None:
 @pytest.mark.parametrize(
     ("trace", "said"),
     [
-        ([4, 4, 1, 4], "FTTT"),  # holding at the first step counts as coming; the second time the cause was there
+        (
+            [4, 4, 1, 4],
+            "FTTT",
+        ),  # holding at the first step counts as coming; the second time the cause was there
         ([1, 4, 4, 4], "TTTT"),
         ([2, 2, 4, 4], "TTFT"),
         ([2, None, 4, 4], "T??T"),  # an unknown step may have been the cause
     ],
 )
-def test_only_after_looks_at_the_step_where_the_effect_comes(timeline: str, trace: list[int | None], said: str) -> None:
+def test_only_after_looks_at_the_step_where_the_effect_comes(
+    timeline: str, trace: list[int | None], said: str
+) -> None:
     text = f"{timeline}{SIGNAL}rule r require p >= 4 only after p <= 1\n"
     assert verdicts(text, p=trace)["r"] == said
 
 
 def test_the_past_of_an_output_is_read_as_data_within_its_trace() -> None:
-    pack = compiled('timeline step 5 min trace column "heat"\noutput w in t\nrule r require w <= 1.1 * past w\n')
+    pack = compiled(
+        'timeline step 5 min trace column "heat"\noutput w in t\nrule r require w <= 1.1 * past w\n'
+    )
     columns = {column.name: column for column in pack.manifest.contract.columns}
     assert columns["w"].role == "output"
     assert columns["w (history)"].role == "input"
@@ -80,7 +87,10 @@ def test_the_class_of_the_step_before() -> None:
 
 
 def test_robustness_is_the_worst_of_the_window_in_the_unit_of_the_comparison() -> None:
-    said = judged(compiled(f"{CLIP}{SIGNAL}rule r require always [0 min, 5 min] p <= 5000 mbar\n"), {"p": TRACE})["r"]
+    said = judged(
+        compiled(f"{CLIP}{SIGNAL}rule r require always [0 min, 5 min] p <= 5000 mbar\n"),
+        {"p": TRACE},
+    )["r"]
     np.testing.assert_allclose(said.robustness, [4, 3, 1, -1, -1, 1])
 
 
@@ -96,8 +106,12 @@ def test_windows_differ_from_row_to_row(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_template_is_what_stands_in_its_place() -> None:
     template = "template inside(x, low, high, width) = always [0 h, width] low <= x <= high\n"
-    used = compiled(f"{CLIP}{SIGNAL}{template}rule r require follows inside(p, 1 bar, high = 5000 mbar, width = 10 min)\n")
-    written = compiled(f"{CLIP}{SIGNAL}rule r require always [0 h, 10 min] 1 bar <= p <= 5000 mbar\n")
+    used = compiled(
+        f"{CLIP}{SIGNAL}{template}rule r require follows inside(p, 1 bar, high = 5000 mbar, width = 10 min)\n"
+    )
+    written = compiled(
+        f"{CLIP}{SIGNAL}rule r require always [0 h, 10 min] 1 bar <= p <= 5000 mbar\n"
+    )
     assert used.manifest.skeletons == written.manifest.skeletons
     np.testing.assert_array_equal(used.banks[0].params, written.banks[0].params)
 
@@ -108,7 +122,10 @@ template high(x, limit) = x >= limit
 template graded(g, class) = g is class
 template answer(cause, limit, g, class, wait) = if follows high(cause, limit) then (eventually within_wait(g, class, wait))
 """
-    text = text.replace("(eventually within_wait(g, class, wait))", "(eventually [0, wait] follows graded(g, class))")
+    text = text.replace(
+        "(eventually within_wait(g, class, wait))",
+        "(eventually [0, wait] follows graded(g, class))",
+    )
     text += "rule r require follows answer(2 * p, 8 bar, grade, B, 5 min)\n"
     assert verdicts(text, p=[1, 4, 1, 4], grade=["A", "A", "B", "A"])["r"] == "TTTF"
 
@@ -119,7 +136,12 @@ def test_the_timeline_stands_in_the_contract() -> None:
     assert compiled(f"{SIGNAL}rule r require p <= 3\n").manifest.contract.kind == "table"
     assert compiled(f"{SIGNAL}rule r require next p <= 3\n").manifest.contract.kind == "trace"
     assert compiled(f"{SIGNAL}rule r require always p <= 3\n").manifest.contract.kind == "table"
-    assert compiled(f'timeline step 1 s trace column "heat"\n{SIGNAL}rule r require next p <= 3\n').manifest.contract.kind == "panel"
+    assert (
+        compiled(
+            f'timeline step 1 s trace column "heat"\n{SIGNAL}rule r require next p <= 3\n'
+        ).manifest.contract.kind
+        == "panel"
+    )
 
 
 @pytest.mark.parametrize(
@@ -132,9 +154,13 @@ def test_the_timeline_stands_in_the_contract() -> None:
         ("value(?tag) <= ?high until value(?tag) <= ?low", 0),
     ],
 )
-def test_what_a_missing_limit_leaves_of_a_temporal_rule(rule: str, left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_missing_limit_leaves_of_a_temporal_rule(
+    rule: str, left: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("limits.csv").write_text("tag;low;high\np;1;2\nq;;2\n", encoding="utf-8")
-    pack = compiled(f'timeline step 1 s\nrule r for ?tag, ?low, ?high in table "limits.csv" require {rule}\n')
+    pack = compiled(
+        f'timeline step 1 s\nrule r for ?tag, ?low, ?high in table "limits.csv" require {rule}\n'
+    )
     kept = sum(bank.rows for bank in pack.banks)
     assert kept == 1 + (left > 0)

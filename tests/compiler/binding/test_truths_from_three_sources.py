@@ -59,13 +59,24 @@ def test_no_comparison_reads_a_truth_value(tmp_path: Path) -> None:
     for bank in pack.banks:
         parts = list(everywhere(bank.skeleton))
         assert any(isinstance(part, CategoryIs) for _, part in parts)
-        compared = {i.index for _, atom in parts if isinstance(atom, Compare) for i in (atom.left, atom.right) if isinstance(i, Slot)}
-        assert all(types[column] == "real" for column in bank.slots[:, sorted(compared)].ravel().tolist())
+        compared = {
+            i.index
+            for _, atom in parts
+            if isinstance(atom, Compare)
+            for i in (atom.left, atom.right)
+            if isinstance(i, Slot)
+        }
+        assert all(
+            types[column] == "real" for column in bank.slots[:, sorted(compared)].ravel().tolist()
+        )
         assert bank.members or used_params(bank.skeleton, -1) == set(range(bank.params.shape[1]))
 
 
 def test_each_is_missed_by_what_it_guards(tmp_path: Path) -> None:
-    found = {result.rule: result for result in evaluate(pack_of(tmp_path), read_bytes(TABLE, "t.csv")).rules}
+    found = {
+        result.rule: result
+        for result in evaluate(pack_of(tmp_path), read_bytes(TABLE, "t.csv")).rules
+    }
     worst = {name: result.worst for name, result in found.items()}
     for name in ("plain", "numbered", "query", "equal", "S.or"):
         assert (found[name].satisfied, found[name].violated) == (4, 2)

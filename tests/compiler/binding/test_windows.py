@@ -17,10 +17,18 @@ tenths = st.integers(min_value=0, max_value=10_000)
 
 
 @given(first=tenths, width=tenths, step=st.integers(min_value=1, max_value=600))
-def test_every_step_inside_the_interval_counts_and_no_other(first: int, width: int, step: int) -> None:
+def test_every_step_inside_the_interval_counts_and_no_other(
+    first: int, width: int, step: int
+) -> None:
     """Against exact arithmetic: tenths of a second, whose floats are not exact."""
-    low, high = steps_of(np.array([first / 10 / (step / 10)]), np.array([(first + width) / 10 / (step / 10)]))
-    inside = [k for k in range(first // step, (first + width) // step + 2) if first <= k * step <= first + width]
+    low, high = steps_of(
+        np.array([first / 10 / (step / 10)]), np.array([(first + width) / 10 / (step / 10)])
+    )
+    inside = [
+        k
+        for k in range(first // step, (first + width) // step + 2)
+        if first <= k * step <= first + width
+    ]
     if inside:
         assert (low[0], high[0]) == (inside[0], inside[-1])
     else:
@@ -33,7 +41,9 @@ def test_every_step_inside_the_interval_counts_and_no_other(first: int, width: i
     step=st.integers(min_value=1, max_value=500),
     step_unit=st.sampled_from(["s", "min"]),
 )
-def test_a_duration_in_any_unit_against_a_step_in_any_unit(number: int, unit: str, step: int, step_unit: str) -> None:
+def test_a_duration_in_any_unit_against_a_step_in_any_unit(
+    number: int, unit: str, step: int, step_unit: str
+) -> None:
     text = f"timeline step {step} {step_unit}\nsignal p in bar\nrule r require always [0 s, {number / 10} {unit}] p <= 3\n"
     compilation = compile_rules(text=text)
     assert compilation.pack is not None

@@ -18,7 +18,9 @@ def test_the_smallest_sets_are_those_of_every_subset(given_masks: list[frozenset
     smallest: list[frozenset[int]] = []
     for size in places:
         for chosen in combinations(places, size + 1):
-            if not frozenset.intersection(*(given_masks[i] for i in chosen)) and not any(one <= set(chosen) for one in smallest):
+            if not frozenset.intersection(*(given_masks[i] for i in chosen)) and not any(
+                one <= set(chosen) for one in smallest
+            ):
                 smallest.append(frozenset(chosen))
     found, more = contradictions(given_masks)
     assert {frozenset(one) for one in found} == {one for one in smallest if len(one) <= 3}

@@ -25,7 +25,9 @@ output quality in % span 0 .. 100
 
 def built(text: str, folder: Path | None = None) -> Pack:
     """The pack of a text, written and read again."""
-    found = compile_rules(text=HEAD + text) if folder is None else compile_rules([_file(folder, text)])
+    found = (
+        compile_rules(text=HEAD + text) if folder is None else compile_rules([_file(folder, text)])
+    )
     assert found.pack is not None, [(item.code, item.message) for item in found.diagnostics]
     return read_pack(found.pack.to_bytes())
 
@@ -38,7 +40,9 @@ def _file(folder: Path, text: str) -> Path:
 
 def said(text: str, folder: Path | None = None) -> list[tuple[str, int]]:
     """Codes and lines of the errors in a text."""
-    found = compile_rules(text=HEAD + text) if folder is None else compile_rules([_file(folder, text)])
+    found = (
+        compile_rules(text=HEAD + text) if folder is None else compile_rules([_file(folder, text)])
+    )
     return [(item.code, item.span.line) for item in found.diagnostics if item.severity == "error"]
 
 
@@ -71,12 +75,25 @@ range knowledge grade_by_ash of grade
 
 def test_ranges_that_hold_at_once_intersect_and_unknown_conditions_allow_everything() -> None:
     pack = built(RANGE)
-    values = samples(pack, ash=[13.0, 13.0, 4.0, 10.0, np.nan, 13.0], sulphur=[0.5, 4.0, 0.5, 0.5, 0.5, np.nan])
-    assert letters(allowed_classes(pack, model(pack, "grade_by_ash"), values)) == ["CD", "D", "AB", "B", "ABCD", "CD"]
+    values = samples(
+        pack, ash=[13.0, 13.0, 4.0, 10.0, np.nan, 13.0], sulphur=[0.5, 4.0, 0.5, 0.5, 0.5, np.nan]
+    )
+    assert letters(allowed_classes(pack, model(pack, "grade_by_ash"), values)) == [
+        "CD",
+        "D",
+        "AB",
+        "B",
+        "ABCD",
+        "CD",
+    ]
 
 
-def test_the_first_prediction_that_holds_wins_and_none_is_made_behind_an_unknown_condition() -> None:
-    pack = built("predict knowledge rule of grade\n  when ash < 7 % predict A\n  when sulphur < 1 % predict B\n  otherwise predict C\n")
+def test_the_first_prediction_that_holds_wins_and_none_is_made_behind_an_unknown_condition() -> (
+    None
+):
+    pack = built(
+        "predict knowledge rule of grade\n  when ash < 7 % predict A\n  when sulphur < 1 % predict B\n  otherwise predict C\n"
+    )
     values = samples(pack, ash=[5.0, 10.0, 10.0, np.nan, 5.0], sulphur=[0.5, 0.5, 2.0, 0.5, np.nan])
     found = predictions(pack, model(pack, "rule"), values)
     np.testing.assert_array_equal(found, [0.0, 1.0, 2.0, np.nan, 0.0])
@@ -109,16 +126,28 @@ def test_clauses_over_a_quantifier_hold_row_by_row(tmp_path: Path) -> None:
 
 
 def test_a_decision_table_says_what_clauses_say(tmp_path: Path) -> None:
-    rows = "ash [%];sulphur;grade;note\n> 12,5;;C, D;wet\n<= 8;<= 1 %;A, B;\n8 .. 12;-;any;\n;> 3;D;\n"
+    rows = (
+        "ash [%];sulphur;grade;note\n> 12,5;;C, D;wet\n<= 8;<= 1 %;A, B;\n8 .. 12;-;any;\n;> 3;D;\n"
+    )
     (tmp_path / "grades.csv").write_text(rows, encoding="utf-8")
-    pack = built('range knowledge t of grade in table "grades.csv"\n  otherwise allow B\n', tmp_path)
+    pack = built(
+        'range knowledge t of grade in table "grades.csv"\n  otherwise allow B\n', tmp_path
+    )
     values = samples(pack, ash=[13.0, 13.0, 4.0, 10.0, 12.2], sulphur=[0.5, 4.0, 0.5, 0.5, 0.5])
-    assert letters(allowed_classes(pack, model(pack, "t"), values)) == ["CD", "D", "AB", "ABCD", "B"]
+    assert letters(allowed_classes(pack, model(pack, "t"), values)) == [
+        "CD",
+        "D",
+        "AB",
+        "ABCD",
+        "B",
+    ]
 
 
 def test_a_decision_table_predicts_numbers(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text("ash,quality [%]\n> 12.5,40\n> 5,70\n", encoding="utf-8")
-    pack = built('predict knowledge q of quality in table "q.csv"\n  otherwise predict 90 %\n', tmp_path)
+    pack = built(
+        'predict knowledge q of quality in table "q.csv"\n  otherwise predict 90 %\n', tmp_path
+    )
     found = predictions(pack, model(pack, "q"), samples(pack, ash=[13.0, 6.0, 1.0]))
     np.testing.assert_array_equal(found, [40.0, 70.0, 90.0])
 
@@ -134,28 +163,53 @@ def test_a_decision_table_predicts_numbers(tmp_path: Path) -> None:
         ("ash\n> 3\n", "no column `grade`"),
     ],
 )
-def test_wrong_cells_and_columns_of_a_decision_table_are_named(tmp_path: Path, rows: str, words: str) -> None:
+def test_wrong_cells_and_columns_of_a_decision_table_are_named(
+    tmp_path: Path, rows: str, words: str
+) -> None:
     (tmp_path / "grades.csv").write_text(rows, encoding="utf-8")
     found = compile_rules([_file(tmp_path, 'predict knowledge t of grade in table "grades.csv"\n')])
     assert found.pack is None
-    assert any(words in item.message for item in found.diagnostics), [item.message for item in found.diagnostics]
+    assert any(words in item.message for item in found.diagnostics), [
+        item.message for item in found.diagnostics
+    ]
 
 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
         ("range knowledge r of colour  when ash > 1 % allow A  otherwise allow any", "FKG370"),
-        ("range knowledge r of ash  when sulphur > 1 % allow 0 .. 3 %  otherwise allow any", "FKG370"),
+        (
+            "range knowledge r of ash  when sulphur > 1 % allow 0 .. 3 %  otherwise allow any",
+            "FKG370",
+        ),
         ("range knowledge r of grade  when ash > 1 % allow A, E  otherwise allow any", "FKG371"),
         ("predict knowledge p of grade  when ash > 1 % predict E  otherwise predict A", "FKG371"),
         ("range knowledge r of quality  when ash > 1 % allow A  otherwise allow any", "FKG372"),
         ("range knowledge r of grade  when ash > 1 % allow 0 .. 3  otherwise allow any", "FKG372"),
-        ("predict knowledge p of grade  when ash > 1 % predict 2 * ash  otherwise predict A", "FKG372"),
-        ("predict knowledge p of quality  when grade is A predict 3 %  otherwise predict 2 %", "FKG373"),
-        ("predict knowledge p of quality  when ash > 1 % predict 2 * quality  otherwise predict 2 %", "FKG373"),
-        ("range knowledge r of quality  when ash > 1 % allow between 3 % and 2 * quality  otherwise allow any", "FKG373"),
-        ("predict knowledge p of quality  when ash > 1 bar predict 3 %  otherwise predict 2 %", "FKG213"),
-        ("predict knowledge p of quality  when ash > 1 % predict 3 bar  otherwise predict 2 %", "FKG213"),
+        (
+            "predict knowledge p of grade  when ash > 1 % predict 2 * ash  otherwise predict A",
+            "FKG372",
+        ),
+        (
+            "predict knowledge p of quality  when grade is A predict 3 %  otherwise predict 2 %",
+            "FKG373",
+        ),
+        (
+            "predict knowledge p of quality  when ash > 1 % predict 2 * quality  otherwise predict 2 %",
+            "FKG373",
+        ),
+        (
+            "range knowledge r of quality  when ash > 1 % allow between 3 % and 2 * quality  otherwise allow any",
+            "FKG373",
+        ),
+        (
+            "predict knowledge p of quality  when ash > 1 bar predict 3 %  otherwise predict 2 %",
+            "FKG213",
+        ),
+        (
+            "predict knowledge p of quality  when ash > 1 % predict 3 bar  otherwise predict 2 %",
+            "FKG213",
+        ),
         ('predict knowledge p of quality from model "none.safetensors"', "FKG377"),
     ],
 )
@@ -171,16 +225,25 @@ def test_an_earlier_model_from_safetensors_answers_as_it_did(tmp_path: Path) -> 
         "layers.2.weight": generator.normal(size=(4, 8)),
         "layers.2.bias": generator.normal(size=4),
     }
-    metadata = {"features": '["ash", "sulphur"]', "mean": "[10, 1]", "std": "[5, 0.5]", "activation": "tanh"}
+    metadata = {
+        "features": '["ash", "sulphur"]',
+        "mean": "[10, 1]",
+        "std": "[5, 0.5]",
+        "activation": "tanh",
+    }
     save_file(arrays, tmp_path / "old.safetensors", metadata=metadata)
     pack = built('predict knowledge old of grade from model "old.safetensors"\n', tmp_path)
     ash, sulphur = generator.uniform(0, 40, 50), generator.uniform(0, 5, 50)
     ash[7] = np.nan
     x = np.stack([(ash - 10) / 5, (sulphur - 1) / 0.5], axis=1)
     hidden = np.tanh(x @ arrays["layers.0.weight"].T + arrays["layers.0.bias"])
-    expected = np.argmax(hidden @ arrays["layers.2.weight"].T + arrays["layers.2.bias"], axis=1).astype(np.float64)
+    expected = np.argmax(
+        hidden @ arrays["layers.2.weight"].T + arrays["layers.2.bias"], axis=1
+    ).astype(np.float64)
     expected[7] = np.nan
-    found = predictions(pack, model(pack, "old"), samples(pack, ash=ash.tolist(), sulphur=sulphur.tolist()))
+    found = predictions(
+        pack, model(pack, "old"), samples(pack, ash=ash.tolist(), sulphur=sulphur.tolist())
+    )
     np.testing.assert_array_equal(found, expected)
     assert any(source.kind == "model" for source in pack.manifest.provenance.sources)
 
@@ -189,9 +252,15 @@ def test_an_earlier_model_from_onnx_answers_as_it_did(tmp_path: Path) -> None:
     onnx = pytest.importorskip("onnx")
     helper = onnx.helper
     generator = np.random.default_rng(4)
-    first, second = generator.normal(size=(2, 6)).astype(np.float32), generator.normal(size=(1, 6)).astype(np.float32)
+    first, second = (
+        generator.normal(size=(2, 6)).astype(np.float32),
+        generator.normal(size=(1, 6)).astype(np.float32),
+    )
     bias = generator.normal(size=6).astype(np.float32)
-    numbers = [onnx.numpy_helper.from_array(array, name) for array, name in ((first, "a"), (bias, "b"), (second, "c"))]
+    numbers = [
+        onnx.numpy_helper.from_array(array, name)
+        for array, name in ((first, "a"), (bias, "b"), (second, "c"))
+    ]
     nodes = [
         helper.make_node("MatMul", ["x", "a"], ["h"]),
         helper.make_node("Add", ["h", "b"], ["g"]),
@@ -213,7 +282,9 @@ def test_an_earlier_model_from_onnx_answers_as_it_did(tmp_path: Path) -> None:
     values = samples(pack, ash=[3.0, 20.0], sulphur=[0.5, 2.0])
     x = np.array([[0.5, 3.0], [2.0, 20.0]])
     expected = np.maximum(x @ first.astype(float) + bias.astype(float), 0) @ second.astype(float).T
-    np.testing.assert_allclose(predictions(pack, model(pack, "old"), values), expected[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(
+        predictions(pack, model(pack, "old"), values), expected[:, 0], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,51 +297,106 @@ def test_an_earlier_model_from_onnx_answers_as_it_did(tmp_path: Path) -> None:
         ({"features": '["ash", "sulphur"]', "activation": "swish"}, "has the activation `swish`"),
     ],
 )
-def test_what_is_wrong_with_an_earlier_model_is_said(tmp_path: Path, metadata: dict[str, str], words: str) -> None:
-    save_file({"0.weight": np.ones((4, 2)), "0.bias": np.ones(4)}, tmp_path / "old.safetensors", metadata=metadata)
-    found = compile_rules([_file(tmp_path, 'predict knowledge old of grade from model "old.safetensors"\n')])
+def test_what_is_wrong_with_an_earlier_model_is_said(
+    tmp_path: Path, metadata: dict[str, str], words: str
+) -> None:
+    save_file(
+        {"0.weight": np.ones((4, 2)), "0.bias": np.ones(4)},
+        tmp_path / "old.safetensors",
+        metadata=metadata,
+    )
+    found = compile_rules(
+        [_file(tmp_path, 'predict knowledge old of grade from model "old.safetensors"\n')]
+    )
     assert found.pack is None
-    assert any(words in item.message for item in found.diagnostics), [item.message for item in found.diagnostics]
+    assert any(words in item.message for item in found.diagnostics), [
+        item.message for item in found.diagnostics
+    ]
 
 
 def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     for name in ("old.safetensors", "old.onnx"):
         (tmp_path / name).write_bytes(b"not a model at all, but long enough to be read")
-        assert said(f'predict knowledge old of grade from model "{name}"\n', tmp_path) == [("FKG377", 5)]
+        assert said(f'predict knowledge old of grade from model "{name}"\n', tmp_path) == [
+            ("FKG377", 5)
+        ]
 
 
 def test_a_clause_that_allows_anything_keeps_otherwise_away(tmp_path: Path) -> None:
     (tmp_path / "grades.csv").write_text("ash,grade\n> 12,any\n", encoding="utf-8")
-    for text in ("when ash > 12 % allow any otherwise allow A", 'in table "grades.csv" otherwise allow A'):
+    for text in (
+        "when ash > 12 % allow any otherwise allow A",
+        'in table "grades.csv" otherwise allow A',
+    ):
         pack = built(f"range knowledge r of grade {text}\n", tmp_path)
-        assert letters(allowed_classes(pack, model(pack, "r"), samples(pack, ash=[13.0, 11.0]))) == ["ABCD", "A"]
-    pack = built("range knowledge r of quality when ash > 12 % allow any otherwise allow 0 .. 40 %\n")
-    assert allowed_interval(pack, model(pack, "r"), samples(pack, ash=[13.0, 11.0])).tolist() == [[0.0, 100.0], [0.0, 40.0]]
+        assert letters(
+            allowed_classes(pack, model(pack, "r"), samples(pack, ash=[13.0, 11.0]))
+        ) == ["ABCD", "A"]
+    pack = built(
+        "range knowledge r of quality when ash > 12 % allow any otherwise allow 0 .. 40 %\n"
+    )
+    assert allowed_interval(pack, model(pack, "r"), samples(pack, ash=[13.0, 11.0])).tolist() == [
+        [0.0, 100.0],
+        [0.0, 40.0],
+    ]
 
 
 @pytest.mark.parametrize(
     ("output", "decision", "answers"),
-    [("grade", "number", 1), ("grade", "logit", 1), ("grade", "largest", 1), ("quality", "logit", 1), ("quality", "largest", 1)],
+    [
+        ("grade", "number", 1),
+        ("grade", "logit", 1),
+        ("grade", "largest", 1),
+        ("quality", "logit", 1),
+        ("quality", "largest", 1),
+    ],
 )
-def test_an_earlier_model_decides_as_its_output_can(tmp_path: Path, output: str, decision: str, answers: int) -> None:
+def test_an_earlier_model_decides_as_its_output_can(
+    tmp_path: Path, output: str, decision: str, answers: int
+) -> None:
     metadata = {"features": '["ash", "sulphur"]', "decision": decision}
-    save_file({"0.weight": np.ones((answers, 2)), "0.bias": np.ones(answers)}, tmp_path / "old.safetensors", metadata=metadata)
-    found = compile_rules([_file(tmp_path, f'predict knowledge old of {output} from model "old.safetensors"\n')])
+    save_file(
+        {"0.weight": np.ones((answers, 2)), "0.bias": np.ones(answers)},
+        tmp_path / "old.safetensors",
+        metadata=metadata,
+    )
+    found = compile_rules(
+        [_file(tmp_path, f'predict knowledge old of {output} from model "old.safetensors"\n')]
+    )
     assert found.pack is None
-    assert any(f"decides by `{decision}`" in item.message for item in found.diagnostics if item.code == "FKG377")
+    assert any(
+        f"decides by `{decision}`" in item.message
+        for item in found.diagnostics
+        if item.code == "FKG377"
+    )
 
 
 def test_a_header_with_its_unit_is_that_of_the_signal_s_column(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_text("Moisture [%],grade\n> 12.5,C\n", encoding="utf-8")
     text = 'signal water in % column "Moisture" span 0 .. 40\npredict knowledge q of grade in table "q.csv"\n  otherwise predict A\n'
     pack = built(text, tmp_path)
-    np.testing.assert_array_equal(predictions(pack, model(pack, "q"), samples(pack, water=[13.0, 1.0])), [2.0, 0.0])
+    np.testing.assert_array_equal(
+        predictions(pack, model(pack, "q"), samples(pack, water=[13.0, 1.0])), [2.0, 0.0]
+    )
 
 
-def test_wrong_cells_of_a_decision_table_are_told_together_with_their_places(tmp_path: Path) -> None:
-    cells = ["ash [%],sulphur,grade", ">1,<= 1 bar,A", "8..,,A", "3 foo,,A", "1 .. 2 bar,,A", "2,,Q", "=> 3,,A", "4,,A"]
+def test_wrong_cells_of_a_decision_table_are_told_together_with_their_places(
+    tmp_path: Path,
+) -> None:
+    cells = [
+        "ash [%],sulphur,grade",
+        ">1,<= 1 bar,A",
+        "8..,,A",
+        "3 foo,,A",
+        "1 .. 2 bar,,A",
+        "2,,Q",
+        "=> 3,,A",
+        "4,,A",
+    ]
     (tmp_path / "g.csv").write_text("\n".join(cells) + "\n", encoding="utf-8")
-    found = compile_rules([_file(tmp_path, 'range knowledge k of grade in table "g.csv"\n  otherwise allow any\n')])
+    found = compile_rules(
+        [_file(tmp_path, 'range knowledge k of grade in table "g.csv"\n  otherwise allow any\n')]
+    )
     (error,) = [item for item in found.diagnostics if item.severity == "error"]
     assert error.code == "FKG375"
     assert error.message.split("g.csv, ")[1].split("; ") == [

@@ -48,17 +48,25 @@ def terms(draw: st.DrawFn, names: tuple[str, ...]) -> str:
 def conditions(draw: st.DrawFn, names: tuple[str, ...]) -> str:
     one = f"{draw(st.integers(1, 2))} * {names[0]} + {draw(terms(names))}".replace("+ -", "- ")
     made = f"{one} {draw(st.sampled_from(['<', '<=', '>', '>=']))} {draw(numbers)}"
-    return made if draw(st.booleans()) else f"({made} {draw(st.sampled_from(['and', 'or']))} b > {draw(st.integers(0, 3))})"
+    return (
+        made
+        if draw(st.booleans())
+        else f"({made} {draw(st.sampled_from(['and', 'or']))} b > {draw(st.integers(0, 3))})"
+    )
 
 
 @st.composite
 def answers(draw: st.DrawFn, kind: str, output: str, names: tuple[str, ...]) -> str:
     if kind == "predict":
-        return f"predict {draw(st.sampled_from('ABC')) if output == 'grade' else draw(terms(names))}"
+        return (
+            f"predict {draw(st.sampled_from('ABC')) if output == 'grade' else draw(terms(names))}"
+        )
     if draw(st.integers(0, 4)) == 0:
         return "allow any"
     if output == "grade":
-        return "allow " + ", ".join(sorted(draw(st.sets(st.sampled_from("ABC"), min_size=1, max_size=2))))
+        return "allow " + ", ".join(
+            sorted(draw(st.sets(st.sampled_from("ABC"), min_size=1, max_size=2)))
+        )
     if draw(st.booleans()):
         low = draw(st.integers(0, 6))
         return f"allow {low} .. {low + draw(st.integers(1, 3))}"
@@ -70,10 +78,17 @@ def models(draw: st.DrawFn, kind: str, name: str, output: str) -> str:
     keyed = draw(st.booleans())
     names = KEYED if keyed else PLAIN
     clauses = [
-        f"  when {draw(conditions(names))} {draw(answers(kind, output, names))}" for _ in range(draw(st.integers(1, 5 if not keyed else 3)))
+        f"  when {draw(conditions(names))} {draw(answers(kind, output, names))}"
+        for _ in range(draw(st.integers(1, 5 if not keyed else 3)))
     ]
     last = f"  otherwise {draw(answers(kind, output, ()))}"
-    return "\n".join([f"{kind} knowledge {name} of {output}{draw(st.sampled_from(QUANTIFIERS)) if keyed else ''}", *clauses, last])
+    return "\n".join(
+        [
+            f"{kind} knowledge {name} of {output}{draw(st.sampled_from(QUANTIFIERS)) if keyed else ''}",
+            *clauses,
+            last,
+        ]
+    )
 
 
 @st.composite
@@ -88,7 +103,11 @@ def grid(pack: Pack) -> NDArray[np.float64]:
     columns = pack.manifest.contract.columns
     steps = [*np.linspace(0, 4, 17 if len(columns) < 3 else 9).tolist(), np.nan]
     choices = [
-        [*range(len(column.vocabulary)), -2.0, np.nan] if column.type == "category" else [np.nan] if column.role == "output" else steps
+        [*range(len(column.vocabulary)), -2.0, np.nan]
+        if column.type == "category"
+        else [np.nan]
+        if column.role == "output"
+        else steps
         for column in columns
     ]
     return np.array(list(itertools.product(*choices)), dtype=np.float64)[None]
@@ -101,7 +120,9 @@ def shown(pack: Pack, message: str) -> NDArray[np.float64]:
     for i, column in enumerate(pack.manifest.contract.columns):
         found = re.search(rf"(?:^|, ){re.escape(column.name)} (something else|[^ ,]+)", place)
         if found is not None and column.type == "category":
-            values[0, 0, i] = column.vocabulary.index(found[1]) if found[1] in column.vocabulary else -2
+            values[0, 0, i] = (
+                column.vocabulary.index(found[1]) if found[1] in column.vocabulary else -2
+            )
         elif found is not None:
             values[0, 0, i] = float(found[1])
     return values
@@ -123,7 +144,9 @@ def check(text: str, graph: Path) -> list[str]:
     for item in wrong:
         again = agreement(pack, shown(pack, item.message), {})
         assert any(one.empty or one.disjoint or one.outside for one in again), item.message
-    return [item.code for item in wrong] + [what for model in pack.manifest.knowledge for what in model.proven]
+    return [item.code for item in wrong] + [
+        what for model in pack.manifest.knowledge for what in model.proven
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -143,15 +166,43 @@ def test_proofs_hold_on_a_grid_and_counterexamples_replay(text: str, graph: Path
 @pytest.mark.parametrize(
     ("ranges", "predicts", "expected"),
     [
-        ("quality when 3 * a >= 4 allow 7 .. 8 when 3 * a - b >= 0 allow 1 .. 2 otherwise allow any", "", ["FKG379"]),
-        ("quality when a > 9 allow 1 .. 2 otherwise allow any", "when a > 3 predict 3 * a otherwise predict 0", ["FKG380", "nonempty"]),
-        ("grade when a > 2 allow any otherwise allow A", "when a > 2 predict B otherwise predict A", ["nonempty", "within"]),
-        ("grade when a > 3 allow any otherwise allow A", "when a > 2 predict B otherwise predict A", ["FKG380", "nonempty"]),
-        ("quality when a > 2 allow any otherwise allow 0 .. 3", "when a > 2 predict 8 otherwise predict a", ["nonempty", "within"]),
+        (
+            "quality when 3 * a >= 4 allow 7 .. 8 when 3 * a - b >= 0 allow 1 .. 2 otherwise allow any",
+            "",
+            ["FKG379"],
+        ),
+        (
+            "quality when a > 9 allow 1 .. 2 otherwise allow any",
+            "when a > 3 predict 3 * a otherwise predict 0",
+            ["FKG380", "nonempty"],
+        ),
+        (
+            "grade when a > 2 allow any otherwise allow A",
+            "when a > 2 predict B otherwise predict A",
+            ["nonempty", "within"],
+        ),
+        (
+            "grade when a > 3 allow any otherwise allow A",
+            "when a > 2 predict B otherwise predict A",
+            ["FKG380", "nonempty"],
+        ),
+        (
+            "quality when a > 2 allow any otherwise allow 0 .. 3",
+            "when a > 2 predict 8 otherwise predict a",
+            ["nonempty", "within"],
+        ),
     ],
-    ids=["a corner that is no short number", "beyond the span", "anything", "anything later", "any number"],
+    ids=[
+        "a corner that is no short number",
+        "beyond the span",
+        "anything",
+        "anything later",
+        "any number",
+    ],
 )
-def test_cases_that_were_or_might_be_taken_wrongly(ranges: str, predicts: str, expected: list[str], graph: Path) -> None:
+def test_cases_that_were_or_might_be_taken_wrongly(
+    ranges: str, predicts: str, expected: list[str], graph: Path
+) -> None:
     output = ranges.split()[0]
     second = f"predict knowledge p of {output} {predicts}\n" if predicts else ""
     assert check(f"{HEAD}range knowledge r of {ranges}\n{second}", graph) == expected

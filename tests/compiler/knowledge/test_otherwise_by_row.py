@@ -25,14 +25,20 @@ plant:m2 a plant:M ; plant:best {second} ; plant:hi 12.0 .
 KEYED = 'plant:M fkg:keyColumn "machine" .'
 
 
-def compiled(folder: Path, *, second: float = 4.0, more: str = "", text: str = OVER + SAYS) -> Compilation:
+def compiled(
+    folder: Path, *, second: float = 4.0, more: str = "", text: str = OVER + SAYS
+) -> Compilation:
     (folder / "plant.ttl").write_text(GRAPH.format(second=second, more=more))
     (folder / "rules.fkg").write_text(HEAD + text)
     return compile_rules([folder / "rules.fkg"], graphs=[folder / "plant.ttl"], reason=False)
 
 
 def errors(found: Compilation) -> list[tuple[str, int, str]]:
-    return [(item.code, item.span.line, item.message) for item in found.diagnostics if item.severity == "error"]
+    return [
+        (item.code, item.span.line, item.message)
+        for item in found.diagnostics
+        if item.severity == "error"
+    ]
 
 
 def test_rows_that_differ_for_the_same_samples_are_an_error_that_names_them(tmp_path: Path) -> None:
@@ -45,7 +51,9 @@ def test_rows_that_agree_are_one_value(tmp_path: Path) -> None:
     assert errors(compiled(tmp_path, second=3.0)) == []
 
 
-@pytest.mark.parametrize("said", ["allow between 0 bar and ?best", "allow between ?best and 20 bar"])
+@pytest.mark.parametrize(
+    "said", ["allow between 0 bar and ?best", "allow between ?best and 20 bar"]
+)
 def test_ranges_too(tmp_path: Path, said: str) -> None:
     text = OVER.replace("predict", "range") + f"  when load > ?hi allow any\n  otherwise {said}\n"
     assert [code for code, _, _ in errors(compiled(tmp_path, text=text))] == ["FKG374"]

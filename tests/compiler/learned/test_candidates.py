@@ -18,7 +18,9 @@ from fedkg_compiler.syntax.parser import parse
 TEXT = "operational_range(volume, ?low, ?high, 0, ?end)"
 
 
-def _found(client: str, low: float, high: float, *, end: float = 7.0, unit: str = "") -> FoundProperty:
+def _found(
+    client: str, low: float, high: float, *, end: float = 7.0, unit: str = ""
+) -> FoundProperty:
     return FoundProperty(
         inference="night",
         template="operational_range",
@@ -35,7 +37,14 @@ def _found(client: str, low: float, high: float, *, end: float = 7.0, unit: str 
 
 def _learned(*properties: FoundProperty, **more: object) -> Learned:
     return Learned.model_validate(
-        {"run": "1", "title": "Traffic", "software": "s", "began": "2026-01-31T12:00:00Z", "properties": properties} | more
+        {
+            "run": "1",
+            "title": "Traffic",
+            "software": "s",
+            "began": "2026-01-31T12:00:00Z",
+            "properties": properties,
+        }
+        | more
     )
 
 
@@ -54,7 +63,9 @@ def test_the_loosest_numbers_of_all_clients() -> None:
 
 
 def test_one_client_has_its_own_numbers() -> None:
-    made = proposed([_learned(_found("a", 3.0, 835.0), _found("Graz 2", 7.5, 71.0))], client="Graz 2")
+    made = proposed(
+        [_learned(_found("a", 3.0, 835.0), _found("Graz 2", 7.5, 71.0))], client="Graz 2"
+    )
     assert "rule night_graz_2 " in made.text
     assert "operational_range(volume, 7.5, 71, 0, 7)" in made.text
 
@@ -72,16 +83,31 @@ def test_a_property_that_is_not_sure_enough_is_left_out() -> None:
 
 
 def test_evidence_about_the_data_becomes_notes() -> None:
-    kept = RuleEvidence(rule="warm", title="", kind="physical", about="data", applied=10_000, violated=0)
-    broken = RuleEvidence(rule="dry", title="", kind="physical", about="data", applied=200, violated=3, example="row 7: humid 9")
-    model = RuleEvidence(rule="dry", title="", kind="physical", about="model", training="t", applied=200, violated=3)
+    kept = RuleEvidence(
+        rule="warm", title="", kind="physical", about="data", applied=10_000, violated=0
+    )
+    broken = RuleEvidence(
+        rule="dry",
+        title="",
+        kind="physical",
+        about="data",
+        applied=200,
+        violated=3,
+        example="row 7: humid 9",
+    )
+    model = RuleEvidence(
+        rule="dry", title="", kind="physical", about="model", training="t", applied=200, violated=3
+    )
     made = proposed([_learned(evidence=(kept, broken, model))])
     assert made.notes == 2
     assert "warm: held in all 10,000 cases of the data; it can be made `hard`." in made.text
     assert "dry: the data itself breaks it in 3 of 200 cases (1.50%)" in made.text
 
 
-@given(st.floats(-1e6, 1e6).filter(lambda value: value == 0 or abs(value) > 1e-18), st.sampled_from(["up", "down"]))
+@given(
+    st.floats(-1e6, 1e6).filter(lambda value: value == 0 or abs(value) > 1e-18),
+    st.sampled_from(["up", "down"]),
+)
 def test_rounding_never_tightens(value: float, direction: str) -> None:
     found = float(rounded(value, direction))
     slack = 1e-5 * abs(value)
@@ -98,7 +124,9 @@ def test_candidates_compile_beside_the_rules_they_came_of(tmp_path: Path) -> Non
     made = proposed([found])
     (tmp_path / "candidates.fkg").write_text(made.text)
     (tmp_path / "found.ttl").write_text(turtle(found))
-    result = authoring.check([tmp_path / "rules.fkg", tmp_path / "candidates.fkg", tmp_path / "found.ttl"])
+    result = authoring.check(
+        [tmp_path / "rules.fkg", tmp_path / "candidates.fkg", tmp_path / "found.ttl"]
+    )
     assert result.pack is not None, [one.message for one in result.diagnostics]
     assert [rule.name for rule in result.pack.manifest.rules] == ["night_everywhere", "warm"]
     (cause,) = result.pack.manifest.causes
@@ -127,7 +155,16 @@ def test_where_nothing_is_sure_that_is_said() -> None:
     assert "# Nothing to propose" in made.text
 
 
-FOLLOWED = Precedence(leads="P 1", rise=0.52881, follows="N2", answer=-0.26759, within=2, kept=0.8, chance=0.25, cases=240)
+FOLLOWED = Precedence(
+    leads="P 1",
+    rise=0.52881,
+    follows="N2",
+    answer=-0.26759,
+    within=2,
+    kept=0.8,
+    chance=0.25,
+    cases=240,
+)
 
 
 def test_an_edge_is_judged_by_its_corrected_p_value() -> None:
@@ -149,33 +186,59 @@ def test_edges_of_either_kind_are_read_by_the_word_they_have() -> None:
 
 
 def test_what_follows_what_is_proposed_as_a_rule_that_compiles(tmp_path: Path) -> None:
-    edge = CausalEdge(driver="a", driven="b", strength=0.3, p_value=0.01, adjusted=0.01, precedence=FOLLOWED)
-    back = edge.model_copy(update={"precedence": FOLLOWED.model_copy(update={"answer": 0.1, "within": 1})})
+    edge = CausalEdge(
+        driver="a", driven="b", strength=0.3, p_value=0.01, adjusted=0.01, precedence=FOLLOWED
+    )
+    back = edge.model_copy(
+        update={"precedence": FOLLOWED.model_copy(update={"answer": 0.1, "within": 1})}
+    )
     found = _learned(edges=(edge, back))
     made = proposed([found])
     assert made.rules == 2
-    assert "require if p_1 - past p_1 >= 0.5289 then eventually [1, 2] n2 - past n2 <= -0.2675" in made.text
-    assert "require if p_1 - past p_1 >= 0.5289 then eventually [1, 1] n2 - past n2 >= 0.1" in made.text
+    assert (
+        "require if p_1 - past p_1 >= 0.5289 then eventually [1, 2] n2 - past n2 <= -0.2675"
+        in made.text
+    )
+    assert (
+        "require if p_1 - past p_1 >= 0.5289 then eventually [1, 1] n2 - past n2 >= 0.1"
+        in made.text
+    )
     assert 'rule n2_follows_p_1_2 "When P 1 rises, N2 rises within 1 step."' in made.text
     (tmp_path / "candidates.fkg").write_text(made.text)
     (tmp_path / "found.ttl").write_text(turtle(found))
     result = authoring.check([tmp_path / "candidates.fkg", tmp_path / "found.ttl"])
     assert result.pack is not None, [one.message for one in result.diagnostics]
-    assert [rule.name for rule in result.pack.manifest.rules] == ["n2_follows_p_1", "n2_follows_p_1_2"]
+    assert [rule.name for rule in result.pack.manifest.rules] == [
+        "n2_follows_p_1",
+        "n2_follows_p_1_2",
+    ]
 
 
-@pytest.mark.parametrize(("leads", "follows"), [("past", "if"), ('the "hot" end', "a\\b"), ("P", "p")])
+@pytest.mark.parametrize(
+    ("leads", "follows"), [("past", "if"), ('the "hot" end', "a\\b"), ("P", "p")]
+)
 def test_columns_of_any_name_are_proposed_as_rules_that_compile(leads: str, follows: str) -> None:
     found = FOLLOWED.model_copy(update={"leads": leads, "follows": follows, "rise": 3.45678e-11})
-    text = proposed([_learned(edges=(CausalEdge(driver="a", driven="b", strength=0.3, precedence=found),))]).text
+    text = proposed(
+        [_learned(edges=(CausalEdge(driver="a", driven="b", strength=0.3, precedence=found),))]
+    ).text
     rules = text[text.index("timeline") :]
     pack = authoring.compile(text=rules)
-    assert {column.source or column.name for column in pack.manifest.contract.columns} == {leads, follows}
+    assert {column.source or column.name for column in pack.manifest.contract.columns} == {
+        leads,
+        follows,
+    }
     assert ">= 0.00000000003457 then" in rules
 
 
-@given(st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=12), st.text(min_size=1, max_size=8))
-def test_whatever_headers_and_clients_are_called_what_is_proposed_is_read_by_the_parser(leads: str, follows: str, client: str) -> None:
+@given(
+    st.text(min_size=1, max_size=12),
+    st.text(min_size=1, max_size=12),
+    st.text(min_size=1, max_size=8),
+)
+def test_whatever_headers_and_clients_are_called_what_is_proposed_is_read_by_the_parser(
+    leads: str, follows: str, client: str
+) -> None:
     found = FOLLOWED.model_copy(update={"leads": leads, "follows": follows})
     edge = CausalEdge(driver=client, driven="b", strength=0.3, precedence=found)
     made = proposed([_learned(_found(client, 3.0, 835.0), edges=(edge,))])
@@ -188,11 +251,19 @@ def test_whatever_headers_and_clients_are_called_what_is_proposed_is_read_by_the
 
 @pytest.mark.parametrize(
     ("header", "why"),
-    [("P1\n[bar]", "this text is never closed"), ("P1\x07", "control character U+0007"), ("P1\ud800", "half a character, U+D800")],
+    [
+        ("P1\n[bar]", "this text is never closed"),
+        ("P1\x07", "control character U+0007"),
+        ("P1\ud800", "half a character, U+D800"),
+    ],
 )
-def test_a_header_that_no_rule_can_write_is_told_and_the_other_rules_stay(header: str, why: str) -> None:
+def test_a_header_that_no_rule_can_write_is_told_and_the_other_rules_stay(
+    header: str, why: str
+) -> None:
     bad, good = FOLLOWED.model_copy(update={"leads": header}), FOLLOWED
-    edges = [CausalEdge(driver="a", driven="b", strength=0.3, precedence=one) for one in (bad, good)]
+    edges = [
+        CausalEdge(driver="a", driven="b", strength=0.3, precedence=one) for one in (bad, good)
+    ]
     made = proposed([_learned(edges=tuple(edges))])
     assert made.rules == 1
     flat = " ".join(line.removeprefix("# ") for line in made.text.splitlines())

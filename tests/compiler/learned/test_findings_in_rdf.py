@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.errors import FedkgError
-from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, Precedence, RuleEvidence, UsedFile
+from fedkg.learned import (
+    CausalEdge,
+    FoundNumber,
+    FoundProperty,
+    Learned,
+    Precedence,
+    RuleEvidence,
+    UsedFile,
+)
 from fedkg_compiler.learned.from_rdf import read
 from fedkg_compiler.learned.to_rdf import turtle
 
@@ -21,7 +29,9 @@ numbers = st.builds(
     unit=st.sampled_from(["", "degC", "N.m", "strange"]),
     direction=st.sampled_from(["up", "none"]),
 )
-steps = st.builds(FoundNumber, name=st.just("end"), value=st.integers(-1, 50).map(float), integer=st.just(True))
+steps = st.builds(
+    FoundNumber, name=st.just("end"), value=st.integers(-1, 50).map(float), integer=st.just(True)
+)
 properties = st.builds(
     FoundProperty,
     inference=names,
@@ -31,7 +41,9 @@ properties = st.builds(
     numbers=st.tuples(numbers, steps),
     traces=st.integers(1, 100),
     epsilon=st.none() | st.floats(0.125, 8),
-    window=st.none() | st.just(("2024-03-04T09:30:00", "2024-03-05T10:00:00")) | st.just(("0 s", "9 s")),
+    window=st.none()
+    | st.just(("2024-03-04T09:30:00", "2024-03-05T10:00:00"))
+    | st.just(("0 s", "9 s")),
 )
 evidence = st.builds(
     RuleEvidence,
@@ -91,7 +103,12 @@ def test_what_is_written_is_read_again(learned: Learned) -> None:
         assert found == ()
         return
     (one,) = found
-    assert (one.run, one.title, one.began, one.window) == (learned.run, learned.title, learned.began, learned.window)
+    assert (one.run, one.title, one.began, one.window) == (
+        learned.run,
+        learned.title,
+        learned.began,
+        learned.window,
+    )
     assert one.properties == learned.properties
     assert one.evidence == learned.evidence
     assert one.edges == learned.edges
@@ -103,10 +120,20 @@ def test_the_same_findings_are_the_same_text(learned: Learned) -> None:
 
 
 def test_runs_do_not_mix() -> None:
-    first = Learned(run="1", title="a", software="s", began="t", edges=(CausalEdge(driver="x", driven="y", strength=1.0),))
+    first = Learned(
+        run="1",
+        title="a",
+        software="s",
+        began="t",
+        edges=(CausalEdge(driver="x", driven="y", strength=1.0),),
+    )
     second = first.model_copy(update={"title": "b"})
     found = read(
-        [*ox.parse(turtle(first).encode(), format=ox.RdfFormat.TURTLE), *ox.parse(turtle(second).encode(), format=ox.RdfFormat.TURTLE)], ""
+        [
+            *ox.parse(turtle(first).encode(), format=ox.RdfFormat.TURTLE),
+            *ox.parse(turtle(second).encode(), format=ox.RdfFormat.TURTLE),
+        ],
+        "",
     )
     assert sorted(one.title for one in found) == ["a", "b"]
     assert all(one.edges == first.edges for one in found)
@@ -128,7 +155,13 @@ def test_units_that_our_vocabulary_has_are_nodes() -> None:
     ],
 )
 def test_a_finding_that_lacks_something_is_named(lacking: str, said: str) -> None:
-    found = FoundProperty(inference="i", template="t", text="t(?low)", numbers=(FoundNumber(name="low", value=3.0),), traces=3)
+    found = FoundProperty(
+        inference="i",
+        template="t",
+        text="t(?low)",
+        numbers=(FoundNumber(name="low", value=3.0),),
+        traces=3,
+    )
     text = turtle(Learned(run="1", title="a", software="s", began="t", properties=(found,)))
     broken = "\n".join(line for line in text.splitlines() if lacking not in line)
     with pytest.raises(FedkgError, match=said) as told:
@@ -139,5 +172,9 @@ def test_a_finding_that_lacks_something_is_named(lacking: str, said: str) -> Non
 def test_the_share_of_further_series() -> None:
     """P = 2 numbers and S = 39 series: 1 - 2 / 40 (Campi and Garatti 2008, theorem 1)."""
     two = (FoundNumber(name="low", value=0.0), FoundNumber(name="high", value=1.0))
-    assert FoundProperty(inference="i", template="t", text="", numbers=two, traces=39).confidence == pytest.approx(0.95)
-    assert FoundProperty(inference="i", template="t", text="", numbers=two, traces=0).confidence == 0.0
+    assert FoundProperty(
+        inference="i", template="t", text="", numbers=two, traces=39
+    ).confidence == pytest.approx(0.95)
+    assert (
+        FoundProperty(inference="i", template="t", text="", numbers=two, traces=0).confidence == 0.0
+    )

@@ -25,7 +25,10 @@ TABLES: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {
         "FI1,FI2,FI3,EI1,EI2\n400,0.1,500,40,38\n400,0.1,509,40,42\n400,0.1,511,40,37\n",
         {"mass_balance": (1, 1), "energy_balance": (1, 1)},
     ),
-    "isa95.capacity": ("E1.kg_h,E2.kg_h,store.m\n400,500,12\n401,400,11\n12,501,12.5\n", {"within_capacity": (3, 3)}),
+    "isa95.capacity": (
+        "E1.kg_h,E2.kg_h,store.m\n400,500,12\n401,400,11\n12,501,12.5\n",
+        {"within_capacity": (3, 3)},
+    ),
     "isa95.hierarchy": (
         (
             "line.kWh,cell1.MJ,cell2.kWh,robot.kWh,cell2.scrap,robot.scrap,gripper.scrap\n"
@@ -37,8 +40,14 @@ TABLES: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {
         "PI7,TI7,TI9\n100,20,20\n99,96,20\n800,95,46\n801,95,4\n",
         {"equipment_limits": (1, 2), "class_limits": (1, 1), "material_limits": (1, 2)},
     ),
-    "isa95.segments": ("mix.on,bake.on\n0,0\n1,0\n1,0\n0,1\n0,0\n1,1\n", {"in_order": (1, 0), "no_overlap": (1, 1)}),
-    "isa95.storage": ("silo.t,in.kg_h,out.t_h\n10,0,0\n11,6000,0\n11,6000,6\n10.9,0,3\n", {"storage_balance": (1, 1)}),
+    "isa95.segments": (
+        "mix.on,bake.on\n0,0\n1,0\n1,0\n0,1\n0,0\n1,1\n",
+        {"in_order": (1, 0), "no_overlap": (1, 1)},
+    ),
+    "isa95.storage": (
+        "silo.t,in.kg_h,out.t_h\n10,0,0\n11,6000,0\n11,6000,6\n10.9,0,3\n",
+        {"storage_balance": (1, 1)},
+    ),
     "mason.compatibility": (
         "tool,material,operation\nT17,Aluminium,slotting\nT17,Steel,slotting\nT18,Steel,slotting\nT18,Brass,reaming\nT99,Oak,sawing\n",
         {"right_material": (2, 2), "right_operation": (2, 1)},
@@ -53,7 +62,12 @@ TABLES: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {
     ),
     "nist.atmosphere": (
         "machine,O2,p,T.platform,T.chamber\nM290,900,1010,200,40\nM290,1001,990,170,61\nother,5000,800,20,90\n",
-        {"oxygen": (1, 1), "chamber_pressure": (1, 1), "platform_temperature": (1, 1), "chamber_temperature": (1, 1)},
+        {
+            "oxygen": (1, 1),
+            "chamber_pressure": (1, 1),
+            "platform_temperature": (1, 1),
+            "chamber_temperature": (1, 1),
+        },
     ),
     "nist.energy": (
         "machine,laser,speed,hatch,layer\nM290,280,1200,0.12,40\nM290,370,800,0.12,30\nM290,100,1200,0.12,40\nother,999,1,1,1\n",
@@ -61,7 +75,12 @@ TABLES: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {
     ),
     "nist.parameters": (
         "machine,laser,speed,hatch,layer\nM290,370,1200,0.1,30\nM290,371,1300,0.13,41\nother,999,1,1,1\n",
-        {"laser_power": (1, 1), "scan_speed": (1, 1), "hatch_distance": (1, 1), "layer_thickness": (1, 1)},
+        {
+            "laser_power": (1, 1),
+            "scan_speed": (1, 1),
+            "hatch_distance": (1, 1),
+            "layer_thickness": (1, 1),
+        },
     ),
     "nist.powder": (
         "powder,humidity,builds,d50\nTitanium,0.1,12,45\nTitanium,0.2,13,29\nSteel,5,99,90\n",
@@ -69,8 +88,14 @@ TABLES: dict[str, tuple[str, dict[str, tuple[int, int]]]] = {
     ),
     "schemaorg.dates": ("made,released\n100,100\n100,99\n", {"dates_in_order": (1, 1)}),
     "schemaorg.facts": ("x\n1\n", {}),
-    "schemaorg.quantities": ("sku,length,weight\nM8-40,39.5,20\nM8-40,39.4,20\nM8-N,8,6.1\nM8-N,8,5\n", {"within_bounds": (2, 2)}),
-    "schemaorg.ranges": ("price,net weight\n0,0.1\n-1,0\n", {"not_negative": (1, 1), "above_zero": (1, 1)}),
+    "schemaorg.quantities": (
+        "sku,length,weight\nM8-40,39.5,20\nM8-40,39.4,20\nM8-N,8,6.1\nM8-N,8,5\n",
+        {"within_bounds": (2, 2)},
+    ),
+    "schemaorg.ranges": (
+        "price,net weight\n0,0.1\n-1,0\n",
+        {"not_negative": (1, 1), "above_zero": (1, 1)},
+    ),
 }
 """For each file a table, and for each of its rules how many rows it binds to and how many evaluations of the table break it."""
 
@@ -81,7 +106,10 @@ FACTS = {
     "width": ("schema:width 0.1", "schema:width 0"),
     "height": ("schema:height 3 , [ a schema:QuantitativeValue ]", "schema:height 3 , -3"),
     "depth": ("schema:depth 1", "schema:depth 0"),
-    "validFrom_validThrough": ("schema:validFrom DAY1 ; schema:validThrough DAY2", "schema:validFrom DAY2 ; schema:validThrough DAY1"),
+    "validFrom_validThrough": (
+        "schema:validFrom DAY1 ; schema:validThrough DAY2",
+        "schema:validFrom DAY2 ; schema:validThrough DAY1",
+    ),
     "productionDate_releaseDate": (
         "schema:productionDate DAY1 ; schema:releaseDate DAY1",
         "schema:productionDate DAY2 ; schema:releaseDate DAY1",
@@ -90,7 +118,10 @@ FACTS = {
         "schema:productionDate DAY1 ; schema:purchaseDate DAY2",
         "schema:productionDate DAY2 ; schema:purchaseDate DAY1",
     ),
-    "productionDate_expires": ("schema:productionDate DAY1 ; schema:expires DAY2", "schema:productionDate DAY2 ; schema:expires DAY1"),
+    "productionDate_expires": (
+        "schema:productionDate DAY1 ; schema:expires DAY2",
+        "schema:productionDate DAY2 ; schema:expires DAY1",
+    ),
 }
 """For each shape about facts what a graph may say of a thing, and what it may not."""
 
@@ -114,10 +145,16 @@ def test_every_file_has_its_table() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_binds_to_the_graph_beside_it_and_breaks_where_it_should(name: str, tmp_path: Path) -> None:
+def test_a_file_binds_to_the_graph_beside_it_and_breaks_where_it_should(
+    name: str, tmp_path: Path
+) -> None:
     table, expected = TABLES[name]
-    compilation = compile_rules(text=f"use rules {name}\ntimeline step 10 min\n", graphs=[place(name, ".ttl")])
-    assert [f"{item.code} {item.message}" for item in compilation.diagnostics if item.code != "FKG242"] == []
+    compilation = compile_rules(
+        text=f"use rules {name}\ntimeline step 10 min\n", graphs=[place(name, ".ttl")]
+    )
+    assert [
+        f"{item.code} {item.message}" for item in compilation.diagnostics if item.code != "FKG242"
+    ] == []
     assert compilation.pack is not None
     (tmp_path / "table.csv").write_text(table, encoding="utf-8")
     if not expected:
@@ -125,12 +162,14 @@ def test_a_file_binds_to_the_graph_beside_it_and_breaks_where_it_should(name: st
     result = evaluate(compilation.pack, read_table(tmp_path / "table.csv"))
     got = {rule.rule: (rule.bound_rows, rule.violated) for rule in result.rules}
     assert got == {f"{name}.{rule}": figures for rule, figures in expected.items()}
-    assert {(source.name, source.kind) for source in compilation.pack.manifest.provenance.sources} >= {
-        (f"rules/{name.replace('.', '/')}.fkg", "rules")
-    }
+    assert {
+        (source.name, source.kind) for source in compilation.pack.manifest.provenance.sources
+    } >= {(f"rules/{name.replace('.', '/')}.fkg", "rules")}
 
 
-@pytest.mark.parametrize("name", [name for name in FILES if name != "schemaorg.facts"])  # rules about facts have no examples of readings
+@pytest.mark.parametrize(
+    "name", [name for name in FILES if name != "schemaorg.facts"]
+)  # rules about facts have no examples of readings
 def test_the_examples_come_out_as_they_say(name: str) -> None:
     results, diagnostics = run_examples([place(name), place(name, ".ttl")])
     assert [item.message for item in diagnostics if item.severity != "info"] == []
@@ -146,7 +185,9 @@ def test_a_file_is_described_and_in_its_canonical_form(name: str) -> None:
     text = place(name).read_text(encoding="utf-8")
     head = text[: text.index("\nuse ")]
     assert all(line.startswith("#") for line in head.split("\n"))
-    assert "\n#   plant:" in head or "\n#   schema:" in head, "a snippet of Turtle shows what the graph must hold"
+    assert "\n#   plant:" in head or "\n#   schema:" in head, (
+        "a snippet of Turtle shows what the graph must hold"
+    )
     assert all(rule.title is not None and rule.kind is not None for rule in rules_of(name))
     assert max(map(len, text.split("\n"))) <= 140
     assert canonical(text, name) == (text, ())
@@ -160,13 +201,21 @@ def test_the_snippets_of_the_descriptions_are_turtle() -> None:
     prefixes += "@prefix schema: <https://schema.org/> .\n@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n"
     for name in FILES:
         lines = place(name).read_text(encoding="utf-8").split("\nuse ")[0].split("\n")
-        snippet = "\n".join(line[4:].partition("                    ")[0] for line in lines if line.startswith("#   "))
+        snippet = "\n".join(
+            line[4:].partition("                    ")[0]
+            for line in lines
+            if line.startswith("#   ")
+        )
         assert len(list(ox.parse(prefixes + snippet, format=ox.RdfFormat.TURTLE))) >= 2, name
 
 
 def test_static_facts_are_looked_at_when_rules_are_compiled(tmp_path: Path) -> None:
     graph = place("schemaorg.facts", ".ttl").read_text(encoding="utf-8")
-    slips = {"schema:price 12.5": "schema:price -12.5", '"2026-12-31"': '"2025-12-31"', "schema:weight 0.02": "schema:weight 0.0"}
+    slips = {
+        "schema:price 12.5": "schema:price -12.5",
+        '"2026-12-31"': '"2025-12-31"',
+        "schema:weight 0.02": "schema:weight 0.0",
+    }
     wrong = graph
     for right, slip in slips.items():
         wrong = wrong.replace(right, slip)
@@ -177,24 +226,38 @@ def test_static_facts_are_looked_at_when_rules_are_compiled(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("shape", FACTS)
-def test_each_shape_about_facts_lets_the_right_graph_pass_and_not_the_wrong_one(shape: str, tmp_path: Path) -> None:
+def test_each_shape_about_facts_lets_the_right_graph_pass_and_not_the_wrong_one(
+    shape: str, tmp_path: Path
+) -> None:
     head = "@prefix schema: <https://schema.org/> . @prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n<https://example.org/it> "
     told = []
     for fact in FACTS[shape]:
-        days = fact.replace("DAY1", '"2026-04-30"^^xsd:date').replace("DAY2", '"2026-05-01"^^xsd:date')
+        days = fact.replace("DAY1", '"2026-04-30"^^xsd:date').replace(
+            "DAY2", '"2026-05-01"^^xsd:date'
+        )
         (tmp_path / "facts.ttl").write_text(f"{head}{days} .\n", encoding="utf-8")
-        compilation = compile_rules(text="use rules schemaorg.facts\n", graphs=[tmp_path / "facts.ttl"])
+        compilation = compile_rules(
+            text="use rules schemaorg.facts\n", graphs=[tmp_path / "facts.ttl"]
+        )
         assert compilation.pack is not None
         placements = compilation.pack.manifest.placements
         told.append(
-            {placement.part.partition(".")[0] for placement in placements if placement.conforms is False and "shape_" not in placement.part}
+            {
+                placement.part.partition(".")[0]
+                for placement in placements
+                if placement.conforms is False and "shape_" not in placement.part
+            }
         )
     assert told == [set(), {shape}]
 
 
 def test_every_shape_about_facts_is_tried() -> None:
     text = place("schemaorg.facts", ".shapes.ttl").read_text(encoding="utf-8")
-    assert [line.partition(" ")[0].removeprefix("lib:") for line in text.split("\n") if line.startswith("lib:")] == list(FACTS)
+    assert [
+        line.partition(" ")[0].removeprefix("lib:")
+        for line in text.split("\n")
+        if line.startswith("lib:")
+    ] == list(FACTS)
 
 
 @pytest.mark.parametrize("page", ["rules/README.md", "docs/reference/library.md"])
@@ -205,6 +268,9 @@ def test_every_rule_and_template_stands_on_the_page(page: str) -> None:
         assert rules or any(line.startswith(f"| `{name}` |") for line in lines)
         for rule in rules:
             assert rule.title is not None
-            assert any(line.startswith(f"| `{name}.{rule.name.text}` | {rule.title.text} |") for line in lines)
+            assert any(
+                line.startswith(f"| `{name}.{rule.name.text}` | {rule.title.text} |")
+                for line in lines
+            )
     for name in library_names():
         assert name in FILES or any(line.startswith(f"| `{name}` |") for line in lines)

@@ -66,7 +66,10 @@ def test_a_template_that_is_not_taken_yet_is_asked_for() -> None:
 
 def test_a_signal_may_have_the_name_of_a_parameter_in_the_library() -> None:
     head = "use rules templates\ntimeline step 1 h\nsignal x in m3\n"
-    assert used(f"{head}rule r require follows operational_range(x, 1, 9, 0 h, 2 h)\n").diagnostics == ()
+    assert (
+        used(f"{head}rule r require follows operational_range(x, 1, 9, 0 h, 2 h)\n").diagnostics
+        == ()
+    )
     own = used(f"{head}template mine(x) = x <= 9\nrule r require follows mine(x)\n").diagnostics
     assert [item.code for item in own] == ["FKG268"]
 
@@ -86,7 +89,9 @@ def test_a_declared_signal_gives_its_unit_and_role(tmp_path: Path) -> None:
     columns = {column.source: column for column in pack.manifest.contract.columns}
     assert (columns["PI7"].name, columns["PI7"].role) == ("pressure", "output")
     assert columns["TI9"].role == "input"
-    assert {record.name: record.output for record in pack.manifest.rules}["isa95.limits.equipment_limits"]
+    assert {record.name: record.output for record in pack.manifest.rules}[
+        "isa95.limits.equipment_limits"
+    ]
 
 
 def test_rows_of_many_machines_in_one_column_are_told_apart(tmp_path: Path) -> None:
@@ -102,7 +107,9 @@ def test_rows_of_many_machines_in_one_column_are_told_apart(tmp_path: Path) -> N
         """,
         encoding="utf-8",
     )
-    (tmp_path / "table.csv").write_text("machine,torque\nM1,55\nM-2,55\nM-2,61\nM9,99\n", encoding="utf-8")
+    (tmp_path / "table.csv").write_text(
+        "machine,torque\nM1,55\nM-2,55\nM-2,61\nM9,99\n", encoding="utf-8"
+    )
     compilation = used("use rules isa95.limits\n", tmp_path / "plant.ttl")
     assert compilation.pack is not None
     (rule,) = evaluate(compilation.pack, read_table(tmp_path / "table.csv")).rules
@@ -116,7 +123,9 @@ def test_rows_of_many_machines_in_one_column_are_told_apart(tmp_path: Path) -> N
     assert "value(?property, ?equipment)" in render([said["FKG542"]])
 
 
-def test_the_source_of_a_library_file_is_found_by_its_name_in_diagnostics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_source_of_a_library_file_is_found_by_its_name_in_diagnostics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert library_path(Path("rules/isa95/limits.fkg")) == LIMITS.with_suffix(".fkg")
     assert library_path(Path("rules/isa95/none.fkg")) is None
@@ -125,7 +134,9 @@ def test_the_source_of_a_library_file_is_found_by_its_name_in_diagnostics(tmp_pa
     assert library_path(Path("rules/isa95/limits.fkg")) is None
 
 
-def test_every_file_of_the_library_compiles_on_a_graph_that_has_nothing_of_it(tmp_path: Path) -> None:
+def test_every_file_of_the_library_compiles_on_a_graph_that_has_nothing_of_it(
+    tmp_path: Path,
+) -> None:
     text = f"use rules {', '.join(library_names())}\nsignal p in bar\nrule r require p <= 3\n"
     compilation = used(text)
     assert names(compilation) == ["r"]

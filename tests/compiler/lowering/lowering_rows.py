@@ -30,7 +30,9 @@ def by_entity(pack: Pack, table: str) -> dict[str, list[float]]:
     for bank in pack.banks:
         result = evaluate_bank(bank, values)
         for i in range(bank.rows):
-            found[pack.manifest.entities[int(bank.entity[i])]] = np.where(result.applicable[:, i], result.robustness[:, i], np.nan).tolist()
+            found[pack.manifest.entities[int(bank.entity[i])]] = np.where(
+                result.applicable[:, i], result.robustness[:, i], np.nan
+            ).tolist()
     return found
 
 
@@ -46,7 +48,12 @@ class RowResult:
 def row_of(text: str, row: Mapping[str, float | str]) -> RowResult:
     """What the rules say of one table row."""
     pack = compiled(text)
-    body = ";".join(f'"{header}"' for header in row) + "\n" + ";".join(str(value) for value in row.values()) + "\n"
+    body = (
+        ";".join(f'"{header}"' for header in row)
+        + "\n"
+        + ";".join(str(value) for value in row.values())
+        + "\n"
+    )
     values = table_values(pack.manifest.contract, read_bytes(body.encode(), "table.csv")).values
     results = [evaluate_bank(bank, values) for bank in pack.banks]
     return RowResult(

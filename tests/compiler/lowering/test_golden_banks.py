@@ -20,13 +20,23 @@ def dump(pack: Pack) -> str:
     """A pack as text: columns, views, then each bank with its rows."""
     lines = []
     for column in pack.manifest.contract.columns:
-        span = "" if column.span is None else f" span {number_text(column.span[0])} .. {number_text(column.span[1])}"
+        span = (
+            ""
+            if column.span is None
+            else f" span {number_text(column.span[0])} .. {number_text(column.span[1])}"
+        )
         words = "" if not column.vocabulary else f" of {', '.join(column.vocabulary)}"
         unit = f" in {column.unit}" if column.unit else ""
-        lines.append(f"{column.role} {column.name} <- {column.source!r} {column.type}{words}{unit}{span}")
+        lines.append(
+            f"{column.role} {column.name} <- {column.source!r} {column.type}{words}{unit}{span}"
+        )
     lines += [
         f"view {view.kind}{' per ' + ', '.join(view.groups) if view.groups else ''}"
-        + ("" if view.column is None else f" {pack.manifest.contract.columns[view.column].name} + {number_text(view.delta)}")
+        + (
+            ""
+            if view.column is None
+            else f" {pack.manifest.contract.columns[view.column].name} + {number_text(view.delta)}"
+        )
         for view in pack.manifest.contract.views[1:]
     ]
     for bank in pack.banks:
@@ -36,8 +46,12 @@ def dump(pack: Pack) -> str:
             about = pack.manifest.entities[int(bank.entity[row])]
             params = ", ".join(number_text(float(value)) for value in bank.params[row])
             shown = f"{record.name} about {about}" if about else record.name
-            weight = f"weight {number_text(float(bank.weight[row]))}{' output' if record.output else ''}"
-            lines.append(f"  {shown}: {row_text(pack, bank, row)}{' where ' + keys if keys else ''} | {params} | {weight}")
+            weight = (
+                f"weight {number_text(float(bank.weight[row]))}{' output' if record.output else ''}"
+            )
+            lines.append(
+                f"  {shown}: {row_text(pack, bank, row)}{' where ' + keys if keys else ''} | {params} | {weight}"
+            )
     return "\n".join(lines)
 
 
@@ -47,7 +61,9 @@ def test_banks(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
     Path(FILE).write_text(case.source, encoding="utf-8")
-    compilation = compile_rules([Path(FILE)], graphs=[Path("plant.ttl")] if "plant:" in case.source else [])
+    compilation = compile_rules(
+        [Path(FILE)], graphs=[Path("plant.ttl")] if "plant:" in case.source else []
+    )
     assert compilation.pack is not None, [problem.message for problem in compilation.diagnostics]
     again = read_pack(compilation.pack.to_bytes())
     assert again.to_bytes() == compilation.pack.to_bytes()

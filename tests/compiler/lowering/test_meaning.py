@@ -47,8 +47,12 @@ def evaluated(pack: Pack, table: Table) -> list[BankValues]:
 
 @needs_shared
 @pytest.mark.parametrize("speed", ["rpm", "1/min", "U/min"])
-@pytest.mark.parametrize(("rules", "column", "expected"), [(HEAT, "HDF", 115), (POWER, "PWF", 95), (STRAIN, "OSF", 98)])
-def test_the_conditions_of_ai4i_are_found_row_for_row(speed: str, rules: str, column: str, expected: int) -> None:
+@pytest.mark.parametrize(
+    ("rules", "column", "expected"), [(HEAT, "HDF", 115), (POWER, "PWF", 95), (STRAIN, "OSF", 98)]
+)
+def test_the_conditions_of_ai4i_are_found_row_for_row(
+    speed: str, rules: str, column: str, expected: int
+) -> None:
     table = read_table(AI4I)
     banks = evaluated(compiled(SIGNALS.format(speed=speed) + rules), table)
     fired = np.any(np.concatenate([bank.fired for bank in banks], axis=1), axis=1)
@@ -69,16 +73,22 @@ def affine_rules(draw: st.DrawFn) -> tuple[str, list[tuple[float, str]], str, fl
         draw(st.integers(-50, 50)) / 4,
         draw(st.sampled_from(sorted(UNITS))),
     )
-    text = " + ".join(f"({'-' if factor < 0 else ''}{abs(factor)}) * {name}" for factor, name in parts)
+    text = " + ".join(
+        f"({'-' if factor < 0 else ''}{abs(factor)}) * {name}" for factor, name in parts
+    )
     written = f"{'-' if limit < 0 else ''}{abs(limit)}"
     return f"{text} {operator} {written} {unit}", parts, operator, limit, unit
 
 
 @given(affine_rules(), st.lists(st.tuples(*[st.integers(-80, 80)] * 3), min_size=1, max_size=5))
-def test_random_affine_rules(rule: tuple[str, list[tuple[float, str]], str, float, str], rows: list[tuple[int, int, int]]) -> None:
+def test_random_affine_rules(
+    rule: tuple[str, list[tuple[float, str]], str, float, str], rows: list[tuple[int, int, int]]
+) -> None:
     text, parts, operator, limit, unit = rule
     pack = compiled(f"signal a in bar\nsignal b in mbar\nsignal c in kPa\nrule r require {text}\n")
-    columns = {name: np.array([row[i] for row in rows], dtype=np.float64) for i, name in enumerate("abc")}
+    columns = {
+        name: np.array([row[i] for row in rows], dtype=np.float64) for i, name in enumerate("abc")
+    }
     (bank,) = evaluated(pack, Table.of("table", columns))
     in_bar = {"a": 1.0, "b": 0.001, "c": 0.01}
     left = sum(factor * columns[name] * in_bar[name] for factor, name in parts)
@@ -121,12 +131,16 @@ def test_rows_are_selected_by_their_entities(tmp_path: Path) -> None:
         'p:M1 a p:Machine ; fkg:keyColumn "machine" ; p:limit 10 . p:M2 a p:Machine ; fkg:keyColumn "machine" ; p:limit 20 .\n',
         encoding="utf-8",
     )
-    text = (
-        "prefix p: <https://example.org/p#>\nsignal torque(?m) in N.m\nrule r for ?m, ?x where { ?m p:limit ?x } require torque(?m) <= ?x\n"
-    )
+    text = "prefix p: <https://example.org/p#>\nsignal torque(?m) in N.m\nrule r for ?m, ?x where { ?m p:limit ?x } require torque(?m) <= ?x\n"
     pack = compile_rules([plant], text=text).pack
     assert pack is not None
-    table = Table.of("table", {"machine": ["M1", "M2", "M1", "M3"], "torque": np.array([15.0, 15.0, 5.0, 99.0])})
+    table = Table.of(
+        "table", {"machine": ["M1", "M2", "M1", "M3"], "torque": np.array([15.0, 15.0, 5.0, 99.0])}
+    )
     (bank,) = evaluated(pack, table)
-    np.testing.assert_array_equal(bank.applicable, [[True, False], [False, True], [True, False], [False, False]])
-    np.testing.assert_array_equal(bank.satisfied, [[False, False], [False, True], [True, False], [False, False]])
+    np.testing.assert_array_equal(
+        bank.applicable, [[True, False], [False, True], [True, False], [False, False]]
+    )
+    np.testing.assert_array_equal(
+        bank.satisfied, [[False, False], [False, True], [True, False], [False, False]]
+    )

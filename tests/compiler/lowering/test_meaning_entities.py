@@ -42,17 +42,19 @@ def graph(tmp_path: Path) -> Path:
 def test_the_row_before_is_the_machine_s_own(graph: Path, per: str) -> None:
     """Machines alternate in the table; the tool of M1 is changed before the last row, which `per life` alone knows."""
     graph.write_text(KEYED, encoding="utf-8")
-    text = (
-        f"{RULE_PREFIX}signal wear(?m) is plant:wear in min\nsignal life is plant:life\nrule r {MACHINES} require wear(?m) never falls{per}"
-    )
+    text = f"{RULE_PREFIX}signal wear(?m) is plant:wear in min\nsignal life is plant:life\nrule r {MACHINES} require wear(?m) never falls{per}"
     found = by_entity(compiled(text, [graph]), TABLE)
-    np.testing.assert_array_equal(found["M1"], [nan, nan, 1, nan, nan if per == " per life" else -2])
+    np.testing.assert_array_equal(
+        found["M1"], [nan, nan, 1, nan, nan if per == " per life" else -2]
+    )
     np.testing.assert_array_equal(found["M2"], [nan, nan, nan, -1, nan])
 
 
 def test_per_a_label_or_signal_with_a_header_of_its_own() -> None:
     text = 'label grade classes A, B column "G"\nsignal ash in % column "Asche"\nrule r require ash never falls per grade'
-    assert by_entity(compiled(text), "G;Asche\nA;13\nB;12\nA;11\n")[""] == pytest.approx([nan, nan, -2], nan_ok=True)
+    assert by_entity(compiled(text), "G;Asche\nA;13\nB;12\nA;11\n")[""] == pytest.approx(
+        [nan, nan, -2], nan_ok=True
+    )
 
 
 def test_a_limit_of_each_machine_is_held_against_its_own_rows(graph: Path) -> None:
@@ -65,23 +67,36 @@ def test_a_limit_of_each_machine_is_held_against_its_own_rows(graph: Path) -> No
 
 
 def test_sensors_that_share_a_column_need_a_key(graph: Path) -> None:
-    sensors = "".join(f'plant:s{i} sosa:observes plant:torque ; sosa:isHostedBy plant:M{i} ; fkg:column "Torque" .\n' for i in (1, 2))
+    sensors = "".join(
+        f'plant:s{i} sosa:observes plant:torque ; sosa:isHostedBy plant:M{i} ; fkg:column "Torque" .\n'
+        for i in (1, 2)
+    )
     text = f"{RULE_PREFIX}signal torque(?m) is plant:torque in N.m\nrule r {LIMITS} require torque(?m) <= ?h"
     graph.write_text(PREFIXES + sensors, encoding="utf-8")
     assert _codes(text, graph) == ["FKG207"]
-    graph.write_text(PREFIXES + sensors + 'plant:Machine fkg:keyColumn "machine" .', encoding="utf-8")
-    np.testing.assert_array_equal(by_entity(compiled(text, [graph]), TABLE)["M1"], [-5, nan, 10, nan, 10])
+    graph.write_text(
+        PREFIXES + sensors + 'plant:Machine fkg:keyColumn "machine" .', encoding="utf-8"
+    )
+    np.testing.assert_array_equal(
+        by_entity(compiled(text, [graph]), TABLE)["M1"], [-5, nan, 10, nan, 10]
+    )
 
 
 def test_two_entities_that_select_different_rows_are_told(graph: Path) -> None:
-    graph.write_text(KEYED + "plant:L1 a plant:Machine . plant:M1 plant:of plant:L1 . plant:M2 plant:of plant:L1 .", encoding="utf-8")
+    graph.write_text(
+        KEYED
+        + "plant:L1 a plant:Machine . plant:M1 plant:of plant:L1 . plant:M2 plant:of plant:L1 .",
+        encoding="utf-8",
+    )
     both = "for ?m, ?l, ?h where { ?m plant:of ?l ; plant:max ?h }"
     declared = f"{RULE_PREFIX}signal torque is plant:torque in N.m\nsignal own(?m) is plant:torque in N.m\n"
     assert _codes(f"{declared}rule r {both} require torque <= ?h", graph) == ["FKG231"]
     assert _codes(f"{declared}rule r {both} require own(?m) <= ?h", graph) == []
 
 
-def test_a_header_that_a_signal_of_the_graph_is_read_from_has_its_unit(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_header_that_a_signal_of_the_graph_is_read_from_has_its_unit(
+    graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(graph.parent)
     graph.write_text(KEYED, encoding="utf-8")
     Path("limits.csv").write_text("tag;unit;high\nTorque;kN.m;0.05\n", encoding="utf-8")
@@ -105,9 +120,16 @@ def test_a_row_that_is_said_twice_counts_once(graph: Path, monkeypatch: pytest.M
     power = "@prefix qudt: <http://qudt.org/schema/qudt/> . @prefix unit: <http://qudt.org/vocab/unit/> .\n"
     limits = "[ qudt:numericValue 3.5 ; qudt:unit unit:KiloW ] , [ qudt:numericValue 3500 ; qudt:unit unit:W ]"
     graph.write_text(f"{power}{PREFIXES}plant:M1 plant:power {limits} .", encoding="utf-8")
-    pack = compiled(f"{RULE_PREFIX}signal p in W\nrule r for ?m, ?h where {{ ?m plant:power ?h }} require p <= ?h", [graph])
+    pack = compiled(
+        f"{RULE_PREFIX}signal p in W\nrule r for ?m, ?h where {{ ?m plant:power ?h }} require p <= ?h",
+        [graph],
+    )
     assert pack.rows == 1
 
 
 def _codes(text: str, graph: Path) -> list[str]:
-    return [problem.code for problem in compile_rules(text=text, graphs=[graph]).diagnostics if problem.severity != "info"]
+    return [
+        problem.code
+        for problem in compile_rules(text=text, graphs=[graph]).diagnostics
+        if problem.severity != "info"
+    ]

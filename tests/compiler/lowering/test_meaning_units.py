@@ -15,26 +15,73 @@ from fedkg_compiler import compile_rules
 @pytest.mark.parametrize(
     ("text", "row", "robustness", "unit"),
     [
-        ("signal a in bar\nsignal b in mbar\nrule r require a / b <= 1.1", {"a": 1, "b": 1000}, 0.1, ""),
-        ("signal a in bar\nsignal b in mbar\nrule r require 1 - a / b >= 0", {"a": 0.5, "b": 1000}, 0.5, ""),
-        ("signal a in bar\nsignal b in mbar\nrule r require a / b <= 110 %", {"a": 1, "b": 1000}, 10, "%"),
+        (
+            "signal a in bar\nsignal b in mbar\nrule r require a / b <= 1.1",
+            {"a": 1, "b": 1000},
+            0.1,
+            "",
+        ),
+        (
+            "signal a in bar\nsignal b in mbar\nrule r require 1 - a / b >= 0",
+            {"a": 0.5, "b": 1000},
+            0.5,
+            "",
+        ),
+        (
+            "signal a in bar\nsignal b in mbar\nrule r require a / b <= 110 %",
+            {"a": 1, "b": 1000},
+            10,
+            "%",
+        ),
         ("signal h in %\nsignal g in %\nrule r require h * g <= 0.5", {"h": 50, "g": 50}, 0.25, ""),
         ("signal h in %\nrule r require h / 2 <= 30", {"h": 50}, 5, "%"),
-        ("signal h in %\nsignal f in kg/h\nrule r require f * h <= 12 kg/h", {"h": 50, "f": 20}, 2, "kg/h"),
+        (
+            "signal h in %\nsignal f in kg/h\nrule r require f * h <= 12 kg/h",
+            {"h": 50, "f": 20},
+            2,
+            "kg/h",
+        ),
         ("rule r require `a` == `b` +/- 0.5 kg/h", {"a": 1, "b": 1.4}, 0.1, "kg/h"),
         ("rule r require 2 * `a` <= 5 bar and `a` <= 4000 mbar", {"a": 2}, 1, ""),
-        ("signal d in mm\nsignal n in 1/min\nrule r require pi * d * n <= 200 m/min", {"d": 20, "n": 1000}, 200 - 20 * math.pi, "m/min"),
-        ("signal r in mm\nsignal n in rpm\nrule r require r * n <= 200 m/min", {"r": 10, "n": 1000}, 200 - 20 * math.pi, "m/min"),
-        ("signal n in 1/min\nsignal m in N.m\nrule r require 2 * pi * n * m <= 9 kW", {"n": 1000, "m": 50}, 9 - math.pi * 5 / 3, "kW"),
-        ("signal n in rpm\nsignal p in kW\nrule r require p / n <= 60 N.m", {"n": 1000, "p": 5}, 60 - 150 / math.pi, "N.m"),
+        (
+            "signal d in mm\nsignal n in 1/min\nrule r require pi * d * n <= 200 m/min",
+            {"d": 20, "n": 1000},
+            200 - 20 * math.pi,
+            "m/min",
+        ),
+        (
+            "signal r in mm\nsignal n in rpm\nrule r require r * n <= 200 m/min",
+            {"r": 10, "n": 1000},
+            200 - 20 * math.pi,
+            "m/min",
+        ),
+        (
+            "signal n in 1/min\nsignal m in N.m\nrule r require 2 * pi * n * m <= 9 kW",
+            {"n": 1000, "m": 50},
+            9 - math.pi * 5 / 3,
+            "kW",
+        ),
+        (
+            "signal n in rpm\nsignal p in kW\nrule r require p / n <= 60 N.m",
+            {"n": 1000, "p": 5},
+            60 - 150 / math.pi,
+            "N.m",
+        ),
         ("signal a in mbar\nrule r require 0.5 bar <= a < 1 bar", {"a": 600}, 100, "mbar"),
         ("signal t in degF\nrule r require t <= 20 degC", {"t": 50}, 18, "degR"),
-        ("signal t in degF\nsignal u in degF\nrule r require t - u <= 5 degR", {"t": 50, "u": 47}, 2, "degR"),
+        (
+            "signal t in degF\nsignal u in degF\nrule r require t - u <= 5 degR",
+            {"t": 50, "u": 47},
+            2,
+            "degR",
+        ),
         ("signal p in barg\nrule r require p <= 8 bara", {"p": 5}, 1.98675, "bar"),
         ("signal p in mmWS\nrule r require p <= 1 kPa", {"p": 100}, 1000 / 9.80665 - 100, "mmWS"),
     ],
 )
-def test_what_a_row_comes_out_at(text: str, row: dict[str, float], robustness: float, unit: str) -> None:
+def test_what_a_row_comes_out_at(
+    text: str, row: dict[str, float], robustness: float, unit: str
+) -> None:
     result = row_of(text, row)
     assert result.robustness == pytest.approx([robustness], abs=1e-9)
     if unit or " and " not in text:
@@ -42,12 +89,16 @@ def test_what_a_row_comes_out_at(text: str, row: dict[str, float], robustness: f
 
 
 def test_columns_compared_as_they_stand_must_turn_out_to_be_in_one_unit() -> None:
-    before = "rule a require `x` <= `y`\nrule b require `x` <= 5 bar\nrule c require `y` <= 700 mbar"
+    before = (
+        "rule a require `x` <= `y`\nrule b require `x` <= 5 bar\nrule c require `y` <= 700 mbar"
+    )
     assert _codes(before) == ["FKG216"]
     assert _codes(before.replace("700 mbar", "7 bar")) == []
 
 
-def test_a_tag_with_two_units_in_its_sheet_is_asked_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tag_with_two_units_in_its_sheet_is_asked_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("limits.csv").write_text("tag;unit;high\nP1;mbar;500\nP1;bar;0.5\n", encoding="utf-8")
     rule = 'rule r for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high'
@@ -55,9 +106,13 @@ def test_a_tag_with_two_units_in_its_sheet_is_asked_back(tmp_path: Path, monkeyp
     assert row_of(f"signal P1 in mbar\n{rule}", {"P1": 300}).robustness == pytest.approx([200, 0.2])
 
 
-def test_numbers_of_a_sheet_are_in_the_unit_of_their_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_of_a_sheet_are_in_the_unit_of_their_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("limits.csv").write_text("variant;unit;limit\nA;N.m;50\nB;kN.m;0.06\nC;;70\n", encoding="utf-8")
+    Path("limits.csv").write_text(
+        "variant;unit;limit\nA;N.m;50\nB;kN.m;0.06\nC;;70\n", encoding="utf-8"
+    )
     text = """signal torque in N.m
 signal variant
 rule r for ?variant, ?limit in table "limits.csv" require if variant is ?variant then torque <= ?limit"""
@@ -66,7 +121,9 @@ rule r for ?variant, ?limit in table "limits.csv" require if variant is ?variant
         assert result.robustness[result.fired] == pytest.approx([margin])
 
 
-def test_a_number_that_may_be_celsius_is_not_taken_in_kelvin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_number_that_may_be_celsius_is_not_taken_in_kelvin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("limits.csv").write_text("limit\n16\n", encoding="utf-8")
     rule = 'rule r for ?limit in table "limits.csv" require t <= ?limit + 5 K'
@@ -76,11 +133,17 @@ def test_a_number_that_may_be_celsius_is_not_taken_in_kelvin(tmp_path: Path, mon
 
 
 def _codes(text: str) -> list[str]:
-    return [problem.code for problem in compile_rules(text=text).diagnostics if problem.severity != "info"]
+    return [
+        problem.code
+        for problem in compile_rules(text=text).diagnostics
+        if problem.severity != "info"
+    ]
 
 
 def test_what_is_calculated_without_a_unit_names_its_columns_and_the_unit_to_write() -> None:
-    [found] = compile_rules(text="signal x\nsignal y\nrule r require x^2 + sin(y) <= 9\n").diagnostics
+    [found] = compile_rules(
+        text="signal x\nsignal y\nrule r require x^2 + sin(y) <= 9\n"
+    ).diagnostics
     assert (found.code, found.help) == ("FKG238", "write: signal x in dimensionless")
     assert "`x`, whose unit nobody tells" in found.message
     assert "``" not in found.message
@@ -89,4 +152,6 @@ def test_what_is_calculated_without_a_unit_names_its_columns_and_the_unit_to_wri
 
 def test_a_product_of_columns_without_units_is_not_set_beside_a_power() -> None:
     assert _codes("rule r require `n` * `m` <= 9 kW") == ["FKG238"]
-    assert np.isclose(row_of("rule r require `n` * `m` <= 9000", {"n": 100, "m": 50}).robustness, 4000).all()
+    assert np.isclose(
+        row_of("rule r require `n` * `m` <= 9000", {"n": 100, "m": 50}).robustness, 4000
+    ).all()

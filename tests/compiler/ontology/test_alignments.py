@@ -24,7 +24,9 @@ OFFICIAL = (
     "iof/Core.rdf",
     "iof/bfo.rdf",
 )
-SOURCE, PREDICATE, TARGET = (ox.NamedNode(OWL + f"annotated{end}") for end in ("Source", "Property", "Target"))
+SOURCE, PREDICATE, TARGET = (
+    ox.NamedNode(OWL + f"annotated{end}") for end in ("Source", "Property", "Target")
+)
 JUSTIFICATION = ox.NamedNode(FKG + "justification")
 
 
@@ -47,7 +49,9 @@ def mappings(catalog: Catalog) -> dict[str, list[tuple[str, str, str]]]:
             if quad.predicate in (SOURCE, PREDICATE, TARGET):
                 assert isinstance(quad.object, ox.NamedNode)
                 ends.setdefault(quad.subject, {})[quad.predicate] = quad.object.value
-        found[alignment.file] = [(parts[SOURCE], parts[PREDICATE], parts[TARGET]) for parts in ends.values()]
+        found[alignment.file] = [
+            (parts[SOURCE], parts[PREDICATE], parts[TARGET]) for parts in ends.values()
+        ]
     return found
 
 
@@ -57,8 +61,19 @@ def test_there_are_mappings_between_all_four_and_to_sosa_ssn_qudt_and_iof(catalo
     assert len(rows) >= 300
     assert len(set(rows)) == len(rows)
     pairs = {frozenset(alignment.between) for alignment in catalog.alignments}
-    assert {frozenset(pair) for pair in combinations(("isa95", "mason", "nist", "schema"), 2)} <= pairs
-    assert {other for pair in pairs for other in pair} == {"isa95", "mason", "nist", "schema", "sosa", "ssn", "qudt", "iof"}
+    assert {
+        frozenset(pair) for pair in combinations(("isa95", "mason", "nist", "schema"), 2)
+    } <= pairs
+    assert {other for pair in pairs for other in pair} == {
+        "isa95",
+        "mason",
+        "nist",
+        "schema",
+        "sosa",
+        "ssn",
+        "qudt",
+        "iof",
+    }
 
 
 def test_each_mapping_lies_between_the_two_ontologies_of_its_file(catalog: Catalog) -> None:
@@ -76,21 +91,44 @@ def test_each_mapping_lies_between_the_two_ontologies_of_its_file(catalog: Catal
             ), (alignment.file, source, target)
 
 
-def test_no_pair_of_terms_is_mapped_in_two_ways_and_exact_matches_are_one_to_one(catalog: Catalog) -> None:
+def test_no_pair_of_terms_is_mapped_in_two_ways_and_exact_matches_are_one_to_one(
+    catalog: Catalog,
+) -> None:
     rows = [row for rows in mappings(catalog).values() for row in rows]
     ways = Counter(frozenset((source, target)) for source, _, target in rows)
     assert [pair for pair, count in ways.items() if count > 1] == []
-    exact = [(source, target) for source, predicate, target in rows if predicate in (SKOS + "exactMatch", OWL + "equivalentClass")]
+    exact = [
+        (source, target)
+        for source, predicate, target in rows
+        if predicate in (SKOS + "exactMatch", OWL + "equivalentClass")
+    ]
     for end in (0, 1):
-        assert max(Counter((pair[end], pair[1 - end].rsplit("#", 1)[0].rsplit("/", 1)[0]) for pair in exact).values()) == 1
+        assert (
+            max(
+                Counter(
+                    (pair[end], pair[1 - end].rsplit("#", 1)[0].rsplit("/", 1)[0]) for pair in exact
+                ).values()
+            )
+            == 1
+        )
 
 
 def disjoint_pairs(triples: list[ox.Quad]) -> set[tuple[ox.NamedNode, ox.NamedNode]]:
     """The named classes that are said to exclude each other, one by one or as members of a list."""
-    first: dict[object, object] = {quad.subject: quad.object for quad in triples if quad.predicate.value == RDF + "first"}
-    rest: dict[object, object] = {quad.subject: quad.object for quad in triples if quad.predicate.value == RDF + "rest"}
-    pairs: list[tuple[object, object]] = [(quad.subject, quad.object) for quad in triples if quad.predicate.value == OWL + "disjointWith"]
-    lists = {quad.subject for quad in triples if quad.object == ox.NamedNode(OWL + "AllDisjointClasses")}
+    first: dict[object, object] = {
+        quad.subject: quad.object for quad in triples if quad.predicate.value == RDF + "first"
+    }
+    rest: dict[object, object] = {
+        quad.subject: quad.object for quad in triples if quad.predicate.value == RDF + "rest"
+    }
+    pairs: list[tuple[object, object]] = [
+        (quad.subject, quad.object)
+        for quad in triples
+        if quad.predicate.value == OWL + "disjointWith"
+    ]
+    lists = {
+        quad.subject for quad in triples if quad.object == ox.NamedNode(OWL + "AllDisjointClasses")
+    }
     for quad in triples:
         if quad.predicate.value == OWL + "members" and quad.subject in lists:
             node: object = quad.object
@@ -99,18 +137,34 @@ def disjoint_pairs(triples: list[ox.Quad]) -> set[tuple[ox.NamedNode, ox.NamedNo
                 members.append(first[node])
                 node = rest[node]
             pairs += combinations(members, 2)
-    return {(one, other) for one, other in pairs if isinstance(one, ox.NamedNode) and isinstance(other, ox.NamedNode)}
+    return {
+        (one, other)
+        for one, other in pairs
+        if isinstance(one, ox.NamedNode) and isinstance(other, ox.NamedNode)
+    }
 
 
 def collapses(triples: list[ox.Quad]) -> tuple[set[str], set[str]]:
     """Classes below two that exclude each other, and classes of a cycle that nobody declared."""
-    told = {(quad.subject, quad.object) for quad in triples if quad.predicate.value == OWL + "equivalentClass"}
+    told = {
+        (quad.subject, quad.object)
+        for quad in triples
+        if quad.predicate.value == OWL + "equivalentClass"
+    }
     below: dict[ox.NamedNode, set[ox.NamedNode]] = {}
     for quad in (*triples, *follows(triples)):
-        if quad.predicate == SUB_CLASS and isinstance(quad.subject, ox.NamedNode) and isinstance(quad.object, ox.NamedNode):
+        if (
+            quad.predicate == SUB_CLASS
+            and isinstance(quad.subject, ox.NamedNode)
+            and isinstance(quad.object, ox.NamedNode)
+        ):
             below.setdefault(quad.subject, {quad.subject}).add(quad.object)
     pairs = disjoint_pairs(triples)
-    torn = {node.value for node, above in below.items() if any(one in above and other in above for one, other in pairs)}
+    torn = {
+        node.value
+        for node, above in below.items()
+        if any(one in above and other in above for one, other in pairs)
+    }
     cycles = {
         node.value
         for node, above in below.items()
@@ -121,8 +175,14 @@ def collapses(triples: list[ox.Quad]) -> tuple[set[str], set[str]]:
 
 
 def test_nothing_collapses_over_our_modules(catalog: Catalog) -> None:
-    files = [file for entry in catalog.entries.values() for file in (entry.module, *entry.parts, *entry.additions)]
-    assert collapses(triples_of(catalog, *files, *(alignment.file for alignment in catalog.alignments))) == (set(), set())
+    files = [
+        file
+        for entry in catalog.entries.values()
+        for file in (entry.module, *entry.parts, *entry.additions)
+    ]
+    assert collapses(
+        triples_of(catalog, *files, *(alignment.file for alignment in catalog.alignments))
+    ) == (set(), set())
 
 
 @needs_shared
@@ -132,9 +192,15 @@ def test_nothing_collapses_over_all_official_files(catalog: Catalog) -> None:
     replaced = ("isa95", "mason", "nist", "schema", "iof")
     files = [file for name in replaced for file in catalog.entries[name].additions]
     files += [
-        file for name, entry in catalog.entries.items() if name not in replaced for file in (entry.module, *entry.parts, *entry.additions)
+        file
+        for name, entry in catalog.entries.items()
+        if name not in replaced
+        for file in (entry.module, *entry.parts, *entry.additions)
     ]
-    alone = [*triples_of(catalog, *(str(SHARED / "ontologies" / file) for file in OFFICIAL)), *triples_of(catalog, *files)]
+    alone = [
+        *triples_of(catalog, *(str(SHARED / "ontologies" / file) for file in OFFICIAL)),
+        *triples_of(catalog, *files),
+    ]
     aligned = [*alone, *triples_of(catalog, *(alignment.file for alignment in catalog.alignments))]
     before, after = collapses(alone), collapses(aligned)
     assert len(disjoint_pairs(alone)) >= 40
@@ -143,8 +209,16 @@ def test_nothing_collapses_over_all_official_files(catalog: Catalog) -> None:
 
 def test_a_wrong_mapping_is_noticed(catalog: Catalog) -> None:
     """Phenomena are processes: to call a machine a kind of phenomenon puts it below two classes that exclude each other."""
-    files = [file for name in ("nist", "iof") for file in (catalog.entries[name].module, *catalog.entries[name].parts)]
-    files += [*catalog.entries["nist"].additions, *catalog.entries["iof"].additions, "alignments/iof-nist.ttl"]
+    files = [
+        file
+        for name in ("nist", "iof")
+        for file in (catalog.entries[name].module, *catalog.entries[name].parts)
+    ]
+    files += [
+        *catalog.entries["nist"].additions,
+        *catalog.entries["iof"].additions,
+        "alignments/iof-nist.ttl",
+    ]
     nist = catalog.entries["nist"].namespace
     machine = ox.NamedNode(nist + "AdditiveManufacturingMachine")
     wrong = [ox.Quad(machine, SUB_CLASS, ox.NamedNode(nist + "Phenomenon"))]
@@ -159,13 +233,19 @@ def test_what_follows_from_a_mapping_is_found_by_rules(catalog: Catalog) -> None
         f" <https://example.org/m1> <{RDFS}label> 'M1' ."
     )
     uses = [(name, HERE) for name in ("isa95", "mason", "nist")]
-    graph, problems, _ = load_graph(uses, {}, [], catalog=catalog, text_graphs=[("plant.ttl", text)])
+    graph, problems, _ = load_graph(
+        uses, {}, [], catalog=catalog, text_graphs=[("plant.ttl", text)]
+    )
     assert problems == ()
     for name in ("isa95:Equipment", "mason:MachineResource", "mason:MaterialResource"):
         iri, _ = graph.resolve(name, "pname", HERE)
         assert iri is not None
         assert "https://example.org/m1" in graph.instances(iri)
-    for name in ("isa95:Work_Unit", "mason:MachineTool", "sosa:FeatureOfInterest"):  # near, and not what follows
+    for name in (
+        "isa95:Work_Unit",
+        "mason:MachineTool",
+        "sosa:FeatureOfInterest",
+    ):  # near, and not what follows
         iri, _ = graph.resolve(name, "pname", HERE)
         assert iri is not None
         assert graph.instances(iri) == []

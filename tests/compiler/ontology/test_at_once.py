@@ -15,7 +15,13 @@ from fedkg_compiler.ontology import load_graph, reading
 from fedkg_compiler.ontology.at_once import LaterTriples
 from fedkg_compiler.ontology.reading import Document, read_rdf
 
-IRI = st.sampled_from(["<https://example.org/plant#M1>", "<https://example.org/plant#a_:b>", "<https://example.org/pl\\u00E4nt>"])
+IRI = st.sampled_from(
+    [
+        "<https://example.org/plant#M1>",
+        "<https://example.org/plant#a_:b>",
+        "<https://example.org/pl\\u00E4nt>",
+    ]
+)
 BLANK = st.sampled_from(["_:a", "_:b", "_:c"])
 LITERAL = st.sampled_from(
     [
@@ -29,12 +35,20 @@ LITERAL = st.sampled_from(
     ]
 )
 LINE = st.one_of(
-    st.builds("{} <https://example.org/plant#p> {} .".format, st.one_of(IRI, BLANK), st.one_of(IRI, BLANK, LITERAL)),
+    st.builds(
+        "{} <https://example.org/plant#p> {} .".format,
+        st.one_of(IRI, BLANK),
+        st.one_of(IRI, BLANK, LITERAL),
+    ),
     st.just("# _:nobody is <https://example.org/here> ."),
     st.just(""),
-    st.just("<https://example.org/o> <http://www.w3.org/2002/07/owl#imports> <https://example.org/other> ."),
+    st.just(
+        "<https://example.org/o> <http://www.w3.org/2002/07/owl#imports> <https://example.org/other> ."
+    ),
 )
-FILLER = "".join(f'<https://example.org/plant#n{i}> <https://example.org/plant#p> "{i}" .\n' for i in range(400))
+FILLER = "".join(
+    f'<https://example.org/plant#n{i}> <https://example.org/plant#p> "{i}" .\n' for i in range(400)
+)
 """Triples enough for a few blank nodes among them to be few."""
 
 
@@ -60,7 +74,11 @@ def alike(large: Document, small: Document) -> None:
     assert set(taken) == set(store)
     assert large.triples.taken() is None
     assert tuple(large.triples) == small.triples
-    assert (large.prefixes, sorted(large.imports), large.plain) == (small.prefixes, sorted(small.imports), small.plain)
+    assert (large.prefixes, sorted(large.imports), large.plain) == (
+        small.prefixes,
+        sorted(small.imports),
+        small.plain,
+    )
     assert (large.sha256, large.text) == (small.sha256, small.text)
 
 
@@ -95,7 +113,9 @@ def test_blank_nodes_that_are_many_and_prefixes_that_come_late_are_read_as_ever(
         assert large == small
 
 
-@pytest.mark.parametrize(("file", "read"), [("plant.nt", 800), ("plant.ttl", 799)])  # of Turtle, to the next full stop
+@pytest.mark.parametrize(
+    ("file", "read"), [("plant.nt", 800), ("plant.ttl", 799)]
+)  # of Turtle, to the next full stop
 def test_a_mistake_is_told_with_its_place_and_the_rest_is_read(file: str, read: int) -> None:
     large, small = both((FILLER + "this is no triple\n" + FILLER).encode(), file)
     assert large == small
@@ -128,10 +148,19 @@ def test_a_compilation_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_two_large_graphs_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "LARGE", 0)
     span = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=1)
-    for name, text in (("a.nt", FILLER), ("b.nt", FILLER + '<https://example.org/m> <https://example.org/p> "1" .\n')):
+    for name, text in (
+        ("a.nt", FILLER),
+        ("b.nt", FILLER + '<https://example.org/m> <https://example.org/p> "1" .\n'),
+    ):
         (tmp_path / name).write_text(text, encoding="utf-8")
-    graph, problems, _ = load_graph([], {"e": ("https://example.org/", span)}, [tmp_path / "a.nt", tmp_path / "b.nt"])
+    graph, problems, _ = load_graph(
+        [], {"e": ("https://example.org/", span)}, [tmp_path / "a.nt", tmp_path / "b.nt"]
+    )
     assert problems == ()
-    rows, said = graph.select("?s ?p ?o FILTER(ISLITERAL(?o) && STRSTARTS(STR(?s), 'https://example.org/'))", ["s", "o"], span=span)
+    rows, said = graph.select(
+        "?s ?p ?o FILTER(ISLITERAL(?o) && STRSTARTS(STR(?s), 'https://example.org/'))",
+        ["s", "o"],
+        span=span,
+    )
     assert said == ()
     assert len(rows) == 401

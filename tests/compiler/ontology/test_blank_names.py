@@ -67,15 +67,24 @@ def test_naming_what_is_named_changes_nothing(triples: list[ox.Quad]) -> None:
     ],
 )
 def test_circles_lists_and_twins(text: str) -> None:
-    triples = list(ox.parse(f"@prefix : <https://example.org/> . {text}".encode(), format=ox.RdfFormat.TURTLE))
-    twin = list(ox.parse(f"@prefix : <https://example.org/> . {text}".encode(), format=ox.RdfFormat.TURTLE))
+    triples = list(
+        ox.parse(f"@prefix : <https://example.org/> . {text}".encode(), format=ox.RdfFormat.TURTLE)
+    )
+    twin = list(
+        ox.parse(f"@prefix : <https://example.org/> . {text}".encode(), format=ox.RdfFormat.TURTLE)
+    )
     assert named(triples) == named(twin[::-1])
     assert canonical(named(triples)) == canonical(set(triples))
 
 
 def test_a_long_list_takes_no_longer_than_it_is() -> None:
     items = " ".join(str(i) for i in range(20_000))
-    triples = list(ox.parse(f"<https://example.org/a> <https://example.org/p> ({items}) .".encode(), format=ox.RdfFormat.TURTLE))
+    triples = list(
+        ox.parse(
+            f"<https://example.org/a> <https://example.org/p> ({items}) .".encode(),
+            format=ox.RdfFormat.TURTLE,
+        )
+    )
     assert len(set(names_by_content(triples).values())) == 20_000
 
 
@@ -98,7 +107,8 @@ def test_twins_in_two_files_stay_two_nodes_as_in_one() -> None:
 def test_literals_are_those_that_stores_keep() -> None:
     triples = list(
         ox.parse(
-            b"<n:a> <n:b> 4.50, 04.5, 9.0e3, true, 'x'@EN, 'abc'^^<http://www.w3.org/2001/XMLSchema#decimal> .", format=ox.RdfFormat.TURTLE
+            b"<n:a> <n:b> 4.50, 04.5, 9.0e3, true, 'x'@EN, 'abc'^^<http://www.w3.org/2001/XMLSchema#decimal> .",
+            format=ox.RdfFormat.TURTLE,
         )
     )
     store = ox.Store()
@@ -106,10 +116,23 @@ def test_literals_are_those_that_stores_keep() -> None:
     assert set(as_kept(triples)) == set(store)
 
 
-@pytest.mark.parametrize("text", ["{0}\r{1}\n\n", "{0}\r\n{1}\r\n", "{0}\n{1}", "# two\n{0}\n{1}\n", '{0}\n{1}\n<n:a> <n:p> "_:x" .\n'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{0}\r{1}\n\n",
+        "{0}\r\n{1}\r\n",
+        "{0}\n{1}",
+        "# two\n{0}\n{1}\n",
+        '{0}\n{1}\n<n:a> <n:p> "_:x" .\n',
+    ],
+)
 def test_blank_nodes_of_n_triples_are_found_whatever_ends_their_lines(text: str) -> None:
-    document, problems = read_rdf(text.format("<n:a> <n:p> <n:b> .", "<n:a> <n:p> _:x .").encode(), file="a.nt")
+    document, problems = read_rdf(
+        text.format("<n:a> <n:p> <n:b> .", "<n:a> <n:p> _:x .").encode(), file="a.nt"
+    )
     assert not problems
     assert document is not None
     assert not document.plain
-    assert [str(quad.object) for quad in document.triples if isinstance(quad.object, ox.BlankNode)] == ["_:b644ab8f7bab74251"]
+    assert [
+        str(quad.object) for quad in document.triples if isinstance(quad.object, ox.BlankNode)
+    ] == ["_:b644ab8f7bab74251"]

@@ -7,6 +7,7 @@ from graph_cases import HERE, PLANT, plant_graph
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.ontology import Catalog, ColumnFact, Graph, Literal, load_graph
+from fedkg_compiler.ontology.standard import FKG, QUDT
 
 TORQUE = PLANT + "torque"
 
@@ -16,7 +17,11 @@ TORQUE = PLANT + "torque"
     [
         ("isa95:Equipment", "pname", "http://www.w3id.org/hsu-aut/DINEN62264-2#Equipment"),
         ("isa95:StorageUnit", "pname", "http://www.w3id.org/hsu-aut/DINEN62264-2#StorageUnit"),
-        ("mason:Shearing_machine-tool", "pname", "http://www.owl-ontologies.com/mason.owl#Shearing_machine-tool"),
+        (
+            "mason:Shearing_machine-tool",
+            "pname",
+            "http://www.owl-ontologies.com/mason.owl#Shearing_machine-tool",
+        ),
         ("plant:torque", "pname", TORQUE),
         (TORQUE, "iri", TORQUE),
         ("CuttingTool", "name", "http://www.owl-ontologies.com/mason.owl#CuttingTool"),
@@ -41,7 +46,9 @@ def test_names_become_iris(plant: Graph, text: str, form: str, iri: str) -> None
         ("no scheme", "iri", "FKG108", "scheme"),
     ],
 )
-def test_wrong_names_have_one_error(plant: Graph, text: str, form: str, code: str, advice: str) -> None:
+def test_wrong_names_have_one_error(
+    plant: Graph, text: str, form: str, code: str, advice: str
+) -> None:
     iri, problems = plant.resolve(text, form, HERE)
     assert iri is None
     assert [(p.code, p.severity, p.span) for p in problems] == [(code, "error", HERE)]
@@ -51,7 +58,9 @@ def test_wrong_names_have_one_error(plant: Graph, text: str, form: str, code: st
 def test_a_name_that_only_this_graph_lacks_is_a_warning(plant: Graph) -> None:
     iri, problems = plant.resolve("plant:Torque", "pname", HERE)
     assert iri == PLANT + "Torque"
-    assert [(p.code, p.severity, p.help) for p in problems] == [("FKG112", "warning", "did you mean `plant:torque`?")]
+    assert [(p.code, p.severity, p.help) for p in problems] == [
+        ("FKG112", "warning", "did you mean `plant:torque`?")
+    ]
 
 
 def test_without_any_graph_of_that_namespace_nothing_is_said(catalog: Catalog) -> None:
@@ -62,14 +71,29 @@ def test_without_any_graph_of_that_namespace_nothing_is_said(catalog: Catalog) -
 
 
 def test_the_prefix_of_an_ontology_that_is_not_used_says_so(catalog: Catalog) -> None:
-    graph, _, _ = load_graph([], {}, [], catalog=catalog, text_graphs=[("p.ttl", "@prefix acme: <http://acme/> . acme:a acme:b 1 .")])
+    graph, _, _ = load_graph(
+        [],
+        {},
+        [],
+        catalog=catalog,
+        text_graphs=[("p.ttl", "@prefix acme: <http://acme/> . acme:a acme:b 1 .")],
+    )
     assert graph.resolve("mason:Tool", "pname", HERE)[1][0].help == "add `use mason`"
-    assert graph.resolve("acme:a", "pname", HERE)[1][0].help == "p.ttl calls <http://acme/> so: add `prefix acme: <http://acme/>`"
+    assert (
+        graph.resolve("acme:a", "pname", HERE)[1][0].help
+        == "p.ttl calls <http://acme/> so: add `prefix acme: <http://acme/>`"
+    )
 
 
 def test_members_are_those_of_subclasses_too(plant: Graph) -> None:
-    assert plant.instances("http://www.owl-ontologies.com/mason.owl#MillingMachine") == [PLANT + "M1", PLANT + "M2"]
-    assert plant.instances("http://www.owl-ontologies.com/mason.owl#CuttingTool") == [PLANT + "T1", PLANT + "T2"]
+    assert plant.instances("http://www.owl-ontologies.com/mason.owl#MillingMachine") == [
+        PLANT + "M1",
+        PLANT + "M2",
+    ]
+    assert plant.instances("http://www.owl-ontologies.com/mason.owl#CuttingTool") == [
+        PLANT + "T1",
+        PLANT + "T2",
+    ]
     assert plant.instances(PLANT + "BigMill") == [PLANT + "M2"]
     assert plant.instances(PLANT + "Nothing") == []
 
@@ -91,8 +115,12 @@ def test_keys_come_from_the_entity_or_its_most_special_class(plant: Graph) -> No
 
 def test_columns_come_from_the_property_or_the_sensor(plant: Graph) -> None:
     shared = ColumnFact(column="Torque [Nm]", unit="N.m", entity=None, sensor=None)
-    first = ColumnFact(column="Torque [Nm]", unit="N.m", entity=PLANT + "M1", sensor=PLANT + "M1_torque")
-    second = ColumnFact(column="TIC-2", unit="kN.m", entity=PLANT + "M2", sensor=PLANT + "M2_torque")
+    first = ColumnFact(
+        column="Torque [Nm]", unit="N.m", entity=PLANT + "M1", sensor=PLANT + "M1_torque"
+    )
+    second = ColumnFact(
+        column="TIC-2", unit="kN.m", entity=PLANT + "M2", sensor=PLANT + "M2_torque"
+    )
     assert plant.columns_of(TORQUE, None) == [shared, first, second]
     assert plant.columns_of(TORQUE, PLANT + "M1") == [first]
     assert plant.columns_of(TORQUE, PLANT + "M2") == [second]
@@ -101,7 +129,9 @@ def test_columns_come_from_the_property_or_the_sensor(plant: Graph) -> None:
 
 
 def test_a_property_may_lead_to_its_column_itself(catalog: Catalog) -> None:
-    graph = plant_graph(catalog, 'plant:z1 plant:temperature [ fkg:column "T 1" ; qudt:hasUnit unit:DEG_C ] .')
+    graph = plant_graph(
+        catalog, 'plant:z1 plant:temperature [ fkg:column "T 1" ; qudt:hasUnit unit:DEG_C ] .'
+    )
     [fact] = graph.columns_of(PLANT + "temperature", PLANT + "z1")
     assert (fact.column, fact.unit, fact.entity) == ("T 1", "degC", PLANT + "z1")
 
@@ -109,14 +139,21 @@ def test_a_property_may_lead_to_its_column_itself(catalog: Catalog) -> None:
 def test_a_class_of_observed_properties_has_the_columns_of_its_members(catalog: Catalog) -> None:
     text = "plant:T rdfs:subClassOf sosa:ObservableProperty . plant:t1 a plant:T ; fkg:column 'T1' . plant:t2 a plant:T ."
     graph = plant_graph(
-        catalog, text + "plant:s a sosa:Sensor ; sosa:observes plant:t2 ; sosa:isHostedBy plant:z ; fkg:column 'T2' ; qudt:unit 'degC' ."
+        catalog,
+        text
+        + "plant:s a sosa:Sensor ; sosa:observes plant:t2 ; sosa:isHostedBy plant:z ; fkg:column 'T2' ; qudt:unit 'degC' .",
     )
     facts = graph.columns_of(PLANT + "T", None)
-    assert [(fact.column, fact.unit, fact.entity) for fact in facts] == [("T1", None, None), ("T2", "degC", PLANT + "z")]
+    assert [(fact.column, fact.unit, fact.entity) for fact in facts] == [
+        ("T1", None, None),
+        ("T2", "degC", PLANT + "z"),
+    ]
 
 
 def test_values_of_a_subject_are_plain_and_sorted(plant: Graph) -> None:
-    assert [str(getattr(value, "unit", "")) for value in plant.values_of(PLANT + "M2", PLANT + "limit")] == ["N.m", "bar"]
+    assert [
+        str(getattr(value, "unit", "")) for value in plant.values_of(PLANT + "M2", PLANT + "limit")
+    ] == ["N.m", "bar"]
 
 
 def test_terms_are_known_with_label_and_kind(plant: Graph) -> None:
@@ -133,13 +170,17 @@ def test_the_store_stands_behind_rdflib(plant: Graph) -> None:
     import rdflib
 
     graph = plant.rdflib()
-    assert (rdflib.URIRef(PLANT + "M1"), rdflib.RDF.type, rdflib.URIRef("http://www.w3id.org/hsu-aut/DINEN62264-2#Equipment")) in graph
+    assert (
+        rdflib.URIRef(PLANT + "M1"),
+        rdflib.RDF.type,
+        rdflib.URIRef("http://www.w3id.org/hsu-aut/DINEN62264-2#Equipment"),
+    ) in graph
     assert len(graph) == len(plant)
 
 
 def test_every_unit_text_is_one_that_rule_files_can_write(catalog: Catalog) -> None:
     graph, _, _ = load_graph([], {}, [], catalog=catalog)
-    rows, _ = graph.select("?u fkg:unitText ?t", ["t"], span=HERE)
+    rows = graph.answers(f"SELECT ?t WHERE {{ ?u <{FKG}unitText> ?t }}")
     texts = [term.value for (term,) in rows if isinstance(term, Literal)]
     assert len(texts) > 80
     assert [text for text in texts if isinstance(parse_unit(str(text)), UnitProblem)] == []
@@ -148,7 +189,9 @@ def test_every_unit_text_is_one_that_rule_files_can_write(catalog: Catalog) -> N
 def test_units_in_the_graph_mean_what_they_mean_in_rule_files(catalog: Catalog) -> None:
     """QUDT's factor to SI against the factor of the text; units of angle have another base there."""
     graph, _, _ = load_graph([], {}, [], catalog=catalog)
-    rows, _ = graph.select("?u fkg:unitText ?t ; qudt:conversionMultiplier ?m", ["t", "m"], span=HERE)
+    rows = graph.answers(
+        f"SELECT ?t ?m WHERE {{ ?u <{FKG}unitText> ?t ; <{QUDT}conversionMultiplier> ?m }}"
+    )
     checked = 0
     for text, multiplier in rows:
         assert isinstance(text, Literal)
@@ -156,6 +199,8 @@ def test_units_in_the_graph_mean_what_they_mean_in_rule_files(catalog: Catalog) 
         unit = parse_unit(str(text.value))
         assert not isinstance(unit, UnitProblem)
         if unit.turns == 0 and unit.exponent("angle") == 0:
-            assert float(unit.factor) == pytest.approx(float(multiplier.value), rel=1e-6), text.value
+            assert float(unit.factor) == pytest.approx(float(multiplier.value), rel=1e-6), (
+                text.value
+            )
             checked += 1
     assert checked > 70

@@ -37,9 +37,13 @@ def refused(graph: Graph, where: str, variables: tuple[str, ...] = ("x",)) -> Di
 
 
 def test_rows_are_plain_values_in_order(plant: Graph) -> None:
-    rows, problems = plant.select("?m a isa95:Equipment ; plant:low ?low ; plant:high ?high", ["m", "low", "high"], span=HERE)
+    rows, problems = plant.select(
+        "?m a isa95:Equipment ; plant:low ?low ; plant:high ?high", ["m", "low", "high"], span=HERE
+    )
     assert problems == ()
-    assert rows == [(iri("M1"), Literal(3500, "3500", XSD + "integer"), Literal(9000.0, "9000", XSD + "double"))]
+    assert rows == [
+        (iri("M1"), Literal(3500, "3500", XSD + "integer"), Literal(9000.0, "9000", XSD + "double"))
+    ]
 
 
 def test_quantities_come_with_the_unit_as_rules_write_it(plant: Graph) -> None:
@@ -48,43 +52,81 @@ def test_quantities_come_with_the_unit_as_rules_write_it(plant: Graph) -> None:
 
 
 def test_hierarchy_rolls_up_over_all_levels(plant: Graph) -> None:
-    rows, _ = plant.select("?m a isa95:Work_Unit ; isa95:isPartOf ?e . ?e a isa95:Enterprise", ["m"], span=HERE)
+    rows, _ = plant.select(
+        "?m a isa95:Work_Unit ; isa95:isPartOf ?e . ?e a isa95:Enterprise", ["m"], span=HERE
+    )
     assert rows == [(iri("M1"),), (iri("M2"),)]
 
 
 def test_unbound_variables_are_none_and_sort_first(plant: Graph) -> None:
-    rows, problems = plant.select("?m a isa95:Work_Unit OPTIONAL { ?m plant:low ?low }", ["low", "m"], span=HERE)
+    rows, problems = plant.select(
+        "?m a isa95:Work_Unit OPTIONAL { ?m plant:low ?low }", ["low", "m"], span=HERE
+    )
     assert problems == ()
     assert rows == [(None, iri("M2")), (Literal(3500, "3500", XSD + "integer"), iri("M1"))]
 
 
 def test_numbers_sort_by_value(catalog: Catalog) -> None:
-    text = header(catalog) + "plant:a plant:v 10, 9.5, 2e0, 'text', true, 'x'^^xsd:double, '2024-01-01'^^xsd:date ."
-    graph, problems, _ = load_graph([], {"plant": (PLANT, HERE)}, [], catalog=catalog, text_graphs=[("v.ttl", text)])
+    text = (
+        header(catalog)
+        + "plant:a plant:v 10, 9.5, 2e0, 'text', true, 'x'^^xsd:double, '2024-01-01'^^xsd:date ."
+    )
+    graph, problems, _ = load_graph(
+        [], {"plant": (PLANT, HERE)}, [], catalog=catalog, text_graphs=[("v.ttl", text)]
+    )
     assert problems == ()
     values = [row[0] for row in graph.select("plant:a plant:v ?v", ["v"], span=HERE)[0]]
-    assert [value.value for value in values if isinstance(value, Literal)] == [2.0, 9.5, 10, "2024-01-01", "text", True, "x"]
+    assert [value.value for value in values if isinstance(value, Literal)] == [
+        2.0,
+        9.5,
+        10,
+        "2024-01-01",
+        "text",
+        True,
+        "x",
+    ]
 
 
 def test_the_order_of_files_changes_nothing(catalog: Catalog) -> None:
     cut = PLANT_TTL.index("plant:M1 a")
-    parts = [("a.ttl", header(catalog) + PLANT_TTL[:cut]), ("b.ttl", header(catalog) + PLANT_TTL[cut:])]
+    parts = [
+        ("a.ttl", header(catalog) + PLANT_TTL[:cut]),
+        ("b.ttl", header(catalog) + PLANT_TTL[cut:]),
+    ]
     seen = []
-    for uses, files in itertools.product((["isa95", "mason"], ["mason", "isa95"]), (parts, parts[::-1])):
+    for uses, files in itertools.product(
+        (["isa95", "mason"], ["mason", "isa95"]), (parts, parts[::-1])
+    ):
         graph, problems, sources = load_graph(
-            [(name, HERE) for name in uses], {"plant": (PLANT, HERE)}, [], catalog=catalog, text_graphs=files
+            [(name, HERE) for name in uses],
+            {"plant": (PLANT, HERE)},
+            [],
+            catalog=catalog,
+            text_graphs=files,
         )
         assert problems == ()
-        seen.append((graph.select("?a ?b ?c", ["a", "b", "c"], span=HERE)[0], graph.terms(), sources))
+        seen.append(
+            (graph.select("?a ?b ?c", ["a", "b", "c"], span=HERE)[0], graph.terms(), sources)
+        )
     assert all(other == seen[0] for other in seen)
 
 
 @pytest.mark.parametrize(
     ("where", "place", "words", "advice"),
     [
-        ("?x a isa95:Site\n ?y a isa95:Area", (11, 2, 11, 4), "at `?y`", "write `.` before the next triple"),
+        (
+            "?x a isa95:Site\n ?y a isa95:Area",
+            (11, 2, 11, 4),
+            "at `?y`",
+            "write `.` before the next triple",
+        ),
         ("?x a isa95:Site .\n FILTER ?x > 5", (11, 9, 11, 11), "`(` after FILTER", "FILTER(...)"),
-        ("?x a isa95:Site . FILTER(?x > 5", (10, 50, 10, 51), "ends too early: `)`", "close the parenthesis"),
+        (
+            "?x a isa95:Site . FILTER(?x > 5",
+            (10, 50, 10, 51),
+            "ends too early: `)`",
+            "close the parenthesis",
+        ),
         ("?x a isa95:Site . FILTER(?x > 5 and ?x < 7)", (10, 52, 10, 55), "at `and`", "write `&&`"),
         ("?x a isa95:Site . FILTER(?x > 5 & ?x < 7)", (10, 52, 10, 53), "at `&`", "write `&&`"),
         ("?x a isa95:Site . FILTER(1 < ?x < 7)", (10, 52, 10, 53), "at `<`", "do not chain"),
@@ -93,7 +135,12 @@ def test_the_order_of_files_changes_nothing(catalog: Catalog) -> None:
         ("?x a Site", (10, 25, 10, 29), "at `Site`", "did you mean `"),
         ("?x a machin", (10, 25, 10, 31), "at `machin`", "a variable its `?`"),
         ("?x a isa95:Site . FITLER(?x)", (10, 38, 10, 44), "at `FITLER`", "did you mean FILTER?"),
-        ("?x a isa95:Site . FILTER(STRR(?x) = 'a')", (10, 45, 10, 49), "at `STRR`", "did you mean STR?"),
+        (
+            "?x a isa95:Site . FILTER(STRR(?x) = 'a')",
+            (10, 45, 10, 49),
+            "at `STRR`",
+            "did you mean STR?",
+        ),
         ("?x a isa95:Site ORDER BY ?x", (10, 36, 10, 41), "at `ORDER`", "no order"),
         ("OPTIONAL ?x a isa95:Site", (10, 29, 10, 31), "at `?x`", "in braces"),
         ("# Größe\n 'ü' ?x", (11, 2, 11, 5), "a subject", "can only be the value"),
@@ -102,7 +149,9 @@ def test_the_order_of_files_changes_nothing(catalog: Catalog) -> None:
         ("{?x a isa95:Site} UNION ?x a isa95:Area", (10, 44, 10, 46), "at `?x`", "UNION"),
     ],
 )
-def test_a_slip_is_shown_where_it_was_made(plant: Graph, where: str, place: tuple[int, int, int, int], words: str, advice: str) -> None:
+def test_a_slip_is_shown_where_it_was_made(
+    plant: Graph, where: str, place: tuple[int, int, int, int], words: str, advice: str
+) -> None:
     problem = refused(plant, where)
     assert problem.code == "FKG150"
     assert at(problem) == place
@@ -128,21 +177,63 @@ def test_variables_must_occur(plant: Graph) -> None:
 @pytest.mark.parametrize(
     ("where", "code", "message", "advice"),
     [
-        ("?x a isa95:EquipmentClas", "FKG111", "isa95 has no term `EquipmentClas`", "did you mean `isa95:EquipmentClass`?"),
-        ("?x a isa95:equipment", "FKG111", "isa95 has no term `equipment`", "did you mean `isa95:Equipment`?"),
+        (
+            "?x a isa95:EquipmentClas",
+            "FKG111",
+            "isa95 has no term `EquipmentClas`",
+            "did you mean `isa95:EquipmentClass`?",
+        ),
+        (
+            "?x a isa95:equipment",
+            "FKG111",
+            "isa95 has no term `equipment`",
+            "did you mean `isa95:Equipment`?",
+        ),
         ("?x a isa95:Sites", "FKG111", "isa95 has no term `Sites`", "did you mean `isa95:Site`?"),
-        ("?x a isa95:Workcell", "FKG111", "isa95 has no term `Workcell`", "did you mean `isa95:WorkCell`?"),
-        ("?x a mason:Zzzzzzz", "FKG111", "mason has no term `Zzzzzzz`", "`fedkg ontology show mason` lists what it has"),
-        ("?x ?y unit:Zzzzzzz", "FKG111", "qudt has no term `Zzzzzzz`", "`fedkg ontology add qudt FILE` loads all of it"),
+        (
+            "?x a isa95:Workcell",
+            "FKG111",
+            "isa95 has no term `Workcell`",
+            "did you mean `isa95:WorkCell`?",
+        ),
+        (
+            "?x a mason:Zzzzzzz",
+            "FKG111",
+            "mason has no term `Zzzzzzz`",
+            "`fedkg ontology show mason` lists what it has",
+        ),
+        (
+            "?x ?y unit:Zzzzzzz",
+            "FKG111",
+            "qudt has no term `Zzzzzzz`",
+            "`fedkg ontology add qudt FILE` loads all of it",
+        ),
         ("?x rdfs:lable ?y", "FKG111", "rdfs has no term `lable`", "did you mean `rdfs:label`?"),
-        ("?x a <http://www.owl-ontologies.com/mason.owl#Lathes>", "FKG111", "`Lathes`", "<http://www.owl-ontologies.com/mason.owl#Lathe>"),
+        (
+            "?x a <http://www.owl-ontologies.com/mason.owl#Lathes>",
+            "FKG111",
+            "`Lathes`",
+            "<http://www.owl-ontologies.com/mason.owl#Lathe>",
+        ),
         ("?x a msaon:Tool", "FKG110", "the prefix `msaon:` is not known", "did you mean `mason:`?"),
         ("?x a elsewhere:Tool", "FKG110", "the prefix `elsewhere:` is not known", "declare it"),
-        ("SERVICE <http://localhost:1/> { ?x ?y ?z }", "FKG152", "not another server", "graph file"),
-        ("?x plant:low ?y FILTER(?y > RAND())", "FKG153", "RAND() gives another value each time", "the same"),
+        (
+            "SERVICE <http://localhost:1/> { ?x ?y ?z }",
+            "FKG152",
+            "not another server",
+            "graph file",
+        ),
+        (
+            "?x plant:low ?y FILTER(?y > RAND())",
+            "FKG153",
+            "RAND() gives another value each time",
+            "the same",
+        ),
     ],
 )
-def test_names_are_checked_inside_patterns(plant: Graph, where: str, code: str, message: str, advice: str) -> None:
+def test_names_are_checked_inside_patterns(
+    plant: Graph, where: str, code: str, message: str, advice: str
+) -> None:
     problem = refused(plant, where)
     assert problem.code == code
     assert message in problem.message
@@ -150,8 +241,12 @@ def test_names_are_checked_inside_patterns(plant: Graph, where: str, code: str, 
 
 
 def test_a_name_that_the_graph_lacks_is_a_warning_and_rows_come_all_the_same(plant: Graph) -> None:
-    rows, problems = plant.select("?x a isa95:Work_Unit OPTIONAL { ?x plant:Low ?y }", ["x"], span=HERE)
-    assert [(p.code, p.severity, p.help) for p in problems] == [("FKG112", "warning", "did you mean `plant:low`?")]
+    rows, problems = plant.select(
+        "?x a isa95:Work_Unit OPTIONAL { ?x plant:Low ?y }", ["x"], span=HERE
+    )
+    assert [(p.code, p.severity, p.help) for p in problems] == [
+        ("FKG112", "warning", "did you mean `plant:low`?")
+    ]
     assert len(rows) == 2
 
 
@@ -161,7 +256,9 @@ def test_strings_and_comments_are_not_checked(plant: Graph) -> None:
 
 
 def test_several_mistakes_come_at_once_and_each_once(plant: Graph) -> None:
-    _, problems = plant.select("?x a isa95:Sit ; isa95:feed ?y . ?y a isa95:Sit ; foo:bar ?z", ["x", "zz"], span=HERE)
+    _, problems = plant.select(
+        "?x a isa95:Sit ; isa95:feed ?y . ?y a isa95:Sit ; foo:bar ?z", ["x", "zz"], span=HERE
+    )
     assert [problem.code for problem in problems] == ["FKG111", "FKG111", "FKG110", "FKG151"]
 
 
@@ -180,7 +277,9 @@ def test_monstrous_patterns_are_refused_and_not_read(plant: Graph, where: str) -
 
 
 def test_long_lists_are_not_monstrous(plant: Graph) -> None:
-    where = f"?x plant:low ?y FILTER(?y IN ({', '.join(str(number) for number in range(3000, 4000))}))"
+    where = (
+        f"?x plant:low ?y FILTER(?y IN ({', '.join(str(number) for number in range(3000, 4000))}))"
+    )
     assert plant.select(where, ["x"], span=HERE) == ([(iri("M1"),)], ())
 
 
@@ -198,14 +297,21 @@ GOOD = [
 @pytest.mark.parametrize("where", GOOD)
 def test_right_patterns_have_no_slip(plant: Graph, where: str) -> None:
     assert first_slip(tokens(where)) is None
-    assert [problem.code for problem in plant.select(where, ["x"], span=HERE)[1] if problem.severity == "error"] == []
+    assert [
+        problem.code
+        for problem in plant.select(where, ["x"], span=HERE)[1]
+        if problem.severity == "error"
+    ] == []
 
 
 @tries(150)
 @given(st.data())
 def test_a_slip_is_only_found_where_the_store_refuses(data: st.DataObject) -> None:
     """Single words of right patterns are dropped, doubled or swapped: what the walk calls a slip, the store's parser refuses."""
-    words = [token.text if token.kind != "variable" else "?" + token.text for token in tokens(data.draw(st.sampled_from(GOOD)))]
+    words = [
+        token.text if token.kind != "variable" else "?" + token.text
+        for token in tokens(data.draw(st.sampled_from(GOOD)))
+    ]
     at_word = data.draw(st.integers(0, len(words) - 1))
     match data.draw(st.sampled_from(["drop", "double", "swap"])):
         case "drop":
@@ -238,7 +344,10 @@ def test_no_slip_in_the_patterns_of_the_sparql_test_suite() -> None:
         if "CONSTRUCT" in text.upper() or re.search(r"\}[^{}]*VALUES", text):
             continue
         try:
-            ox.Store().query(f"SELECT * WHERE {{ {body}\n}}", prefixes=dict(re.findall(r"(?i)prefix\s+(\w*):\s*<([^>]*)>", text)))
+            ox.Store().query(
+                f"SELECT * WHERE {{ {body}\n}}",
+                prefixes=dict(re.findall(r"(?i)prefix\s+(\w*):\s*<([^>]*)>", text)),
+            )
         except SyntaxError:
             continue
         assert first_slip(tokens(body)) is None, (path.name, first_slip(tokens(body)))
@@ -249,4 +358,6 @@ def test_no_slip_in_the_patterns_of_the_sparql_test_suite() -> None:
 def test_a_span_over_several_lines_keeps_its_place(plant: Graph, tmp_path: Path) -> None:
     span = Span(file=str(tmp_path / "r.fkg"), line=3, column=5, end_line=6, end_column=1)
     _, problems = plant.select("\n  ?x a isa95:Site .\n  ?x a isa95:Sit .\n", ["x"], span=span)
-    assert [(p.span.file, p.span.line, p.span.column, p.span.end_column) for p in problems] == [(span.file, 5, 8, 17)]
+    assert [(p.span.file, p.span.line, p.span.column, p.span.end_column) for p in problems] == [
+        (span.file, 5, 8, 17)
+    ]

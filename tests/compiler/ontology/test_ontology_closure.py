@@ -45,15 +45,33 @@ def naive(graph: rdflib.Graph) -> None:
         for p, _, c in graph.triples((None, RDFS.domain, None)):
             new |= {(s, RDF.type, c) for s, _, _ in graph.triples((None, p, None))}
         for p, _, c in graph.triples((None, RDFS.range, None)):
-            new |= {(o, RDF.type, c) for _, _, o in graph.triples((None, p, None)) if not isinstance(o, rdflib.Literal)}
+            new |= {
+                (o, RDF.type, c)
+                for _, _, o in graph.triples((None, p, None))
+                if not isinstance(o, rdflib.Literal)
+            }
         for p, _, q in graph.triples((None, OWL.inverseOf, None)):
             for one, other in ((p, q), (q, p)):
-                new |= {(o, other, s) for s, _, o in graph.triples((None, one, None)) if not isinstance(o, rdflib.Literal)}
+                new |= {
+                    (o, other, s)
+                    for s, _, o in graph.triples((None, one, None))
+                    if not isinstance(o, rdflib.Literal)
+                }
         for p in graph.subjects(RDF.type, OWL.SymmetricProperty):
-            new |= {(o, p, s) for s, _, o in graph.triples((None, p, None)) if not isinstance(o, rdflib.Literal)}
+            new |= {
+                (o, p, s)
+                for s, _, o in graph.triples((None, p, None))
+                if not isinstance(o, rdflib.Literal)
+            }
         for p in graph.subjects(RDF.type, OWL.TransitiveProperty):
-            new |= {(a, p, c) for a, _, b in graph.triples((None, p, None)) for c in graph.objects(b, p)}
-        new = {(s, p, o) for s, p, o in new - set(graph) if not (p in (RDFS.subClassOf, RDFS.subPropertyOf) and s == o)}
+            new |= {
+                (a, p, c) for a, _, b in graph.triples((None, p, None)) for c in graph.objects(b, p)
+            }
+        new = {
+            (s, p, o)
+            for s, p, o in new - set(graph)
+            if not (p in (RDFS.subClassOf, RDFS.subPropertyOf) and s == o)
+        }
         if not new:
             break
         for triple in new:
@@ -95,36 +113,68 @@ classes = st.sampled_from([*CLASSES, "_:k0", "_:k1"])
 properties = st.sampled_from(PROPERTIES)
 schema = st.one_of(
     st.tuples(classes, st.sampled_from([str(RDFS.subClassOf), str(OWL.equivalentClass)]), classes),
-    st.tuples(properties, st.sampled_from([str(RDFS.subPropertyOf), str(OWL.equivalentProperty), str(OWL.inverseOf)]), properties),
+    st.tuples(
+        properties,
+        st.sampled_from([str(RDFS.subPropertyOf), str(OWL.equivalentProperty), str(OWL.inverseOf)]),
+        properties,
+    ),
     st.tuples(properties, st.sampled_from([str(RDFS.domain), str(RDFS.range)]), classes),
-    st.tuples(properties, st.just(str(RDF.type)), st.sampled_from([str(OWL.TransitiveProperty), str(OWL.SymmetricProperty)])),
+    st.tuples(
+        properties,
+        st.just(str(RDF.type)),
+        st.sampled_from([str(OWL.TransitiveProperty), str(OWL.SymmetricProperty)]),
+    ),
 )
 named_classes = st.sampled_from(CLASSES)
 unusual = st.one_of(
-    st.tuples(properties, st.just(str(RDFS.subPropertyOf)), st.sampled_from([str(RDF.type), str(RDFS.subClassOf), str(RDFS.domain)])),
-    st.tuples(st.sampled_from([str(RDF.type), str(RDFS.subClassOf)]), st.just(str(RDFS.subPropertyOf)), properties),
+    st.tuples(
+        properties,
+        st.just(str(RDFS.subPropertyOf)),
+        st.sampled_from([str(RDF.type), str(RDFS.subClassOf), str(RDFS.domain)]),
+    ),
+    st.tuples(
+        st.sampled_from([str(RDF.type), str(RDFS.subClassOf)]),
+        st.just(str(RDFS.subPropertyOf)),
+        properties,
+    ),
     st.tuples(named_classes, properties, named_classes),
 )
 facts = st.one_of(
-    st.tuples(st.sampled_from(THINGS), properties, st.one_of(st.sampled_from(THINGS), st.just('"5"'))),
+    st.tuples(
+        st.sampled_from(THINGS), properties, st.one_of(st.sampled_from(THINGS), st.just('"5"'))
+    ),
     st.tuples(st.sampled_from(THINGS), st.just(str(RDF.type)), classes),
 )
 
 
 @tries(75)
 @given(st.lists(schema, max_size=8), st.lists(facts, max_size=8))
-def test_the_closure_is_the_fixpoint_of_its_rules(ontology: list[Triple], data: list[Triple]) -> None:
+def test_the_closure_is_the_fixpoint_of_its_rules(
+    ontology: list[Triple], data: list[Triple]
+) -> None:
     text = "\n".join(sorted({line(*triple) for triple in itertools.chain(ontology, data)})) + "\n"
     assert named(closed(text)) == named(reference(text))
 
 
 @example(  # that a class is below itself is concluded of none, and says something where it is told
-    [(CLASSES[0], str(RDFS.subClassOf), CLASSES[0])], [], [(str(RDFS.subClassOf), str(RDFS.subPropertyOf), PROPERTIES[0])]
+    [(CLASSES[0], str(RDFS.subClassOf), CLASSES[0])],
+    [],
+    [(str(RDFS.subClassOf), str(RDFS.subPropertyOf), PROPERTIES[0])],
 )
 @tries(75)
-@given(st.lists(schema, max_size=6), st.lists(facts, max_size=6), st.lists(unusual, min_size=1, max_size=3))
-def test_schema_that_follows_from_data_is_taken_up(ontology: list[Triple], data: list[Triple], odd: list[Triple]) -> None:
-    triples = [triple for triple in itertools.chain(ontology, data, odd) if not any(part.startswith("_:") for part in triple)]
+@given(
+    st.lists(schema, max_size=6),
+    st.lists(facts, max_size=6),
+    st.lists(unusual, min_size=1, max_size=3),
+)
+def test_schema_that_follows_from_data_is_taken_up(
+    ontology: list[Triple], data: list[Triple], odd: list[Triple]
+) -> None:
+    triples = [
+        triple
+        for triple in itertools.chain(ontology, data, odd)
+        if not any(part.startswith("_:") for part in triple)
+    ]
     text = "\n".join(sorted({line(*triple) for triple in triples})) + "\n"
     assert named(closed(text)) == named(reference(text))
 
@@ -155,7 +205,11 @@ def test_a_list_that_runs_in_a_circle_ends() -> None:
 
 def test_a_circle_of_parts_ends() -> None:
     p = E + "partOf"
-    text = "".join(line(E + a, p, E + b) + "\n" for a, b in ("ab", "bc", "ca")) + line(p, str(RDF.type), str(OWL.TransitiveProperty)) + "\n"
+    text = (
+        "".join(line(E + a, p, E + b) + "\n" for a, b in ("ab", "bc", "ca"))
+        + line(p, str(RDF.type), str(OWL.TransitiveProperty))
+        + "\n"
+    )
     assert {f"<{E}{a}> <{p}> <{E}{b}>" for a in "abc" for b in "abc"} <= closed(text)
 
 

@@ -48,7 +48,9 @@ def test_our_modules_are_counted_with_what_alignments_match(home: Path) -> None:
     assert report.total.concepts == sum(figures.concepts for figures in report.ontologies)
     assert report.total.relations > sum(figures.relations for figures in report.ontologies)
     assert all(0 < figures.matched < figures.concepts for figures in report.ontologies)
-    assert all(figures.matched + figures.unmatched == figures.concepts for figures in report.ontologies)
+    assert all(
+        figures.matched + figures.unmatched == figures.concepts for figures in report.ontologies
+    )
 
 
 @pytest.mark.slow
@@ -69,7 +71,11 @@ def test_official_files_pass_the_graph_of_the_paper(tmp_path: Path) -> None:
     report, problems = report_figures(list(files), home=tmp_path)
     assert problems == ()
     found = {figures.name: figures for figures in report.ontologies}
-    assert (found["amv3"].classes, found["amv3"].properties, found["amv3"].individuals) == (293, 22, 139)
+    assert (found["amv3"].classes, found["amv3"].properties, found["amv3"].individuals) == (
+        293,
+        22,
+        139,
+    )
     assert found["b2mml"].individuals == 605
     assert found["b2mml"].classes > 968
     assert report.total.concepts > 5_247
@@ -80,9 +86,15 @@ def test_official_files_pass_the_graph_of_the_paper(tmp_path: Path) -> None:
 @needs_shared
 @pytest.mark.parametrize(
     ("file", "relations"),
-    [("schemaorg/schemaorg-current-https.ttl", 6_552), ("mason/mason.owl", 294), ("amontology/AMOntology_v3.nt", 719)],
+    [
+        ("schemaorg/schemaorg-current-https.ttl", 6_552),
+        ("mason/mason.owl", 294),
+        ("amontology/AMOntology_v3.nt", 719),
+    ],
 )
-def test_relations_of_official_files_are_those_that_are_known(tmp_path: Path, file: str, relations: int) -> None:
+def test_relations_of_official_files_are_those_that_are_known(
+    tmp_path: Path, file: str, relations: int
+) -> None:
     add_entry("official", str(SHARED / "ontologies" / file), home=tmp_path)
     report, _ = report_figures(["official"], home=tmp_path)
     assert abs(report.total.relations - relations) <= 10
@@ -94,7 +106,9 @@ def test_what_mappings_bring_about_is_what_holds_by_them_alone() -> None:
     assert ("mason:MachineResource", "rdfs:subClassOf", "isa95:Equipment") in found.said
     assert ("mason:Lathe", "rdfs:subClassOf", "isa95:Equipment") in found.follows
     assert not set(found.said) & set(found.follows)
-    assert all(line[0].startswith("mason:") and line[2].startswith("isa95:") for line in found.follows)
+    assert all(
+        line[0].startswith("mason:") and line[2].startswith("isa95:") for line in found.follows
+    )
     assert found.mappings["rdfs:subClassOf"] == len(found.said)
     assert report_figures(["mason"])[0].entailed is None
     assert report_figures()[0].entailed is None

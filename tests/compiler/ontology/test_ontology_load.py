@@ -26,17 +26,26 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 def test_use_brings_the_ontology_and_its_prefix(catalog: Catalog) -> None:
-    graph, problems, sources = load_graph([("isa95", HERE), ("isa95", HERE)], {}, [], catalog=catalog)
+    graph, problems, sources = load_graph(
+        [("isa95", HERE), ("isa95", HERE)], {}, [], catalog=catalog
+    )
     assert problems == ()
     assert graph.vocabulary.prefixes["isa95"] == ISA95
     entry = catalog.entries["isa95"]
     mapped = {Path(alignment.file).name for alignment in catalog.alignments}
-    assert {source.name for source in sources if source.name.startswith("isa95")} - mapped == {entry.module, *entry.additions}
+    assert {source.name for source in sources if source.name.startswith("isa95")} - mapped == {
+        entry.module,
+        *entry.additions,
+    }
     assert {source.kind for source in sources} == {"ontology"}
 
 
 @pytest.mark.parametrize(
-    ("word", "advice"), [("isa59", "did you mean `isa95`?"), ("zzzzzzz", "known are fkg, iof, isa95, mason, nist, qudt, schema, sosa, ssn")]
+    ("word", "advice"),
+    [
+        ("isa59", "did you mean `isa95`?"),
+        ("zzzzzzz", "known are fkg, iof, isa95, mason, nist, qudt, schema, sosa, ssn"),
+    ],
 )
 def test_unknown_ontologies_are_named(catalog: Catalog, word: str, advice: str) -> None:
     _, problems, _ = load_graph([(word, HERE)], {}, [], catalog=catalog)
@@ -47,12 +56,16 @@ def test_unknown_ontologies_are_named(catalog: Catalog, word: str, advice: str) 
 
 def test_use_finds_files_beside_the_rule_file(catalog: Catalog, tmp_path: Path) -> None:
     path = write(tmp_path, "shop.ttl", f"@prefix : <{PLANT}> . :M9 a :Mill .")
-    graph, problems, sources = load_graph([("shop", HERE)], {}, [path, path], beside={HERE.file: tmp_path}, catalog=catalog)
+    graph, problems, sources = load_graph(
+        [("shop", HERE)], {}, [path, path], beside={HERE.file: tmp_path}, catalog=catalog
+    )
     assert problems == ()
     assert graph.vocabulary.prefixes["shop"] == PLANT
     assert graph.instances(PLANT + "Mill") == [PLANT + "M9"]
     assert [source.name for source in sources if source.kind == "graph"] == ["shop.ttl"]
-    _, problems, _ = load_graph([("shpo", HERE)], {}, [], beside={HERE.file: tmp_path}, catalog=catalog)
+    _, problems, _ = load_graph(
+        [("shpo", HERE)], {}, [], beside={HERE.file: tmp_path}, catalog=catalog
+    )
     assert problems[0].help == "did you mean `shop`?"
 
 
@@ -84,8 +97,12 @@ def test_imports_are_followed_into_the_catalogue_only(catalog: Catalog, tmp_path
 
 def test_files_that_import_each_other_end(catalog: Catalog, tmp_path: Path) -> None:
     head = "@prefix owl: <http://www.w3.org/2002/07/owl#> .\n"
-    one = write(tmp_path, "one.ttl", head + "<http://one> a owl:Ontology ; owl:imports <http://two> .")
-    two = write(tmp_path, "two.ttl", head + "<http://two> a owl:Ontology ; owl:imports <http://one> .")
+    one = write(
+        tmp_path, "one.ttl", head + "<http://one> a owl:Ontology ; owl:imports <http://two> ."
+    )
+    two = write(
+        tmp_path, "two.ttl", head + "<http://two> a owl:Ontology ; owl:imports <http://one> ."
+    )
     assert load_graph([], {}, [one, two], catalog=catalog)[1] == ()
 
 
@@ -93,7 +110,9 @@ def test_alignments_apply_where_both_sides_are_loaded(catalog: Catalog) -> None:
     text = [("p.ttl", header(catalog) + "plant:l a mason:Lathe .")]
     equipment = ISA95 + "Equipment"
     alone, _, _ = load_graph([("mason", HERE)], {}, [], catalog=catalog, text_graphs=text)
-    both, _, _ = load_graph([("mason", HERE), ("isa95", HERE)], {}, [], catalog=catalog, text_graphs=text)
+    both, _, _ = load_graph(
+        [("mason", HERE), ("isa95", HERE)], {}, [], catalog=catalog, text_graphs=text
+    )
     assert alone.instances(equipment) == []
     assert both.instances(equipment) == [PLANT + "l"]
 
@@ -135,5 +154,7 @@ import sys, fedkg_compiler.ontology
 fedkg_compiler.ontology.load_graph([], {}, [])
 print([name for name in ("rdflib", "oxrdflib", "torch") if name in sys.modules])
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "[]"

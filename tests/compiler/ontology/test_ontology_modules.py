@@ -35,7 +35,11 @@ def module(catalog: Catalog, file: str) -> Document:
 
 
 def module_files(catalog: Catalog) -> list[str]:
-    return [file for entry in catalog.entries.values() for file in (entry.module, *entry.parts, *entry.additions)]
+    return [
+        file
+        for entry in catalog.entries.values()
+        for file in (entry.module, *entry.parts, *entry.additions)
+    ]
 
 
 def every_file(catalog: Catalog) -> list[str]:
@@ -48,26 +52,53 @@ def subjects(document: Document) -> set[ox.NamedNode]:
 
 def said(document: Document, *predicates: ox.NamedNode) -> set[tuple[object, object, object]]:
     nodes = {quad for quad in document.triples if quad.predicate in predicates}
-    return {(q.subject, q.predicate, q.object) for q in nodes if isinstance(q.subject, ox.NamedNode) and isinstance(q.object, ox.NamedNode)}
+    return {
+        (q.subject, q.predicate, q.object)
+        for q in nodes
+        if isinstance(q.subject, ox.NamedNode) and isinstance(q.object, ox.NamedNode)
+    }
 
 
 def test_every_turtle_file_is_in_the_catalogue(catalog: Catalog) -> None:
-    on_disk = {path.relative_to(catalog.folder).as_posix() for path in catalog.folder.rglob("*.ttl") if path.parent.name != "shapes"}
+    on_disk = {
+        path.relative_to(catalog.folder).as_posix()
+        for path in catalog.folder.rglob("*.ttl")
+        if path.parent.name != "shapes"
+    }
     assert on_disk == set(every_file(catalog))
 
 
 def test_every_term_has_one_english_label_and_one_sentence(catalog: Catalog) -> None:
-    spaces = tuple(namespace for entry in catalog.entries.values() for namespace in entry.all_prefixes().values())
+    spaces = tuple(
+        namespace
+        for entry in catalog.entries.values()
+        for namespace in entry.all_prefixes().values()
+    )
     documents = {file: module(catalog, file) for file in module_files(catalog)}
     described: dict[str, dict[ox.NamedNode, list[str]]] = {}
     for document in documents.values():
         for quad in document.triples:
-            if quad.predicate in (LABEL, COMMENT) and isinstance(quad.object, ox.Literal) and isinstance(quad.subject, ox.NamedNode):
+            if (
+                quad.predicate in (LABEL, COMMENT)
+                and isinstance(quad.object, ox.Literal)
+                and isinstance(quad.subject, ox.NamedNode)
+            ):
                 assert quad.object.language == "en"
-                described.setdefault(quad.subject.value, {}).setdefault(quad.predicate, []).append(quad.object.value)
-    terms = {node.value for document in documents.values() for node in subjects(document) if node.value.startswith(spaces)}
+                described.setdefault(quad.subject.value, {}).setdefault(quad.predicate, []).append(
+                    quad.object.value
+                )
+    terms = {
+        node.value
+        for document in documents.values()
+        for node in subjects(document)
+        if node.value.startswith(spaces)
+    }
     assert len(terms) > 1500
-    wrong = [term for term in sorted(terms) if [len(texts) for texts in described.get(term, {}).values()] != [1, 1]]
+    wrong = [
+        term
+        for term in sorted(terms)
+        if [len(texts) for texts in described.get(term, {}).values()] != [1, 1]
+    ]
     assert wrong == []
     assert [term for term in sorted(terms) if not described[term][COMMENT][0].endswith(".")] == []
 
@@ -75,7 +106,9 @@ def test_every_term_has_one_english_label_and_one_sentence(catalog: Catalog) -> 
 def test_every_file_uses_only_terms_that_exist(catalog: Catalog) -> None:
     """Loaded as a user's graph, no module has a name that its ontology lacks: the typing errors of our own files."""
     names = [(name, _NOWHERE) for name in catalog.names()]
-    _, problems, _ = load_graph(names, {}, [catalog.folder / file for file in every_file(catalog)], catalog=catalog)
+    _, problems, _ = load_graph(
+        names, {}, [catalog.folder / file for file in every_file(catalog)], catalog=catalog
+    )
     assert [(problem.code, problem.message) for problem in problems] == []
 
 
@@ -83,16 +116,24 @@ def test_additions_say_that_they_are_ours(catalog: Catalog) -> None:
     """Terms in the namespace of an official file that it does not have: each with `rdfs:isDefinedBy` and an IRI of ours."""
     ours, defined_by = FKG.removesuffix("ns#"), ox.NamedNode(RDFS + "isDefinedBy")
     for entry in catalog.entries.values():
-        if entry.official is None or entry.name == "qudt":  # QUDT's schema is a file of its own, and its terms are QUDT's
+        if (
+            entry.official is None or entry.name == "qudt"
+        ):  # QUDT's schema is a file of its own, and its terms are QUDT's
             continue
         for file in entry.additions:
             triples = module(catalog, file).triples
             named = {quad.subject for quad in triples if quad.predicate == LABEL}
-            added = {node for node in named if isinstance(node, ox.NamedNode) and node.value.startswith(entry.namespace)}
+            added = {
+                node
+                for node in named
+                if isinstance(node, ox.NamedNode) and node.value.startswith(entry.namespace)
+            }
             said_so = {
                 quad.subject
                 for quad in triples
-                if quad.predicate == defined_by and isinstance(quad.object, ox.NamedNode) and quad.object.value.startswith(ours)
+                if quad.predicate == defined_by
+                and isinstance(quad.object, ox.NamedNode)
+                and quad.object.value.startswith(ours)
             }
             assert added - said_so == set(), file
 
@@ -103,23 +144,43 @@ def test_there_is_breadth(catalog: Catalog) -> None:
     found: dict[str, set[object]] = {"class": set(), "property": set()}
     for file in module_files(catalog):
         for quad in module(catalog, file).triples:
-            if quad.predicate == TYPE and isinstance(quad.object, ox.NamedNode) and quad.object.value in kinds:
+            if (
+                quad.predicate == TYPE
+                and isinstance(quad.object, ox.NamedNode)
+                and quad.object.value in kinds
+            ):
                 found[kinds[quad.object.value]].add(quad.subject)
     assert len(found["class"]) >= 1000
     assert len(found["property"]) >= 550
 
 
 def test_alignments_give_a_reason_for_each_mapping(catalog: Catalog) -> None:
-    source, relation, target = (ox.NamedNode(OWL + f"annotated{end}") for end in ("Source", "Property", "Target"))
+    source, relation, target = (
+        ox.NamedNode(OWL + f"annotated{end}") for end in ("Source", "Property", "Target")
+    )
     for alignment in catalog.alignments:
         triples = module(catalog, alignment.file).triples
         axioms = {quad.subject for quad in triples if quad.object == ox.NamedNode(OWL + "Axiom")}
-        reasons = {quad.subject for quad in triples if quad.predicate == ox.NamedNode(FKG + "justification")}
+        reasons = {
+            quad.subject
+            for quad in triples
+            if quad.predicate == ox.NamedNode(FKG + "justification")
+        }
         assert axioms == reasons
-        parts = {(quad.subject, quad.predicate): quad.object for quad in triples if quad.subject in axioms}
-        explained = {(parts[axiom, source], parts[axiom, relation], parts[axiom, target]) for axiom in axioms}
+        parts = {
+            (quad.subject, quad.predicate): quad.object
+            for quad in triples
+            if quad.subject in axioms
+        }
+        explained = {
+            (parts[axiom, source], parts[axiom, relation], parts[axiom, target]) for axiom in axioms
+        }
         described = (LABEL, COMMENT, TYPE)
-        mapped = {(q.subject, q.predicate, q.object) for q in triples if q.subject not in axioms and q.predicate not in described}
+        mapped = {
+            (q.subject, q.predicate, q.object)
+            for q in triples
+            if q.subject not in axioms and q.predicate not in described
+        }
         assert mapped == explained
 
 
@@ -133,21 +194,40 @@ def test_what_claims_to_follow_the_original_is_there(catalog: Catalog, name: str
     original, problems = read_file(OFFICIAL[name])
     assert original is not None
     assert problems == ()
-    terms = {node for node in subjects(ours) if node.value.startswith(tuple(entry.all_prefixes().values()))}
+    terms = {
+        node
+        for node in subjects(ours)
+        if node.value.startswith(tuple(entry.all_prefixes().values()))
+    }
     assert terms - subjects(original) == set()
     for file in entry.additions:
-        labelled = {quad.subject for quad in module(catalog, file).triples if quad.predicate == LABEL}
-        added = {node for node in labelled if isinstance(node, ox.NamedNode) and node.value.startswith(entry.namespace)}
+        labelled = {
+            quad.subject for quad in module(catalog, file).triples if quad.predicate == LABEL
+        }
+        added = {
+            node
+            for node in labelled
+            if isinstance(node, ox.NamedNode) and node.value.startswith(entry.namespace)
+        }
         assert added & subjects(original) == set()
     assert (
-        said(ours, SUB_CLASS, SUB_PROPERTY, DOMAIN, RANGE, INVERSE) - said(original, SUB_CLASS, SUB_PROPERTY, DOMAIN, RANGE, INVERSE)
+        said(ours, SUB_CLASS, SUB_PROPERTY, DOMAIN, RANGE, INVERSE)
+        - said(original, SUB_CLASS, SUB_PROPERTY, DOMAIN, RANGE, INVERSE)
         == set()
     )
-    kinds = {OWL + kind for kind in ("Class", "ObjectProperty", "DatatypeProperty", "TransitiveProperty")}
-    typed = {fact for fact in said(ours, TYPE) if getattr(fact[2], "value", "") in kinds and fact[0] in terms}
+    kinds = {
+        OWL + kind for kind in ("Class", "ObjectProperty", "DatatypeProperty", "TransitiveProperty")
+    }
+    typed = {
+        fact
+        for fact in said(ours, TYPE)
+        if getattr(fact[2], "value", "") in kinds and fact[0] in terms
+    }
     assert typed - said(original, TYPE) == set()
     about = {(s, p, o) for s, p, o in said(original, SUB_CLASS, SUB_PROPERTY) if s in terms}
-    assert about - said(ours, SUB_CLASS, SUB_PROPERTY) <= {(s, p, o) for s, p, o in about if "#top" in str(o)}
+    assert about - said(ours, SUB_CLASS, SUB_PROPERTY) <= {
+        (s, p, o) for s, p, o in about if "#top" in str(o)
+    }
 
 
 @needs_shared
@@ -168,9 +248,13 @@ def test_unit_codes_and_factors_are_those_of_qudt(catalog: Catalog) -> None:
     wrong = []
     for quad in ours.triples:
         kind = quad.predicate.value.rsplit("/", 1)[-1]
-        if kind in ("ucumCode", "conversionMultiplier", "conversionOffset") and isinstance(quad.object, ox.Literal):
+        if kind in ("ucumCode", "conversionMultiplier", "conversionOffset") and isinstance(
+            quad.object, ox.Literal
+        ):
             theirs = [
-                q.object.value for q in store.quads_for_pattern(quad.subject, quad.predicate, None) if isinstance(q.object, ox.Literal)
+                q.object.value
+                for q in store.quads_for_pattern(quad.subject, quad.predicate, None)
+                if isinstance(q.object, ox.Literal)
             ]
             same = (
                 quad.object.value in theirs
@@ -179,6 +263,10 @@ def test_unit_codes_and_factors_are_those_of_qudt(catalog: Catalog) -> None:
             )
             if theirs and not same:
                 wrong.append((quad.subject, kind, quad.object.value, theirs))
-    wrong_there = {"PER-MIN": ["60"], "PER-HR": ["360"], "K-PER-MIN": ["60"]}  # errors of QUDT 2.1: a minute has 60 seconds, not 1/60
+    wrong_there = {
+        "PER-MIN": ["60"],
+        "PER-HR": ["360"],
+        "K-PER-MIN": ["60"],
+    }  # errors of QUDT 2.1: a minute has 60 seconds, not 1/60
     assert {node.value.rsplit("/", 1)[-1]: theirs for node, _, _, theirs in wrong} == wrong_there
     assert {kind for _, kind, _, _ in wrong} == {"conversionMultiplier"}

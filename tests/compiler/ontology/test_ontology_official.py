@@ -13,11 +13,21 @@ from fedkg_compiler.ontology import Graph, add_entry, load_catalog, load_graph, 
 
 pytestmark = needs_shared
 
-OFFICIAL = {"isa95": "isa95-dinen62264-2/DINEN62264.owl", "mason": "mason/mason.owl", "qudt": "qudt/VOCAB_QUDT-UNITS-ALL-v2.1.ttl"}
+OFFICIAL = {
+    "isa95": "isa95-dinen62264-2/DINEN62264.owl",
+    "mason": "mason/mason.owl",
+    "qudt": "qudt/VOCAB_QUDT-UNITS-ALL-v2.1.ttl",
+}
 PATTERNS = {
-    "equipment of a site": ("?m a isa95:Equipment ; isa95:isPartOf ?s . ?s a isa95:Site", ["m", "s"]),
+    "equipment of a site": (
+        "?m a isa95:Equipment ; isa95:isPartOf ?s . ?s a isa95:Site",
+        ["m", "s"],
+    ),
     "machine tools": ("?m a mason:MachineTool ; plant:low ?low", ["m", "low"]),
-    "roll-up by consistsOf": ("?s a isa95:Site ; isa95:consistsOf ?u . ?u a isa95:Work_Unit", ["s", "u"]),
+    "roll-up by consistsOf": (
+        "?s a isa95:Site ; isa95:consistsOf ?u . ?u a isa95:Work_Unit",
+        ["s", "u"],
+    ),
     "aliases": ("?u a isa95:WorkUnit ; isa95:feeds ?v", ["u", "v"]),
     "cutting tools": ("?m mason:usesTool ?t . ?t a mason:CuttingTool", ["m", "t"]),
     "inverse": ("?t mason:isUsedBy ?m", ["t", "m"]),
@@ -44,7 +54,15 @@ def test_the_same_quantifier_gives_the_same_rows(plant: Graph, official: Graph, 
 
 
 @pytest.mark.parametrize(
-    "name", ["isa95:Equipment", "isa95:Work_Unit", "isa95:Area", "mason:Tool", "mason:MillingMachine", "mason:Resource"]
+    "name",
+    [
+        "isa95:Equipment",
+        "isa95:Work_Unit",
+        "isa95:Area",
+        "mason:Tool",
+        "mason:MillingMachine",
+        "mason:Resource",
+    ],
 )
 def test_in_class_gives_the_same_entities(plant: Graph, official: Graph, name: str) -> None:
     iri, problems = plant.resolve(name, "pname", HERE)
@@ -58,13 +76,19 @@ def test_in_class_gives_the_same_entities(plant: Graph, official: Graph, name: s
 def test_columns_and_keys_are_the_same(plant: Graph, official: Graph) -> None:
     for entity in ("M1", "M2", "graz"):
         assert plant.key_of(PLANT + entity) == official.key_of(PLANT + entity)
-        assert plant.columns_of(PLANT + "torque", PLANT + entity) == official.columns_of(PLANT + "torque", PLANT + entity)
+        assert plant.columns_of(PLANT + "torque", PLANT + entity) == official.columns_of(
+            PLANT + "torque", PLANT + entity
+        )
 
 
 def test_the_official_file_knows_names_that_our_part_lacks(plant: Graph, official: Graph) -> None:
     assert plant.resolve("unit:AC", "pname", HERE)[0] is None
     assert official.resolve("unit:AC", "pname", HERE) == ("http://qudt.org/vocab/unit/AC", ())
-    assert official.unit_text("http://qudt.org/vocab/unit/N-M") == plant.unit_text("http://qudt.org/vocab/unit/N-M") == "N.m"
+    assert (
+        official.unit_text("http://qudt.org/vocab/unit/N-M")
+        == plant.unit_text("http://qudt.org/vocab/unit/N-M")
+        == "N.m"
+    )
     assert official.unit_text("http://qudt.org/vocab/unit/KiloGM-PER-M") == "kg/m"
 
 

@@ -69,20 +69,28 @@ def own(tmp_path: Path, catalog: Catalog, uses: str, graph: str) -> list[str]:
     """The messages of our own engine on the shapes, with these ontologies and this graph."""
     (tmp_path / "rules.fkg").write_text(f'{uses}\nshapes "{shapes(catalog)}"\n', encoding="utf-8")
     (tmp_path / "plant.ttl").write_text(graph, encoding="utf-8")
-    compilation = compile_rules([tmp_path / "rules.fkg"], graphs=[tmp_path / "plant.ttl"], check_only=True, reason=False)
+    compilation = compile_rules(
+        [tmp_path / "rules.fkg"], graphs=[tmp_path / "plant.ttl"], check_only=True, reason=False
+    )
     return [problem.message for problem in compilation.diagnostics if problem.severity != "info"]
 
 
 def test_both_engines_find_the_same_faults(tmp_path: Path, catalog: Catalog) -> None:
     theirs = focus_nodes(Graph().parse(data=BAD, format="turtle"), catalog)
     assert theirs == {f"https://example.org/bad#{name}" for name in WRONG}
-    ours = [re.search(r"is violated by (\w+)", message) for message in own(tmp_path, catalog, "", BAD)]
+    ours = [
+        re.search(r"is violated by (\w+)", message) for message in own(tmp_path, catalog, "", BAD)
+    ]
     assert {found[1] for found in ours if found is not None} == WRONG
 
 
 @pytest.mark.slow
-def test_all_modules_and_alignments_conform_by_our_own_engine(tmp_path: Path, catalog: Catalog) -> None:
-    assert own(tmp_path, catalog, f"use {', '.join(catalog.names())}", BAD.split("ex:Good")[0]) == []
+def test_all_modules_and_alignments_conform_by_our_own_engine(
+    tmp_path: Path, catalog: Catalog
+) -> None:
+    assert (
+        own(tmp_path, catalog, f"use {', '.join(catalog.names())}", BAD.split("ex:Good")[0]) == []
+    )
 
 
 @pytest.mark.slow

@@ -14,7 +14,14 @@ import pytest
 from graph_cases import HERE
 
 from fedkg.errors import FedkgError, UsageError
-from fedkg_compiler.ontology import add_entry, list_entries, load_catalog, load_graph, remove_entry, show_entry
+from fedkg_compiler.ontology import (
+    add_entry,
+    list_entries,
+    load_catalog,
+    load_graph,
+    remove_entry,
+    show_entry,
+)
 from fedkg_compiler.ontology.fetch import fetch
 
 ACME = """@prefix : <https://acme.example/o#> .
@@ -35,13 +42,20 @@ def test_a_new_name_can_be_used_shown_and_removed(home: Path, acme: Path) -> Non
     record, problems = add_entry("acme", str(acme), home=home)
     assert problems == ()
     assert record is not None
-    assert (record.prefix, record.namespace, record.iri) == ("acme", "https://acme.example/o#", "https://acme.example/o")
+    assert (record.prefix, record.namespace, record.iri) == (
+        "acme",
+        "https://acme.example/o#",
+        "https://acme.example/o",
+    )
     graph, problems, sources = load_graph([("acme", HERE)], {}, [], catalog=load_catalog(home=home))
     assert problems == ()
     assert graph.resolve("acme:Sow", "pname", HERE)[1][0].help == "did you mean `acme:Saw`?"
     assert "acme.ttl" in {source.name for source in sources}
     info, _ = show_entry("acme", home=home)
-    assert [(term.name, term.kind, term.label) for term in info.terms] == [("acme:Mill", "class", "mill"), ("acme:Saw", "class", "")]
+    assert [(term.name, term.kind, term.label) for term in info.terms] == [
+        ("acme:Mill", "class", "mill"),
+        ("acme:Saw", "class", ""),
+    ]
     assert [entry.in_use for entry in list_entries(home=home) if entry.name == "acme"] == ["added"]
     assert remove_entry("acme", home=home).source == str(acme)
     assert "acme" not in load_catalog(home=home).names()
@@ -57,20 +71,40 @@ def test_a_misspelt_name_is_not_removed(home: Path, acme: Path) -> None:
         remove_entry("acm", home=home)
 
 
-def test_a_file_of_the_catalogue_under_the_wrong_name_is_told_whose_it_is(home: Path, acme: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_the_catalogue_under_the_wrong_name_is_told_whose_it_is(
+    home: Path, acme: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     catalog = load_catalog(home=home)
     mason = catalog.entries["mason"]
     assert mason.official is not None
-    official = mason.official.model_copy(update={"sha256": hashlib.sha256(acme.read_bytes()).hexdigest()})
+    official = mason.official.model_copy(
+        update={"sha256": hashlib.sha256(acme.read_bytes()).hexdigest()}
+    )
     ours = catalog.entries | {"mason": mason.model_copy(update={"official": official})}
-    monkeypatch.setattr("fedkg_compiler.ontology.shelf.load_catalog", lambda home: catalog.model_copy(update={"entries": ours}))
+    monkeypatch.setattr(
+        "fedkg_compiler.ontology.shelf.load_catalog",
+        lambda home: catalog.model_copy(update={"entries": ours}),
+    )
     _, (problem,) = add_entry("isa95", str(acme), home=home)
-    assert (problem.code, problem.help) == ("FKG106", f"this is the file of `mason`: fedkg ontology add mason {acme}")
+    assert (problem.code, problem.help) == (
+        "FKG106",
+        f"this is the file of `mason`: fedkg ontology add mason {acme}",
+    )
 
 
 def test_the_list_names_every_ontology_with_its_origin(home: Path) -> None:
     entries = {entry.name: entry for entry in list_entries(home=home)}
-    assert sorted(entries) == ["fkg", "iof", "isa95", "mason", "nist", "qudt", "schema", "sosa", "ssn"]
+    assert sorted(entries) == [
+        "fkg",
+        "iof",
+        "isa95",
+        "mason",
+        "nist",
+        "qudt",
+        "schema",
+        "sosa",
+        "ssn",
+    ]
     assert entries["isa95"].licence == "MIT"
     assert all(Path(entry.file).is_file() for entry in entries.values())
     assert {entry.in_use for entry in entries.values()} == {"module"}
@@ -79,7 +113,12 @@ def test_the_list_names_every_ontology_with_its_origin(home: Path) -> None:
 def test_show_of_our_modules_lists_their_terms(home: Path) -> None:
     info, problems = show_entry("isa95", home=home)
     assert problems == ()
-    assert {"isa95:Equipment", "isa95:feeds", "isa95:MaterialSublot", "isa95:QualificationTestResult"} <= {term.name for term in info.terms}
+    assert {
+        "isa95:Equipment",
+        "isa95:feeds",
+        "isa95:MaterialSublot",
+        "isa95:QualificationTestResult",
+    } <= {term.name for term in info.terms}
     assert all(term.comment for term in info.terms)
     with pytest.raises(UsageError, match="did you mean `isa95`"):
         show_entry("isa59", home=home)
@@ -105,7 +144,10 @@ def test_checksums_are_verified_when_adding(home: Path, acme: Path) -> None:
 
 def test_a_file_that_changed_on_the_shelf_is_not_used(home: Path, tmp_path: Path) -> None:
     mason = tmp_path / "m.ttl"
-    mason.write_text("<http://www.owl-ontologies.com/mason.owl#Tool> a <http://www.w3.org/2002/07/owl#Class> .", encoding="utf-8")
+    mason.write_text(
+        "<http://www.owl-ontologies.com/mason.owl#Tool> a <http://www.w3.org/2002/07/owl#Class> .",
+        encoding="utf-8",
+    )
     digest = hashlib.sha256(mason.read_bytes()).hexdigest()
     record, _ = add_entry("mason", str(mason), digest, home=home)
     assert record is not None
@@ -121,7 +163,12 @@ def test_a_file_that_changed_on_the_shelf_is_not_used(home: Path, tmp_path: Path
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("<!DOCTYPE html><html/>", "FKG102"), ("<http://a> <http://b> ", "FKG103"), ("", "FKG102"), ("# nothing\n", "FKG102")],
+    [
+        ("<!DOCTYPE html><html/>", "FKG102"),
+        ("<http://a> <http://b> ", "FKG103"),
+        ("", "FKG102"),
+        ("# nothing\n", "FKG102"),
+    ],
 )
 def test_what_cannot_be_read_is_not_added(home: Path, tmp_path: Path, text: str, code: str) -> None:
     path = tmp_path / "x.ttl"
@@ -133,9 +180,14 @@ def test_what_cannot_be_read_is_not_added(home: Path, tmp_path: Path, text: str,
 
 
 def test_a_file_that_names_nothing_is_told(home: Path, tmp_path: Path) -> None:
-    (tmp_path / "x.xml").write_text('<?xml version="1.0"?><catalog xmlns="urn:oasis"/>', encoding="utf-8")
+    (tmp_path / "x.xml").write_text(
+        '<?xml version="1.0"?><catalog xmlns="urn:oasis"/>', encoding="utf-8"
+    )
     _, (problem,) = add_entry("x", str(tmp_path / "x.xml"), home=home)
-    assert (problem.code, problem.message) == ("FKG116", f"{tmp_path / 'x.xml'} describes nothing that has an IRI")
+    assert (problem.code, problem.message) == (
+        "FKG116",
+        f"{tmp_path / 'x.xml'} describes nothing that has an IRI",
+    )
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "rules", "1a", "a.b"])

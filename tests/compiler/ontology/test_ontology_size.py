@@ -13,7 +13,9 @@ CHAIN = " ".join(f"plant:P{i} plant:before plant:P{i + 1} ." for i in range(100)
 
 
 def loaded(catalog: Catalog, text: str):
-    _, problems, _ = load_graph([], {}, [], catalog=catalog, text_graphs=[("plant.ttl", header(catalog) + text)])
+    _, problems, _ = load_graph(
+        [], {}, [], catalog=catalog, text_graphs=[("plant.ttl", header(catalog) + text)]
+    )
     return problems
 
 
@@ -24,7 +26,9 @@ def loaded(catalog: Catalog, text: str):
         (CHAIN.replace("plant:before", "rdfs:subClassOf"), "rdfs:subClassOf"),
     ],
 )
-def test_a_closure_beyond_the_limit_is_one_error_at_its_property(catalog: Catalog, monkeypatch, text: str, name: str) -> None:
+def test_a_closure_beyond_the_limit_is_one_error_at_its_property(
+    catalog: Catalog, monkeypatch, text: str, name: str
+) -> None:
     assert not loaded(catalog, text)
     monkeypatch.setattr(pairs, "LIMIT", 4_000)  # the 100 steps have 5,050 pairs
     [problem] = loaded(catalog, text)

@@ -29,7 +29,9 @@ def step(one: set[tuple[int, int]], other: set[tuple[int, int]]) -> set[tuple[in
 
 
 @given(relations, relations)
-def test_relations_are_turned_and_composed(one: set[tuple[int, int]], other: set[tuple[int, int]]) -> None:
+def test_relations_are_turned_and_composed(
+    one: set[tuple[int, int]], other: set[tuple[int, int]]
+) -> None:
     assert plain(array(one)) == one
     assert plain(turned(array(one), N)) == {(b, a) for a, b in one}
     assert plain(composed(array(one), array(other), N)) == step(one, other)

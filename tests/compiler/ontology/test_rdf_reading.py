@@ -19,7 +19,9 @@ RDF_OPEN = '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xml
 RDF = f'{XML_HEAD}{RDF_OPEN}<rdf:Description rdf:about="http://a"><x:p>5</x:p></rdf:Description></rdf:RDF>'
 
 
-def read(text: str | bytes, name: str = "plant.ttl") -> tuple[Document | None, tuple[Diagnostic, ...]]:
+def read(
+    text: str | bytes, name: str = "plant.ttl"
+) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     return read_rdf(text.encode() if isinstance(text, str) else text, file=name)
 
 
@@ -50,7 +52,11 @@ def one(text: str | bytes, name: str = "plant.ttl") -> Diagnostic:
             "owl-xml",
         ),
         ('<xs:schema xmlns:xs = "http://www.w3.org/2001/XMLSchema"/>', "a.ttl", "xml-schema"),
-        ('<UANodeSet xmlns="http://opcfoundation.org/UA/2011/03/UANodeSet.xsd">', "a.xml", "opcua-nodeset"),
+        (
+            '<UANodeSet xmlns="http://opcfoundation.org/UA/2011/03/UANodeSet.xsd">',
+            "a.xml",
+            "opcua-nodeset",
+        ),
     ],
 )
 def test_the_content_decides_the_syntax(text: str, name: str, syntax: str) -> None:
@@ -88,7 +94,17 @@ def test_what_no_statement_of_turtle_begins_is_named(text: str, name: str, what:
     assert found.what == what
 
 
-@pytest.mark.parametrize("text", ["a:b a:c a:d .", "# x\n<a> <b> <c> .", "@prefix a: <b> .", "PREFIX a: <b>", "[] a <b> .", "# nothing\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a:b a:c a:d .",
+        "# x\n<a> <b> <c> .",
+        "@prefix a: <b> .",
+        "PREFIX a: <b>",
+        "[] a <b> .",
+        "# nothing\n",
+    ],
+)
 def test_turtle_without_an_ending_is_still_turtle(text: str) -> None:
     assert sniff(text, "graph") == "turtle"
 
@@ -122,9 +138,15 @@ a:three a:p "x .
 
 
 @pytest.mark.parametrize("name", ["a.ttl", "a.nt"])
-@pytest.mark.parametrize(("datatype", "severity", "kept"), [("http://a b", "warning", 1), ("http://a#b#c", "info", 2)])
-def test_a_datatype_that_is_no_iri_is_told_and_the_graph_has_a_checksum(name: str, datatype: str, severity: str, kept: int) -> None:
-    document, problems = read(f'<http://a> <http://p> "2" .\n<http://a> <http://p> "1"^^<{datatype}> .\n', name)
+@pytest.mark.parametrize(
+    ("datatype", "severity", "kept"), [("http://a b", "warning", 1), ("http://a#b#c", "info", 2)]
+)
+def test_a_datatype_that_is_no_iri_is_told_and_the_graph_has_a_checksum(
+    name: str, datatype: str, severity: str, kept: int
+) -> None:
+    document, problems = read(
+        f'<http://a> <http://p> "2" .\n<http://a> <http://p> "1"^^<{datatype}> .\n', name
+    )
     assert document is not None
     assert [(p.code, p.severity, p.span.line) for p in problems] == [("FKG104", severity, 2)]
     assert len(document.triples) == kept
@@ -139,7 +161,10 @@ def test_half_an_xml_file_is_noticed() -> None:
 
 
 def test_a_broken_iri_in_xml_costs_its_statements_alone() -> None:
-    text = RDF.replace("</rdf:RDF>", '\n<rdf:Description rdf:about="http://b c"><x:p>6</x:p></rdf:Description></rdf:RDF>')
+    text = RDF.replace(
+        "</rdf:RDF>",
+        '\n<rdf:Description rdf:about="http://b c"><x:p>6</x:p></rdf:Description></rdf:RDF>',
+    )
     document, problems = read(text, "a.rdf")
     assert document is not None
     assert [(p.code, p.severity, p.span.line) for p in problems] == [("FKG104", "warning", 2)]
@@ -152,16 +177,19 @@ def test_xml_bombs_are_not_opened() -> None:
         return f"{XML_HEAD}<!DOCTYPE r [{entities}]>{RDF_OPEN}{node}</rdf:RDF>"
 
     tenfold = "".join(f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 10}">' for i in range(9))
-    assert "grows to more than" in one(document('<!ENTITY a "aaaaaaaaaa">' + tenfold, "j"), "bomb.rdf").message
+    assert (
+        "grows to more than"
+        in one(document('<!ENTITY a "aaaaaaaaaa">' + tenfold, "j"), "bomb.rdf").message
+    )
     outside = one(document('<!ENTITY a SYSTEM "file:///etc/passwd">', "a"), "out.rdf")
     assert outside.code == "FKG107"
     assert "points outside" in outside.message
 
 
 def test_entities_for_namespaces_are_fine() -> None:
-    text = RDF.replace(RDF_OPEN, '<!DOCTYPE rdf:RDF [<!ENTITY x "http://x/" ><!ENTITY y "&x;y" >]>' + RDF_OPEN).replace(
-        '"http://a"', '"&y;"'
-    )
+    text = RDF.replace(
+        RDF_OPEN, '<!DOCTYPE rdf:RDF [<!ENTITY x "http://x/" ><!ENTITY y "&x;y" >]>' + RDF_OPEN
+    ).replace('"http://a"', '"&y;"')
     document, problems = read(text, "a.owl")
     assert problems == ()
     assert document is not None
@@ -191,7 +219,9 @@ def test_a_byte_that_is_no_utf8_is_shown() -> None:
 
 
 def test_remote_contexts_are_not_fetched() -> None:
-    problem = one('{"@context": "http://localhost:1/ctx", "@id": "http://a", "http://p": 1}', "a.jsonld")
+    problem = one(
+        '{"@context": "http://localhost:1/ctx", "@id": "http://a", "http://p": 1}', "a.jsonld"
+    )
     assert problem.code == "FKG103"
     assert "not fetched" in problem.message
 
@@ -202,11 +232,15 @@ def test_half_a_json_file_is_not_read_on() -> None:
 
 
 def test_deep_json_is_refused() -> None:
-    assert one('{"@id":"http://a","http://p":' * 5000 + "5" + "}" * 5000, "a.jsonld").code == "FKG103"
+    assert (
+        one('{"@id":"http://a","http://p":' * 5000 + "5" + "}" * 5000, "a.jsonld").code == "FKG103"
+    )
 
 
 def test_deep_turtle_is_read() -> None:
-    document, problems = read("<http://a> <http://p> " + "[ <http://p> " * 5000 + "5" + " ]" * 5000 + " .")
+    document, problems = read(
+        "<http://a> <http://p> " + "[ <http://p> " * 5000 + "5" + " ]" * 5000 + " ."
+    )
     assert problems == ()
     assert document is not None
     assert len(document.triples) == 5001
@@ -231,14 +265,20 @@ def test_blank_nodes_are_named_by_content_alone() -> None:
     assert first is not None
     assert second is not None
     assert first.triples == second.triples
-    other, commented = read(text.replace("6", "7"), "one.ttl")[0], read(text + " # changed", "one.ttl")[0]
+    other, commented = (
+        read(text.replace("6", "7"), "one.ttl")[0],
+        read(text + " # changed", "one.ttl")[0],
+    )
     assert other is not None
     assert commented is not None
     assert other.triples != first.triples == commented.triples
 
 
 def test_relative_iris_do_not_depend_on_the_folder() -> None:
-    first, second = read("<#x> <http://p> <> .", "a/plant.ttl")[0], read("<#x> <http://p> <> .", "b/c/plant.ttl")[0]
+    first, second = (
+        read("<#x> <http://p> <> .", "a/plant.ttl")[0],
+        read("<#x> <http://p> <> .", "b/c/plant.ttl")[0],
+    )
     assert first is not None
     assert second is not None
     assert first.triples == second.triples
@@ -263,7 +303,11 @@ def test_no_file_makes_the_reader_crash(data: st.DataObject) -> None:
                 del body[at : at + 3]
             case _:
                 body[at:at] = data.draw(st.binary(max_size=4))
-    document, problems = read_rdf(bytes(body), file=data.draw(st.sampled_from(["a.ttl", "a.owl", "a.jsonld", "a.nt"])))
+    document, problems = read_rdf(
+        bytes(body), file=data.draw(st.sampled_from(["a.ttl", "a.owl", "a.jsonld", "a.nt"]))
+    )
     lines = bytes(body).count(b"\n") + bytes(body).count(b"\r") + 1
-    assert all(1 <= problem.span.line <= lines + 1 and problem.span.column >= 1 for problem in problems)
+    assert all(
+        1 <= problem.span.line <= lines + 1 and problem.span.column >= 1 for problem in problems
+    )
     assert document is not None or problems != ()

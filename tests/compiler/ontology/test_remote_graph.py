@@ -22,7 +22,8 @@ from fedkg_compiler.ontology.stores.remote import read_endpoint
 SPACE = "https://example.org/plant#"
 PREFIX = "@prefix : <https://example.org/plant#> . @prefix q: <http://qudt.org/schema/qudt/> .\n"
 PLANT = PREFIX + "".join(
-    f':M{i} a :Mill ; :label "Mühle {i}"@de ; :maxTorque [ q:numericValue {i}.50 ; q:unit :NM ] ; :tags ("a" {i}) .\n' for i in range(40)
+    f':M{i} a :Mill ; :label "Mühle {i}"@de ; :maxTorque [ q:numericValue {i}.50 ; q:unit :NM ] ; :tags ("a" {i}) .\n'
+    for i in range(40)
 )
 HTML = b"<!doctype html><html><body>Sign in</body></html>"
 
@@ -42,10 +43,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def read(address: str, waits: Waits | None = None, page: int = 50_000, **named: float) -> tuple[str, str]:
+def read(
+    address: str, waits: Waits | None = None, page: int = 50_000, **named: float
+) -> tuple[str, str]:
     """The checksum of what an endpoint says, and its problem as ``code message``."""
-    document, problems = read_endpoint(address, (Waits() if waits is None else waits).patience(**named), page)
-    return "" if document is None else document.content, " ".join(f"{item.code} {item.message}" for item in problems)
+    document, problems = read_endpoint(
+        address, (Waits() if waits is None else waits).patience(**named), page
+    )
+    return "" if document is None else document.content, " ".join(
+        f"{item.code} {item.message}" for item in problems
+    )
 
 
 def of_text(text: str) -> str:
@@ -103,7 +110,9 @@ def test_a_server_that_keeps_rows_back_is_asked_for_smaller_pages(server: str) -
         query = parse_qs(body.decode())["query"][0]
         if "COUNT" in query or "isBlank(?s) ||" in query:
             return False
-        with_cap = query.replace("LIMIT 50000", "LIMIT 9").replace("LIMIT 9 OFFSET", "LIMIT 9 OFFSET")
+        with_cap = query.replace("LIMIT 50000", "LIMIT 9").replace(
+            "LIMIT 9 OFFSET", "LIMIT 9 OFFSET"
+        )
         if "LIMIT" not in with_cap:
             with_cap += " LIMIT 9"
         sizes.append(len(with_cap))
@@ -120,8 +129,13 @@ def relay(handler: BaseHTTPRequestHandler, server: str, query: str) -> bool:
 
     from oxigraph_server import DIRECT
 
-    headers = {"Accept": handler.headers["Accept"], "Content-Type": "application/x-www-form-urlencoded"}
-    with DIRECT.open(Request(f"{server}/query", data=urlencode({"query": query}).encode(), headers=headers)) as found:
+    headers = {
+        "Accept": handler.headers["Accept"],
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    with DIRECT.open(
+        Request(f"{server}/query", data=urlencode({"query": query}).encode(), headers=headers)
+    ) as found:
         reply(handler, 200, found.read(), found.headers["Content-Type"])
     return True
 
@@ -175,7 +189,10 @@ def test_a_server_that_goes_away_in_the_middle_is_named(server: str) -> None:
     waits = Waits()
     with in_front(leaving, server) as front:
         got, problem = read(f"{front}/query", waits)
-    assert (got, problem) == ("", f"FKG140 {front}/query went away in the middle of a query (5 tries)")
+    assert (got, problem) == (
+        "",
+        f"FKG140 {front}/query went away in the middle of a query (5 tries)",
+    )
     assert waits == [0.5, 1.0, 2.0, 4.0]
 
 
@@ -189,7 +206,12 @@ def whole(handler: BaseHTTPRequestHandler, rows: list[dict[str, object]], **name
     ("body", "kind", "length", "problem"),
     [
         (HTML, "text/html", None, "FKG141 {} answers with a web page instead of SPARQL results"),
-        (HTML, "application/sparql-results+json", None, "FKG141 {} answers with a web page instead of SPARQL results"),
+        (
+            HTML,
+            "application/sparql-results+json",
+            None,
+            "FKG141 {} answers with a web page instead of SPARQL results",
+        ),
         (b"{}", "image/png", None, "FKG141 {} answers with image/png instead of SPARQL results"),
         (
             b'{"head": {"vars": ["p"]}, "results": {"bin',
@@ -197,11 +219,23 @@ def whole(handler: BaseHTTPRequestHandler, rows: list[dict[str, object]], **name
             None,
             "FKG141 {} gives half an answer, or none that can be read (2 tries)",
         ),
-        (b'{"head": {}, "boolean": true}', "application/sparql-results+json", None, "FKG141 {} answers yes or no to a question for rows"),
-        (b'{"head": {"vars": []}}', "application/sparql-results+json", 900, "FKG140 {} broke off after 22 of 900 bytes (2 tries)"),
+        (
+            b'{"head": {}, "boolean": true}',
+            "application/sparql-results+json",
+            None,
+            "FKG141 {} answers yes or no to a question for rows",
+        ),
+        (
+            b'{"head": {"vars": []}}',
+            "application/sparql-results+json",
+            900,
+            "FKG140 {} broke off after 22 of 900 bytes (2 tries)",
+        ),
     ],
 )
-def test_nonsense_and_half_an_answer_are_told_apart(body: bytes, kind: str, length: int | None, problem: str) -> None:
+def test_nonsense_and_half_an_answer_are_told_apart(
+    body: bytes, kind: str, length: int | None, problem: str
+) -> None:
     def nonsense(handler: BaseHTTPRequestHandler, _: bytes) -> bool:
         handler.close_connection = True
         reply(handler, 200, body, kind, length)
@@ -244,14 +278,21 @@ def test_a_server_that_says_nothing_is_given_up() -> None:
 def test_an_address_where_nobody_listens_is_named() -> None:
     with in_front(lambda handler, _: reply(handler, 200) is None) as front:
         gone = front
-    assert read(f"{gone}/query", tries=1) == ("", f"FKG140 {gone}/query cannot be reached: nobody listens there")
+    assert read(f"{gone}/query", tries=1) == (
+        "",
+        f"FKG140 {gone}/query cannot be reached: nobody listens there",
+    )
 
 
 @needs_oxigraph
 def test_rows_that_do_not_add_up_are_never_taken_for_the_graph(server: str) -> None:
     def forgetful(handler: BaseHTTPRequestHandler, body: bytes) -> bool:
         query = parse_qs(body.decode())["query"][0]
-        return False if "COUNT" in query else relay(handler, server, query.partition(" LIMIT")[0] + " LIMIT 0")
+        return (
+            False
+            if "COUNT" in query
+            else relay(handler, server, query.partition(" LIMIT")[0] + " LIMIT 0")
+        )
 
     with in_front(forgetful, server) as front:
         got, problem = read(f"{front}/query")
@@ -260,9 +301,15 @@ def test_rows_that_do_not_add_up_are_never_taken_for_the_graph(server: str) -> N
 
 
 def test_numbers_that_are_none_are_odd() -> None:
-    row = {"p": {"type": "uri", "value": "https://example.org/p"}, "n": {"type": "literal", "value": "many"}}
+    row = {
+        "p": {"type": "uri", "value": "https://example.org/p"},
+        "n": {"type": "literal", "value": "many"},
+    }
     with in_front(lambda handler, _: whole(handler, [row])) as front:
-        assert read(f"{front}/query") == ("", f"FKG141 {front}/query answers something else than was asked")
+        assert read(f"{front}/query") == (
+            "",
+            f"FKG141 {front}/query answers something else than was asked",
+        )
 
 
 class TestCredentials:
@@ -271,7 +318,10 @@ class TestCredentials:
     @pytest.fixture
     def guarded(self, server: str) -> Iterator[str]:
         def asks(handler: BaseHTTPRequestHandler, body: bytes) -> bool:
-            if handler.headers.get("Authorization") == self.SECRET or handler.headers.get("X-API-Key") == self.SECRET:
+            if (
+                handler.headers.get("Authorization") == self.SECRET
+                or handler.headers.get("X-API-Key") == self.SECRET
+            ):
                 return False
             reply(handler, 401)
             return True
@@ -280,17 +330,26 @@ class TestCredentials:
             yield f"{front}/query"
 
     @needs_oxigraph
-    def test_the_header_comes_from_the_environment(self, guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_header_comes_from_the_environment(
+        self, guarded: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv(VARIABLE, self.SECRET)
         assert read(guarded) == (of_text(PLANT), "")
         monkeypatch.setenv(VARIABLE, "Bearer another")
         assert read(guarded) == ("", f"FKG142 {guarded} answers 401: it wants to know who asks")
 
     @needs_oxigraph
-    @pytest.mark.parametrize("entry", ['"{}" = "{}"', '"{}" = {{ header = "X-API-Key", value = "{}" }}'])
-    def test_or_from_a_file_for_this_address(self, guarded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str) -> None:
+    @pytest.mark.parametrize(
+        "entry", ['"{}" = "{}"', '"{}" = {{ header = "X-API-Key", value = "{}" }}']
+    )
+    def test_or_from_a_file_for_this_address(
+        self, guarded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+    ) -> None:
         path = tmp_path / "credentials.toml"
-        path.write_text(f'"https://elsewhere.org/" = "no"\n{entry.format(guarded, self.SECRET)}\n', encoding="utf-8")
+        path.write_text(
+            f'"https://elsewhere.org/" = "no"\n{entry.format(guarded, self.SECRET)}\n',
+            encoding="utf-8",
+        )
         monkeypatch.setenv(FILE_VARIABLE, str(path))
         assert read(guarded) == (of_text(PLANT), "")
 
@@ -303,7 +362,12 @@ class TestCredentials:
             return True
 
         monkeypatch.setenv(VARIABLE, self.SECRET)
-        with in_front(elsewhere) as other, in_front(lambda handler, _: reply(handler, 307, Location=f"{other}/query") is None) as front:
+        with (
+            in_front(elsewhere) as other,
+            in_front(
+                lambda handler, _: reply(handler, 307, Location=f"{other}/query") is None
+            ) as front,
+        ):
             got, problem = read(f"{front}/query")
         assert (got, seen, problem) == ("", [], f"FKG140 {front}/query answers 307: it has moved")
 
@@ -311,7 +375,11 @@ class TestCredentials:
         ("address", "variable", "said"),
         [
             ("http://graphs.example.org/query", SECRET, "would be sent over http://"),
-            ("https://me:3f2c-very-secret@graphs.example.org/query", "", "has a name or password in it"),
+            (
+                "https://me:3f2c-very-secret@graphs.example.org/query",
+                "",
+                "has a name or password in it",
+            ),
             ("https://graphs.example.org/query", "3f2c-very-secret\nX: y", "is no HTTP header"),
             ("https://graphs.example.org:port/query", "", "is no address"),
             ("https:///query?key=3f2c-very-secret", "", "names no host"),
@@ -326,7 +394,9 @@ class TestCredentials:
         assert said in problems[0].message
         assert "3f2c" not in str(problems)
 
-    def test_a_file_that_is_no_list_of_headers_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_file_that_is_no_list_of_headers_is_named(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         path = tmp_path / "credentials.toml"
         monkeypatch.setenv(FILE_VARIABLE, str(path))
         assert "no such file" in read("https://graphs.example.org/query")[1]

@@ -12,8 +12,6 @@ import pyoxigraph as ox
 import pytest
 
 from fedkg.errors import FedkgError, UsageError
-from fedkg_compiler.diagnostics import CODES
-from fedkg_compiler.diagnostics.codes.stores import STORES
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.inputs import STORE_STATE, recording
 from fedkg_compiler.ontology import load_graph
@@ -33,7 +31,11 @@ MACHINES = "?m a <https://example.org/plant#Machine>"
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    for name, text in (("one", ONE), ("two", TWO), ("bad", "@prefix : <https://example.org/plant#> . :a :b")):
+    for name, text in (
+        ("one", ONE),
+        ("two", TWO),
+        ("bad", "@prefix : <https://example.org/plant#> . :a :b"),
+    ):
         (tmp_path / f"{name}.ttl").write_text(text, encoding="utf-8")
     return {path.stem: path for path in tmp_path.glob("*.ttl")}
 
@@ -62,12 +64,19 @@ def content_of(text: str) -> str:
     return checksum([document])
 
 
-def test_a_store_says_what_its_files_say_however_they_were_loaded(store: Path, tmp_path: Path, files: dict[str, Path]) -> None:
+def test_a_store_says_what_its_files_say_however_they_were_loaded(
+    store: Path, tmp_path: Path, files: dict[str, Path]
+) -> None:
     both = loaded(store, files["one"], files["two"])
     loaded(tmp_path / "other", files["two"])
     assert both.content == loaded(tmp_path / "other", files["one"]).content == content_of(ONE + TWO)
     assert both.triples == 7
-    assert machines(store) == machines(tmp_path / "other") == machines(files["one"], files["two"]) == ["M1", "M2"]
+    assert (
+        machines(store)
+        == machines(tmp_path / "other")
+        == machines(files["one"], files["two"])
+        == ["M1", "M2"]
+    )
 
 
 def test_a_file_takes_the_place_of_what_it_said_before(store: Path, files: dict[str, Path]) -> None:
@@ -75,16 +84,26 @@ def test_a_file_takes_the_place_of_what_it_said_before(store: Path, files: dict[
     files["two"].write_text(TWO.replace("M2", "M3"), encoding="utf-8")
     found, _ = load_files(store, [files["one"], files["two"]])
     assert found is not None
-    assert (found.added, found.replaced, found.known) == ((), (str(files["two"]),), (str(files["one"]),))
+    assert (found.added, found.replaced, found.known) == (
+        (),
+        (str(files["two"]),),
+        (str(files["one"]),),
+    )
     assert machines(store) == ["M1", "M3"]
-    assert len(list((store / PARTS).iterdir())) == 3  # somebody may still read the part that was replaced
+    assert (
+        len(list((store / PARTS).iterdir())) == 3
+    )  # somebody may still read the part that was replaced
     loaded(store, files["two"])
     assert len(list((store / PARTS).iterdir())) == 2
 
 
-def test_twins_in_two_files_are_two_nodes_in_any_order_of_loading(store: Path, tmp_path: Path) -> None:
+def test_twins_in_two_files_are_two_nodes_in_any_order_of_loading(
+    store: Path, tmp_path: Path
+) -> None:
     for name in ("one", "two"):
-        (tmp_path / f"{name}.ttl").write_text(PREFIX + ":M1 :limit [ :value [ :v 3 ] ] .", encoding="utf-8")
+        (tmp_path / f"{name}.ttl").write_text(
+            PREFIX + ":M1 :limit [ :value [ :v 3 ] ] .", encoding="utf-8"
+        )
     loaded(store, tmp_path / "one.ttl")
     twice = PREFIX + ":M1 :limit [ :value [ :v 3 ] ], [ :value [ :v 3 ] ] ."
     assert loaded(store, tmp_path / "two.ttl").content == content_of(twice)
@@ -136,10 +155,15 @@ filling.load_files(Path(store), [Path(file) for file in files])
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("moment", ["marked", "during", "before"])
-def test_a_load_that_is_killed_leaves_the_store_as_it_was(store: Path, files: dict[str, Path], moment: str, first: bool) -> None:
+def test_a_load_that_is_killed_leaves_the_store_as_it_was(
+    store: Path, files: dict[str, Path], moment: str, first: bool
+) -> None:
     before = None if first else loaded(store, files["one"])
     child = subprocess.Popen(
-        [sys.executable, "-c", _KILLED, moment, str(store), str(files["two"])], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", _KILLED, moment, str(store), str(files["two"])],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "now\n"
@@ -162,7 +186,9 @@ def test_a_load_that_is_killed_leaves_the_store_as_it_was(store: Path, files: di
     assert again.recovered
     assert open_store(store)[1] == ()
     assert again.state.content == content_of(TWO if first else ONE + TWO)
-    assert {path.name for path in (store / PARTS).iterdir()} == {f"{part.content}.nt" for part in again.state.parts}
+    assert {path.name for path in (store / PARTS).iterdir()} == {
+        f"{part.content}.nt" for part in again.state.parts
+    }
     assert not list(store.glob(".*"))
 
 
@@ -185,12 +211,18 @@ def test_damage_is_told_and_nothing_made_of_it(store: Path, files: dict[str, Pat
     assert "is empty" in open_store(store)[1][0].message
 
 
-def test_what_follows_is_worked_out_once(store: Path, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_follows_is_worked_out_once(
+    store: Path, files: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     loaded(store, files["one"])
     assert machines(store) == ["M1"]
     with recording() as inputs:
-        monkeypatch.setattr("fedkg_compiler.ontology.load._closed", lambda *_: pytest.fail("closed again"))
-        monkeypatch.setattr("fedkg_compiler.ontology.stores.parts._bytes", lambda *_: pytest.fail("read again"))
+        monkeypatch.setattr(
+            "fedkg_compiler.ontology.load._closed", lambda *_: pytest.fail("closed again")
+        )
+        monkeypatch.setattr(
+            "fedkg_compiler.ontology.stores.parts._bytes", lambda *_: pytest.fail("read again")
+        )
         assert machines(store) == ["M1"]
     assert str(store / STORE_STATE) in inputs.files
     monkeypatch.undo()
@@ -224,7 +256,12 @@ def test_a_closure_whose_making_is_killed_is_none(
     store: Path, files: dict[str, Path], moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded(store, files["one"])
-    child = subprocess.Popen([sys.executable, "-c", _CLOSING, moment, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", _CLOSING, moment, str(store)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert child.stdout is not None
     assert child.stdout.readline() == "now\n"
     os.kill(child.pid, signal.SIGKILL)
@@ -234,13 +271,18 @@ def test_a_closure_whose_making_is_killed_is_none(
     assert machines(store) == ["M1"]
     [entry] = (store / CLOSED).iterdir()  # what was left is gone
     assert entry.name == part.name[1:33]
-    monkeypatch.setattr("fedkg_compiler.ontology.load._closed", lambda *_: pytest.fail("closed again"))
+    monkeypatch.setattr(
+        "fedkg_compiler.ontology.load._closed", lambda *_: pytest.fail("closed again")
+    )
     assert machines(store) == ["M1"]
 
 
 def test_what_was_said_while_closing_is_said_again(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "odd.ttl"
-    path.write_text("@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . <https://example.org/a> rdfs:lable 'a' .", encoding="utf-8")
+    path.write_text(
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . <https://example.org/a> rdfs:lable 'a' .",
+        encoding="utf-8",
+    )
     loaded(store, path)
     first, again = (load_graph([], {}, [store]) for _ in range(2))
     assert [problem.code for problem in first[1]] == ["FKG115"]
@@ -252,7 +294,8 @@ def test_what_was_said_while_closing_is_said_again(store: Path, tmp_path: Path) 
 def test_mappings_that_were_accepted_hold_in_a_store_too(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "mapped.ttl"
     path.write_text(
-        ONE.replace(":Mill rdfs:subClassOf :Machine .", "") + "@prefix fkg: <https://w3id.org/fedkg/ns#> . "
+        ONE.replace(":Mill rdfs:subClassOf :Machine .", "")
+        + "@prefix fkg: <https://w3id.org/fedkg/ns#> . "
         '[] fkg:mappingSource :Mill ; fkg:mappingPredicate rdfs:subClassOf ; fkg:mappingTarget :Machine ; fkg:mappingStatus "accepted" .',
         encoding="utf-8",
     )
@@ -270,7 +313,9 @@ def test_the_oldest_closures_go(store: Path, tmp_path: Path, files: dict[str, Pa
     assert len(list((store / CLOSED).iterdir())) == MOST
 
 
-def test_a_closure_that_cannot_be_read_is_worked_out_again(store: Path, files: dict[str, Path]) -> None:
+def test_a_closure_that_cannot_be_read_is_worked_out_again(
+    store: Path, files: dict[str, Path]
+) -> None:
     loaded(store, files["one"])
     assert machines(store) == ["M1"]
     (entry,) = (store / CLOSED).iterdir()
@@ -285,8 +330,3 @@ def test_a_store_can_be_asked_for_its_triples(store: Path, files: dict[str, Path
     assert len(document.triples) == 7
     assert isinstance(document.triples[0], ox.Quad)
     assert len(document.triples[:2]) == 2
-
-
-def test_every_code_has_its_page() -> None:
-    assert set(STORES) <= set(CODES)
-    assert all(code.title and len(code.page.split("\n\n")) >= 2 for code in STORES.values())

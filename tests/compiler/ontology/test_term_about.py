@@ -46,14 +46,26 @@ def one(text: str, home: Path) -> About:
 
 def test_every_spelling_finds_the_term(acme: Path) -> None:
     mill = one("acme:Mill", acme)
-    assert mill == one("https://acme.example/o#Mill", acme) == one("<https://acme.example/o#Mill>", acme) == one("BIG  Mill", acme)
-    assert (mill.kind, mill.label, mill.comment, mill.ontology) == ("class", "big mill", "Turns its tool.", "acme")
+    assert (
+        mill
+        == one("https://acme.example/o#Mill", acme)
+        == one("<https://acme.example/o#Mill>", acme)
+        == one("BIG  Mill", acme)
+    )
+    assert (mill.kind, mill.label, mill.comment, mill.ontology) == (
+        "class",
+        "big mill",
+        "Turns its tool.",
+        "acme",
+    )
     assert mill.defined_in.endswith("acme.ofn, line 5")
     assert mill.parents == ("acme:Machine", "mason:Shearing_machine-tool")
     assert mill.children == ("acme:SmallMill",)
     assert mill.members == 1
     assert mill.properties == ("acme:cuts",)
-    assert [(one.name, one.by) for one in mill.mapped] == [("mason:MillingMachine", "owl:equivalentClass")]
+    assert [(one.name, one.by) for one in mill.mapped] == [
+        ("mason:MillingMachine", "owl:equivalentClass")
+    ]
 
 
 def test_properties_have_domain_and_range_and_individuals_types(acme: Path) -> None:
@@ -64,8 +76,13 @@ def test_properties_have_domain_and_range_and_individuals_types(acme: Path) -> N
     assert {"acme:Machine", "acme:Mill", "acme:SmallMill"} <= set(member.types)
 
 
-@pytest.mark.parametrize(("text", "meant"), [("acme:Mil", "`acme:Mill`"), ("masn", "`mason`"), ("zzzzzzzz", "`fedkg ontology list`")])
-def test_what_no_ontology_has_is_an_error_with_a_suggestion(acme: Path, text: str, meant: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("acme:Mil", "`acme:Mill`"), ("masn", "`mason`"), ("zzzzzzzz", "`fedkg ontology list`")],
+)
+def test_what_no_ontology_has_is_an_error_with_a_suggestion(
+    acme: Path, text: str, meant: str
+) -> None:
     with pytest.raises(UsageError, match="none has such a term") as error:
         about(text, home=acme)
     assert meant in (error.value.help or "")

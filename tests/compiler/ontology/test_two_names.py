@@ -20,12 +20,25 @@ NEWER = "https://schema.org/"
 
 
 def test_what_a_graph_says_with_the_older_name_is_found_with_the_newer(catalog: Catalog) -> None:
-    graph, problems, _ = load_graph([("schema", HERE)], {}, [], catalog=catalog, text_graphs=[("shop.ttl", SHOP)])
-    assert graph.instances(f"{NEWER}Product") == graph.instances("http://schema.org/Product") == ["https://example.org/shop#bolt"]
+    graph, problems, _ = load_graph(
+        [("schema", HERE)], {}, [], catalog=catalog, text_graphs=[("shop.ttl", SHOP)]
+    )
+    assert (
+        graph.instances(f"{NEWER}Product")
+        == graph.instances("http://schema.org/Product")
+        == ["https://example.org/shop#bolt"]
+    )
     [note] = problems
-    assert (note.code, note.severity, note.span.file, note.span.line) == ("FKG117", "info", "shop.ttl", 2)
+    assert (note.code, note.severity, note.span.file, note.span.line) == (
+        "FKG117",
+        "info",
+        "shop.ttl",
+        2,
+    )
     for space in (NEWER, "http://schema.org/"):
-        found, problems = graph.select(f"?x <{space}weight> ?w ; <{space}availability> ?state", ["state"], span=HERE)
+        found, problems = graph.select(
+            f"?x <{space}weight> ?w ; <{space}availability> ?state", ["state"], span=HERE
+        )
         assert problems == ()
         assert (Iri(f"{space}InStock"),) in found
 
@@ -40,7 +53,9 @@ def test_what_a_graph_says_with_the_newer_name_is_found_with_the_older(catalog: 
 
 def test_what_is_no_term_of_schema_org_is_left_alone(catalog: Catalog) -> None:
     more = "<http://schema.org/validation#S#T> a <http://schema.org/> ."
-    graph, _, _ = load_graph([("schema", HERE)], {}, [], catalog=catalog, text_graphs=[("shop.ttl", SHOP + more)])
+    graph, _, _ = load_graph(
+        [("schema", HERE)], {}, [], catalog=catalog, text_graphs=[("shop.ttl", SHOP + more)]
+    )
     assert len(graph.instances("http://schema.org/")) == 1
     assert graph.instances(NEWER) == []
 
@@ -53,11 +68,17 @@ def test_nothing_is_said_where_only_one_name_is_used(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("name", ["dates", "facts", "quantities", "ranges"])
 def test_the_library_fits_graphs_of_either_name(name: str, tmp_path: Path) -> None:
-    text = (data_folder("rules") / "schemaorg" / f"{name}.ttl").read_text(encoding="utf-8").replace("price 12.5", "price -12.5")
+    text = (
+        (data_folder("rules") / "schemaorg" / f"{name}.ttl")
+        .read_text(encoding="utf-8")
+        .replace("price 12.5", "price -12.5")
+    )
     found = []
     for space in (NEWER, "http://schema.org/"):
         (tmp_path / "shop.ttl").write_text(text.replace(NEWER, space), encoding="utf-8")
-        compilation = compile_rules(text=f"use rules schemaorg.{name}\n", graphs=[tmp_path / "shop.ttl"])
+        compilation = compile_rules(
+            text=f"use rules schemaorg.{name}\n", graphs=[tmp_path / "shop.ttl"]
+        )
         assert compilation.pack is not None
         said = [item.message for item in compilation.diagnostics if item.code != "FKG117"]
         rules = [rule.name for rule in compilation.pack.manifest.rules]

@@ -30,8 +30,14 @@ def test_what_a_short_name_means(word: str, meant: tuple[str, ...]) -> None:
     assert units_meant(word, NAMES) == meant
 
 
-def test_a_shortened_unit_of_a_graph_is_never_taken_for_one_of_another_size(catalog: Catalog) -> None:
+def test_a_shortened_unit_of_a_graph_is_never_taken_for_one_of_another_size(
+    catalog: Catalog,
+) -> None:
     text = header(catalog) + "plant:K1 plant:max [ qudt:numericValue 5 ; qudt:unit unit:KPA ] ."
-    graph, problems, _ = load_graph([], {"plant": (PLANT, HERE)}, [], catalog=catalog, text_graphs=[("plant.ttl", text)])
-    assert [(problem.code, problem.help) for problem in problems] == [("FKG115", "did you mean `unit:KiloPA`?")]
+    graph, problems, _ = load_graph(
+        [], {"plant": (PLANT, HERE)}, [], catalog=catalog, text_graphs=[("plant.ttl", text)]
+    )
+    assert [(problem.code, problem.help) for problem in problems] == [
+        ("FKG115", "did you mean `unit:KiloPA`?")
+    ]
     assert graph.nearest_unit("http://qudt.org/vocab/unit/KPA") == "unit:KiloPA"

@@ -24,7 +24,9 @@ def test_coefficients_of_a_sum() -> None:
 
 def test_what_cancels_is_affine_after_all() -> None:
     one_more = Sum(args=(X, P))
-    form = affine(Sum(args=(Power(base=one_more, exponent=2), Negate(arg=Power(base=X, exponent=2)))), PARAMS)
+    form = affine(
+        Sum(args=(Power(base=one_more, exponent=2), Negate(arg=Power(base=X, exponent=2)))), PARAMS
+    )
     assert form is not None
     np.testing.assert_allclose(form.coefficients[0], [4, 6])
     np.testing.assert_allclose(form.constant, [4, 9])
@@ -55,7 +57,9 @@ def test_a_product_is_affine_in_one_of_its_factors() -> None:
     assert affine_in(compare, frozenset({0}))
     assert affine_in(compare, frozenset({1}))
     assert not affine_in(compare, frozenset({0, 1}))
-    assert affine_in(Compare(op="le", left=Call(function="exp", args=(X,)), right=Y, scale=1), frozenset({1}))
+    assert affine_in(
+        Compare(op="le", left=Call(function="exp", args=(X,)), right=Y, scale=1), frozenset({1})
+    )
 
 
 def value(term: Term, slots: np.ndarray, params: list[np.ndarray]) -> np.ndarray:
@@ -101,5 +105,7 @@ def test_the_affine_form_is_the_term(term: Term) -> None:
     if form is None:
         return
     for slots in (np.array([0.0, 0.0]), np.array([1.5, -2.0]), np.array([-3.0, 0.5])):
-        total = form.constant + sum((form.coefficients[i] * slots[i] for i in slots_of(term)), np.zeros(2))
+        total = form.constant + sum(
+            (form.coefficients[i] * slots[i] for i in slots_of(term)), np.zeros(2)
+        )
         np.testing.assert_allclose(total, value(term, slots, PARAMS), rtol=1e-9, atol=1e-9)

@@ -15,10 +15,15 @@ from fedkg_compiler.passes.fold import joined
 from fedkg_compiler.shacl import logic
 
 PACK: tuple[Any, Any, Callable[[int], Any]] = (And, Or, lambda i: Known(slot=i))
-SHAPES: tuple[Any, Any, Callable[[int], Any]] = (logic.All, logic.Any, lambda i: logic.Has(logic.Observed(property=str(i), place=NOWHERE)))
+SHAPES: tuple[Any, Any, Callable[[int], Any]] = (
+    logic.All,
+    logic.Any,
+    lambda i: logic.Has(logic.Observed(property=str(i), place=NOWHERE)),
+)
 
 trees = st.recursive(
-    st.booleans() | st.integers(0, 3), lambda inner: st.tuples(st.sampled_from(["and", "or"]), st.lists(inner, max_size=4))
+    st.booleans() | st.integers(0, 3),
+    lambda inner: st.tuples(st.sampled_from(["and", "or"]), st.lists(inner, max_size=4)),
 )
 
 
@@ -28,7 +33,9 @@ def folded(tree: Any, kinds: tuple[Any, Any, Callable[[int], Any]]) -> Any:
     if isinstance(tree, int):
         return kinds[2](tree)
     is_and = tree[0] == "and"
-    return joined([folded(arg, kinds) for arg in tree[1]], kinds[0] if is_and else kinds[1], neutral=is_and)
+    return joined(
+        [folded(arg, kinds) for arg in tree[1]], kinds[0] if is_and else kinds[1], neutral=is_and
+    )
 
 
 def truth(tree: Any, atoms: Sequence[bool]) -> bool:
@@ -39,20 +46,26 @@ def truth(tree: Any, atoms: Sequence[bool]) -> bool:
     return (all if tree[0] == "and" else any)(truth(arg, atoms) for arg in tree[1])
 
 
-def meaning(found: Any, kinds: tuple[Any, Any, Callable[[int], Any]], atoms: Sequence[bool]) -> bool:
+def meaning(
+    found: Any, kinds: tuple[Any, Any, Callable[[int], Any]], atoms: Sequence[bool]
+) -> bool:
     if isinstance(found, bool):
         return found
     if isinstance(found, kinds[0] | kinds[1]):
         assert len(found.args) > 1
         assert len(set(found.args)) == len(found.args)
         assert not any(isinstance(arg, bool | type(found)) for arg in found.args)
-        return (all if isinstance(found, kinds[0]) else any)(meaning(arg, kinds, atoms) for arg in found.args)
+        return (all if isinstance(found, kinds[0]) else any)(
+            meaning(arg, kinds, atoms) for arg in found.args
+        )
     return atoms[[kinds[2](i) for i in range(4)].index(found)]
 
 
 @pytest.mark.parametrize("kinds", [PACK, SHAPES], ids=["pack", "shapes"])
 @given(tree=trees, atoms=st.tuples(*[st.booleans()] * 4))
-def test_folding_keeps_the_meaning_and_leaves_no_constant_and_nothing_nested(tree: Any, atoms: tuple[bool, ...], kinds: Any) -> None:
+def test_folding_keeps_the_meaning_and_leaves_no_constant_and_nothing_nested(
+    tree: Any, atoms: tuple[bool, ...], kinds: Any
+) -> None:
     assert meaning(folded(tree, kinds), kinds, atoms) == truth(tree, atoms)
 
 
@@ -62,4 +75,7 @@ def test_parts_keep_their_order_and_stand_once() -> None:
     assert joined([Or(args=(a, b)), False, a], Or, neutral=False) == Or(args=(a, b))
     assert joined([a, a], And, neutral=True) == a
     assert [joined([], And, neutral=True), joined([], Or, neutral=False)] == [True, False]
-    assert [joined([a, False], And, neutral=True), joined([a, True], Or, neutral=False)] == [False, True]
+    assert [joined([a, False], And, neutral=True), joined([a, True], Or, neutral=False)] == [
+        False,
+        True,
+    ]

@@ -42,7 +42,9 @@ def value(term: Term, x: float, y: float) -> float:
             case Negate():
                 return -value(term.arg, x, y)
             case Quotient():
-                return float(np.float64(value(term.numerator, x, y)) / value(term.denominator, x, y))
+                return float(
+                    np.float64(value(term.numerator, x, y)) / value(term.denominator, x, y)
+                )
             case Power():
                 return float(np.power(np.float64(value(term.base, x, y)), term.exponent))
             case Call():
@@ -61,8 +63,12 @@ def terms() -> st.SearchStrategy[Term]:
             pair.map(lambda args: Product(args=args)),
             pair.map(lambda args: Quotient(numerator=args[0], denominator=args[1])),
             inner.map(lambda arg: Negate(arg=arg)),
-            st.tuples(inner, st.sampled_from([2.0, 3.0, 0.5, -1.0])).map(lambda args: Power(base=args[0], exponent=args[1])),
-            st.tuples(st.sampled_from(UNARY), inner).map(lambda args: Call.model_validate({"function": args[0], "args": (args[1],)})),
+            st.tuples(inner, st.sampled_from([2.0, 3.0, 0.5, -1.0])).map(
+                lambda args: Power(base=args[0], exponent=args[1])
+            ),
+            st.tuples(st.sampled_from(UNARY), inner).map(
+                lambda args: Call.model_validate({"function": args[0], "args": (args[1],)})
+            ),
             st.tuples(st.sampled_from(["min", "max"]), inner, inner).map(
                 lambda args: Call.model_validate({"function": args[0], "args": args[1:]})
             ),
@@ -88,7 +94,13 @@ def test_what_has_no_span_is_unbounded() -> None:
 
 @pytest.mark.parametrize(
     ("left", "right", "expected"),
-    [(X, Param(index=0), 5.0), (X, Y, 9.0), (Z, Param(index=0), 2.0), (Z, X, 1.0), (Product(args=(X, Y)), Param(index=0), 25.0)],
+    [
+        (X, Param(index=0), 5.0),
+        (X, Y, 9.0),
+        (Z, Param(index=0), 2.0),
+        (Z, X, 1.0),
+        (Product(args=(X, Y)), Param(index=0), 25.0),
+    ],
 )
 def test_scales(left: Term, right: Term, expected: float) -> None:
     assert comparison_scale(left, right, *case()).tolist() == [expected]

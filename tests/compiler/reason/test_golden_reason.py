@@ -24,10 +24,16 @@ def test_what_is_said(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         shutil.copy(path, tmp_path)
     monkeypatch.chdir(tmp_path)
     Path(FILE).write_text(case.source, encoding="utf-8")
-    compilation = compile_rules([Path(FILE)], graphs=[Path("plant.ttl")] if "plant:" in case.source else [])
+    compilation = compile_rules(
+        [Path(FILE)], graphs=[Path("plant.ttl")] if "plant:" in case.source else []
+    )
     assert compilation.pack is not None
     texts = {FILE: case.source, **{path.name: path.read_text(encoding="utf-8") for path in FILES}}
-    check(case, "\n".join(render(problem, texts[problem.span.file]) for problem in compilation.diagnostics) or "fine")
+    check(
+        case,
+        "\n".join(render(problem, texts[problem.span.file]) for problem in compilation.diagnostics)
+        or "fine",
+    )
 
 
 def test_every_code_of_reasoning_has_a_case() -> None:

@@ -42,7 +42,10 @@ from fedkg_compiler.reason import reason
 from fedkg_compiler.reason.difference import differences
 
 NUMBERS = tuple(Column(name=name, source=name, span=(0.0, 4.0)) for name in ("x", "y"))
-ANSWERS = tuple(Column(name=name, source=name, type="boolean", span=(0.0, 1.0), vocabulary=TRUTHS) for name in ("valve", "pump"))
+ANSWERS = tuple(
+    Column(name=name, source=name, type="boolean", span=(0.0, 1.0), vocabulary=TRUTHS)
+    for name in ("valve", "pump")
+)
 CONTRACT = DataContract(columns=NUMBERS + ANSWERS)
 HALVES = np.arange(0, 4.25, 0.5)
 GRID = np.array(list(product(HALVES, HALVES, (0.0, 1.0), (0.0, 1.0))))[None]
@@ -63,12 +66,21 @@ def comparisons(draw: st.DrawFn) -> Compare:
     term: Term = draw(TERMS)
     limit = Param(index=draw(st.integers(0, 1)))
     left, right = (term, limit) if draw(st.booleans()) else (limit, term)
-    return Compare(op=draw(st.sampled_from(["le", "lt", "le", "lt", "eq", "ne"])), left=left, right=right, scale=2)
+    return Compare(
+        op=draw(st.sampled_from(["le", "lt", "le", "lt", "eq", "ne"])),
+        left=left,
+        right=right,
+        scale=2,
+    )
 
 
-TRUE_OR_FALSE: st.SearchStrategy[Formula] = st.builds(CategoryIs, slot=st.sampled_from([2, 3]), param=st.sampled_from([3, 4]))
+TRUE_OR_FALSE: st.SearchStrategy[Formula] = st.builds(
+    CategoryIs, slot=st.sampled_from([2, 3]), param=st.sampled_from([3, 4])
+)
 BOTH = st.one_of(
-    TRUE_OR_FALSE, TRUE_OR_FALSE.map(lambda a: Not(arg=a)), st.builds(lambda a, b: Or(args=(a, b)), TRUE_OR_FALSE, comparisons())
+    TRUE_OR_FALSE,
+    TRUE_OR_FALSE.map(lambda a: Not(arg=a)),
+    st.builds(lambda a, b: Or(args=(a, b)), TRUE_OR_FALSE, comparisons()),
 )
 FORMULAS: st.SearchStrategy[Formula] = st.one_of(
     comparisons(),
@@ -137,7 +149,9 @@ def check_on_the_grid(pack: Pack) -> None:
                     skeleton = skeleton.arg
                 if isinstance(skeleton, Implies):
                     bank = pack.banks[one.rows[0].bank]
-                    applies = evaluate_bank(replace(bank, skeleton=skeleton.antecedent), GRID).satisfied[:, 0]
+                    applies = evaluate_bank(
+                        replace(bank, skeleton=skeleton.antecedent), GRID
+                    ).satisfied[:, 0]
                     others = rules if one.kind == "conditional" else rules[1:]
                     assert not (applies & holds[:, others].all(axis=1)).any()
             case "undecided":
@@ -188,4 +202,6 @@ def test_no_point_of_the_grid_speaks_against_a_difference(old: Pack, new: Pack) 
         if one.values is not None:
             values = one.values.matrix(CONTRACT)
             verdicts = [replay(pack, i, 0, values) for pack in (old, new)]
-            assert verdicts == (["satisfied", "violated"] if one.accepted_by == "old" else ["violated", "satisfied"])
+            assert verdicts == (
+                ["satisfied", "violated"] if one.accepted_by == "old" else ["violated", "satisfied"]
+            )

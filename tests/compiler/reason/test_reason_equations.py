@@ -33,13 +33,18 @@ TORN = {
     "a chain": ("exp(a) == b; sqrt(b) == c; log(c + 1) == d; d >= 1.5", "1 2 3"),
     "two at once": ("exp(a) + b == 5; a + exp(b) == 4; a - b >= 0.5", "0 1 2"),
     "a rate": ("d == a * exp(-b / (c + 1)); d >= 5; b >= 8 * (c + 1)", "0 1 2"),
-    "many exponentials": ("exp(a) + exp(b) + exp(c) + exp(d) + exp(e) + exp(f) <= 20; a + b + c + d + e + f >= 8", "0 1"),
+    "many exponentials": (
+        "exp(a) + exp(b) + exp(c) + exp(d) + exp(e) + exp(f) <= 20; a + b + c + d + e + f >= 8",
+        "0 1",
+    ),
     "fractional powers": ("a^1.3 * b^0.7 * c^0.5 >= 200; a + b + c <= 12", "0 1"),
 }
 
 
 def rules(text: str) -> str:
-    return SIGNALS + "".join(f"rule r{i} require {rule}\n" for i, rule in enumerate(text.split("; ")))
+    return SIGNALS + "".join(
+        f"rule r{i} require {rule}\n" for i, rule in enumerate(text.split("; "))
+    )
 
 
 @pytest.mark.parametrize("name", TOGETHER)
@@ -59,7 +64,9 @@ def test_a_value_that_meets_equations_is_confirmed_by_the_interpreter(name: str)
     assert found.answer == "yes"
     assert found.witness is not None
     values = found.witness.matrix(pack.manifest.contract)
-    assert {replay(pack, *bank_and_row(table, row), values) for row in range(table.count)} == {"satisfied"}
+    assert {replay(pack, *bank_and_row(table, row), values) for row in range(table.count)} == {
+        "satisfied"
+    }
 
 
 @pytest.mark.parametrize("name", TORN)
@@ -67,14 +74,19 @@ def test_a_conflict_is_found_and_each_rule_of_it_can_be_left_out(name: str) -> N
     text, torn = TORN[name]
     pack = compiled(rules(text))
     [conflict] = reason(pack)
-    assert (conflict.kind, " ".join(rule.removeprefix("r") for rule in conflict.rules)) == ("conflict", torn)
+    assert (conflict.kind, " ".join(rule.removeprefix("r") for rule in conflict.rules)) == (
+        "conflict",
+        torn,
+    )
     confirm(pack, conflict)
 
 
 def test_many_roots_are_decided_by_boxes() -> None:
     """The solver gives up on them; that must not cost the budget, nor the smallest conflict."""
     roots = "sqrt(a) + sqrt(b) + sqrt(c) >= 5; sqrt(b) + sqrt(c) + sqrt(d) >= 5.5; sqrt(d) + sqrt(e) + sqrt(f) >= 6; "
-    pack = compiled(rules(roots + "sqrt(f) + sqrt(g) + sqrt(h) >= 6.5; a + b + c + d + e + f + g + h <= 20"))
+    pack = compiled(
+        rules(roots + "sqrt(f) + sqrt(g) + sqrt(h) >= 6.5; a + b + c + d + e + f + g + h <= 20")
+    )
     budget = Budget()
     [conflict] = [verdict for verdict in reason(pack, budget) if verdict.kind == "conflict"]
     assert set(conflict.rules) == {"r0", "r3", "r4"}

@@ -102,7 +102,9 @@ TWO_HIGH = AtLeast(count=2, members=0, arg=at_least(X))
     ],
 )
 def test_a_conflict(rules: tuple[tuple[Formula, float], ...]) -> None:
-    assert [(one.kind, one.rules) for one in reason(pack_of(*rules)) if one.kind == "conflict"] == [("conflict", ("r0", "r1"))]
+    assert [(one.kind, one.rules) for one in reason(pack_of(*rules)) if one.kind == "conflict"] == [
+        ("conflict", ("r0", "r1"))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,10 @@ def test_what_goes_together(rules: tuple[tuple[Formula, float], ...]) -> None:
 
 def test_members_in_words() -> None:
     pack = pack_of((ALL_LOW, 0.0), (at_least(SUM), 13.0), (TWO_HIGH, 0.0))
-    assert sentence(pack, pack.banks[0], 0) == "all 3 of these hold: x is at most 4; y is at most 4; z is at most 4"
+    assert (
+        sentence(pack, pack.banks[0], 0)
+        == "all 3 of these hold: x is at most 4; y is at most 4; z is at most 4"
+    )
     assert clause(pack, pack.banks[1], 0) == "the sum of (x, y, z) >= 13"
     assert clause(pack, pack.banks[2], 0) == "at least 2 of 3 of these hold: x >= 4; y >= 4; z >= 4"
 

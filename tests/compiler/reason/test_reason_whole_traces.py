@@ -27,7 +27,9 @@ def at_steps(pack: Pack, row: int, witness: Witness) -> tuple[np.ndarray, np.nda
     """Where the interpreter finds a row satisfied, and where violated: bool [steps]."""
     values = witness.matrix(pack.manifest.contract)
     ref = RowTable(pack).ref(row)
-    found = evaluate_bank(pack.banks[ref.bank], values, Timing.rows(values.shape[1], pack.manifest.contract.end))
+    found = evaluate_bank(
+        pack.banks[ref.bank], values, Timing.rows(values.shape[1], pack.manifest.contract.end)
+    )
     return found.satisfied[:, ref.row], found.violated[:, ref.row]
 
 
@@ -65,8 +67,14 @@ def test_the_interpreter_confirms_very_many_traces(pack: Pack) -> None:
 
 
 LONG = {
-    "untils": ("x >= 1 bar until [0 min, 30 min] y >= 5 bar", "x <= 8 bar until [0 min, 40 min] y >= 4 bar"),
-    "untils of hours": ("x >= 1 bar until [0 min, 400 min] y >= 5 bar", "x <= 8 bar until [0 min, 600 min] y >= 4 bar"),
+    "untils": (
+        "x >= 1 bar until [0 min, 30 min] y >= 5 bar",
+        "x <= 8 bar until [0 min, 40 min] y >= 4 bar",
+    ),
+    "untils of hours": (
+        "x >= 1 bar until [0 min, 400 min] y >= 5 bar",
+        "x <= 8 bar until [0 min, 600 min] y >= 4 bar",
+    ),
     "conditions": (
         "if x >= 8 bar then (x >= 1 bar until [0 min, 60 min] y >= 5 bar)",
         "if y >= 8 bar then eventually [0 min, 60 min] x <= 3 bar",
@@ -79,7 +87,10 @@ LONG = {
         "if y >= 5 bar then always [0 min, 100 min] x <= 5 bar",
         "if y >= 5 bar then eventually [0 min, 200 min] x >= 6 bar",
     ),
-    "the past": ("if x >= 9 bar then once [0 min, 120 min] y >= 5 bar", "if y >= 5 bar then always [0 min, 30 min] x <= 8 bar"),
+    "the past": (
+        "if x >= 9 bar then once [0 min, 120 min] y >= 5 bar",
+        "if y >= 5 bar then always [0 min, 30 min] x <= 8 bar",
+    ),
 }
 
 
@@ -87,7 +98,9 @@ LONG = {
 @pytest.mark.parametrize("name", LONG)
 def test_long_windows_are_decided(name: str, ends: str) -> None:
     one, other = LONG[name]
-    text = f"timeline step 1 min{ends}\n{SIGNALS}rule one require {one}\nrule other require {other}\n"
+    text = (
+        f"timeline step 1 min{ends}\n{SIGNALS}rule one require {one}\nrule other require {other}\n"
+    )
     pack = compile_rules(text=text, reason=False).pack
     assert pack is not None
     assert [(verdict.kind, verdict.rules) for verdict in reason(pack)] == []
@@ -117,7 +130,9 @@ def test_a_conflict_across_long_windows_is_minimal_and_has_traces() -> None:
     [conflict] = reason(pack)
     assert (conflict.kind, set(conflict.rules)) == ("conflict", {"high", "never", "once"})
     table = RowTable(pack)
-    rows = [next(row for row in range(table.count) if table.ref(row) == ref) for ref in conflict.rows]
+    rows = [
+        next(row for row in range(table.count) if table.ref(row) == ref) for ref in conflict.rows
+    ]
     for left_out, witness in zip(rows, conflict.keeps, strict=True):
         assert witness is not None
         assert all(at_steps(pack, row, witness)[0][witness.now] for row in rows if row != left_out)

@@ -23,22 +23,59 @@ def compared(old: str, new: str) -> tuple[Pack, Pack, RuleDifference]:
     return packs[0], packs[1], one
 
 
-def both(old: str, new: str, timeline: str = "timeline step 1 min\n") -> tuple[Pack, Pack, RuleDifference]:
+def both(
+    old: str, new: str, timeline: str = "timeline step 1 min\n"
+) -> tuple[Pack, Pack, RuleDifference]:
     before, after = (f"{timeline}{SIGNALS}rule r require {rule}\n" for rule in (old, new))
     return compared(before, after)
 
 
 NESTED = [
-    ("eventually [0 min, 20 min] x > 5 bar", "eventually [0 min, 30 min] x > 5 bar", "looser", True),
-    ("eventually [0 min, 20 min] x > 5 bar", "eventually [0 min, 3 min] x > 5 bar", "stricter", True),
+    (
+        "eventually [0 min, 20 min] x > 5 bar",
+        "eventually [0 min, 30 min] x > 5 bar",
+        "looser",
+        True,
+    ),
+    (
+        "eventually [0 min, 20 min] x > 5 bar",
+        "eventually [0 min, 3 min] x > 5 bar",
+        "stricter",
+        True,
+    ),
     ("always [0 min, 5 min] x > 5 bar", "always [0 min, 9 min] x > 5 bar", "stricter", True),
     ("always [0 min, 15 min] x > 5 bar", "always [0 min, end] x > 5 bar", "stricter", True),
     ("once [2 min, 20 min] x > 5 bar", "once [0 min, 20 min] x > 5 bar", "looser", True),
-    ("historically [0 min, 20 min] x > 5 bar", "historically [3 min, 20 min] x > 5 bar", "looser", True),
-    ("if y > 3 bar then always [0 min, 9 min] x > 5 bar", "if y > 3 bar then always [0 min, 5 min] x > 5 bar", "looser", True),
-    ("if y > 3 bar then eventually [0 min, 9 min] x > 5 bar", "if y > 3 bar then eventually [0 min, 5 min] x > 5 bar", "stricter", True),
-    ("not (eventually [0 min, 20 min] x > 5 bar)", "not (eventually [0 min, 30 min] x > 5 bar)", "stricter", False),
-    ("x > 5 bar until [0 min, 20 min] y > 5 bar", "x > 5 bar until [0 min, 30 min] y > 5 bar", "looser", False),
+    (
+        "historically [0 min, 20 min] x > 5 bar",
+        "historically [3 min, 20 min] x > 5 bar",
+        "looser",
+        True,
+    ),
+    (
+        "if y > 3 bar then always [0 min, 9 min] x > 5 bar",
+        "if y > 3 bar then always [0 min, 5 min] x > 5 bar",
+        "looser",
+        True,
+    ),
+    (
+        "if y > 3 bar then eventually [0 min, 9 min] x > 5 bar",
+        "if y > 3 bar then eventually [0 min, 5 min] x > 5 bar",
+        "stricter",
+        True,
+    ),
+    (
+        "not (eventually [0 min, 20 min] x > 5 bar)",
+        "not (eventually [0 min, 30 min] x > 5 bar)",
+        "stricter",
+        False,
+    ),
+    (
+        "x > 5 bar until [0 min, 20 min] y > 5 bar",
+        "x > 5 bar until [0 min, 30 min] y > 5 bar",
+        "looser",
+        False,
+    ),
     (
         "always [0 min, 9 min] (eventually [0 min, 20 min] x > 5 bar)",
         "always [0 min, 9 min] (eventually [0 min, 10 min] x > 5 bar)",
@@ -57,11 +94,18 @@ def test_a_wider_window(old: str, new: str, change: str, shown: bool, ends: str)
     if one.values is not None:
         values = one.values.matrix(before.manifest.contract)
         said = [replay(pack, 0, 0, values, one.values.now) for pack in (before, after)]
-        assert said == (["satisfied", "violated"] if change == "stricter" else ["violated", "satisfied"])
+        assert said == (
+            ["satisfied", "violated"] if change == "stricter" else ["violated", "satisfied"]
+        )
 
 
 def test_windows_that_say_nothing_are_not_decided() -> None:
-    assert both("eventually [2 min, 20 min] x > 5 bar", "eventually [0 min, 18 min] x > 5 bar")[2].change == "undecided"
+    assert (
+        both("eventually [2 min, 20 min] x > 5 bar", "eventually [0 min, 18 min] x > 5 bar")[
+            2
+        ].change
+        == "undecided"
+    )
 
 
 RULE = SIGNALS + "rule r require always [0 min, 5 min] x > 5 bar\n"
@@ -71,10 +115,22 @@ PLAIN = SIGNALS + "rule r require x > 5 bar\n"
 @pytest.mark.parametrize(
     ("old", "new", "because"),
     [
-        ("timeline step 1 min\n" + RULE, "timeline step 1 min ends clip\n" + RULE, ("timeline ends strict -> clip",)),
-        ("timeline step 1 min\n" + RULE, "timeline step 30 s\n" + RULE, ("timeline step 60 s -> 30 s",)),
+        (
+            "timeline step 1 min\n" + RULE,
+            "timeline step 1 min ends clip\n" + RULE,
+            ("timeline ends strict -> clip",),
+        ),
+        (
+            "timeline step 1 min\n" + RULE,
+            "timeline step 30 s\n" + RULE,
+            ("timeline step 60 s -> 30 s",),
+        ),
         ("timeline step 1 min\n" + PLAIN, "timeline step 30 s ends clip\n" + PLAIN, ()),
-        (PLAIN, PLAIN.replace("signal x in bar", "signal x in kPa").replace("0 .. 10", "0 .. 1000"), ("column `x` in bar -> kPa",)),
+        (
+            PLAIN,
+            PLAIN.replace("signal x in bar", "signal x in kPa").replace("0 .. 10", "0 .. 1000"),
+            ("column `x` in bar -> kPa",),
+        ),
         (PLAIN, PLAIN.replace("signal y in bar", "signal y in kPa"), ()),
     ],
 )
@@ -92,7 +148,10 @@ def test_the_end_of_the_trace_decides_as_is_said() -> None:
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[Pack, Pack]:
     """A rule with windows of many sizes, and the same with one of them changed."""
-    formula, numbers = draw(FORMULAS), draw(st.lists(st.integers(-1, 5).map(float), min_size=2, max_size=2))
+    formula, numbers = (
+        draw(FORMULAS),
+        draw(st.lists(st.integers(-1, 5).map(float), min_size=2, max_size=2)),
+    )
     end = draw(st.sampled_from(["strict", "clip"]))
     old, new = (pack_of([(formula, numbers)], end) for _ in range(2))
     window = draw(st.integers(0, len(WINDOWS) - 1))
@@ -103,7 +162,9 @@ def pairs(draw: st.DrawFn) -> tuple[Pack, Pack]:
 @tries(60)
 @given(pairs())
 def test_no_short_trace_speaks_against_a_difference(packs: tuple[Pack, Pack]) -> None:
-    (satisfied, violated), (satisfied_, violated_) = (on_the_traces(pack, pack.banks[0]) for pack in packs)
+    (satisfied, violated), (satisfied_, violated_) = (
+        on_the_traces(pack, pack.banks[0]) for pack in packs
+    )
     (one,) = differences(*packs)
     if one.change in ("same", "stricter"):
         assert not (violated & satisfied_).any()
@@ -112,4 +173,6 @@ def test_no_short_trace_speaks_against_a_difference(packs: tuple[Pack, Pack]) ->
     if one.values is not None:
         values = one.values.matrix(packs[0].manifest.contract)
         said = [replay(pack, 0, 0, values, one.values.now) for pack in packs]
-        assert said == (["satisfied", "violated"] if one.accepted_by == "old" else ["violated", "satisfied"])
+        assert said == (
+            ["satisfied", "violated"] if one.accepted_by == "old" else ["violated", "satisfied"]
+        )

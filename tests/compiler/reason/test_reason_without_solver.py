@@ -40,9 +40,17 @@ def said(rules: str, budget: Budget, signals: str = SIGNALS) -> list[tuple[str, 
 def scope(bank: Bank, values: np.ndarray, table: int = ROWS) -> Scope:
     """What the rows of a bank, or its members, read in a table."""
     source = bank if table == ROWS else bank.members[table]
-    read = values[source.views.T[:, None], np.arange(values.shape[1])[:, None], source.slots.T[:, None]]
-    inside = {number: (scope(bank, values, number), entry.offsets) for number, entry in enumerate(bank.members) if entry.parent == table}
-    return Scope(slots=np.where(np.isfinite(read), read, np.nan), params=source.params.T, members=inside)
+    read = values[
+        source.views.T[:, None], np.arange(values.shape[1])[:, None], source.slots.T[:, None]
+    ]
+    inside = {
+        number: (scope(bank, values, number), entry.offsets)
+        for number, entry in enumerate(bank.members)
+        if entry.parent == table
+    }
+    return Scope(
+        slots=np.where(np.isfinite(read), read, np.nan), params=source.params.T, members=inside
+    )
 
 
 @tries(12)
@@ -51,8 +59,13 @@ def test_truth_is_what_the_interpreter_says(bank: Bank, table: np.ndarray) -> No
     values = table[None]
     expected = evaluate_bank(bank, values)
     holds, fails = truth(bank.skeleton, scope(bank, values))
-    holds, fails = (np.broadcast_to(part, expected.satisfied.shape) & expected.applicable for part in (holds, fails))
-    if any(isinstance(part, ClassIn) for _, part in everywhere(bank.skeleton)):  # of classes with equal scores nothing is said
+    holds, fails = (
+        np.broadcast_to(part, expected.satisfied.shape) & expected.applicable
+        for part in (holds, fails)
+    )
+    if any(
+        isinstance(part, ClassIn) for _, part in everywhere(bank.skeleton)
+    ):  # of classes with equal scores nothing is said
         assert not (holds & fails).any()
         return
     np.testing.assert_array_equal(holds, expected.satisfied)
@@ -64,7 +77,10 @@ def test_truth_is_what_the_interpreter_says(bank: Bank, table: np.ndarray) -> No
 def test_verdicts_are_those_of_the_solver_alone(pack: Pack) -> None:
     def verdicts() -> set[tuple[str, str | tuple[str, ...]]]:
         whole = ("redundant", "duplicate")
-        return {("follows", one.rules[0]) if one.kind in whole else (one.kind, one.rules) for one in reason(pack, Budget(total=10**9))}
+        return {
+            ("follows", one.rules[0]) if one.kind in whole else (one.kind, one.rules)
+            for one in reason(pack, Budget(total=10**9))
+        }
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trials, "show", lambda _, places: [Shown() for _ in places])
@@ -74,7 +90,10 @@ def test_verdicts_are_those_of_the_solver_alone(pack: Pack) -> None:
 
 def test_a_plain_file_is_decided_without_a_step() -> None:
     tags = [f"tag_{i}" for i in range(12)]
-    text = "".join(f"signal {tag} in bar span 0 .. 1000\n" for tag in tags) + "output failure in probability span 0 .. 1\n"
+    text = (
+        "".join(f"signal {tag} in bar span 0 .. 1000\n" for tag in tags)
+        + "output failure in probability span 0 .. 1\n"
+    )
     for i, (one, other) in enumerate(zip(tags, [*tags[3:], *tags[:3]], strict=True)):
         text += f"rule low_{i} require {10 + i} bar <= {one} <= {900 + i} bar\n"
         text += f"rule if_{i} require if {one} >= {600 + i} bar and {other} < {300 + i} bar then failure >= 0.5\n"
@@ -119,7 +138,9 @@ def test_a_real_conflict_is_not_decided_without_the_solver() -> None:
 
 @pytest.mark.slow
 def test_a_value_shows_that_more_rules_go_together_than_are_looked_at_at_once() -> None:
-    text = "output failure in probability span 0 .. 1\n" + "".join(f"signal x{i} in bar span 0 .. 100\n" for i in range(320))
+    text = "output failure in probability span 0 .. 1\n" + "".join(
+        f"signal x{i} in bar span 0 .. 100\n" for i in range(320)
+    )
     text += "".join(f"rule r{i} require if x{i} > 60 bar then failure >= 0.5\n" for i in range(320))
     assert said(text, Budget(), "") == []
 

@@ -34,10 +34,17 @@ SHT = Namespace("http://www.w3.org/ns/shacl-test#")
 SH = Namespace("http://www.w3.org/ns/shacl#")
 FKG = Namespace("https://w3id.org/fedkg/ns#")
 
-STANDARD = (str(SH), str(MF), str(SHT), *("http://www.w3.org/" + name for name in ("1999/02/22-rdf", "2000/01/rdf", "2002/07/owl")))
+STANDARD = (
+    str(SH),
+    str(MF),
+    str(SHT),
+    *("http://www.w3.org/" + name for name in ("1999/02/22-rdf", "2000/01/rdf", "2002/07/owl")),
+)
 """Vocabularies whose properties are no data."""
 
-KNOWN: dict[str, str] = {"core/property/uniqueLang-002": 'the graph store reads `"1"^^xsd:boolean` as `true`, which the suite tells apart'}
+KNOWN: dict[str, str] = {
+    "core/property/uniqueLang-002": 'the graph store reads `"1"^^xsd:boolean` as `true`, which the suite tells apart'
+}
 """Tests with another verdict, and why."""
 
 
@@ -68,7 +75,9 @@ def cases(part: str) -> list[Case]:
         graph = _parsed(path)
         for test in graph.subjects(RDF.type, SHT.Validate):
             action, result = graph.value(test, MF.action), graph.value(test, MF.result)
-            data, shapes = (_file(graph.value(action, name), path) for name in (SHT.dataGraph, SHT.shapesGraph))
+            data, shapes = (
+                _file(graph.value(action, name), path) for name in (SHT.dataGraph, SHT.shapesGraph)
+            )
             conforms = graph.value(result, SH.conforms)
             found.append(
                 Case(
@@ -88,7 +97,13 @@ def _parsed(path: Path) -> Graph:
 
 def _file(node: Node | None, path: Path) -> Path:
     name = str(node).rsplit("/", 1)[-1] if node is not None else ""
-    return path.parent / name if name.endswith(".ttl") else path.parent / f"{name}.ttl" if name else path
+    return (
+        path.parent / name
+        if name.endswith(".ttl")
+        else path.parent / f"{name}.ttl"
+        if name
+        else path
+    )
 
 
 def on_the_graph(case: Case) -> Verdict:
@@ -105,7 +120,13 @@ def on_a_table(case: Case, folder: Path) -> Verdict:
     moved = observable(graph)
     if not moved:
         return Verdict(conforms=None, refused="no data property of named nodes")
-    nodes = sorted({node for node in (*graph.subjects(), *graph.objects(None, SH.targetNode)) if isinstance(node, URIRef)})
+    nodes = sorted(
+        {
+            node
+            for node in (*graph.subjects(), *graph.objects(None, SH.targetNode))
+            if isinstance(node, URIRef)
+        }
+    )
     rest = Graph()
     for triple in graph:
         if triple[1] not in moved:
@@ -134,18 +155,28 @@ def on_a_table(case: Case, folder: Path) -> Verdict:
 def observable(graph: Graph) -> list[URIRef]:
     """The properties with literals among their values, of named nodes."""
     found = []
-    shapes = {node for shape in graph.subjects(RDF.type, SH.NodeShape) for node in graph.objects(shape, SH.property)}
+    shapes = {
+        node
+        for shape in graph.subjects(RDF.type, SH.NodeShape)
+        for node in graph.objects(shape, SH.property)
+    }
     for predicate in sorted({p for p in graph.predicates() if isinstance(p, URIRef)}):
         if str(predicate).startswith(STANDARD):
             continue
         pairs = list(graph.subject_objects(predicate))
-        if not any(isinstance(s, BNode) or s in shapes for s, _ in pairs) and any(isinstance(o, Literal) for _, o in pairs):
+        if not any(isinstance(s, BNode) or s in shapes for s, _ in pairs) and any(
+            isinstance(o, Literal) for _, o in pairs
+        ):
             found.append(predicate)
     return found
 
 
 def _verdict(compilation: Compilation, table: Table | None) -> Verdict:
-    errors = [item for item in compilation.diagnostics if item.severity == "error" and item.code != "FKG310"]
+    errors = [
+        item
+        for item in compilation.diagnostics
+        if item.severity == "error" and item.code != "FKG310"
+    ]
     if errors:
         return Verdict(conforms=None, refused=errors[0].message)
     refused = [item for item in compilation.diagnostics if item.code in ("FKG312", "FKG313")]
@@ -170,7 +201,13 @@ def table_line(case: Case, graph: Verdict, table: Verdict) -> str:
     """The line of the reference for one test."""
     expected = {True: "conforms", False: "violated", None: "refused"}[case.conforms]
     on_rows = table.rows and table.conforms is not None
-    where = "graph, by pySHACL" if not on_rows else "rows of a table and graph" if table.graph else "rows of a table"
+    where = (
+        "graph, by pySHACL"
+        if not on_rows
+        else "rows of a table and graph"
+        if table.graph
+        else "rows of a table"
+    )
     if case.name in KNOWN:
         where = f"other verdict: {KNOWN[case.name]}"
     return f"| `{case.name}` | {expected} | {where} |"

@@ -2,54 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import pyshacl
 import pytest
-from rdflib import Graph, Literal, Namespace, URIRef
-from rdflib.term import Node
+from rdflib import Graph
+from shacl_plant import HEAD, compile_shapes, dealt, ours, theirs
 
-from fedkg.evaluation.violations import violations
 from fedkg.pack import Pack
-from fedkg.tables import Table
-from fedkg_compiler import compile_rules
 
-PLANT, SH = Namespace("https://example.org/plant#"), Namespace("http://www.w3.org/ns/shacl#")
-HEAD = """
-@prefix plant: <https://example.org/plant#> .
-@prefix fkg: <https://w3id.org/fedkg/ns#> .
-@prefix rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#> .
-@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
-@prefix sh: <http://www.w3.org/ns/shacl#> .
-@prefix sosa: <http://www.w3.org/ns/sosa/> .
-@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .
-<https://example.org/plant> sh:declare [ sh:prefix "p" ; sh:namespace "https://example.org/plant#"^^xsd:anyURI ] .
-"""
-STATIC = """
-plant:P1 a plant:Pump ; plant:maxPressure 6 ; plant:feeds plant:P2 ; plant:serial "A1" .
-plant:P2 a plant:Pump ; plant:maxPressure 4 ; plant:feeds plant:P3 .
-plant:P3 a plant:Pump ; plant:maxPressure 8 ; plant:feeds plant:P1, plant:P2 .
-plant:Steel a plant:Iron . plant:Brass a plant:Copper . plant:Iron rdfs:subClassOf plant:Metal . plant:Copper rdfs:subClassOf plant:Metal .
-plant:Pine a plant:Wood .
-"""
-CATEGORIES = """
-plant:state fkg:category "on", "off", "stuck" . plant:note fkg:category "ok"@en, "gut"@de, "fine" .
-plant:material fkg:category plant:Steel, plant:Brass, plant:Pine .
-plant:pressure a rdf:Property . plant:level a rdf:Property .
-"""
-VALUES: dict[str, Sequence[Node]] = {
-    "pressure": [Literal(float(i)) for i in range(1, 10)],
-    "level": [Literal(float(i)) for i in range(1, 10)],
-    "state": [Literal("on"), Literal("off"), Literal("stuck")],
-    "note": [Literal("ok", lang="en"), Literal("gut", lang="de"), Literal("fine")],
-    "material": [PLANT.Steel, PLANT.Brass, PLANT.Pine],
-}
-"""What may stand in the table of each property. No zero: bound beforehand, rdflib takes it for nothing."""
-
-PUMPS = ("P1", "P2", "P3")
 PROPERTY = [
     "sh:path plant:state ; sh:pattern '^O' ; sh:flags 'i'",
     "sh:path plant:state ; sh:minLength 3",
@@ -124,13 +85,22 @@ def sparql(text: str) -> str:
 def written(body: str) -> str:
     """A template with ``{sparql '...'}`` spelt out."""
     head, mark, rest = body.partition("{sparql '")
-    return body if not mark else head + sparql(rest.removesuffix("'}").replace("{{", "{").replace("}}", "}"))
+    return (
+        body
+        if not mark
+        else head + sparql(rest.removesuffix("'}").replace("{{", "{").replace("}}", "}"))
+    )
 
 
 def shapes() -> str:
-    bodies = [f"sh:property plant:S{i}_ . plant:S{i}_ {written(body)}" for i, body in enumerate(PROPERTY)]
+    bodies = [
+        f"sh:property plant:S{i}_ . plant:S{i}_ {written(body)}" for i, body in enumerate(PROPERTY)
+    ]
     bodies += [written(body) for body in NODE]
-    lines = [f"plant:S{i} a sh:NodeShape ; sh:targetClass plant:Pump ; {body} ." for i, body in enumerate(bodies)]
+    lines = [
+        f"plant:S{i} a sh:NodeShape ; sh:targetClass plant:Pump ; {body} ."
+        for i, body in enumerate(bodies)
+    ]
     first = len(lines)
     lines += [
         f"plant:S{first + i} a sh:NodeShape ; {target} ; sh:property plant:S{first + i}_ . plant:S{first + i}_ sh:path plant:pressure ; "
@@ -151,60 +121,17 @@ class Compiled:
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     folder: Path = tmp_path_factory.mktemp("plant")
-    sensors = "\n".join(
-        f'plant:{name}_{pump} sosa:observes plant:{name} ; sosa:isHostedBy plant:{pump} ; fkg:column "{name} {pump}" .'
-        for name in VALUES
-        for pump in PUMPS
-    )
-    (folder / "plant.ttl").write_text(HEAD + STATIC + CATEGORIES + sensors, encoding="utf-8")
-    (folder / "shapes.ttl").write_text(shapes(), encoding="utf-8")
-    found = compile_rules(graphs=[folder / "plant.ttl", folder / "shapes.ttl"])
+    found = compile_shapes(folder, shapes())
     assert found.pack is not None, found.diagnostics
-    assert [item.message for item in found.diagnostics if item.code in ("FKG312", "FKG313", "FKG316")] == []
+    assert [
+        item.message for item in found.diagnostics if item.code in ("FKG312", "FKG313", "FKG316")
+    ] == []
     return Compiled(pack=found.pack, shapes=Graph().parse(data=shapes(), format="turtle"))
 
 
-def dealt(seed: int, rows: int) -> list[dict[tuple[str, str], Node]]:
-    """For each row the values that the table has, by property and pump."""
-    dice = np.random.default_rng(seed)
-    return [
-        {(name, pump): terms[int(dice.integers(len(terms)))] for name, terms in VALUES.items() for pump in PUMPS if dice.random() < 0.8}
-        for _ in range(rows)
-    ]
-
-
-def cell(term: Node | None) -> str:
-    """What stands in the table for a term."""
-    return "" if term is None else str(term).removeprefix(str(PLANT))
-
-
-Found = set[tuple[int, str, str]]
-
-
-def ours(pack: Pack, rows: Sequence[dict[tuple[str, str], Node]]) -> Found:
-    """Row, shape and focus node of every violation."""
-    table = Table.of("t", {f"{name} {pump}": [cell(row.get((name, pump))) for row in rows] for name in VALUES for pump in PUMPS})
-    listed = violations(pack, table).to_json(pack, table, most=100_000)
-    return {(item["row"] - 1, item["rule"].split(".")[0], item["entity"]) for item in listed}
-
-
-def theirs(graph: Graph, rows: Sequence[dict[tuple[str, str], Node]]) -> Found:
-    """The same by pySHACL on the graph of each row."""
-    found: Found = set()
-    for number, row in enumerate(rows):
-        data = Graph().parse(data=HEAD + STATIC, format="turtle")
-        for (name, pump), term in row.items():
-            data.add((PLANT[pump], PLANT[name], term))
-        _, report, _ = pyshacl.validate(data, shacl_graph=graph, inference="none", advanced=True)
-        assert isinstance(report, Graph), report
-        for result in report.objects(None, SH.result):
-            shape, focus = report.value(result, SH.sourceShape), report.value(result, SH.focusNode)
-            assert isinstance(shape, URIRef), shape
-            found.add((number, cell(shape).rstrip("_"), cell(focus)))
-    return found
-
-
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))]
+)
 def test_each_row_violates_what_pyshacl_finds_in_its_graph(compiled: Compiled, seed: int) -> None:
     rows = dealt(seed, 3)
     found = ours(compiled.pack, rows)

@@ -74,40 +74,90 @@ def places(pack: Pack) -> dict[str, Placement]:
 
 
 def test_bounds_speak_the_units_of_the_signal_and_facts_are_converted(folder: Path) -> None:
-    pack = pack_of(compiled(folder, pump("sh:property [ sh:path plant:pressure ; sh:minInclusive 1 ; sh:lessThan plant:maxPressure ]")))
-    assert formulas(pack) == ["1 <= pressure  (in bar)", "1 <= pressure  (in bar)", "pressure < 8  (in bar)", "pressure < 9  (in bar)"]
+    pack = pack_of(
+        compiled(
+            folder,
+            pump(
+                "sh:property [ sh:path plant:pressure ; sh:minInclusive 1 ; sh:lessThan plant:maxPressure ]"
+            ),
+        )
+    )
+    assert formulas(pack) == [
+        "1 <= pressure  (in bar)",
+        "1 <= pressure  (in bar)",
+        "pressure < 8  (in bar)",
+        "pressure < 9  (in bar)",
+    ]
     rows = verdicts(pack, pump=["P1", "P1", "P2", "P2"], p=["8", "", "8.9", "0.5"])
     assert rows == {"S.pressure.minInclusive": 1, "S.pressure.lessThan": 1}
 
 
 def test_counts_and_missing_values(folder: Path) -> None:
-    shape = pump("sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ; sh:property [ sh:path plant:state ; sh:maxCount 0 ]")
-    rows = verdicts(pack_of(compiled(folder, shape)), pump=["P1", "P2"], p=["", "1"], state=["on", ""])
+    shape = pump(
+        "sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ; sh:property [ sh:path plant:state ; sh:maxCount 0 ]"
+    )
+    rows = verdicts(
+        pack_of(compiled(folder, shape)), pump=["P1", "P2"], p=["", "1"], state=["on", ""]
+    )
     assert rows == {"S.pressure.minCount": 1, "S.state.maxCount": 1}
 
 
 @pytest.mark.parametrize(
     ("body", "p", "state", "violated"),
     [
-        ("sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )", "1", "on", 0),
-        ("sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )", "1", "broken", 1),
-        ("sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )", "", "broken", 0),
+        (
+            "sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )",
+            "1",
+            "on",
+            0,
+        ),
+        (
+            "sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )",
+            "1",
+            "broken",
+            1,
+        ),
+        (
+            "sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )",
+            "",
+            "broken",
+            0,
+        ),
         ("sh:not [ sh:path plant:pressure ; sh:minInclusive 5 ]", "", "on", 1),
         ("sh:not [ sh:path plant:pressure ; sh:minInclusive 5 ]", "4", "on", 0),
-        ("sh:xone ( [ sh:path plant:pressure ; sh:minCount 1 ] [ sh:path plant:state ; sh:minCount 1 ] )", "4", "on", 1),
-        ("sh:xone ( [ sh:path plant:pressure ; sh:minCount 1 ] [ sh:path plant:state ; sh:minCount 1 ] )", "4", "", 0),
+        (
+            "sh:xone ( [ sh:path plant:pressure ; sh:minCount 1 ] [ sh:path plant:state ; sh:minCount 1 ] )",
+            "4",
+            "on",
+            1,
+        ),
+        (
+            "sh:xone ( [ sh:path plant:pressure ; sh:minCount 1 ] [ sh:path plant:state ; sh:minCount 1 ] )",
+            "4",
+            "",
+            0,
+        ),
         ("sh:property [ sh:path plant:pressure ; sh:datatype xsd:integer ]", "4.5", "", 1),
         ("sh:property [ sh:path plant:pressure ; sh:in ( 4 5 ) ]", "5", "", 0),
         ("sh:property [ sh:path plant:state ; sh:hasValue 'on' ]", "5", "", 1),
         ("sh:property [ sh:path plant:pressure ; sh:equals plant:level ]", "5", "", 1),
         ("sh:property [ sh:path plant:pressure ; sh:node [ sh:minInclusive 5 ] ]", "4", "", 1),
-        ("sh:property [ sh:path plant:pressure ; sh:deactivated true ; sh:minInclusive 5 ] ; sh:nodeKind sh:IRI", "4", "", 0),
+        (
+            "sh:property [ sh:path plant:pressure ; sh:deactivated true ; sh:minInclusive 5 ] ; sh:nodeKind sh:IRI",
+            "4",
+            "",
+            0,
+        ),
     ],
 )
-def test_connectives_say_what_shacl_says(folder: Path, body: str, p: str, state: str, violated: int) -> None:
+def test_connectives_say_what_shacl_says(
+    folder: Path, body: str, p: str, state: str, violated: int
+) -> None:
     pack = pack_of(compiled(folder, pump(body)))
     if pack.rows:
-        assert any(verdicts(pack, pump=["P1"], p=[p], state=[state], level=["6"]).values()) == bool(violated)
+        assert any(verdicts(pack, pump=["P1"], p=[p], state=[state], level=["6"]).values()) == bool(
+            violated
+        )
     else:
         assert not violated
 
@@ -120,7 +170,12 @@ def test_a_static_part_decides_for_each_focus_node(folder: Path) -> None:
 
 
 def test_paths_lead_over_static_facts_to_columns(folder: Path) -> None:
-    pack = pack_of(compiled(folder, pump("sh:property [ sh:path ( plant:feeds plant:pressure ) ; sh:maxInclusive 3 ]")))
+    pack = pack_of(
+        compiled(
+            folder,
+            pump("sh:property [ sh:path ( plant:feeds plant:pressure ) ; sh:maxInclusive 3 ]"),
+        )
+    )
     assert verdicts(pack, pump=["P1", "P2"], p=["9", "9"]) == {"S.feeds/pressure.maxInclusive": 1}
 
 
@@ -131,7 +186,9 @@ def test_qualified_shapes_count_columns(folder: Path) -> None:
     shape = """plant:S a sh:NodeShape ; sh:targetClass plant:Tank ; sh:property [ sh:path ( plant:zone plant:heat ) ;
         sh:qualifiedValueShape [ sh:minInclusive 10 ] ; sh:qualifiedMinCount 2 ; sh:qualifiedMaxCount 2 ] ."""
     pack = pack_of(compiled(folder, shape, tanks, 'shapes "shapes.ttl"\n'))
-    rows = verdicts(pack, h1=["11", "11", "9", "11"], h2=["12", "9", "", "12"], h3=["1", "1", "11", "13"])
+    rows = verdicts(
+        pack, h1=["11", "11", "9", "11"], h2=["12", "9", "", "12"], h3=["1", "1", "11", "13"]
+    )
     assert rows == {"S.zone/heat.qualifiedMinCount": 2, "S.zone/heat.qualifiedMaxCount": 1}
 
 
@@ -143,7 +200,9 @@ rows are plant:Pump
 shapes "shapes.ttl"
 """
     body = "sh:property [ sh:path plant:pressure ; sh:maxInclusive 10 ] ; sh:property [ sh:path plant:colour ; sh:minCount 1 ]"
-    compilation = compiled(folder, pump(body), "plant:Pump a <http://www.w3.org/2002/07/owl#Class> .", rules)
+    compilation = compiled(
+        folder, pump(body), "plant:Pump a <http://www.w3.org/2002/07/owl#Class> .", rules
+    )
     pack = pack_of(compilation)
     assert verdicts(pack, p=["9", "11", ""]) == {"S.pressure.maxInclusive": 1}
     assert places(pack)["S.colour.minCount"].where == "refused"
@@ -158,7 +217,12 @@ def test_what_the_graph_violates_is_said_with_its_severity(folder: Path) -> None
     [said] = [item for item in error.diagnostics if item.severity == "error"]
     assert said.code == "FKG310"
     assert "P2" in said.message
-    warning = compiled(folder, pump("sh:property [ sh:path plant:serial ; sh:minCount 1 ; sh:severity sh:Warning ; sh:message 'Say.' ]"))
+    warning = compiled(
+        folder,
+        pump(
+            "sh:property [ sh:path plant:serial ; sh:minCount 1 ; sh:severity sh:Warning ; sh:message 'Say.' ]"
+        ),
+    )
     [said] = [item for item in warning.diagnostics if item.code == "FKG310"]
     assert said.severity == "warning"
     assert said.message.endswith("Say.")
@@ -184,7 +248,9 @@ def test_every_component_has_exactly_one_place(folder: Path) -> None:
     }
     assert len(placements) == 8
     lines = placement_lines(pack_of(compiled(folder, f"{pump(body)}\n{off}\n{alone}")))
-    assert [line.partition(":")[2].strip() for line in lines if line and not line.startswith(" ")] == [
+    assert [
+        line.partition(":")[2].strip() for line in lines if line and not line.startswith(" ")
+    ] == [
         "1 part decided on the graph",
         "2 parts off",
         "1 part not checked",
@@ -210,7 +276,10 @@ def test_many_parts_are_listed_when_they_are_asked_for(folder: Path) -> None:
         for i in range(50)
     )
     pack = pack_of(compiled(folder, shapes))
-    assert placement_lines(pack) == ["", "shapes.ttl: 50 parts decided on the graph, such as S0.serial.minLength (--parts lists each)"]
+    assert placement_lines(pack) == [
+        "",
+        "shapes.ttl: 50 parts decided on the graph, such as S0.serial.minLength (--parts lists each)",
+    ]
     told = placement_lines(pack, every=True)
     assert told[1] == "shapes.ttl: 50 parts decided on the graph"
     assert sorted(told[2:]) == sorted(f"  S{i}.serial.minLength" for i in range(50))
@@ -228,8 +297,16 @@ def test_a_part_inside_another_is_told_of_its_own_shape(folder: Path, names: str
         )
     )
     placements = pack_of(compiled(folder, shapes)).manifest.placements
-    reasons = {item.part: item.reason for item in placements if item.part.rpartition(".")[2] in ("nodeKind", "class", "pattern")}
-    parts = {f"{first}.or.nodeKind": first, f"{second}.or.class": second, f"{third}.or.pattern": third}
+    reasons = {
+        item.part: item.reason
+        for item in placements
+        if item.part.rpartition(".")[2] in ("nodeKind", "class", "pattern")
+    }
+    parts = {
+        f"{first}.or.nodeKind": first,
+        f"{second}.or.class": second,
+        f"{third}.or.pattern": third,
+    }
     assert reasons == {part: f"part of {name}.or" for part, name in parts.items()}
 
 
@@ -238,9 +315,13 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         "SELECT ?this WHERE { ?this <https://example.org/plant#serial> ?s }" ] ;
         sh:property [ sh:path plant:pressure ; sh:maxInclusive 3 ] ."""
     pack = pack_of(compiled(folder, query))
-    assert [pack.manifest.entities[int(entity)] for bank in pack.banks for entity in bank.entity] == ["P1"]
+    assert [
+        pack.manifest.entities[int(entity)] for bank in pack.banks for entity in bank.entity
+    ] == ["P1"]
     having = "plant:S a sh:NodeShape ; sh:targetSubjectsOf plant:state ; sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ."
-    assert verdicts(pack_of(compiled(folder, having)), pump=["P1", "P1"], p=["", ""], state=["on", ""]) == {"S.pressure.minCount": 1}
+    assert verdicts(
+        pack_of(compiled(folder, having)), pump=["P1", "P1"], p=["", ""], state=["on", ""]
+    ) == {"S.pressure.minCount": 1}
 
 
 @pytest.mark.parametrize(
@@ -253,7 +334,15 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         (pump("sh:property [ sh:path plant:pressure ; sh:lessThan 3 ]"), "FKG311"),
         (pump("sh:or _:l . _:l rdf:first plant:T ; rdf:rest _:l"), "FKG311"),
         (pump("sh:or 3"), "FKG311"),
-        (pump("sh:node " + "[ sh:not " * 400 + "[ sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ]" + " ]" * 400), "FKG311"),
+        (
+            pump(
+                "sh:node "
+                + "[ sh:not " * 400
+                + "[ sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ]"
+                + " ]" * 400
+            ),
+            "FKG311",
+        ),
         (pump("sh:sparql [ sh:select 'SELEC' ]"), "FKG316"),
         (pump("sh:property [ sh:path plant:pressure ; sh:maxInclsive 3 ]"), "FKG312"),
         (
@@ -264,7 +353,10 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
             "FKG313",
         ),
         ("plant:S a sh:NodeShape ; sh:target [ a plant:Odd ] ; sh:nodeKind sh:IRI .", "FKG314"),
-        ("plant:S a sh:NodeShape ; sh:targetClass plant:Tank ; sh:property [ sh:path plant:pressure ; sh:maxCount 1 ] .", "FKG313"),
+        (
+            "plant:S a sh:NodeShape ; sh:targetClass plant:Tank ; sh:property [ sh:path plant:pressure ; sh:maxCount 1 ] .",
+            "FKG313",
+        ),
     ],
 )
 def test_wrong_shapes_are_told_at_their_place(folder: Path, shapes: str, code: str) -> None:
@@ -274,7 +366,14 @@ def test_wrong_shapes_are_told_at_their_place(folder: Path, shapes: str, code: s
 
 
 def test_files_that_are_not_there_or_hold_no_shapes(folder: Path) -> None:
-    (folder / "plain.ttl").write_text(HEAD.replace("shacl", "other") + "plant:A a plant:B .", encoding="utf-8")
-    codes = [item.code for item in compile_rules(text='shapes "none.ttl"\nshapes "x/*.ttl"\nshapes "plain.ttl"\n').diagnostics]
+    (folder / "plain.ttl").write_text(
+        HEAD.replace("shacl", "other") + "plant:A a plant:B .", encoding="utf-8"
+    )
+    codes = [
+        item.code
+        for item in compile_rules(
+            text='shapes "none.ttl"\nshapes "x/*.ttl"\nshapes "plain.ttl"\n'
+        ).diagnostics
+    ]
     assert codes.count("FKG317") == 2
     assert "FKG315" in codes

@@ -83,28 +83,45 @@ def by_pyshacl(shapes: Path, data: Path) -> set[tuple[str, str, str]]:
     from rdflib import Graph, Namespace
 
     sh = Namespace("http://www.w3.org/ns/shacl#")
-    _, report, _ = pyshacl.validate(Graph().parse(data), shacl_graph=Graph().parse(shapes), inference="none")
+    _, report, _ = pyshacl.validate(
+        Graph().parse(data), shacl_graph=Graph().parse(shapes), inference="none"
+    )
     assert isinstance(report, Graph)
     found = set()
     for result in report.objects(None, sh.result):
-        name = str(report.value(result, sh.sourceConstraintComponent)).rsplit("#", 1)[1].removesuffix("ConstraintComponent")
-        path = "" if name == "Closed" else str(report.value(result, sh.resultPath)).rsplit("/", 1)[1]
+        name = (
+            str(report.value(result, sh.sourceConstraintComponent))
+            .rsplit("#", 1)[1]
+            .removesuffix("ConstraintComponent")
+        )
+        path = (
+            "" if name == "Closed" else str(report.value(result, sh.resultPath)).rsplit("/", 1)[1]
+        )
         found.add((str(report.value(result, sh.focusNode)), path, name[0].lower() + name[1:]))
     return found
 
 
 @pytest.mark.parametrize("suffix", [".nt", ".ttl"])
-@pytest.mark.parametrize(("shape", "facts"), [(SHAPES, DATA), (TEXTS, TEXT_DATA), (MIXED, MIXED_DATA)])
-def test_the_results_are_those_of_pyshacl(tmp_path: Path, suffix: str, shape: str, facts: str) -> None:
+@pytest.mark.parametrize(
+    ("shape", "facts"), [(SHAPES, DATA), (TEXTS, TEXT_DATA), (MIXED, MIXED_DATA)]
+)
+def test_the_results_are_those_of_pyshacl(
+    tmp_path: Path, suffix: str, shape: str, facts: str
+) -> None:
     shapes, data = write(tmp_path, suffix, shape, facts)
     assert is_rdf_data([shapes], data)
     parts, diagnostics = compile_for_rdf([shapes], data)
-    assert not [item for item in diagnostics if item.severity == "warning" and item.code.startswith("FKG3")], diagnostics
+    assert not [
+        item for item in diagnostics if item.severity == "warning" and item.code.startswith("FKG3")
+    ], diagnostics
     [(kind, pack, table)] = parts
     assert kind == "http://ex/Node"
     found, focus = violations(pack, table), table.texts(FOCUS)
     names = [("", *rule.name.split(".")[1:])[-2:] for rule in pack.manifest.rules]
-    ours = {(focus[row], *names[rule]) for rule, row in zip(found.rule.tolist(), found.row.tolist(), strict=True)}
+    ours = {
+        (focus[row], *names[rule])
+        for rule, row in zip(found.rule.tolist(), found.row.tolist(), strict=True)
+    }
     assert ours == by_pyshacl(shapes, data)
     assert len(ours) > 8
 
@@ -120,7 +137,10 @@ def test_violations_are_what_evaluate_counts(tmp_path: Path) -> None:
 
 def test_a_broken_line_is_told_with_its_number(tmp_path: Path) -> None:
     data = tmp_path / "data.nt"
-    data.write_text('<http://ex/a> <http://ex/p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> .\nrubbish here .\n', encoding="utf-8")
+    data.write_text(
+        '<http://ex/a> <http://ex/p> "1"^^<http://www.w3.org/2001/XMLSchema#integer> .\nrubbish here .\n',
+        encoding="utf-8",
+    )
     found, problems = read_subjects(data, ["http://ex/p"], {})
     assert found is None
     assert (problems[0].code, problems[0].span.line) == ("FKG320", 2)
@@ -129,16 +149,28 @@ def test_a_broken_line_is_told_with_its_number(tmp_path: Path) -> None:
 def test_numbers_that_xml_schema_does_not_write_are_none(tmp_path: Path) -> None:
     data = tmp_path / "data.nt"
     texts = ["1_0", " 1", "nan", "1e3", "0x1", "+1.5", ".5", "1.", "1-2"]
-    lines = (f'<http://ex/s{i}> <http://ex/p> "{text}"^^<http://www.w3.org/2001/XMLSchema#double> .\n' for i, text in enumerate(texts))
+    lines = (
+        f'<http://ex/s{i}> <http://ex/p> "{text}"^^<http://www.w3.org/2001/XMLSchema#double> .\n'
+        for i, text in enumerate(texts)
+    )
     data.write_text("".join(lines), encoding="utf-8")
-    found, _ = read_subjects(data, ["http://ex/p"], {"http://ex/p": "http://www.w3.org/2001/XMLSchema#double"})
+    found, _ = read_subjects(
+        data, ["http://ex/p"], {"http://ex/p": "http://www.w3.org/2001/XMLSchema#double"}
+    )
     assert found is not None
     part = class_table(found, "", np.arange(len(texts)), "t")
     known = ~np.isnan(part.table.numbers("p"))
-    assert [text for text, is_known in zip(texts, known.tolist(), strict=True) if is_known] == ["1e3", "+1.5", ".5", "1."]
+    assert [text for text, is_known in zip(texts, known.tolist(), strict=True) if is_known] == [
+        "1e3",
+        "+1.5",
+        ".5",
+        "1.",
+    ]
 
 
-def test_eval_takes_an_rdf_file_where_there_are_shapes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eval_takes_an_rdf_file_where_there_are_shapes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shapes, data = write(tmp_path, ".nt")
     assert not is_rdf_data([data], data)
     with pytest.raises(SystemExit) as ended:
@@ -155,29 +187,78 @@ def shown(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[str, 
     return told.out, told.err
 
 
-def test_violations_name_their_focus_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_violations_name_their_focus_nodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shapes, data = write(tmp_path, ".nt", MIXED, MIXED_DATA)
     text, _ = shown(capsys, shapes, data)
     assert "S.a.minCount is violated by http://ex/n2" in text
     [part] = json.loads(shown(capsys, shapes, data, "--json")[0])["evaluations"]
-    assert {(item["entity"], item["where"]) for item in part["results"] if item["rule"] == "S.a.minCount"} == {("http://ex/n2",) * 2}
-    assert {rule["rule"]: rule["worst"]["entity"] for rule in part["rules"]}["S.a.maxInclusive"] == "http://ex/n3"
+    assert {
+        (item["entity"], item["where"])
+        for item in part["results"]
+        if item["rule"] == "S.a.minCount"
+    } == {("http://ex/n2",) * 2}
+    assert {rule["rule"]: rule["worst"]["entity"] for rule in part["rules"]}[
+        "S.a.maxInclusive"
+    ] == "http://ex/n3"
 
 
-def test_a_class_that_nothing_in_the_data_has_is_told_with_the_near_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_class_that_nothing_in_the_data_has_is_told_with_the_near_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shapes, data = write(tmp_path, ".nt", MIXED.replace("ex:Node", "ex:Nodde"), MIXED_DATA)
     [said] = compile_for_rdf([shapes], data)[1]
     assert (said.code, said.severity, said.help) == ("FKG321", "warning", "did you mean `Node`?")
-    assert (HEAD + MIXED.replace("ex:Node", "ex:Nodde")).split("\n")[said.span.line - 1][said.span.column - 1 :].startswith("ex:Nodde")
+    assert (
+        (HEAD + MIXED.replace("ex:Node", "ex:Nodde"))
+        .split("\n")[said.span.line - 1][said.span.column - 1 :]
+        .startswith("ex:Nodde")
+    )
     assert "nothing was judged" in shown(capsys, shapes, data)[1]
 
 
-def test_a_subject_with_too_many_values_is_named_and_other_properties_are_judged(tmp_path: Path) -> None:
+def test_a_subject_with_too_many_values_is_named_and_other_properties_are_judged(
+    tmp_path: Path,
+) -> None:
     values = " , ".join(f"'v{i}'" for i in range(9))
     many = f"ex:n5 a ex:Node ; ex:a 1.0e0 ; ex:b {values} ."
-    parts, diagnostics = compile_for_rdf(write(tmp_path, ".nt", MIXED, MIXED_DATA + many)[:1], tmp_path / "data.nt")
+    parts, diagnostics = compile_for_rdf(
+        write(tmp_path, ".nt", MIXED, MIXED_DATA + many)[:1], tmp_path / "data.nt"
+    )
     [said] = [item for item in diagnostics if item.code == "FKG322"]
     assert said.message == "`b` has no columns: n5 has more than 8 values of it"
     assert not [item for item in diagnostics if item.code == "FKG318"]
     [(_, pack, _)] = parts
     assert {rule.name.split(".")[1] for rule in pack.manifest.rules} == {"a"}
+
+
+@pytest.mark.parametrize("suffix", [".ttl", ".nt"])
+def test_a_node_with_fewer_values_than_another_is_judged_by_those_it_has(
+    suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four tanks, one of them with two levels: one of four is too low, three are too high; a fifth has no level."""
+    (tmp_path / "shapes.ttl").write_text(
+        """@prefix sh: <http://www.w3.org/ns/shacl#> . @prefix t: <https://example.org/t#> .
+t:Levels a sh:NodeShape ; sh:targetClass t:Tank ; sh:property
+  [ sh:path t:level ; sh:minInclusive 1 ; sh:maxInclusive 10 ] .
+"""
+    )
+    levels = {"a": [11], "b": [5], "c": [0.5, 20.5], "d": [99], "e": []}
+    rdf = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+    decimal = "http://www.w3.org/2001/XMLSchema#decimal"
+    lines = [f"<t:{name}> <{rdf}type> <https://example.org/t#Tank> ." for name in levels]
+    lines += [
+        f'<t:{name}> <https://example.org/t#level> "{value:.1f}"^^<{decimal}> .'
+        for name, values in levels.items()
+        for value in values
+    ]
+    data = tmp_path / f"data{suffix}"
+    data.write_text("\n".join(lines) + "\n")
+    text, _ = shown(capsys, tmp_path / "shapes.ttl", data, "--json")
+    [found] = json.loads(text)["evaluations"]
+    counts = {
+        rule["rule"].rpartition(".")[2]: (rule["satisfied"], rule["violated"], rule["unknown"])
+        for rule in found["rules"]
+    }
+    assert counts == {"minInclusive": (3, 1, 1), "maxInclusive": (1, 3, 1)}

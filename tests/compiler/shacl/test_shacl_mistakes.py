@@ -51,9 +51,14 @@ def test_a_misspelt_property_of_a_query_is_told_where_it_stands(tmp_path: Path) 
     assert [rule.name for rule in found.pack.manifest.rules] == ["S.pressure.maxInclusive"]
 
 
-@pytest.mark.parametrize("inside", ["OPTIONAL { $this plant:later ?l }", "FILTER NOT EXISTS { $this plant:later ?l }"])
+@pytest.mark.parametrize(
+    "inside", ["OPTIONAL { $this plant:later ?l }", "FILTER NOT EXISTS { $this plant:later ?l }"]
+)
 def test_a_property_that_the_query_lets_be_absent_is_not_told(tmp_path: Path, inside: str) -> None:
-    found, _ = compiled(tmp_path, select(f"SELECT $this WHERE {{ $this plant:serial ?s . {inside} FILTER(?s = 'B') }}"))
+    found, _ = compiled(
+        tmp_path,
+        select(f"SELECT $this WHERE {{ $this plant:serial ?s . {inside} FILTER(?s = 'B') }}"),
+    )
     assert not said(found, "FKG318")
 
 
@@ -75,11 +80,19 @@ def test_variables_that_are_bound_in_any_way_are_not_told(tmp_path: Path, query:
 
 
 @pytest.mark.parametrize("name", ["pressure", "serial"])
-def test_a_prefix_that_nothing_declares_names_its_query_and_leaves_the_rest_alone(tmp_path: Path, name: str) -> None:
+def test_a_prefix_that_nothing_declares_names_its_query_and_leaves_the_rest_alone(
+    tmp_path: Path, name: str
+) -> None:
     query = f"SELECT $this WHERE {{ $this pl:{name} ?v . FILTER(?v > 3) }}"
-    found, text = compiled(tmp_path, f"{select(query)} ; sh:property [ sh:path plant:missing2 ; sh:maxCount 0 ] ; {HIGH}")
+    found, text = compiled(
+        tmp_path,
+        f"{select(query)} ; sh:property [ sh:path plant:missing2 ; sh:maxCount 0 ] ; {HIGH}",
+    )
     [item] = said(found, "FKG316")
-    assert (place(item, text), item.help) == ("sh:sparql", "add `PREFIX pl: <...>` to the query, or `sh:prefixes`")
+    assert (place(item, text), item.help) == (
+        "sh:sparql",
+        "add `PREFIX pl: <...>` to the query, or `sh:prefixes`",
+    )
     assert "the query of S.sparql cannot be asked: the prefix `pl:` is not known" in item.message
     assert not [other for other in found.diagnostics if other.severity == "error" and other != item]
 
@@ -87,16 +100,29 @@ def test_a_prefix_that_nothing_declares_names_its_query_and_leaves_the_rest_alon
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ('sh:sparql [ sh:ask "ASK { $this plant:pressure ?v . FILTER(?v > 3) }" ]', "sh:sparql has no `sh:ask`"),
-        (select("SELECT ?p WHERE { ?p plant:pressure ?v . FILTER(?v > 3) }"), "does not select `$this`"),
-        (select("SELECT (COUNT($this) AS ?n) WHERE { $this plant:serial ?v }"), "does not select `$this`"),
+        (
+            'sh:sparql [ sh:ask "ASK { $this plant:pressure ?v . FILTER(?v > 3) }" ]',
+            "sh:sparql has no `sh:ask`",
+        ),
+        (
+            select("SELECT ?p WHERE { ?p plant:pressure ?v . FILTER(?v > 3) }"),
+            "does not select `$this`",
+        ),
+        (
+            select("SELECT (COUNT($this) AS ?n) WHERE { $this plant:serial ?v }"),
+            "does not select `$this`",
+        ),
         ('sh:sparql [ sh:message "nothing else" ]', "no `sh:select`"),
         ("sh:property plant:nosuch", "there is no shape `plant:nosuch`"),
         ("sh:not plant:nosuch", "there is no shape `plant:nosuch`"),
     ],
 )
-def test_what_shacl_does_not_have_is_refused_and_the_rest_checked(tmp_path: Path, body: str, reason: str) -> None:
-    found, _ = compiled(tmp_path, f"{body} ; sh:property [ sh:path plant:serial ; sh:minCount 2 ] ; {HIGH}")
+def test_what_shacl_does_not_have_is_refused_and_the_rest_checked(
+    tmp_path: Path, body: str, reason: str
+) -> None:
+    found, _ = compiled(
+        tmp_path, f"{body} ; sh:property [ sh:path plant:serial ; sh:minCount 2 ] ; {HIGH}"
+    )
     [item] = said(found, "FKG312")
     assert reason in item.message
     [violated] = [one for one in found.diagnostics if one.severity == "error"]
@@ -124,12 +150,17 @@ def test_what_no_declared_category_is_is_told(tmp_path: Path, body: str, shown: 
 
 
 def test_declared_categories_are_not_told(tmp_path: Path) -> None:
-    found, _ = compiled(tmp_path, 'sh:property [ sh:path plant:state ; sh:in ( "on" "off" ) ; sh:maxLength 3 ]')
+    found, _ = compiled(
+        tmp_path, 'sh:property [ sh:path plant:state ; sh:in ( "on" "off" ) ; sh:maxLength 3 ]'
+    )
     assert not said(found, "FKG326")
 
 
 def test_a_property_shape_without_a_path_is_told_at_its_shape_and_once(tmp_path: Path) -> None:
-    found, text = compiled(tmp_path, "sh:property [ sh:minCount 1 ] ; sh:property [ sh:path plant:serial ; sh:minCount 1 ]")
+    found, text = compiled(
+        tmp_path,
+        "sh:property [ sh:minCount 1 ] ; sh:property [ sh:path plant:serial ; sh:minCount 1 ]",
+    )
     [item] = [one for one in found.diagnostics if one.severity == "error"]
     assert (item.code, item.span.line) == ("FKG311", text[: text.index("plant:S")].count("\n") + 1)
     assert "has no sh:path" in item.message

@@ -22,7 +22,10 @@ def test_all_node_shapes_of_schema_org_compile() -> None:
     shapes, problems = read_shapes(path)
     assert shapes is not None
     assert [problem for problem in problems if problem.severity == "error"] == []
-    kind, node_shape = URIRef("http://www.w3.org/1999/02/22-rdf-syntax-ns#type"), URIRef("http://www.w3.org/ns/shacl#NodeShape")
+    kind, node_shape = (
+        URIRef("http://www.w3.org/1999/02/22-rdf-syntax-ns#type"),
+        URIRef("http://www.w3.org/ns/shacl#NodeShape"),
+    )
     assert sum(1 for _ in shapes.graph.subjects(kind, node_shape)) == 1014
     assert all(node in shapes.shapes for node in shapes.graph.subjects(kind, node_shape))
     found = compile_rules([SCHEMA / "schemaorg-current-https.ttl"], text=f'shapes "{path}"\n')
@@ -37,4 +40,6 @@ def test_the_shapes_of_ammo_compile() -> None:
     placements = found.pack.manifest.placements
     assert sum(placement.where == "graph" for placement in placements) > 0
     refused = [placement.part for placement in placements if placement.where == "refused"]
-    assert refused == ["DesignedComponentShape.TargetClass"]  # as published: SHACL has `sh:targetClass`, and this one targets nothing
+    assert refused == [
+        "DesignedComponentShape.TargetClass"
+    ]  # as published: SHACL has `sh:targetClass`, and this one targets nothing

@@ -66,12 +66,22 @@ def violated(pack: Pack, **columns: list[str]) -> dict[str, int]:
     return {rule.rule: rule.violated for rule in evaluate(pack, Table.of("t", columns)).rules}
 
 
-def test_a_solution_for_each_focus_node_becomes_a_row_with_the_words_of_the_constraint(tmp_path: Path) -> None:
-    body = query("SELECT $this ?v WHERE { $this p:pressure ?v ; p:maxPressure ?m . FILTER(?v > ?m) }", "sh:message 'too high' ;")
+def test_a_solution_for_each_focus_node_becomes_a_row_with_the_words_of_the_constraint(
+    tmp_path: Path,
+) -> None:
+    body = query(
+        "SELECT $this ?v WHERE { $this p:pressure ?v ; p:maxPressure ?m . FILTER(?v > ?m) }",
+        "sh:message 'too high' ;",
+    )
     pack = pack_of(compiled(tmp_path, pump(f"sh:severity sh:Warning ; {body}")))
     assert formulas(pack) == ["pressure <= 4", "pressure <= 8"]
     [rule] = pack.manifest.rules
-    assert (rule.name, rule.title, rule.severity, rule.file) == ("S.sparql", "too high", "warning", "shapes.ttl")
+    assert (rule.name, rule.title, rule.severity, rule.file) == (
+        "S.sparql",
+        "too high",
+        "warning",
+        "shapes.ttl",
+    )
     assert violated(pack, pump=["P1", "P2", "P2"], p=["7", "7", ""]) == {"S.sparql": 1}
     [place] = pack.manifest.placements
     assert (place.part, place.where, place.rule) == ("S.sparql", "rows", "S.sparql")
@@ -79,14 +89,30 @@ def test_a_solution_for_each_focus_node_becomes_a_row_with_the_words_of_the_cons
 
 def test_a_path_stands_for_itself(tmp_path: Path) -> None:
     path = "sh:path [ sh:alternativePath ( plant:pressure plant:level ) ]"
-    shape = pump(f"sh:property [ {path} ; {query('SELECT $this WHERE { $this $PATH ?v . FILTER(?v > 3) }')} ]")
-    assert violated(pack_of(of_rows(tmp_path, shape)), p=["4", "2", "2"], level=["4", "4", ""]) == {"S.pressure|level.sparql": 2}
+    shape = pump(
+        f"sh:property [ {path} ; {query('SELECT $this WHERE { $this $PATH ?v . FILTER(?v > 3) }')} ]"
+    )
+    assert violated(pack_of(of_rows(tmp_path, shape)), p=["4", "2", "2"], level=["4", "4", ""]) == {
+        "S.pressure|level.sparql": 2
+    }
 
 
 def test_a_table_row_has_what_is_observed_and_nothing_else(tmp_path: Path) -> None:
-    pack = pack_of(of_rows(tmp_path, pump(query("SELECT $this WHERE { $this p:pressure ?v ; p:level ?l . FILTER(?v > 2 * ?l) }"))))
+    pack = pack_of(
+        of_rows(
+            tmp_path,
+            pump(
+                query(
+                    "SELECT $this WHERE { $this p:pressure ?v ; p:level ?l . FILTER(?v > 2 * ?l) }"
+                )
+            ),
+        )
+    )
     assert violated(pack, p=["5", "3"], level=["2", "2"]) == {"S.sparql": 1}
-    found = of_rows(tmp_path, pump(query("SELECT $this WHERE { $this p:pressure ?v ; p:serial ?s . FILTER(?v > 2) }")))
+    found = of_rows(
+        tmp_path,
+        pump(query("SELECT $this WHERE { $this p:pressure ?v ; p:serial ?s . FILTER(?v > 2) }")),
+    )
     [said] = [item for item in found.diagnostics if item.code == "FKG312"]
     assert "no `serial`" in said.message
     assert [item.where for item in pack_of(found).manifest.placements] == ["refused"]
@@ -97,13 +123,19 @@ def test_a_target_may_depend_on_the_table(tmp_path: Path) -> None:
     target = f'sh:target [ a sh:SPARQLTarget ; sh:prefixes plant:All ; sh:select "{select}" ]'
     shape = f"plant:S a sh:NodeShape ; {target} ; sh:property [ sh:path plant:level ; sh:maxInclusive 5 ; sh:minCount 1 ] ."
     columns = {"p": ["4", "2", "", "4"], "level": ["9", "9", "9", ""]}
-    assert violated(pack_of(of_rows(tmp_path, shape)), **columns) == {"S.level.maxInclusive": 1, "S.level.minCount": 1}
+    assert violated(pack_of(of_rows(tmp_path, shape)), **columns) == {
+        "S.level.maxInclusive": 1,
+        "S.level.minCount": 1,
+    }
     keyed = violated(pack_of(compiled(tmp_path, shape)), pump=["P1", "P1", "P2", "P2"], **columns)
     assert keyed == {"S.level.maxInclusive": 1, "S.level.minCount": 1}
 
 
 def test_what_the_graph_alone_violates_is_said(tmp_path: Path) -> None:
-    body = query("SELECT $this WHERE { { $this p:serial ?s } UNION { $this p:pressure ?v . FILTER(?v > 9) } }", "sh:message 'no' ;")
+    body = query(
+        "SELECT $this WHERE { { $this p:serial ?s } UNION { $this p:pressure ?v . FILTER(?v > 9) } }",
+        "sh:message 'no' ;",
+    )
     found = compiled(tmp_path, pump(f"sh:severity sh:Info ; {body}"))
     [said] = [item for item in found.diagnostics if item.code == "FKG310"]
     assert (said.severity, said.message) == ("info", "S.sparql is violated by P1: no")
@@ -115,43 +147,79 @@ def test_what_the_graph_alone_violates_is_said(tmp_path: Path) -> None:
     [
         ("SELECT $this WHERE { $this p:pressure ?v . MINUS { $this p:level 1 } }", "no MINUS"),
         ("SELECT $this WHERE { VALUES ?v { 1 } $this p:pressure ?v }", "no VALUES"),
-        ("SELECT $this WHERE { $this p:pressure ?v . { SELECT ?o WHERE { ?o p:serial ?s } } }", "must select $this"),
+        (
+            "SELECT $this WHERE { $this p:pressure ?v . { SELECT ?o WHERE { ?o p:serial ?s } } }",
+            "must select $this",
+        ),
         ("SELECT $this WHERE { BIND(1 AS ?this) ?x p:pressure ?v }", "binds it again"),
         ("SELECT $this WHERE { $this p:pressure ?v . FILTER(REGEX(STR(?v), '1')) }", "REGEX"),
     ],
 )
-def test_what_cannot_be_split_is_refused_with_the_reason(tmp_path: Path, select: str, reason: str) -> None:
+def test_what_cannot_be_split_is_refused_with_the_reason(
+    tmp_path: Path, select: str, reason: str
+) -> None:
     found = compiled(tmp_path, pump(query(select)))
     [place] = pack_of(found).manifest.placements
     assert place.where == "refused"
     assert reason in place.reason
-    assert any(item.code == "FKG312" and reason in item.message and item.span.file.endswith("shapes.ttl") for item in found.diagnostics)
+    assert any(
+        item.code == "FKG312" and reason in item.message and item.span.file.endswith("shapes.ttl")
+        for item in found.diagnostics
+    )
 
 
-@pytest.mark.parametrize("select", ["SELECT $this WHERE { $this p:pressure v }", "SELECT $this WHERE { $this nix:a ?v ; p:pressure ?v }"])
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT $this WHERE { $this p:pressure v }",
+        "SELECT $this WHERE { $this nix:a ?v ; p:pressure ?v }",
+    ],
+)
 def test_what_is_no_sparql_is_an_error(tmp_path: Path, select: str) -> None:
-    assert [item.code for item in compiled(tmp_path, pump(query(select))).diagnostics if item.severity == "error"] == ["FKG316"]
+    assert [
+        item.code
+        for item in compiled(tmp_path, pump(query(select))).diagnostics
+        if item.severity == "error"
+    ] == ["FKG316"]
 
 
 def test_a_constraint_may_be_off(tmp_path: Path) -> None:
-    pack = pack_of(compiled(tmp_path, pump(query("SELECT $this WHERE { $this p:pressure ?v }", "sh:deactivated true ;"))))
-    assert [(item.where, item.reason) for item in pack.manifest.placements] == [("off", "it is deactivated")]
+    pack = pack_of(
+        compiled(
+            tmp_path,
+            pump(query("SELECT $this WHERE { $this p:pressure ?v }", "sh:deactivated true ;")),
+        )
+    )
+    assert [(item.where, item.reason) for item in pack.manifest.placements] == [
+        ("off", "it is deactivated")
+    ]
 
 
 def test_a_query_inside_another_component_is_refused(tmp_path: Path) -> None:
     inner = query("SELECT $this WHERE { $this p:pressure ?v . FILTER(?v > 3) }")
     found = compiled(tmp_path, pump(f"sh:not [ {inner} ]"))
-    assert {item.part: item.where for item in pack_of(found).manifest.placements}["S.not"] == "refused"
+    assert {item.part: item.where for item in pack_of(found).manifest.placements}[
+        "S.not"
+    ] == "refused"
 
 
 def test_a_query_inside_another_component_may_ask_the_graph(tmp_path: Path) -> None:
     """P1 has a serial number, so its pressure counts; of P2 the query finds nothing, and it conforms whatever the table says."""
     inner = query("SELECT $this WHERE { $this p:serial ?s }")
     off = query("SELECT $this WHERE { $this p:pressure ?v }", "sh:deactivated true ;")
-    pack = pack_of(compiled(tmp_path, pump(f"sh:or ( [ {inner} ; {off} ] [ sh:path plant:pressure ; sh:maxInclusive 3 ] )")))
-    assert violated(pack, pump=["P1", "P1", "P2"], p=["2", "4", "4"], level=["", "", ""]) == {"S.or": 1}
+    pack = pack_of(
+        compiled(
+            tmp_path,
+            pump(f"sh:or ( [ {inner} ; {off} ] [ sh:path plant:pressure ; sh:maxInclusive 3 ] )"),
+        )
+    )
+    assert violated(pack, pump=["P1", "P1", "P2"], p=["2", "4", "4"], level=["", "", ""]) == {
+        "S.or": 1
+    }
 
 
 def test_constraints_in_javascript_are_not_run(tmp_path: Path) -> None:
     found = compiled(tmp_path, pump('sh:js [ sh:jsFunctionName "f" ]'))
-    assert [(item.part, item.where) for item in pack_of(found).manifest.placements] == [("S.js", "refused")]
+    assert [(item.part, item.where) for item in pack_of(found).manifest.placements] == [
+        ("S.js", "refused")
+    ]

@@ -21,10 +21,14 @@ def test_every_verdict_is_the_expected_one(verdicts: list[tuple[Case, Verdict, V
     assert len(verdicts) == 98 + 23
     wrong = {case.name for case, graph, _ in verdicts if graph.conforms != case.conforms}
     assert wrong == set(KNOWN)
-    assert {case.name for case, _, table in verdicts if table.conforms not in (None, case.conforms)} <= set(KNOWN)
+    assert {
+        case.name for case, _, table in verdicts if table.conforms not in (None, case.conforms)
+    } <= set(KNOWN)
 
 
 def test_the_reference_lists_where_each_went(verdicts: list[tuple[Case, Verdict, Verdict]]) -> None:
     listed = PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
-    assert listed.strip().splitlines()[2:] == [table_line(case, graph, table) for case, graph, table in verdicts]
+    assert listed.strip().splitlines()[2:] == [
+        table_line(case, graph, table) for case, graph, table in verdicts
+    ]
     assert listed.count("rows of a table") >= 35

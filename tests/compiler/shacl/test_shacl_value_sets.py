@@ -37,7 +37,9 @@ TEXTS = {
     "word": [Literal("ok", lang="en"), Literal("fine", lang="en"), Literal("gut", lang="de")],
     "note": [Literal("ok", lang="en"), Literal("fine", lang="en"), Literal("gut", lang="de")],
 }
-COLUMN_OF_NAMES = 'p:name fkg:column "name" . p:title fkg:column "title" . p:Pump fkg:keyColumn "pump" .'
+COLUMN_OF_NAMES = (
+    'p:name fkg:column "name" . p:title fkg:column "title" . p:Pump fkg:keyColumn "pump" .'
+)
 PUMPS = ("P1", "P2", "P3")
 COLUMNS = [f"{name} {pump}" for name in ("press", "temp", *TEXTS) for pump in PUMPS]
 EITHER = "[ sh:alternativePath ( p:press p:temp ) ]"
@@ -56,16 +58,28 @@ SHAPES = {
     "two of four": (LINE, f"( p:has {EITHER} ) ; sh:maxCount 2"),
     "three of four": ("sh:targetNode p:line1", f"( p:has {EITHER} ) ; sh:minCount 3"),
     "a fact beside": (PUMP, "[ sh:alternativePath ( p:press p:most ) ] ; sh:maxCount 1"),
-    "qualified most": (PUMP, f"{EITHER} ; sh:qualifiedValueShape [ sh:minInclusive 2.0e0 ] ; sh:qualifiedMaxCount 1"),
-    "qualified least": (LINE, f"( p:has {EITHER} ) ; sh:qualifiedValueShape [ sh:minInclusive 3.0e0 ] ; sh:qualifiedMinCount 2"),
-    "qualified entities": (LINE, "p:has ; sh:qualifiedValueShape [ sh:path p:press ; sh:hasValue 2.0e0 ] ; sh:qualifiedMaxCount 1"),
+    "qualified most": (
+        PUMP,
+        f"{EITHER} ; sh:qualifiedValueShape [ sh:minInclusive 2.0e0 ] ; sh:qualifiedMaxCount 1",
+    ),
+    "qualified least": (
+        LINE,
+        f"( p:has {EITHER} ) ; sh:qualifiedValueShape [ sh:minInclusive 3.0e0 ] ; sh:qualifiedMinCount 2",
+    ),
+    "qualified entities": (
+        LINE,
+        "p:has ; sh:qualifiedValueShape [ sh:path p:press ; sh:hasValue 2.0e0 ] ; sh:qualifiedMaxCount 1",
+    ),
     "texts": (PUMP, "[ sh:alternativePath ( p:state p:mode ) ] ; sh:maxCount 1"),
     "qualified texts": (
         LINE,
         "( p:has [ sh:alternativePath ( p:state p:mode ) ] ) ; sh:qualifiedValueShape [ sh:pattern '^o' ] ; sh:qualifiedMaxCount 1",
     ),
     "languages": (PUMP, "[ sh:alternativePath ( p:word p:note ) ] ; sh:uniqueLang true"),
-    "numbers and texts": (PUMP, "[ sh:alternativePath ( p:press p:state p:temp ) ] ; sh:maxCount 2"),
+    "numbers and texts": (
+        PUMP,
+        "[ sh:alternativePath ( p:press p:state p:temp ) ] ; sh:maxCount 2",
+    ),
 }
 
 
@@ -75,7 +89,9 @@ def compiled(folder: Path, target: str, path: str, extra: str = "") -> Compilati
         for i, name in enumerate(COLUMNS)
     )
     shape = f"p:S a sh:NodeShape ; {target} ; sh:property [ sh:path {path} ] ."
-    (folder / "all.ttl").write_text(HEAD + FACTS + STATES + WORDS + sensors + extra + shape, encoding="utf-8")
+    (folder / "all.ttl").write_text(
+        HEAD + FACTS + STATES + WORDS + sensors + extra + shape, encoding="utf-8"
+    )
     return compile_rules(graphs=[folder / "all.ttl"])
 
 
@@ -88,7 +104,14 @@ def pack_of(compilation: Compilation) -> Pack:
 def dealt(rows: int) -> list[dict[str, Literal]]:
     dice = np.random.default_rng(3)
     terms = {name: TEXTS.get(name.split()[0], NUMBERS) for name in COLUMNS}
-    return [{name: some[int(dice.integers(len(some)))] for name, some in terms.items() if dice.random() < 0.8} for _ in range(rows)]
+    return [
+        {
+            name: some[int(dice.integers(len(some)))]
+            for name, some in terms.items()
+            if dice.random() < 0.8
+        }
+        for _ in range(rows)
+    ]
 
 
 def cell(term: Literal | None) -> str:
@@ -98,11 +121,17 @@ def cell(term: Literal | None) -> str:
 
 def ours(pack: Pack, rows: Sequence[dict[str, Literal]]) -> set[tuple[int, str]]:
     table = Table.of("t", {name: [cell(row.get(name)) for row in rows] for name in COLUMNS})
-    return {(item["row"] - 1, item["entity"]) for item in violations(pack, table).to_json(pack, table, most=100_000)}
+    return {
+        (item["row"] - 1, item["entity"])
+        for item in violations(pack, table).to_json(pack, table, most=100_000)
+    }
 
 
 def theirs(target: str, path: str, rows: Sequence[dict[str, Literal]]) -> set[tuple[int, str]]:
-    shapes = Graph().parse(data=f"{HEAD} p:S a sh:NodeShape ; {target} ; sh:property [ sh:path {path} ] .", format="turtle")
+    shapes = Graph().parse(
+        data=f"{HEAD} p:S a sh:NodeShape ; {target} ; sh:property [ sh:path {path} ] .",
+        format="turtle",
+    )
     found = set()
     for number, row in enumerate(rows):
         data = Graph().parse(data=HEAD + FACTS, format="turtle")
@@ -110,7 +139,11 @@ def theirs(target: str, path: str, rows: Sequence[dict[str, Literal]]) -> set[tu
             data.add((P[name.split()[1]], P[name.split()[0]], term))
         _, report, _ = pyshacl.validate(data, shacl_graph=shapes, inference="none", advanced=True)
         assert isinstance(report, Graph), report
-        found |= {(number, str(focus).removeprefix(str(P))) for focus in report.objects(None, SH.focusNode) if isinstance(focus, URIRef)}
+        found |= {
+            (number, str(focus).removeprefix(str(P)))
+            for focus in report.objects(None, SH.focusNode)
+            if isinstance(focus, URIRef)
+        }
     return found
 
 
@@ -123,7 +156,11 @@ def test_each_row_violates_what_pyshacl_finds(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize(
-    "path", ["( [ sh:inversePath sosa:isHostedBy ] sosa:hasSimpleResult )", "[ sh:alternativePath ( p:press p:temp ) ]"]
+    "path",
+    [
+        "( [ sh:inversePath sosa:isHostedBy ] sosa:hasSimpleResult )",
+        "[ sh:alternativePath ( p:press p:temp ) ]",
+    ],
 )
 def test_what_ends_in_one_of_several_columns_is_read_as_a_number(tmp_path: Path, path: str) -> None:
     pack = pack_of(compiled(tmp_path, "sh:targetNode p:P1", f"{path} ; sh:maxInclusive 3"))
@@ -134,28 +171,53 @@ def test_what_ends_in_one_of_several_columns_is_read_as_a_number(tmp_path: Path,
 def test_one_column_is_counted_as_it_was(tmp_path: Path) -> None:
     """A text that nothing tells of is a text, and no number is asked for."""
     pack = pack_of(compiled(tmp_path, PUMP, "p:press ; sh:minCount 1 ; sh:maxCount 1"))
-    assert {row_text(pack, bank, row) for bank in pack.banks for row in range(bank.rows)} == {f"press[{pump}] is known" for pump in PUMPS}
+    assert {row_text(pack, bank, row) for bank in pack.banks for row in range(bank.rows)} == {
+        f"press[{pump}] is known" for pump in PUMPS
+    }
     table = Table.of("t", {name: ["low", ""] for name in COLUMNS})
-    assert {rule.rule: rule.violated for rule in evaluate(pack, table).rules} == {"S.press.minCount": 3}
+    assert {rule.rule: rule.violated for rule in evaluate(pack, table).rules} == {
+        "S.press.minCount": 3
+    }
 
 
 def test_a_sensor_with_a_unit_has_numbers(tmp_path: Path) -> None:
-    pack = pack_of(compiled(tmp_path, "sh:targetNode p:P1", f"{EITHER} ; sh:minCount 1", "p:s0 qudt:unit unit:BAR ."))
-    assert {column.name: column.type for column in pack.manifest.contract.columns} == {"press[P1]": "real", "temp[P1]": "category"}
+    pack = pack_of(
+        compiled(
+            tmp_path, "sh:targetNode p:P1", f"{EITHER} ; sh:minCount 1", "p:s0 qudt:unit unit:BAR ."
+        )
+    )
+    assert {column.name: column.type for column in pack.manifest.contract.columns} == {
+        "press[P1]": "real",
+        "temp[P1]": "category",
+    }
 
 
 def test_counting_tells_nothing_of_units(tmp_path: Path) -> None:
     """Values in kilopascal and bar are one where they are equal; a temperature is never a pressure, and no column gets a unit by it."""
     units = "p:s0 qudt:unit unit:BAR . p:s1 qudt:unit unit:KiloPA . p:s3 qudt:unit unit:DEG_C ."
-    found = compiled(tmp_path, "sh:targetNode p:line1", f"( p:has {EITHER} ) ; sh:maxCount 2", units)
+    found = compiled(
+        tmp_path, "sh:targetNode p:line1", f"( p:has {EITHER} ) ; sh:maxCount 2", units
+    )
     assert [item.code for item in found.diagnostics] == []
     table = {name: [""] * 3 for name in COLUMNS}
-    table |= {"press P1": ["2", "2", "2"], "press P2": ["200", "201", "200"], "temp P1": ["2", "2", "2"], "temp P2": ["", "", "3"]}
+    table |= {
+        "press P1": ["2", "2", "2"],
+        "press P2": ["200", "201", "200"],
+        "temp P1": ["2", "2", "2"],
+        "temp P2": ["", "", "3"],
+    }
     assert [rule.violated for rule in evaluate(pack_of(found), Table.of("t", table)).rules] == [2]
 
 
 def test_texts_in_languages_need_categories(tmp_path: Path) -> None:
-    found = compiled(tmp_path, PUMP, "[ sh:alternativePath ( p:name p:title ) ] ; sh:uniqueLang true", COLUMN_OF_NAMES)
-    assert any("fkg:category" in item.message for item in found.diagnostics if item.code == "FKG312")
+    found = compiled(
+        tmp_path,
+        PUMP,
+        "[ sh:alternativePath ( p:name p:title ) ] ; sh:uniqueLang true",
+        COLUMN_OF_NAMES,
+    )
+    assert any(
+        "fkg:category" in item.message for item in found.diagnostics if item.code == "FKG312"
+    )
     one = compiled(tmp_path, PUMP, "p:name ; sh:uniqueLang true", COLUMN_OF_NAMES)
     assert [item.message for item in one.diagnostics if item.code == "FKG312"] == []

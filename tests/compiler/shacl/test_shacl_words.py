@@ -30,7 +30,9 @@ def told(folder: Path, shapes: str, rules: str = "") -> list[Diagnostic]:
     """All that is said of some shapes over the plant, conflicts apart."""
     (folder / "shapes.ttl").write_text(HEAD + shapes, encoding="utf-8")
     (folder / "plant.ttl").write_text(HEAD + PLANT, encoding="utf-8")
-    return list(compile_rules([folder / "shapes.ttl", folder / "plant.ttl"], text=rules or None).diagnostics)
+    return list(
+        compile_rules([folder / "shapes.ttl", folder / "plant.ttl"], text=rules or None).diagnostics
+    )
 
 
 def mill(body: str, target: str = "sh:targetClass plant:Mill") -> str:
@@ -39,7 +41,9 @@ def mill(body: str, target: str = "sh:targetClass plant:Mill") -> str:
 
 def place(item: Diagnostic, shapes: str) -> str:
     """The text that a diagnostic stands at."""
-    return (HEAD + shapes).split("\n")[item.span.line - 1][item.span.column - 1 : item.span.end_column - 1]
+    return (HEAD + shapes).split("\n")[item.span.line - 1][
+        item.span.column - 1 : item.span.end_column - 1
+    ]
 
 
 @pytest.mark.parametrize(
@@ -52,16 +56,34 @@ def place(item: Diagnostic, shapes: str) -> str:
             "<https://example.org/plant#torqe>",
             "<https://example.org/plant#torque>",
         ),
-        ("sh:property [ sh:path [ sh:inversePath plant:colur ] ; sh:minCount 1 ]", "plant:colur", "plant:colour"),
-        ("sh:property [ sh:path plant:torque ; sh:lessThan plant:seriall ]", "plant:seriall", "plant:serial"),
-        ("sh:property [ sh:path plant:seriall ; sh:minCount 0 ; sh:maxCount 1 ]", "plant:seriall", "plant:serial"),
+        (
+            "sh:property [ sh:path [ sh:inversePath plant:colur ] ; sh:minCount 1 ]",
+            "plant:colur",
+            "plant:colour",
+        ),
+        (
+            "sh:property [ sh:path plant:torque ; sh:lessThan plant:seriall ]",
+            "plant:seriall",
+            "plant:serial",
+        ),
+        (
+            "sh:property [ sh:path plant:seriall ; sh:minCount 0 ; sh:maxCount 1 ]",
+            "plant:seriall",
+            "plant:serial",
+        ),
         ("sh:closed true ; sh:property [ sh:path plant:seriall ]", "plant:seriall", "plant:serial"),
         ("sh:not [ sh:path plant:colur ; sh:hasValue 'red' ]", "plant:colur", "plant:colour"),
     ],
 )
-def test_a_property_that_nothing_speaks_of_is_told_with_the_nearest(tmp_path: Path, body: str, wrong: str, meant: str) -> None:
+def test_a_property_that_nothing_speaks_of_is_told_with_the_nearest(
+    tmp_path: Path, body: str, wrong: str, meant: str
+) -> None:
     (said,) = [item for item in told(tmp_path, mill(body)) if item.code == "FKG318"]
-    assert (said.severity, place(said, mill(body)), said.help) == ("warning", wrong, f"did you mean `{meant}`?")
+    assert (said.severity, place(said, mill(body)), said.help) == (
+        "warning",
+        wrong,
+        f"did you mean `{meant}`?",
+    )
     assert f"`{wrong}`" in said.message
 
 
@@ -84,7 +106,9 @@ def test_what_is_known_forbidden_or_off_is_not_told(tmp_path: Path, body: str) -
     assert [item for item in told(tmp_path, mill(body)) if item.code in ("FKG318", "FKG319")] == []
 
 
-def test_a_property_is_underlined_where_it_stands_and_not_where_another_ends_alike(tmp_path: Path) -> None:
+def test_a_property_is_underlined_where_it_stands_and_not_where_another_ends_alike(
+    tmp_path: Path,
+) -> None:
     body = "sh:property [ sh:path [ sh:alternativePath ( rdfs:label plant:label plant:serial ) ] ; sh:maxCount 1 ]"
     (said,) = [item for item in told(tmp_path, mill(body)) if item.code == "FKG318"]
     assert place(said, mill(body)) == "plant:label"
@@ -92,13 +116,18 @@ def test_a_property_is_underlined_where_it_stands_and_not_where_another_ends_ali
 
 
 def test_a_property_of_a_signal_is_known_without_the_graph(tmp_path: Path) -> None:
-    rules = 'prefix plant: <https://example.org/plant#>\nsignal level is plant:level column "level"\n'
+    rules = (
+        'prefix plant: <https://example.org/plant#>\nsignal level is plant:level column "level"\n'
+    )
     found = told(tmp_path, mill("sh:property [ sh:path plant:levl ; sh:maxInclusive 6 ]"), rules)
     assert [item.help for item in found if item.code == "FKG318"] == ["did you mean `plant:level`?"]
 
 
 def test_a_namespace_that_nothing_speaks_of_is_told_once(tmp_path: Path) -> None:
-    body = " ; ".join(f"sh:property [ sh:path other:{name} ; sh:maxCount 1 ]" for name in ("serial", "torque", "colour"))
+    body = " ; ".join(
+        f"sh:property [ sh:path other:{name} ; sh:maxCount 1 ]"
+        for name in ("serial", "torque", "colour")
+    )
     (said,) = [item for item in told(tmp_path, mill(body)) if item.code == "FKG318"]
     assert "any term of <https://example.org/elsewhere#>: 3 properties" in said.message
     assert "namespace" in said.help
@@ -114,10 +143,16 @@ def test_a_shape_that_nothing_leads_to_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["plant:torque", "plant:serial"])
-def test_a_target_class_that_nothing_speaks_of_is_told_with_the_nearest(tmp_path: Path, path: str) -> None:
+def test_a_target_class_that_nothing_speaks_of_is_told_with_the_nearest(
+    tmp_path: Path, path: str
+) -> None:
     shapes = mill(f"sh:property [ sh:path {path} ; sh:maxCount 1 ]", "sh:targetClass plant:Millx")
     (said,) = told(tmp_path, shapes)
-    assert (said.code, place(said, shapes), said.help) == ("FKG313", "plant:Millx", "did you mean `plant:Mill`?")
+    assert (said.code, place(said, shapes), said.help) == (
+        "FKG313",
+        "plant:Millx",
+        "did you mean `plant:Mill`?",
+    )
     assert said.fix is not None
 
 
@@ -125,7 +160,10 @@ def test_a_class_without_members_is_told_where_the_table_is_asked_alone(tmp_path
     shapes = mill("sh:property [ sh:path plant:{} ; sh:maxCount 1 ]", "sh:targetClass plant:Lathe")
     assert told(tmp_path, shapes.format("serial")) == []
     (said,) = told(tmp_path, shapes.format("torque"))
-    assert (said.code, said.help) == ("FKG313", "say what the table's rows are: `rows are <https://example.org/plant#Lathe>`")
+    assert (said.code, said.help) == (
+        "FKG313",
+        "say what the table's rows are: `rows are <https://example.org/plant#Lathe>`",
+    )
 
 
 def test_parts_have_the_name_of_the_shape_around_them(tmp_path: Path) -> None:
@@ -141,6 +179,9 @@ def test_a_bare_number_beside_several_units_is_told(tmp_path: Path) -> None:
     body = "sh:property [ sh:path plant:torque ; sh:maxInclusive 60 ; sh:minInclusive 0 ]"
     (said,) = [item for item in told(tmp_path, mill(body)) if item.code == "FKG324"]
     assert place(said, mill(body)) == "sh:maxInclusive"
-    assert "`60` has no unit, and means 60 N.m of `torque[M1]` and 60 kN.m of `torque[M2]`" in said.message
+    assert (
+        "`60` has no unit, and means 60 N.m of `torque[M1]` and 60 kN.m of `torque[M2]`"
+        in said.message
+    )
     rules = "prefix plant: <https://example.org/plant#>\nsignal torque(?m) is plant:torque in N.m\n"
     assert not [item for item in told(tmp_path, mill(body), rules) if item.code == "FKG324"]

@@ -14,7 +14,18 @@ MANIFEST = "http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#"
 TYPE = ox.NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 QUERY = "http://www.w3.org/2001/sw/DataAccess/tests/test-query#"
 FOLDERS = (
-    *("aggregates", "bind", "bindings", "cast", "construct", "exists", "functions", "grouping", "negation", "project-expression"),
+    *(
+        "aggregates",
+        "bind",
+        "bindings",
+        "cast",
+        "construct",
+        "exists",
+        "functions",
+        "grouping",
+        "negation",
+        "project-expression",
+    ),
     *("property-path", "subquery"),
 )
 PLANT = "https://example.org/plant#"
@@ -36,12 +47,24 @@ def queries_of(folder: Path, kind: str) -> dict[Path | None, list[Path]]:
     store = ox.Store()
     store.load(path=folder / "manifest.ttl", base_iri=folder.as_uri() + "/")
     found: dict[Path | None, list[Path]] = defaultdict(list)
-    query, data, action = ox.NamedNode(QUERY + "query"), ox.NamedNode(QUERY + "data"), ox.NamedNode(MANIFEST + "action")
+    query, data, action = (
+        ox.NamedNode(QUERY + "query"),
+        ox.NamedNode(QUERY + "data"),
+        ox.NamedNode(MANIFEST + "action"),
+    )
     for quad in store.quads_for_pattern(None, TYPE, ox.NamedNode(MANIFEST + kind)):
         for asked in store.quads_for_pattern(quad.subject, action, None):
             node = asked.object
-            files = [] if isinstance(node, ox.Literal) else [item.object.value for item in store.quads_for_pattern(node, data, None)]
-            texts = [] if isinstance(node, ox.Literal) else [item.object.value for item in store.quads_for_pattern(node, query, None)]
+            files = (
+                []
+                if isinstance(node, ox.Literal)
+                else [item.object.value for item in store.quads_for_pattern(node, data, None)]
+            )
+            texts = (
+                []
+                if isinstance(node, ox.Literal)
+                else [item.object.value for item in store.quads_for_pattern(node, query, None)]
+            )
             path = Path((texts or [node.value])[0].removeprefix("file://"))
             found[Path(files[0].removeprefix("file://")) if files else None].append(path)
     return {key: sorted(paths) for key, paths in found.items()}
@@ -57,7 +80,8 @@ def split_data(data: Path | None) -> tuple[str, Table]:
     observed = {
         predicate
         for predicate, pairs in by_property.items()
-        if len({subject for subject, _ in pairs}) == len(pairs) and all(_number(target) is not None for _, target in pairs)
+        if len({subject for subject, _ in pairs}) == len(pairs)
+        and all(_number(target) is not None for _, target in pairs)
     }
     table: Table = {}
     lines = [f"<{PLANT}something> a <{PLANT}Thing> ."]
@@ -69,7 +93,9 @@ def split_data(data: Path | None) -> tuple[str, Table]:
         header = f"{subject.value} {predicate.value}"
         table[header, ""] = [number]
         sensor = f"<{SENSOR}s{len(table)}>"
-        lines.append(f"{sensor} <http://www.w3.org/ns/sosa/observes> {predicate} ; <http://www.w3.org/ns/sosa/isHostedBy> {subject} .")
+        lines.append(
+            f"{sensor} <http://www.w3.org/ns/sosa/observes> {predicate} ; <http://www.w3.org/ns/sosa/isHostedBy> {subject} ."
+        )
         lines.append(f'{sensor} <https://w3id.org/fedkg/ns#column> "{header}" .')
     return "\n".join(lines), table
 
@@ -80,7 +106,9 @@ def _named(node: object) -> object:
 
 def _number(node: object) -> float | None:
     numeric = ("integer", "decimal", "double", "float")
-    if not isinstance(node, ox.Literal) or not node.datatype.value.endswith(tuple(f"#{name}" for name in numeric)):
+    if not isinstance(node, ox.Literal) or not node.datatype.value.endswith(
+        tuple(f"#{name}" for name in numeric)
+    ):
         return None
     try:
         return float(node.value)
@@ -92,19 +120,40 @@ def run_suite(suite: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> lis
     """The outcome of every query. Raises AssertionError where the compiler and the store find other solutions."""
     found: list[Outcome] = []
     for name in FOLDERS:
-        for data, paths in sorted(queries_of(suite / name, "QueryEvaluationTest").items(), key=lambda item: str(item[0])):
+        for data, paths in sorted(
+            queries_of(suite / name, "QueryEvaluationTest").items(), key=lambda item: str(item[0])
+        ):
             graph, table = split_data(data)
             texts = [path.read_text(encoding="utf-8") for path in paths]
             ours, diagnostics = by_compiler(folder, graph, texts, table, 1, monkeypatch)
-            theirs = by_store(graph, [text if mine is not None else "ASK {}" for text, mine in zip(texts, ours, strict=True)], table, 1)
+            theirs = by_store(
+                graph,
+                [
+                    text if mine is not None else "ASK {}"
+                    for text, mine in zip(texts, ours, strict=True)
+                ],
+                table,
+                1,
+            )
             for i, path in enumerate(paths):
                 mine = [item for item in diagnostics if Path(item.span.file).stem == f"q{i}"]
                 refusal = next((item for item in mine if item.severity == "error"), None)
                 if refusal is not None:
-                    found.append(Outcome(folder=name, name=path.stem, where="refused", reason=f"{refusal.code}: {refusal.message}"))
+                    found.append(
+                        Outcome(
+                            folder=name,
+                            name=path.stem,
+                            where="refused",
+                            reason=f"{refusal.code}: {refusal.message}",
+                        )
+                    )
                     continue
                 (mine_here,), (theirs_here,) = ours[i] or (), theirs[i]
                 assert same_violations(mine_here, theirs_here), (path, mine_here, theirs_here)
                 reads = not any(item.code == "FKG348" for item in mine) and "observes" in graph
-                found.append(Outcome(folder=name, name=path.stem, where="rows" if reads else "graph", reason=""))
+                found.append(
+                    Outcome(
+                        folder=name, name=path.stem, where="rows" if reads else "graph", reason=""
+                    )
+                )
     return sorted(found, key=lambda item: (item.folder, item.name))

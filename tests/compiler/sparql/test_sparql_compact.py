@@ -22,7 +22,12 @@ def rows() -> Rows:
     for number, table in enumerate((made, outer, inner)):
         for i in range(9):
             columns = np.full(table.count, 100 * number + i, dtype=np.int64)
-            table.slot(("test", i), columns, np.zeros_like(columns), "output" if i in (3, 4, 6, 7, 8) else "input")
+            table.slot(
+                ("test", i),
+                columns,
+                np.zeros_like(columns),
+                "output" if i in (3, 4, 6, 7, 8) else "input",
+            )
         for i in range(12):
             table.param(np.full(table.count, 1000.0 * number + i))
     return made
@@ -43,7 +48,12 @@ def resolved(formula: Formula, made: Rows) -> tuple[Formula, list[int]]:
         return int(held[0])
 
     return renumbered(
-        formula, Renumbering(slot=lambda table, old: int(tables[table].slots[old].columns[0]), param=number, members=members)
+        formula,
+        Renumbering(
+            slot=lambda table, old: int(tables[table].slots[old].columns[0]),
+            param=number,
+            members=members,
+        ),
     ), entered
 
 

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from sparql_cases import HEAD, PREFIX, Cell, Table, check_equal, sensors
 
 ENTITIES = ("a1", "a2", "b1", "b2")
-COLUMNS = [("a1", "t"), ("a2", "t"), ("b1", "t"), ("a1", "f"), ("b1", "f"), ("b2", "f"), ("a1", "g"), ("a2", "g")]
+COLUMNS = [
+    ("a1", "t"),
+    ("a2", "t"),
+    ("b1", "t"),
+    ("a1", "f"),
+    ("b1", "f"),
+    ("b2", "f"),
+    ("a1", "g"),
+    ("a2", "g"),
+]
 NUMBERS = (-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 7.0)
 FIXED = ("-2.5", "-1", "0", "0.5", "1", "2", "2.5", "3")
 
@@ -21,12 +30,24 @@ texts: st.SearchStrategy[Cell] = st.one_of(st.none(), st.sampled_from(("A", "B",
 
 @st.composite
 def graphs(draw: st.DrawFn) -> str:
-    said = ["p:a1 a p:A .", "p:a2 a p:A .", "p:b1 a p:B .", "p:b2 a p:B .", "p:A rdfs:subClassOf p:Any .", "p:B rdfs:subClassOf p:Any ."]
+    said = [
+        "p:a1 a p:A .",
+        "p:a2 a p:A .",
+        "p:b1 a p:B .",
+        "p:b2 a p:B .",
+        "p:A rdfs:subClassOf p:Any .",
+        "p:B rdfs:subClassOf p:Any .",
+    ]
     for entity in ENTITIES:
         for name in ("lim", "low"):
-            values = draw(st.lists(st.sampled_from(FIXED), max_size=2 if name == "low" else 1, unique=True))
+            values = draw(
+                st.lists(st.sampled_from(FIXED), max_size=2 if name == "low" else 1, unique=True)
+            )
             said += [f"p:{entity} p:{name} {value} ." for value in values]
-        said += [f"p:{entity} p:feeds p:{other} ." for other in draw(st.lists(st.sampled_from(ENTITIES), max_size=2, unique=True))]
+        said += [
+            f"p:{entity} p:feeds p:{other} ."
+            for other in draw(st.lists(st.sampled_from(ENTITIES), max_size=2, unique=True))
+        ]
         if draw(st.booleans()):
             said.append(f'p:{entity} p:kind "{draw(st.sampled_from(("A", "B", "x")))}" .')
     return HEAD + sensors(COLUMNS) + "\n".join(said)
@@ -35,7 +56,10 @@ def graphs(draw: st.DrawFn) -> str:
 @st.composite
 def tables(draw: st.DrawFn) -> Table:
     rows = 4
-    return {column: draw(st.lists(texts if column[1] == "g" else numbers, min_size=rows, max_size=rows)) for column in COLUMNS}
+    return {
+        column: draw(st.lists(texts if column[1] == "g" else numbers, min_size=rows, max_size=rows))
+        for column in COLUMNS
+    }
 
 
 @cache
@@ -60,7 +84,9 @@ def expressions(names: tuple[str, ...], depth: int = 2) -> st.SearchStrategy[str
 def conditions(names: tuple[str, ...], depth: int = 2) -> st.SearchStrategy[str]:
     side = expressions(names, 1)
     leaf = st.one_of(
-        st.builds("{} {} {}".format, side, st.sampled_from(("<", "<=", ">", ">=", "=", "!=")), side),
+        st.builds(
+            "{} {} {}".format, side, st.sampled_from(("<", "<=", ">", ">=", "=", "!=")), side
+        ),
         st.builds("BOUND({})".format, st.sampled_from(names)),
         st.builds("{} {} ({}, {})".format, side, st.sampled_from(("IN", "NOT IN")), side, side),
         st.sampled_from(("true", "?m = p:a1", 'EXISTS { ?m p:kind "A" }', "?m IN (p:a1, p:b1)")),
@@ -107,9 +133,14 @@ def queries(draw: st.DrawFn) -> str:
     extra = st.one_of(
         st.builds("FILTER NOT EXISTS {{ ?m p:f ?z FILTER({}) }}".format, inner),
         st.builds("FILTER EXISTS {{ ?m p:feeds ?k . ?k p:t ?z FILTER({}) }}".format, inner),
-        st.builds("FILTER NOT EXISTS {{ ?k p:feeds ?m ; p:t ?z ; p:low ?u FILTER({}) }}".format, inner),
+        st.builds(
+            "FILTER NOT EXISTS {{ ?k p:feeds ?m ; p:t ?z ; p:low ?u FILTER({}) }}".format, inner
+        ),
         st.builds("OPTIONAL {{ ?m p:low ?u . ?m p:f ?z FILTER({}) }}".format, inner),
-        st.builds("OPTIONAL {{ OPTIONAL {{ ?m p:f ?z FILTER({}) }} ?m p:t ?q }}".format, conditions(("?z",), 1)),
+        st.builds(
+            "OPTIONAL {{ OPTIONAL {{ ?m p:f ?z FILTER({}) }} ?m p:t ?q }}".format,
+            conditions(("?z",), 1),
+        ),
         st.just("OPTIONAL { ?m p:t ?q OPTIONAL { ?m p:low ?u . ?m p:f ?z FILTER(?z > ?u) } }"),
         st.builds("MINUS {{ ?m p:f ?z FILTER(?z {} 1) }}".format, st.sampled_from("<>")),
         st.just('?m p:g ?g FILTER(?g = "A")'),
@@ -139,9 +170,15 @@ PATTERNS = (
 @st.composite
 def grouped(draw: st.DrawFn) -> str:
     op = draw(st.sampled_from(("SUM", "AVG", "MIN", "MAX", "COUNT")))
-    arg = draw(st.sampled_from(("?w", "?n", "DISTINCT ?n", "*"))) if op == "COUNT" else draw(st.sampled_from(ARGUMENTS))
+    arg = (
+        draw(st.sampled_from(("?w", "?n", "DISTINCT ?n", "*")))
+        if op == "COUNT"
+        else draw(st.sampled_from(ARGUMENTS))
+    )
     pattern = draw(st.sampled_from(PATTERNS))
-    having = f"{op}({arg}) {draw(st.sampled_from(('<', '>', '=', '>=')))} {draw(st.sampled_from(FIXED))}"
+    having = (
+        f"{op}({arg}) {draw(st.sampled_from(('<', '>', '=', '>=')))} {draw(st.sampled_from(FIXED))}"
+    )
     shape = draw(st.integers(0, 3))
     if shape == 0:
         return f"{PREFIX}SELECT ?m WHERE {{ {pattern} }} GROUP BY ?m HAVING({having})"
@@ -158,7 +195,13 @@ ARGUMENTS = ("?w", "?w * 2", "?w + ?x", "ABS(?w)", "DISTINCT ?x", "?x", "DISTINC
 
 
 @pytest.mark.slow
-@settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, phases=[Phase.generate])
+@settings(
+    max_examples=5,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+    phases=[Phase.generate],
+)
 @given(graph=graphs(), table=tables(), asked=st.lists(queries(), min_size=12, max_size=12))
 def test_random_queries(tmp_path: Path, graph: str, table: Table, asked: list[str]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -166,7 +209,13 @@ def test_random_queries(tmp_path: Path, graph: str, table: Table, asked: list[st
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True, phases=[Phase.generate])
+@settings(
+    max_examples=6,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+    phases=[Phase.generate],
+)
 @given(graph=graphs(), table=tables(), asked=st.lists(grouped(), min_size=8, max_size=8))
 def test_random_aggregates(tmp_path: Path, graph: str, table: Table, asked: list[str]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:

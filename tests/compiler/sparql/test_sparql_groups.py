@@ -53,20 +53,36 @@ EQUAL = [
 
 
 @pytest.mark.parametrize("body", EQUAL)
-def test_it_equals_the_query_on_the_data(tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_equals_the_query_on_the_data(
+    tmp_path: Path, body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert check_equal(tmp_path, GRAPH, [PREFIX + body], TABLE, monkeypatch) == 1
 
 
 REFUSED = [
-    ("SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (SAMPLE(?v) > 1)", "SAMPLE has no number"),
-    ("SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (GROUP_CONCAT(?m) = 'x')", "depends on which of the solutions are there"),
-    ("SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (COUNT(DISTINCT *) > 1)", "which observed values are equal"),
-    ("SELECT ?g WHERE { ?m p:g ?g } GROUP BY ?g HAVING (COUNT(?m) > 1)", "grouped by an observed value"),
+    (
+        "SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (SAMPLE(?v) > 1)",
+        "SAMPLE has no number",
+    ),
+    (
+        "SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (GROUP_CONCAT(?m) = 'x')",
+        "depends on which of the solutions are there",
+    ),
+    (
+        "SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (COUNT(DISTINCT *) > 1)",
+        "which observed values are equal",
+    ),
+    (
+        "SELECT ?g WHERE { ?m p:g ?g } GROUP BY ?g HAVING (COUNT(?m) > 1)",
+        "grouped by an observed value",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("body", "reason"), REFUSED)
-def test_what_has_no_formula_is_refused_with_its_reason(tmp_path: Path, body: str, reason: str) -> None:
+def test_what_has_no_formula_is_refused_with_its_reason(
+    tmp_path: Path, body: str, reason: str
+) -> None:
     pack, found = compiled(tmp_path, GRAPH, PREFIX + body)
     assert pack is None
     (error,) = [item for item in found if item.severity == "error"]
@@ -77,12 +93,20 @@ def test_units_of_members_are_converted(tmp_path: Path) -> None:
     graph = GRAPH.replace('fkg:column "m1.t"', 'fkg:column "m1.t" ; qudt:unit unit:DEG_C').replace(
         'fkg:column "m2.t"', 'fkg:column "m2.t" ; qudt:unit unit:DEG_F'
     )
-    pack, _ = compiled(tmp_path, graph, PREFIX + "SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (MAX(?v) > 100)")
+    pack, _ = compiled(
+        tmp_path,
+        graph,
+        PREFIX + "SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (MAX(?v) > 100)",
+    )
     assert pack is not None
     table: Table = {("m1", "t"): [99.0, 101.0, 0.0, None], ("m2", "t"): [211.0, 0.0, 213.0, 213.0]}
     assert violated(pack, table, 4) == [set(), {"a"}, {"a"}, {"a"}]
     wrong = graph.replace("unit:DEG_F", "unit:BAR")
-    _, found = compiled(tmp_path, wrong, PREFIX + "SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (MAX(?v) > 100)")
+    _, found = compiled(
+        tmp_path,
+        wrong,
+        PREFIX + "SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (MAX(?v) > 100)",
+    )
     assert "FKG347" in {item.code for item in found}
 
 
@@ -103,7 +127,12 @@ def test_members_in_one_row_give_it_their_key(tmp_path: Path, body: str) -> None
     pack, found = compiled(tmp_path, KEYED, PREFIX + body)
     assert pack is not None, found
     keys = [
-        [vocabulary[code] for vocabulary, code in zip([pack.manifest.contract.columns[k].vocabulary for k in keys], codes, strict=True)]
+        [
+            vocabulary[code]
+            for vocabulary, code in zip(
+                [pack.manifest.contract.columns[k].vocabulary for k in keys], codes, strict=True
+            )
+        ]
         for bank in pack.banks
         for keys, codes in zip(bank.keys.tolist(), bank.codes.tolist(), strict=True)
     ]
@@ -111,6 +140,10 @@ def test_members_in_one_row_give_it_their_key(tmp_path: Path, body: str) -> None
 
 
 def test_members_of_a_group_in_different_rows_are_refused(tmp_path: Path) -> None:
-    pack, found = compiled(tmp_path, KEYED, PREFIX + "SELECT ?a WHERE { ?m p:in ?a ; p:u ?v } GROUP BY ?a HAVING (SUM(?v) > 5)")
+    pack, found = compiled(
+        tmp_path,
+        KEYED,
+        PREFIX + "SELECT ?a WHERE { ?m p:in ?a ; p:u ?v } GROUP BY ?a HAVING (SUM(?v) > 5)",
+    )
     assert pack is None
     assert "FKG346" in {item.code for item in found}

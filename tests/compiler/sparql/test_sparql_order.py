@@ -6,9 +6,27 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from sparql_cases import HEAD, PREFIX, Table, by_compiler, by_store, check_equal, compiled, same_violations, sensors
+from sparql_cases import (
+    HEAD,
+    PREFIX,
+    Table,
+    by_compiler,
+    by_store,
+    check_equal,
+    compiled,
+    same_violations,
+    sensors,
+)
 
-COLUMNS = [("p1", "v"), ("p2", "v"), ("p3", "v"), ("p4", "v"), ("p1", "t"), ("p2", "t"), ("p3", "t")]
+COLUMNS = [
+    ("p1", "v"),
+    ("p2", "v"),
+    ("p3", "v"),
+    ("p4", "v"),
+    ("p1", "t"),
+    ("p2", "t"),
+    ("p3", "t"),
+]
 GRAPH = (
     HEAD
     + sensors(COLUMNS)
@@ -51,8 +69,15 @@ READINGS_ALONE = (
 
 
 @pytest.mark.parametrize("pattern", READINGS_ALONE)
-def test_order_as_the_store_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
-    assert check_equal(tmp_path, GRAPH, [f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"], TABLE, monkeypatch) == 1
+def test_order_as_the_store_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    assert (
+        check_equal(
+            tmp_path, GRAPH, [f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"], TABLE, monkeypatch
+        )
+        == 1
+    )
 
 
 NESTED = (
@@ -66,35 +91,83 @@ NESTED = (
     "?m a p:Pump . FILTER NOT EXISTS { ?n p:feeds ?m OPTIONAL { OPTIONAL { ?m p:t ?t } ?n p:v ?w } FILTER(!BOUND(?w)) }",
     "?m a p:Pump . FILTER EXISTS { ?n p:feeds ?m OPTIONAL { ?n p:v ?w OPTIONAL { ?m p:t ?t FILTER(?t > 2) } } FILTER(!BOUND(?t)) }",
 )
-APART: Table = {column: [(None, 1.0, 2.5, 5.0)[row // (k + 1) ** 2 % 4] for row in range(64)] for k, column in enumerate(COLUMNS)}
+APART: Table = {
+    column: [(None, 1.0, 2.5, 5.0)[row // (k + 1) ** 2 % 4] for row in range(64)]
+    for k, column in enumerate(COLUMNS)
+}
 """A table in which a value is missing whether the others of its entity are or not."""
 
 
 @pytest.mark.parametrize("pattern", NESTED)
-def test_an_optional_inside_braces_is_that_of_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
-    assert check_equal(tmp_path, GRAPH, [f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"], APART, monkeypatch) == 1
+def test_an_optional_inside_braces_is_that_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pattern: str
+) -> None:
+    assert (
+        check_equal(
+            tmp_path, GRAPH, [f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"], APART, monkeypatch
+        )
+        == 1
+    )
 
 
 UNSEEN = (
-    ("?m a p:Pump . OPTIONAL { OPTIONAL { ?m p:max ?x } ?m p:v ?v } FILTER(BOUND(?v))", "OPTIONAL { ?m p:max ?x }", "m"),
+    (
+        "?m a p:Pump . OPTIONAL { OPTIONAL { ?m p:max ?x } ?m p:v ?v } FILTER(BOUND(?v))",
+        "OPTIONAL { ?m p:max ?x }",
+        "m",
+    ),
     (
         "?m a p:Pump ; p:max ?x OPTIONAL { ?m p:t ?t OPTIONAL { ?m p:v ?v FILTER(?v > ?x) } } FILTER(BOUND(?v))",
         "OPTIONAL { ?m p:v ?v FILTER(?v > ?x) }",
         "x",
     ),
-    ("?m a p:Pump ; p:max ?x OPTIONAL { ?m p:t ?t BIND(?x * 2 AS ?y) } FILTER(BOUND(?y))", "BIND(?x * 2 AS ?y)", "x"),
-    ("?m a p:Pump . OPTIONAL { OPTIONAL { ?m p:t ?t } ?m p:v ?v } FILTER(BOUND(?v))", "OPTIONAL { ?m p:t ?t }", "m"),
-    ("?m a p:Pump . { OPTIONAL { ?m p:t ?t } ?m p:v ?v } FILTER(!BOUND(?t))", "OPTIONAL { ?m p:t ?t }", "m"),
-    ("?m a p:Pump . { { OPTIONAL { ?m p:t ?t } } UNION { ?m p:v ?t } } FILTER(!BOUND(?t))", "OPTIONAL { ?m p:t ?t }", "m"),
-    ("?m a p:Pump . ?k a p:Pump OPTIONAL { ?m p:t ?t OPTIONAL { ?k p:v ?v } } FILTER(!BOUND(?t))", "OPTIONAL { ?k p:v ?v }", "k"),
-    ("OPTIONAL { ?m p:t ?t } ?m a p:Pump . ?m p:v ?v . FILTER(!BOUND(?t))", "OPTIONAL { ?m p:t ?t }", "m"),
-    ("?m a p:Pump OPTIONAL { ?n p:feeds ?m . ?n p:t ?t } ?n p:max ?x FILTER(?x > 2)", "OPTIONAL { ?n p:feeds ?m . ?n p:t ?t }", "n"),
-    ("?m a p:Pump ; p:max ?x { ?m p:t ?t BIND(?x * 2 AS ?y) } FILTER(?t > ?y)", "BIND(?x * 2 AS ?y)", "x"),
+    (
+        "?m a p:Pump ; p:max ?x OPTIONAL { ?m p:t ?t BIND(?x * 2 AS ?y) } FILTER(BOUND(?y))",
+        "BIND(?x * 2 AS ?y)",
+        "x",
+    ),
+    (
+        "?m a p:Pump . OPTIONAL { OPTIONAL { ?m p:t ?t } ?m p:v ?v } FILTER(BOUND(?v))",
+        "OPTIONAL { ?m p:t ?t }",
+        "m",
+    ),
+    (
+        "?m a p:Pump . { OPTIONAL { ?m p:t ?t } ?m p:v ?v } FILTER(!BOUND(?t))",
+        "OPTIONAL { ?m p:t ?t }",
+        "m",
+    ),
+    (
+        "?m a p:Pump . { { OPTIONAL { ?m p:t ?t } } UNION { ?m p:v ?t } } FILTER(!BOUND(?t))",
+        "OPTIONAL { ?m p:t ?t }",
+        "m",
+    ),
+    (
+        "?m a p:Pump . ?k a p:Pump OPTIONAL { ?m p:t ?t OPTIONAL { ?k p:v ?v } } FILTER(!BOUND(?t))",
+        "OPTIONAL { ?k p:v ?v }",
+        "k",
+    ),
+    (
+        "OPTIONAL { ?m p:t ?t } ?m a p:Pump . ?m p:v ?v . FILTER(!BOUND(?t))",
+        "OPTIONAL { ?m p:t ?t }",
+        "m",
+    ),
+    (
+        "?m a p:Pump OPTIONAL { ?n p:feeds ?m . ?n p:t ?t } ?n p:max ?x FILTER(?x > 2)",
+        "OPTIONAL { ?n p:feeds ?m . ?n p:t ?t }",
+        "n",
+    ),
+    (
+        "?m a p:Pump ; p:max ?x { ?m p:t ?t BIND(?x * 2 AS ?y) } FILTER(?t > ?y)",
+        "BIND(?x * 2 AS ?y)",
+        "x",
+    ),
 )
 
 
 @pytest.mark.parametrize(("pattern", "part", "name"), UNSEEN)
-def test_what_an_optional_cannot_see_is_refused_with_its_place(tmp_path: Path, pattern: str, part: str, name: str) -> None:
+def test_what_an_optional_cannot_see_is_refused_with_its_place(
+    tmp_path: Path, pattern: str, part: str, name: str
+) -> None:
     query = f"{PREFIX}SELECT ?m WHERE {{ {pattern} }}"
     _, diagnostics = compiled(tmp_path, GRAPH, query)
     (said,) = [item for item in diagnostics if item.severity == "error"]
@@ -127,28 +200,50 @@ GROUPS = (
 
 
 @pytest.mark.parametrize("query", GROUPS)
-def test_groups_as_the_store_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+def test_groups_as_the_store_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
     assert check_equal(tmp_path, GRAPH, [PREFIX + query], TABLE, monkeypatch) == 1
 
 
-def test_an_optional_that_starts_a_query_leaves_its_subject_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optional_that_starts_a_query_leaves_its_subject_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query = f"{PREFIX}SELECT ?m WHERE {{ OPTIONAL {{ ?m p:nothing ?x }} OPTIONAL {{ ?m p:v ?v }} FILTER(!BOUND(?v)) }}"
     (found,), diagnostics = by_compiler(tmp_path, GRAPH, [query], TABLE, 16, monkeypatch)
     assert found is None
-    assert [(item.code, item.span.line) for item in diagnostics if item.severity == "error"] == [("FKG343", 2)]
-    assert "?m may have no value outside" in next(item.message for item in diagnostics if item.code == "FKG343")
+    assert [(item.code, item.span.line) for item in diagnostics if item.severity == "error"] == [
+        ("FKG343", 2)
+    ]
+    assert "?m may have no value outside" in next(
+        item.message for item in diagnostics if item.code == "FKG343"
+    )
 
 
 ALIASES = (
-    ("SELECT ?l (MAX(?v) AS ?most) WHERE { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?most > 2)", ("?most", "MAX(?v)")),
-    ("SELECT ?l (AVG(?v) * 2 AS ?b) WHERE { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?b > 4)", ("?b", "(AVG(?v) * 2)")),
-    ("SELECT ?l (COUNT(?m) AS ?n) WHERE { ?l p:has ?m } GROUP BY ?l HAVING(?n > 1)", ("?n", "COUNT(?m)")),
-    ("ASK { { SELECT ?l (SUM(?v) AS ?s) { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?s > 3) } }", ("HAVING(?s", "HAVING(SUM(?v)")),
+    (
+        "SELECT ?l (MAX(?v) AS ?most) WHERE { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?most > 2)",
+        ("?most", "MAX(?v)"),
+    ),
+    (
+        "SELECT ?l (AVG(?v) * 2 AS ?b) WHERE { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?b > 4)",
+        ("?b", "(AVG(?v) * 2)"),
+    ),
+    (
+        "SELECT ?l (COUNT(?m) AS ?n) WHERE { ?l p:has ?m } GROUP BY ?l HAVING(?n > 1)",
+        ("?n", "COUNT(?m)"),
+    ),
+    (
+        "ASK { { SELECT ?l (SUM(?v) AS ?s) { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(?s > 3) } }",
+        ("HAVING(?s", "HAVING(SUM(?v)"),
+    ),
 )
 
 
 @pytest.mark.parametrize(("query", "mend"), ALIASES)
-def test_having_over_a_name_of_select(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, mend: tuple[str, str]) -> None:
+def test_having_over_a_name_of_select(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str, mend: tuple[str, str]
+) -> None:
     head, having, rest = query.rpartition("HAVING")
     mended = head + (having + rest).replace(*mend)
     (asked,), diagnostics = by_compiler(tmp_path, GRAPH, [PREFIX + query], TABLE, 16, monkeypatch)
@@ -156,18 +251,39 @@ def test_having_over_a_name_of_select(tmp_path: Path, monkeypatch: pytest.Monkey
     assert asked is not None
     assert any(meant)
     assert all(map(same_violations, asked, meant))
-    assert not any(by_store(GRAPH, [PREFIX + query], TABLE, 16)[0]), "the standard has it that nothing is found"
+    assert not any(by_store(GRAPH, [PREFIX + query], TABLE, 16)[0]), (
+        "the standard has it that nothing is found"
+    )
     (said,) = [item for item in diagnostics if item.code == "FKG355"]
-    assert (said.severity, said.span.line, said.span.column) == ("warning", 2, query.index("HAVING(?") + len("HAVING(") + 1)
+    assert (said.severity, said.span.line, said.span.column) == (
+        "warning",
+        2,
+        query.index("HAVING(?") + len("HAVING(") + 1,
+    )
     assert "in its place" in said.help
 
 
-def test_a_name_of_select_is_told_in_each_query_of_a_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    query = PREFIX + "SELECT ?l (MAX(?v) AS ?most) WHERE {{ ?l p:has ?m . ?m p:v ?v }} GROUP BY ?l HAVING(?most > {})"
-    _, diagnostics = by_compiler(tmp_path, GRAPH, [query.format(2), query.format(3)], TABLE, 16, monkeypatch)
-    assert [Path(item.span.file).name for item in diagnostics if item.code == "FKG355"] == ["q0.rq", "q1.rq"]
+def test_a_name_of_select_is_told_in_each_query_of_a_shape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = (
+        PREFIX
+        + "SELECT ?l (MAX(?v) AS ?most) WHERE {{ ?l p:has ?m . ?m p:v ?v }} GROUP BY ?l HAVING(?most > {})"
+    )
+    _, diagnostics = by_compiler(
+        tmp_path, GRAPH, [query.format(2), query.format(3)], TABLE, 16, monkeypatch
+    )
+    assert [Path(item.span.file).name for item in diagnostics if item.code == "FKG355"] == [
+        "q0.rq",
+        "q1.rq",
+    ]
     (clean,), diagnostics = by_compiler(
-        tmp_path, GRAPH, [PREFIX + "SELECT ?l WHERE { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(MAX(?v) > 2)"], TABLE, 16, monkeypatch
+        tmp_path,
+        GRAPH,
+        [PREFIX + "SELECT ?l WHERE { ?l p:has ?m . ?m p:v ?v } GROUP BY ?l HAVING(MAX(?v) > 2)"],
+        TABLE,
+        16,
+        monkeypatch,
     )
     assert clean is not None
     assert not [item for item in diagnostics if item.code == "FKG355"]

@@ -41,7 +41,11 @@ def nodes(*names: str) -> dict[str, list[str]]:
 
 def params(found: BoundQuery) -> dict[str, float]:
     """The bound of each entity."""
-    return {entity: float(np.asarray(row.rows.params[0])[i]) for row in found.rows for i, entity in enumerate(row.entities)}
+    return {
+        entity: float(np.asarray(row.rows.params[0])[i])
+        for row in found.rows
+        for i, entity in enumerate(row.entities)
+    }
 
 
 def test_each_value_of_the_variable_is_a_row() -> None:
@@ -68,12 +72,19 @@ def test_what_the_graph_alone_violates_is_told() -> None:
 
 @pytest.mark.parametrize(("count", "violating"), [(0, ["m3"]), (1, ["m1"]), (2, ["m2"])])
 def test_groups_of_one_value_are_apart(count: int, violating: list[str]) -> None:
-    found = bound(f"SELECT (COUNT(?n) AS ?c) WHERE {{ $this p:feeds ?n }} HAVING (COUNT(?n) = {count})", nodes("m1", "m2", "m3"))
-    assert [term.value.removeprefix(P) for term in found.violations if term is not None] == violating
+    found = bound(
+        f"SELECT (COUNT(?n) AS ?c) WHERE {{ $this p:feeds ?n }} HAVING (COUNT(?n) = {count})",
+        nodes("m1", "m2", "m3"),
+    )
+    assert [
+        term.value.removeprefix(P) for term in found.violations if term is not None
+    ] == violating
 
 
 def test_the_table_row_is_a_value() -> None:
-    found = bound("SELECT $this WHERE { $this p:w ?w FILTER(?w > 7) }", {"this": [ROW]}, rows=f"{P}Part")
+    found = bound(
+        "SELECT $this WHERE { $this p:w ?w FILTER(?w > 7) }", {"this": [ROW]}, rows=f"{P}Part"
+    )
     (row,) = found.rows
     assert (row.entities, row.keys) == (("",), ((),))
     assert params(found) == {"": 7.0}

@@ -32,15 +32,23 @@ def table(outcomes: list[Outcome]) -> str:
             for where in ("rows", "graph", "refused")
         }
         tests = sum(map(len, names.values()))
-        lines.append(f"| {folder} | {tests} | {', '.join(names['rows'])} | {', '.join(names['graph'])} | {', '.join(names['refused'])} |")
+        lines.append(
+            f"| {folder} | {tests} | {', '.join(names['rows'])} | {', '.join(names['graph'])} | {', '.join(names['refused'])} |"
+        )
     lines += ["", "| refused | why |", "|---|---|"]
-    lines += [f"| {item.folder}/{item.name} | {item.reason.replace('|', chr(92) + '|')} |" for item in outcomes if item.where == "refused"]
+    lines += [
+        f"| {item.folder}/{item.name} | {item.reason.replace('|', chr(92) + '|')} |"
+        for item in outcomes
+        if item.where == "refused"
+    ]
     return "\n".join(lines) + "\n"
 
 
 @needs_shared
 @pytest.mark.slow
-def test_the_suite_agrees_and_the_page_lists_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_suite_agrees_and_the_page_lists_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = table(run_suite(SUITE, tmp_path, monkeypatch))
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(START)
@@ -53,7 +61,12 @@ def test_the_suite_agrees_and_the_page_lists_it(tmp_path: Path, monkeypatch: pyt
 
 @needs_shared
 def test_what_is_no_query_is_refused(tmp_path: Path) -> None:
-    wrong = [path for name in FOLDERS for paths in queries_of(SUITE / name, "NegativeSyntaxTest11").values() for path in paths]
+    wrong = [
+        path
+        for name in FOLDERS
+        for paths in queries_of(SUITE / name, "NegativeSyntaxTest11").values()
+        for path in paths
+    ]
     found = compile_rules(wrong).diagnostics
     refused = {item.span.file for item in found if item.code in ("FKG341", "FKG342")}
     assert len(wrong) >= 9

@@ -48,17 +48,26 @@ def test_what_the_graph_answers_to_one_query_refuses_no_other(tmp_path: Path) ->
     alike = {f"q_{name}": body.format(name, "c") for name in ("a", "b", "c")}
     found = together(tmp_path, **alike)
     refused = {Path(item.span.file).stem for item in found.diagnostics if item.severity == "error"}
-    assert refused == {"q_a", "q_c"}  # p:b has no member with a key, so nothing stands in two rows there
+    assert refused == {
+        "q_a",
+        "q_c",
+    }  # p:b has no member with a key, so nothing stands in two rows there
 
 
 def test_limits_of_groups_differ_between_queries_of_one_shape(tmp_path: Path) -> None:
     body = "SELECT ?m WHERE {{ ?m p:feeds ?n }} GROUP BY ?m HAVING (COUNT(?n) > {})"
     found = together(tmp_path, one=body.format(0), two=body.format(1), three=body.format(2))
-    said = {Path(item.span.file).stem: item.message.partition("`: ")[2] for item in found.diagnostics if item.code == "FKG348"}
+    said = {
+        Path(item.span.file).stem: item.message.partition("`: ")[2]
+        for item in found.diagnostics
+        if item.code == "FKG348"
+    }
     assert said == {"one": "m1; m2", "two": "m1"}
 
 
-def test_files_are_named_as_they_can_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_are_named_as_they_can_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "sub").mkdir()
     monkeypatch.chdir(tmp_path)
     found = together(
@@ -71,4 +80,6 @@ def test_files_are_named_as_they_can_be_opened(tmp_path: Path, monkeypatch: pyte
     assert {"FKG500", "FKG348"} <= set(files)
     assert all(Path(item.span.file).is_file() for item in found.diagnostics)
     (conflict,) = [item for item in found.diagnostics if item.code == "FKG500"]
-    assert [(item.span.file, item.span.line) for item in conflict.related] == [(str(Path("sub/legacy/high.rq")), 2)]
+    assert [(item.span.file, item.span.line) for item in conflict.related] == [
+        (str(Path("sub/legacy/high.rq")), 2)
+    ]

@@ -13,7 +13,13 @@ PIECES = (
     *('"text"', "'it''s'", '"a\\"b"', '"x"@en', '"5"^^p:int', '"""long "one" """', "''", "# say p:x 5\n", "_:b1", "x5", "p:x-5", "p:x%20y"),
     *("{", "}", "(", ")", ".", ";", ",", "^", "/", "*", "FILTER", "SELECT", "PREFIX q: <http://q/>", "\n", "!", "=", "2e3"),
 )  # fmt: skip
-HEADS = ("", "# title: x\n", "PREFIX p: <http://e/#>\n", "# one\nPREFIX p: <http://e/#>\nprefix : <http://f/>\n", "BASE <http://b/>\n")
+HEADS = (
+    "",
+    "# title: x\n",
+    "PREFIX p: <http://e/#>\n",
+    "# one\nPREFIX p: <http://e/#>\nprefix : <http://f/>\n",
+    "BASE <http://b/>\n",
+)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -23,7 +29,9 @@ HEADS = ("", "# title: x\n", "PREFIX p: <http://e/#>\n", "# one\nPREFIX p: <http
     others=st.lists(st.sampled_from(PIECES), max_size=3),
     gap=st.sampled_from((" ", "", "\n")),
 )
-def test_quickly_and_slowly_is_the_same(head: str, pieces: list[str], others: list[str], gap: str) -> None:
+def test_quickly_and_slowly_is_the_same(
+    head: str, pieces: list[str], others: list[str], gap: str
+) -> None:
     """The reader has seen a text of other pieces, and this one, before it reads this one again."""
     text = head + gap.join(pieces)
     reader = Reader({"p": "http://e/#"})

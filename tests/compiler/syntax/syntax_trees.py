@@ -14,11 +14,40 @@ from fedkg_compiler.syntax.tree import Condition, Expression, Statement, Tree
 
 SPAN = Span(file="", line=1, column=1, end_line=1, end_column=2)
 NAMES = (
-    *("x", "pressure", "größe", "a_1", "in", "follows", "all", "any", "closed", "at", "least", "is", "of", "within", "scope"),
+    *(
+        "x",
+        "pressure",
+        "größe",
+        "a_1",
+        "in",
+        "follows",
+        "all",
+        "any",
+        "closed",
+        "at",
+        "least",
+        "is",
+        "of",
+        "within",
+        "scope",
+    ),
     *("ends", "between", "model", "unknown", "never", "over", "where", "require", "then", "rule"),
 )
 HEADERS = ("TIC-101.PV", "a b", "5", "x")
-TEXTS = ("A", "B 1", "any", "between", "unknown", "and", "not", 'a "b" \\ c', "\t\n\r\u200b\x01", "größe", "L/h {}#", "ok")
+TEXTS = (
+    "A",
+    "B 1",
+    "any",
+    "between",
+    "unknown",
+    "and",
+    "not",
+    'a "b" \\ c',
+    "\t\n\r\u200b\x01",
+    "größe",
+    "L/h {}#",
+    "ok",
+)
 UNITS = ("bar", "N.m", "kg/h", "1/min", "°C", "%", "in", "h", "W/(m2.K)")
 PATTERNS = (
     " ?p a ?q ",
@@ -36,7 +65,9 @@ def simple(value: object) -> object:
             return "Pattern", [line.strip() for line in value.text.strip().split("\n")]
         case Tree():
             fields = [
-                name for name in value.__dataclass_fields__ if name != "span" and not (name == "text" and isinstance(value, tree.Rule))
+                name
+                for name in value.__dataclass_fields__
+                if name != "span" and not (name == "text" and isinstance(value, tree.Rule))
             ]
             return type(value).__name__, [simple(getattr(value, name)) for name in fields]
         case tuple():
@@ -51,10 +82,16 @@ def word(texts: tuple[str, ...] = NAMES) -> SearchStrategy[tree.Word]:
     return st.sampled_from(texts).map(lambda text: tree.Word(span=SPAN, text=text))
 
 
-numbers = st.one_of(st.integers(0, 1000).map(float), st.floats(0, 1e30, allow_nan=False), st.sampled_from([0.5, 1e-7, 1e22, 100.0]))
+numbers = st.one_of(
+    st.integers(0, 1000).map(float),
+    st.floats(0, 1e30, allow_nan=False),
+    st.sampled_from([0.5, 1e-7, 1e22, 100.0]),
+)
 units = st.none() | word(UNITS)
 terms = st.one_of(
-    st.sampled_from(["Pump", "in"]).map(lambda text: tree.TermName(span=SPAN, text=text, form="name")),
+    st.sampled_from(["Pump", "in"]).map(
+        lambda text: tree.TermName(span=SPAN, text=text, form="name")
+    ),
     st.just(tree.TermName(span=SPAN, text="plant:Pump-2", form="pname")),
     st.just(tree.TermName(span=SPAN, text="https://e.org/p#Pump", form="iri")),
 )
@@ -67,28 +104,58 @@ references = st.one_of(
     st.sampled_from(HEADERS).map(lambda name: tree.Reference(span=SPAN, name=name, quoted=True)),
 )
 _leaves: SearchStrategy[Expression] = st.one_of(
-    quantities, references, st.sampled_from(["p", "low"]).map(lambda name: tree.Variable(span=SPAN, name=name))
+    quantities,
+    references,
+    st.sampled_from(["p", "low"]).map(lambda name: tree.Variable(span=SPAN, name=name)),
 )
 
 
 def _wider(inner: SearchStrategy[Expression]) -> SearchStrategy[Expression]:
     here = st.just(SPAN)
-    named = st.lists(st.tuples(word(), inner), max_size=2, unique_by=lambda pair: pair[0].text).map(tuple)
+    named = st.lists(st.tuples(word(), inner), max_size=2, unique_by=lambda pair: pair[0].text).map(
+        tuple
+    )
     return st.one_of(
         st.builds(tree.Arithmetic, span=here, op=st.sampled_from("+-*/"), left=inner, right=inner),
         st.builds(tree.Negative, span=here, arg=inner),
-        st.builds(tree.Raised, span=here, base=inner, exponent=numbers | numbers.map(lambda value: -value)),
+        st.builds(
+            tree.Raised, span=here, base=inner, exponent=numbers | numbers.map(lambda value: -value)
+        ),
         st.builds(tree.Past, span=here, arg=inner),
-        st.builds(tree.Apply, span=here, name=word(), args=st.lists(inner, min_size=1, max_size=2).map(tuple), named=named),
-        st.builds(tree.Aggregate, span=here, function=word(), body=inner, variable=variables, source=patterns | in_class),
+        st.builds(
+            tree.Apply,
+            span=here,
+            name=word(),
+            args=st.lists(inner, min_size=1, max_size=2).map(tuple),
+            named=named,
+        ),
+        st.builds(
+            tree.Aggregate,
+            span=here,
+            function=word(),
+            body=inner,
+            variable=variables,
+            source=patterns | in_class,
+        ),
     )
 
 
 expressions: SearchStrategy[Expression] = st.recursive(_leaves, _wider, max_leaves=6)
-calls = st.builds(tree.Apply, span=st.just(SPAN), name=word(), args=st.lists(expressions, min_size=1, max_size=2).map(tuple))
+calls = st.builds(
+    tree.Apply,
+    span=st.just(SPAN),
+    name=word(),
+    args=st.lists(expressions, min_size=1, max_size=2).map(tuple),
+)
 heads = st.one_of(
     st.builds(tree.Head, span=st.just(SPAN), name=word(), variable=st.none() | variables),
-    st.builds(tree.Head, span=st.just(SPAN), name=word(HEADERS), variable=st.none() | variables, quoted=st.just(True)),
+    st.builds(
+        tree.Head,
+        span=st.just(SPAN),
+        name=word(HEADERS),
+        variable=st.none() | variables,
+        quoted=st.just(True),
+    ),
 )
 
 
@@ -109,11 +176,19 @@ def comparisons(draw: st.DrawFn) -> tree.Comparison:
 @st.composite
 def class_atoms(draw: st.DrawFn) -> tree.IsClass:
     form = draw(st.sampled_from(["name", "string", "variable"]))
-    value = draw(word({"name": ("A", "in", "is", "unknown"), "string": TEXTS, "variable": ("p",)}[form]))
-    return tree.IsClass(span=SPAN, subject=draw(expressions), negated=draw(st.booleans()), value=value, form=form)  # type: ignore[arg-type]
+    value = draw(
+        word({"name": ("A", "in", "is", "unknown"), "string": TEXTS, "variable": ("p",)}[form])
+    )
+    return tree.IsClass(
+        span=SPAN, subject=draw(expressions), negated=draw(st.booleans()), value=value, form=form
+    )  # type: ignore[arg-type]
 
 
-_subjects = st.recursive(references | calls, lambda inner: st.builds(tree.Past, span=st.just(SPAN), arg=inner), max_leaves=2)
+_subjects = st.recursive(
+    references | calls,
+    lambda inner: st.builds(tree.Past, span=st.just(SPAN), arg=inner),
+    max_leaves=2,
+)
 _classes = st.lists(word(TEXTS), min_size=1, max_size=3, unique_by=lambda one: one.text).map(tuple)
 _windows = st.one_of(
     st.none(),
@@ -124,7 +199,13 @@ _groups = st.none() | word((*NAMES, "Tool ID"))
 _atoms: SearchStrategy[Condition] = st.one_of(
     comparisons(),
     class_atoms(),
-    st.builds(tree.Membership, span=st.just(SPAN), subject=_subjects, negated=st.booleans(), values=_classes),
+    st.builds(
+        tree.Membership,
+        span=st.just(SPAN),
+        subject=_subjects,
+        negated=st.booleans(),
+        values=_classes,
+    ),
     st.builds(tree.Follows, span=st.just(SPAN), call=calls),
     st.builds(
         tree.Monotone,
@@ -135,7 +216,9 @@ _atoms: SearchStrategy[Condition] = st.one_of(
         feature=st.none() | heads,
     ),
 )
-_modes = st.sampled_from(["always", "eventually", "once", "historically", "next", "previous", "initially"])
+_modes = st.sampled_from(
+    ["always", "eventually", "once", "historically", "next", "previous", "initially"]
+)
 
 
 def _joined(inner: SearchStrategy[Condition]) -> SearchStrategy[Condition]:
@@ -148,11 +231,24 @@ def _joined(inner: SearchStrategy[Condition]) -> SearchStrategy[Condition]:
         st.builds(tree.IfThen, span=here, antecedent=inner, consequent=inner),
         st.builds(tree.Temporal, span=here, mode=_modes, window=_windows, arg=inner),
         st.builds(
-            tree.Until, span=here, mode=st.sampled_from(["until", "since"]), left=inner, window=_windows, right=inner, closed=st.booleans()
+            tree.Until,
+            span=here,
+            mode=st.sampled_from(["until", "since"]),
+            left=inner,
+            window=_windows,
+            right=inner,
+            closed=st.booleans(),
         ),
-        st.builds(tree.OnlyAfter, span=here, effect=inner, cause=inner, within=st.none() | quantities),
         st.builds(
-            tree.OverMembers, span=here, arg=inner, least=st.none() | st.integers(1, 9), variable=variables, source=patterns | in_class
+            tree.OnlyAfter, span=here, effect=inner, cause=inner, within=st.none() | quantities
+        ),
+        st.builds(
+            tree.OverMembers,
+            span=here,
+            arg=inner,
+            least=st.none() | st.integers(1, 9),
+            variable=variables,
+            source=patterns | in_class,
         ),
     )
 
@@ -167,7 +263,9 @@ _over = st.one_of(
 quantifiers = st.builds(
     tree.Quantifier,
     span=st.just(SPAN),
-    variables=st.lists(variables, min_size=1, max_size=3, unique_by=lambda one: one.text).map(tuple),
+    variables=st.lists(variables, min_size=1, max_size=3, unique_by=lambda one: one.text).map(
+        tuple
+    ),
     source=_over,
 )
 _scopes = st.none() | word(("public", "server", "client"))
@@ -199,17 +297,25 @@ def _common(draw: st.DrawFn, from_file: bool) -> dict[str, Any]:
 @st.composite
 def _ranges(draw: st.DrawFn) -> tree.RangeKnowledge:
     if draw(st.booleans()):
-        return tree.RangeKnowledge(**_common(draw, True), clauses=(), otherwise=draw(st.none() | _choices))
+        return tree.RangeKnowledge(
+            **_common(draw, True), clauses=(), otherwise=draw(st.none() | _choices)
+        )
     pairs = st.lists(st.tuples(conditions, _choices), min_size=1, max_size=2).map(tuple)
-    return tree.RangeKnowledge(**_common(draw, False), clauses=draw(pairs), otherwise=draw(_choices))
+    return tree.RangeKnowledge(
+        **_common(draw, False), clauses=draw(pairs), otherwise=draw(_choices)
+    )
 
 
 @st.composite
 def _predictions(draw: st.DrawFn) -> tree.PredictKnowledge:
     if draw(st.booleans()):
-        return tree.PredictKnowledge(**_common(draw, True), clauses=(), otherwise=draw(st.none() | expressions))
+        return tree.PredictKnowledge(
+            **_common(draw, True), clauses=(), otherwise=draw(st.none() | expressions)
+        )
     pairs = st.lists(st.tuples(conditions, expressions), min_size=1, max_size=2).map(tuple)
-    return tree.PredictKnowledge(**_common(draw, False), clauses=draw(pairs), otherwise=draw(expressions))
+    return tree.PredictKnowledge(
+        **_common(draw, False), clauses=draw(pairs), otherwise=draw(expressions)
+    )
 
 
 _cells = numbers | numbers.map(lambda value: -value) | st.just(math.nan)
@@ -218,7 +324,9 @@ _series = st.one_of(
         tree.Series,
         span=st.just(SPAN),
         head=heads,
-        values=st.tuples(st.lists(_cells, max_size=3), numbers).map(lambda pair: (*pair[0], pair[1])),
+        values=st.tuples(st.lists(_cells, max_size=3), numbers).map(
+            lambda pair: (*pair[0], pair[1])
+        ),
         unit=units,
     ),
     st.builds(tree.Series, span=st.just(SPAN), head=heads, values=st.just((math.nan, math.nan))),
@@ -227,17 +335,28 @@ _series = st.one_of(
         span=st.just(SPAN),
         head=heads,
         values=st.just(()),
-        texts=st.tuples(st.lists(word((*TEXTS, "")), max_size=3), word(TEXTS)).map(lambda pair: (*pair[0], pair[1])),
+        texts=st.tuples(st.lists(word((*TEXTS, "")), max_size=3), word(TEXTS)).map(
+            lambda pair: (*pair[0], pair[1])
+        ),
     ),
 )
 _here = st.just(SPAN)
-_words = st.lists(word(("isa95", "x.y", "mason")), min_size=1, max_size=3, unique_by=lambda one: one.text).map(tuple)
+_words = st.lists(
+    word(("isa95", "x.y", "mason")), min_size=1, max_size=3, unique_by=lambda one: one.text
+).map(tuple)
 _weights = st.none() | numbers.map(lambda value: tree.Quantity(span=SPAN, value=value))
 _lasting = quantities.filter(lambda quantity: quantity.value > 0)
 statements: SearchStrategy[Statement] = st.one_of(
     st.builds(tree.Use, span=_here, names=_words, rules=st.booleans()),
     st.builds(tree.Prefix, span=_here, name=word(("plant", "x")), iri=word(("https://e.org/p#",))),
-    st.builds(tree.Timeline, span=_here, step=_lasting, ends=st.none() | word(("strict", "clip")), time=_texts, trace=_texts),
+    st.builds(
+        tree.Timeline,
+        span=_here,
+        step=_lasting,
+        ends=st.none() | word(("strict", "clip")),
+        time=_texts,
+        trace=_texts,
+    ),
     st.builds(tree.RowsAre, span=_here, term=terms),
     st.builds(
         tree.Signal,
@@ -266,7 +385,9 @@ statements: SearchStrategy[Statement] = st.one_of(
         tree.Template,
         span=_here,
         name=word(),
-        parameters=st.lists(word(), min_size=1, max_size=3, unique_by=lambda one: one.text).map(tuple),
+        parameters=st.lists(word(), min_size=1, max_size=3, unique_by=lambda one: one.text).map(
+            tuple
+        ),
         formula=conditions,
     ),
     st.builds(
@@ -275,7 +396,9 @@ statements: SearchStrategy[Statement] = st.one_of(
         name=word(),
         scope=_scopes,
         per=word(),
-        variables=st.lists(variables, min_size=1, max_size=2, unique_by=lambda one: one.text).map(tuple),
+        variables=st.lists(variables, min_size=1, max_size=2, unique_by=lambda one: one.text).map(
+            tuple
+        ),
         call=calls,
     ),
     _ranges(),
@@ -289,7 +412,21 @@ statements: SearchStrategy[Statement] = st.one_of(
         call=calls | st.builds(tree.Apply, span=st.just(SPAN), name=word(), args=st.just(())),
         scope=_scopes,
     ),
-    st.builds(tree.Cause, span=_here, name=word(), quantifier=quantifiers, driver=variables, driven=variables, lag=st.none() | _lasting),
-    st.builds(tree.Example, span=_here, rule=word(), holds=st.booleans(), series=st.lists(_series, min_size=1, max_size=3).map(tuple)),
+    st.builds(
+        tree.Cause,
+        span=_here,
+        name=word(),
+        quantifier=quantifiers,
+        driver=variables,
+        driven=variables,
+        lag=st.none() | _lasting,
+    ),
+    st.builds(
+        tree.Example,
+        span=_here,
+        rule=word(),
+        holds=st.booleans(),
+        series=st.lists(_series, min_size=1, max_size=3).map(tuple),
+    ),
     st.builds(tree.Load, span=_here, what=st.sampled_from(["shapes", "queries"]), path=word(TEXTS)),
 )

@@ -10,9 +10,18 @@ from fedkg_compiler.diagnostics.fixes import put_in, suggested
 from fedkg_compiler.syntax import parse
 
 MENDED = [
-    ("rule a require eventualy within 5 min x >= 1", "rule a require eventually within 5 min x >= 1"),
-    ("rule a require if y >= 1 then alwys [0, 5 min] x >= 1", "rule a require if y >= 1 then always [0, 5 min] x >= 1"),
-    ("example of a holds for x = 7 9 bar, y = 1 2", "example of a holds for x = 7 9 bar and y = 1 2"),
+    (
+        "rule a require eventualy within 5 min x >= 1",
+        "rule a require eventually within 5 min x >= 1",
+    ),
+    (
+        "rule a require if y >= 1 then alwys [0, 5 min] x >= 1",
+        "rule a require if y >= 1 then always [0, 5 min] x >= 1",
+    ),
+    (
+        "example of a holds for x = 7 9 bar, y = 1 2",
+        "example of a holds for x = 7 9 bar and y = 1 2",
+    ),
     ("rule a require always [0..5 min] x >= 1", "rule a require always [0, 5 min] x >= 1"),
     ("rule a require x = 1", "rule a require x == 1"),
     ("rule a require x === 1", "rule a require x == 1"),
@@ -40,7 +49,10 @@ MENDED = [
     ("rule a require x ** 2 >= 1", "rule a require x ^ 2 >= 1"),
     ("rule a require x × 2 >= 1;", "rule a require x * 2 >= 1"),
     ("rule a require x >= “3.5” bar", "rule a require x >= 3.5 bar"),
-    ("rule a require x between 1,5 and 2,5 bar and y >= 1", "rule a require 1.5 bar <= x <= 2.5 bar and y >= 1"),
+    (
+        "rule a require x between 1,5 and 2,5 bar and y >= 1",
+        "rule a require 1.5 bar <= x <= 2.5 bar and y >= 1",
+    ),
     ("rule a require x not in [3, 5]", "rule a require not (3 <= x <= 5)"),
     ("rule a require x is no greater than 5", "rule a require x <= 5"),
     ("rule a require x >= ‘3,5’ bar", "rule a require x >= 3.5 bar"),
@@ -51,7 +63,10 @@ MENDED = [
     ("rule a x >= 1", "rule a require x >= 1"),
     ("rule a require x >= 1\nand y >= 1", "rule a require x >= 1\n  and y >= 1"),
     ("signal x in bar\n  rule a require x >= 1", "signal x in bar\nrule a require x >= 1"),
-    ("rule a for ?p in table limits.csv require x >= 1", 'rule a for ?p in table "limits.csv" require x >= 1'),
+    (
+        "rule a for ?p in table limits.csv require x >= 1",
+        'rule a for ?p in table "limits.csv" require x >= 1',
+    ),
     ("cause a for ?x in class T allow $x drives y", "cause a for ?x in class T allow ?x drives ?y"),
     ("prefix plant <https://e.org/>", "prefix plant: <https://e.org/>"),
     ("prefix plant: https://e.org/", "prefix plant: <https://e.org/>"),
@@ -65,7 +80,10 @@ MENDED = [
     ("rule a require x not A", "rule a require x is not A"),
     ("rule a require x in (A, B)", "rule a require x in A, B"),
     ("rule a require follow band(x)", "rule a require follows band(x)"),
-    ("rule a require at least 2 (x >= 1) over ?p in class T", "rule a require at least 2 of (x >= 1) over ?p in class T"),
+    (
+        "rule a require at least 2 (x >= 1) over ?p in class T",
+        "rule a require at least 2 of (x >= 1) over ?p in class T",
+    ),
     ("example of a holds for x = 1 nan 2, 3", "example of a holds for x = 1 unknown 2 3"),
     ('range knowledge g of y model "a"', 'range knowledge g of y from model "a"'),
 ]
@@ -117,8 +135,16 @@ def test_edits_that_meet_or_do_not_fit_are_not_made() -> None:
     second = Fix(edits=(Edit(span=span(2, 4), was="bc", text="y"),))
     stale = Fix(edits=(Edit(span=span(4, 5), was="z", text="q"),))
     beyond = Fix(edits=(Edit(span=span(1, 2, line=9), was="a", text="q"),))
-    both = Fix(edits=(Edit(span=span(4, 4), was="", text="("), Edit(span=span(1, 2, line=2), was="e", text="E")))
-    assert put_in("abcd\nef", [first, second, stale, beyond, both, first]) == ("xc(d\nEf", (first, both))
+    both = Fix(
+        edits=(
+            Edit(span=span(4, 4), was="", text="("),
+            Edit(span=span(1, 2, line=2), was="e", text="E"),
+        )
+    )
+    assert put_in("abcd\nef", [first, second, stale, beyond, both, first]) == (
+        "xc(d\nEf",
+        (first, both),
+    )
 
 
 def test_suggestions_keep_the_marks_of_a_name() -> None:
@@ -150,6 +176,8 @@ def test_suggestions_keep_the_marks_of_a_name() -> None:
         ("pressure", ["pressure"], None),
     ],
 )
-def test_a_name_is_certain_where_one_slip_explains_it(word: str, known: list[str], meant: str | None) -> None:
+def test_a_name_is_certain_where_one_slip_explains_it(
+    word: str, known: list[str], meant: str | None
+) -> None:
     assert certain(word, known) == meant
     assert isinstance(did_you_mean(word, known), Suggestion) == (meant is not None)

@@ -32,7 +32,11 @@ def test_comparisons() -> None:
 
 @pytest.mark.parametrize(
     ("text", "negated", "value", "form"),
-    [("g is D", False, "D", "name"), ('g is not "L 1"', True, "L 1", "string"), ("g is ?p", False, "p", "variable")],
+    [
+        ("g is D", False, "D", "name"),
+        ('g is not "L 1"', True, "L 1", "string"),
+        ("g is ?p", False, "p", "variable"),
+    ],
 )
 def test_classes(text: str, negated: bool, value: str, form: str) -> None:
     found = formula(text)
@@ -69,7 +73,9 @@ def test_logic_and_its_parentheses() -> None:
     assert isinstance(found.consequent, tree.IfThen)
 
 
-@pytest.mark.parametrize("mode", ["always", "eventually", "once", "historically", "next", "previous", "initially"])
+@pytest.mark.parametrize(
+    "mode", ["always", "eventually", "once", "historically", "next", "previous", "initially"]
+)
 def test_prefix_words(mode: str) -> None:
     found = formula(f"{mode} a >= 1 and b >= 1")
     assert isinstance(found, tree.Temporal)

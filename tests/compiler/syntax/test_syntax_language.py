@@ -54,7 +54,11 @@ def test_every_node_of_the_tree_occurs_in_the_files() -> None:
 
     for path in FILES:
         walk(read(path).statements)
-    nodes = {name for name in tree.__all__ if isinstance(getattr(tree, name), type) and issubclass(getattr(tree, name), tree.Tree)}
+    nodes = {
+        name
+        for name in tree.__all__
+        if isinstance(getattr(tree, name), type) and issubclass(getattr(tree, name), tree.Tree)
+    }
     assert nodes - seen == {"Tree", "Lost"}
 
 
@@ -88,7 +92,9 @@ def test_declarations() -> None:
 
 
 def test_signals() -> None:
-    signal = one('output temperature(?zone) column "T \\"in\\" \\u00b0C" span -5 .. 1.5e3 in degC is <https://e.org/t>')
+    signal = one(
+        'output temperature(?zone) column "T \\"in\\" \\u00b0C" span -5 .. 1.5e3 in degC is <https://e.org/t>'
+    )
     assert isinstance(signal, tree.Signal)
     assert signal.role == "output"
     assert signal.head.variable is not None
@@ -162,7 +168,9 @@ def test_knowledge() -> None:
     assert found.clauses[1][1].interval == (-1.0, 2.0)
     assert found.otherwise is not None
     assert found.otherwise == tree.Choice(span=found.otherwise.span)
-    predict = one("predict knowledge g of grade for ?x in class plant:P when a > 1 predict A otherwise predict 2 * b")
+    predict = one(
+        "predict knowledge g of grade for ?x in class plant:P when a > 1 predict A otherwise predict 2 * b"
+    )
     assert isinstance(predict, tree.PredictKnowledge)
     assert predict.quantifier is not None
     assert isinstance(predict.otherwise, tree.Arithmetic)

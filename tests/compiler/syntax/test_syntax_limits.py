@@ -32,7 +32,13 @@ DEEP = {
     "members": lambda n: "rule a require " + "all of (" * n + "x >= 1" + ") over ?p in class T" * n,
     "follows": lambda n: "rule a require follows t(" + "f(" * n + "x" + ")" * n + ")",
     "until closed": lambda n: "rule a require " + "x >= 1 until closed (" * n + "x >= 1" + ")" * n,
-    "between": lambda n: "range knowledge a of y when x >= 1 allow between " + "f(" * n + "x" + ")" * n + " and 1 otherwise allow any",
+    "between": lambda n: (
+        "range knowledge a of y when x >= 1 allow between "
+        + "f(" * n
+        + "x"
+        + ")" * n
+        + " and 1 otherwise allow any"
+    ),
     "sets": lambda n: "set a keep parameters in " + "f(x = " * n + "1" + ")" * n,
 }
 
@@ -86,7 +92,9 @@ NOISE = {
     "rules": lambda n, source: "rule a require (x >= 1 \n" * (n // 25),
     "rules and noise": lambda n, source: "rule a require (x >= 1 \nnoise\n" * (n // 31),
     "good rules": lambda n, source: "rule a require x >= 1\n" * (n // 5000),
-    "indented rules": lambda n, source: "rule a require x >= 1\n" + "  rule a require x >= 1\n" * (n // 25),
+    "indented rules": lambda n, source: (
+        "rule a require x >= 1\n" + "  rule a require x >= 1\n" * (n // 25)
+    ),
     "comments": lambda n, source: "# nothing\n" * (n // 10),
     "spaces": lambda n, source: " \n" * (n // 2),
     "quotes": lambda n, source: 'rule a "' + 'x\\"' * (n // 3),

@@ -15,7 +15,10 @@ from fedkg_compiler.diagnostics.fixes import put_in
 from fedkg_compiler.syntax import parse
 from fedkg_compiler.syntax.split import split
 
-FILES = [path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parents[2] / "golden" / "language").glob("*.fkg"))]
+FILES = [
+    path.read_text(encoding="utf-8")
+    for path in sorted((Path(__file__).parents[2] / "golden" / "language").glob("*.fkg"))
+]
 PARTS = [
     "".join(chunk.text for chunk in chunks[at : at + 8])
     for chunks in (split(text, "a") for text in FILES)
@@ -69,13 +72,18 @@ def check(text: str) -> tuple[Diagnostic, ...]:
         assert not problem.message.endswith(".")
         assert 1 <= problem.span.line <= problem.span.end_line <= len(lines)
         assert 1 <= problem.span.column <= len(lines[problem.span.line - 1]) + 1
-        assert (problem.span.line, problem.span.column) < (problem.span.end_line, problem.span.end_column)
+        assert (problem.span.line, problem.span.column) < (
+            problem.span.end_line,
+            problem.span.end_column,
+        )
         assert problem.span.end_column <= len(lines[problem.span.end_line - 1]) + 2
         assert "^" in render(problem, tree.text)
         assert to_json(problem)["code"] == problem.code
         if problem.fix is not None:
             assert put_in(tree.text, [problem.fix])[1] == (problem.fix,)
-    assert list(problems) == sorted(problems, key=lambda problem: (problem.span.line, problem.span.column))
+    assert list(problems) == sorted(
+        problems, key=lambda problem: (problem.span.line, problem.span.column)
+    )
     return problems
 
 

@@ -21,7 +21,9 @@ FILES = sorted((Path(__file__).parents[2] / "golden" / "language").glob("*.fkg")
 def cut(text: str, span: Span) -> str:
     """The stretch of a text that a span names."""
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
-    return text[starts[span.line - 1] + span.column - 1 : starts[span.end_line - 1] + span.end_column - 1]
+    return text[
+        starts[span.line - 1] + span.column - 1 : starts[span.end_line - 1] + span.end_column - 1
+    ]
 
 
 def nodes(value: object, above: Tree | None = None) -> Iterator[tuple[Tree, Tree | None]]:
@@ -36,7 +38,10 @@ def nodes(value: object, above: Tree | None = None) -> Iterator[tuple[Tree, Tree
 
 
 def inside(span: Span, outer: Span) -> bool:
-    return (outer.line, outer.column) <= (span.line, span.column) and (span.end_line, span.end_column) <= (outer.end_line, outer.end_column)
+    return (outer.line, outer.column) <= (span.line, span.column) and (
+        span.end_line,
+        span.end_column,
+    ) <= (outer.end_line, outer.end_column)
 
 
 def without_marks(text: str) -> str:
@@ -56,7 +61,11 @@ def check(text: str, file: tree.RuleFile) -> int:
             case tree.Pattern():
                 assert written == node.text
             case tree.Word():
-                if "\\" not in written and written not in ("≤", "≥", "≠") and (node.text or written != "unknown"):
+                if (
+                    "\\" not in written
+                    and written not in ("≤", "≥", "≠")
+                    and (node.text or written != "unknown")
+                ):
                     assert without_marks(written) == node.text or written == node.text
             case tree.TermName():
                 assert without_marks(written) == node.text
@@ -93,14 +102,31 @@ def test_the_files(path: Path, change: str) -> None:
     elif change == "tabs":
         text = text.replace("  ", "\t")
     elif change == "indented":
-        text = "".join(f"    {line}" if line.strip() else line for line in text.splitlines(keepends=True))
+        text = "".join(
+            f"    {line}" if line.strip() else line for line in text.splitlines(keepends=True)
+        )
     file, problems = parse(text, path.name)
     assert problems == ()
     assert check(text, file) > 50
 
 
-NAMES = st.sampled_from(["x", "temperatur_außen", "温度", "weight", "Ω", "`TIC-101.PV`", "`a b [°C]`", "?low", "f(?z)", "max(x, 1 bar)"])
-NUMBERS = st.sampled_from(["0", "1.5", "2e3", "5 bar", "5bar", "3 1/min", "20 °C", "1.5e-3 kg/(m2.s)"])
+NAMES = st.sampled_from(
+    [
+        "x",
+        "temperatur_außen",
+        "温度",
+        "weight",
+        "Ω",
+        "`TIC-101.PV`",
+        "`a b [°C]`",
+        "?low",
+        "f(?z)",
+        "max(x, 1 bar)",
+    ]
+)
+NUMBERS = st.sampled_from(
+    ["0", "1.5", "2e3", "5 bar", "5bar", "3 1/min", "20 °C", "1.5e-3 kg/(m2.s)"]
+)
 SPACE = st.sampled_from([" ", "  ", "\t", "\n  ", "\u00a0", ' # note } ) "\n  ', "\r\n\t"])
 
 
@@ -110,7 +136,11 @@ def values(draw: st.DrawFn, depth: int = 2) -> list[str]:
         return [draw(st.one_of(NAMES, NUMBERS))]
     match draw(st.sampled_from(["two", "minus", "past", "group", "power"])):
         case "two":
-            return [*draw(values(depth - 1)), draw(st.sampled_from(["+", "-", "*", "/"])), *draw(values(depth - 1))]
+            return [
+                *draw(values(depth - 1)),
+                draw(st.sampled_from(["+", "-", "*", "/"])),
+                *draw(values(depth - 1)),
+            ]
         case "minus":
             return ["-", *draw(values(0))]
         case "past":
@@ -126,28 +156,76 @@ def conditions(draw: st.DrawFn, depth: int = 2) -> list[str]:
     if depth == 0:
         shape = draw(st.sampled_from(["compare", "class", "monotone", "tolerance"]))
     else:
-        shape = draw(st.sampled_from(["compare", "and", "or", "not", "if", "prefix", "until", "after"]))
+        shape = draw(
+            st.sampled_from(["compare", "and", "or", "not", "if", "prefix", "until", "after"])
+        )
     match shape:
         case "compare":
             return [*draw(values()), draw(st.sampled_from(["<=", "≥", "<", "=="])), *draw(values())]
         case "tolerance":
-            return [*draw(values(0)), "==", *draw(values(0)), draw(st.sampled_from(["±", "+/-", "+-"])), *draw(values(0))]
+            return [
+                *draw(values(0)),
+                "==",
+                *draw(values(0)),
+                draw(st.sampled_from(["±", "+/-", "+-"])),
+                *draw(values(0)),
+            ]
         case "class":
-            return [*draw(values(0)), "is", *draw(st.sampled_from([["A"], ["not", '"B 1"'], ["?p"]]))]
+            return [
+                *draw(values(0)),
+                "is",
+                *draw(st.sampled_from([["A"], ["not", '"B 1"'], ["?p"]])),
+            ]
         case "monotone":
             return [*draw(values(0)), "never", "falls", "as", "wear", "rises"]
         case "not":
             return ["not", "(", *draw(conditions(depth - 1)), ")"]
         case "if":
-            return ["if", "(", *draw(conditions(depth - 1)), ")", "then", *draw(conditions(depth - 1))]
+            return [
+                "if",
+                "(",
+                *draw(conditions(depth - 1)),
+                ")",
+                "then",
+                *draw(conditions(depth - 1)),
+            ]
         case "prefix":
             return ["always", "[", "0", ",", "2 h", "]", *draw(conditions(depth - 1))]
         case "until":
-            return ["(", *draw(conditions(depth - 1)), ")", "until", "within", "2 min", "(", *draw(conditions(depth - 1)), ")"]
+            return [
+                "(",
+                *draw(conditions(depth - 1)),
+                ")",
+                "until",
+                "within",
+                "2 min",
+                "(",
+                *draw(conditions(depth - 1)),
+                ")",
+            ]
         case "after":
-            return ["(", *draw(conditions(depth - 1)), ")", "only", "after", "(", *draw(conditions(depth - 1)), ")", "within", "2 min"]
+            return [
+                "(",
+                *draw(conditions(depth - 1)),
+                ")",
+                "only",
+                "after",
+                "(",
+                *draw(conditions(depth - 1)),
+                ")",
+                "within",
+                "2 min",
+            ]
         case word:
-            return ["(", *draw(conditions(depth - 1)), ")", word, "(", *draw(conditions(depth - 1)), ")"]
+            return [
+                "(",
+                *draw(conditions(depth - 1)),
+                ")",
+                word,
+                "(",
+                *draw(conditions(depth - 1)),
+                ")",
+            ]
 
 
 @tries(75)

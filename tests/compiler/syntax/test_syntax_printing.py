@@ -21,7 +21,12 @@ from fedkg_compiler.syntax.split import split
 REPOSITORY = Path(__file__).parents[3]
 FILES = sorted(
     path
-    for folder in (REPOSITORY / "examples", REPOSITORY / "rules", REPOSITORY / "tests" / "golden", SHARED / "language")
+    for folder in (
+        REPOSITORY / "examples",
+        REPOSITORY / "rules",
+        REPOSITORY / "tests" / "golden",
+        SHARED / "language",
+    )
     for path in folder.rglob("*.fkg")
     if path.name != "bad.fkg"
 )
@@ -55,8 +60,14 @@ def test_every_rule_file_means_the_same_when_it_is_printed(path: Path) -> None:
 
 def test_sets_without_numbers_keep_their_parentheses() -> None:
     text = "set rising keep parameters in monotone( )\nset positive keep predictions in nonnegative()\n"
-    assert printed(text) == "set rising  keep parameters in monotone()\nset positive  keep predictions in nonnegative()\n"
-    assert printed("set a keep parameters in l1_ball(radius=job)\n") == "set a  keep parameters in l1_ball(radius = job)\n"
+    assert (
+        printed(text)
+        == "set rising  keep parameters in monotone()\nset positive  keep predictions in nonnegative()\n"
+    )
+    assert (
+        printed("set a keep parameters in l1_ball(radius=job)\n")
+        == "set a  keep parameters in l1_ball(radius = job)\n"
+    )
 
 
 @tries(75)
@@ -71,7 +82,9 @@ def test_every_tree_reads_back_as_itself(statement: tree.Statement) -> None:
 
 @tries(25)
 @given(st.lists(statements, max_size=5), st.data())
-def test_files_of_any_statements_with_comments_between_them(several: list[tree.Statement], data: st.DataObject) -> None:
+def test_files_of_any_statements_with_comments_between_them(
+    several: list[tree.Statement], data: st.DataObject
+) -> None:
     gaps = ["\n", "  # beside\n", "\n\n\n", "\n# left\n\n  # below\n", "\n\n#\n", "\r\n"]
     text = "".join(print_statement(one) + data.draw(st.sampled_from(gaps)) for one in several)
     form = printed(text.replace("\r\n", "\n"))
@@ -81,7 +94,9 @@ def test_files_of_any_statements_with_comments_between_them(several: list[tree.S
 
 def test_no_comment_is_lost_wherever_it_stands() -> None:
     source = random.Random(5)
-    chunks = [chunk.text for path in FILES for chunk in split(path.read_text(encoding="utf-8"), "a.fkg")]
+    chunks = [
+        chunk.text for path in FILES for chunk in split(path.read_text(encoding="utf-8"), "a.fkg")
+    ]
     tried = 0
     for text in source.sample(chunks, min(90, len(chunks))):
         breaks = [found.start() for found in re.finditer(r"(?<=\S)[ \t]*\n?[ \t]+(?=\S)", text)]
@@ -102,13 +117,22 @@ SHAPES = {
         ),
     ),
     "a title is a line of its own": ('rule a "T" require x≥1', 'rule a "T"\n  require x >= 1\n'),
-    "numbers as written": ("rule a weight 2.50 require 1.0e3 bar<=x^-2.0", "rule a  weight 2.50  require 1.0e3 bar <= x ^ -2.0\n"),
-    "needless parentheses": ("rule a require ((a>=1)) and (not (b>=1))", "rule a  require a >= 1 and not b >= 1\n"),
+    "numbers as written": (
+        "rule a weight 2.50 require 1.0e3 bar<=x^-2.0",
+        "rule a  weight 2.50  require 1.0e3 bar <= x ^ -2.0\n",
+    ),
+    "needless parentheses": (
+        "rule a require ((a>=1)) and (not (b>=1))",
+        "rule a  require a >= 1 and not b >= 1\n",
+    ),
     "needed parentheses": (
         "rule a require (a>=1 or b>=1) and 2*(c+1)>=-(-d)",
         "rule a  require (a >= 1 or b >= 1) and 2 * (c + 1) >= -(-d)\n",
     ),
-    "a unit behind a bare window": ("rule a require always within 5 (x>=1)", "rule a  require always within 5 (x >= 1)\n"),
+    "a unit behind a bare window": (
+        "rule a require always within 5 (x>=1)",
+        "rule a  require always within 5 (x >= 1)\n",
+    ),
     "a signal called is behind a window": (
         "rule a require always within 3 min (is(x)>=1)",
         "rule a  require always within 3 min (is(x) >= 1)\n",
@@ -117,8 +141,14 @@ SHAPES = {
         "rule a require b>=1 until within 2 h (time>=1)",
         "rule a  require b >= 1 until within 2 h (time >= 1)\n",
     ),
-    "a signal called closed": ("rule a require b>=1 until closed>=1", "rule a  require b >= 1 until closed >= 1\n"),
-    "closed before a minus": ("rule a require b>=1 until closed (-x>=1)", "rule a  require b >= 1 until closed (-x >= 1)\n"),
+    "a signal called closed": (
+        "rule a require b>=1 until closed>=1",
+        "rule a  require b >= 1 until closed >= 1\n",
+    ),
+    "closed before a minus": (
+        "rule a require b>=1 until closed (-x>=1)",
+        "rule a  require b >= 1 until closed (-x >= 1)\n",
+    ),
     "columns": (
         'signal a in bar span 0 .. 1 column "A"\nsignal longer in kg/h span -5 .. 10 # beside\noutput o in 1/min\n',
         'signal a       in bar   span 0 .. 1  column "A"\nsignal longer  in kg/h  span -5 .. 10  # beside\noutput o       in 1/min\n',
@@ -131,8 +161,14 @@ SHAPES = {
         "rule a   kind causal  require x>=1   # one  \n   and y>=1\nrule b require x>=1",
         "rule a   kind causal  require x>=1   # one\n   and y>=1\nrule b  require x >= 1\n",
     ),
-    "line ends": ("rule a require x>=1\r\n\r\n\r\nrule b require x>=1", "rule a  require x >= 1\r\n\r\nrule b  require x >= 1\r\n"),
-    "an indented file": ("   # one\n   rule a require x>=1\n   # two\n     # three\n", "# one\nrule a  require x >= 1\n# two\n  # three\n"),
+    "line ends": (
+        "rule a require x>=1\r\n\r\n\r\nrule b require x>=1",
+        "rule a  require x >= 1\r\n\r\nrule b  require x >= 1\r\n",
+    ),
+    "an indented file": (
+        "   # one\n   rule a require x>=1\n   # two\n     # three\n",
+        "# one\nrule a  require x >= 1\n# two\n  # three\n",
+    ),
     "nothing": ("\n\n", ""),
     "comments alone": ("\n\n# one\n\n\n# two\n\n", "# one\n\n# two\n"),
 }
@@ -153,7 +189,11 @@ def test_a_broken_file_has_no_canonical_form() -> None:
 
 
 def test_long_conditions_are_broken_at_their_joints() -> None:
-    condition = "if " + " and ".join(f"signal_number_{n} >= {n} bar" for n in range(8)) + " then ((eventually within 2 h y >= 1) or z is C)"
+    condition = (
+        "if "
+        + " and ".join(f"signal_number_{n} >= {n} bar" for n in range(8))
+        + " then ((eventually within 2 h y >= 1) or z is C)"
+    )
     form = printed(f"rule a require {condition}")
     lines = form.split("\n")
     assert max(map(len, lines)) <= WIDTH

@@ -61,11 +61,16 @@ def test_the_shipped_table_is_taken(shipped: Path, made: list[int]) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["stale", "short", "empty", "missing"])
-def test_a_table_that_is_not_that_of_the_grammar_is_made_anew(shipped: Path, made: list[int], wrong: str) -> None:
+def test_a_table_that_is_not_that_of_the_grammar_is_made_anew(
+    shipped: Path, made: list[int], wrong: str
+) -> None:
     body = shipped.read_bytes()
     match wrong:
         case "stale":
-            shipped.write_text(json.dumps(json.loads(body) | {"made_from": "another grammar", "states": [{}]}), encoding="utf-8")
+            shipped.write_text(
+                json.dumps(json.loads(body) | {"made_from": "another grammar", "states": [{}]}),
+                encoding="utf-8",
+            )
         case "short":
             shipped.write_bytes(body[:-10])
         case "empty":
@@ -86,12 +91,14 @@ def test_a_changed_grammar_is_noticed(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_the_table_does_not_depend_on_the_order_of_hashes() -> None:
-    code = (
-        "from fedkg_compiler.syntax.make_table import table_text; import hashlib; print(hashlib.sha256(table_text().encode()).hexdigest())"
-    )
+    code = "from fedkg_compiler.syntax.make_table import table_text; import hashlib; print(hashlib.sha256(table_text().encode()).hexdigest())"
     said = {
         subprocess.run(
-            [sys.executable, "-c", code], check=True, capture_output=True, text=True, env={"PYTHONHASHSEED": seed, "PATH": ""}
+            [sys.executable, "-c", code],
+            check=True,
+            capture_output=True,
+            text=True,
+            env={"PYTHONHASHSEED": seed, "PATH": ""},
         ).stdout
         for seed in ("1", "2")
     }
@@ -130,21 +137,34 @@ def by_us(text: str) -> tuple[Any, list[Any], int | None, frozenset[str]]:
     """The same of ours."""
     reading: Reading = read(text)
     tree = None if reading.tree is None else shape(reading.tree)
-    return tree, [shape(token) for token in reading.tokens], reading.stopped, Automaton(tables.table(), reading.tokens).accepts()
+    return (
+        tree,
+        [shape(token) for token in reading.tokens],
+        reading.stopped,
+        Automaton(tables.table(), reading.tokens).accepts(),
+    )
 
 
 def statements() -> Iterator[str]:
     """Statements of the rule library, the examples and the cases of broken rules; of some of them a second form, with a word too many,
     too few or in a wrong place."""
     source = random.Random(3)
-    for path in sorted([*ROOT.glob("rules/**/*.fkg"), *ROOT.glob("examples/**/*.fkg"), *ROOT.glob("tests/golden/**/*.case")]):
+    for path in sorted(
+        [
+            *ROOT.glob("rules/**/*.fkg"),
+            *ROOT.glob("examples/**/*.fkg"),
+            *ROOT.glob("tests/golden/**/*.case"),
+        ]
+    ):
         for chunk in split(path.read_text(encoding="utf-8", errors="replace"), path.name):
             if len(chunk.text) > 600 or source.random() > 0.2:
                 continue
             yield chunk.text
             words = re.findall(r"\s+|\w+|.", chunk.text)
             place = source.randrange(len(words))
-            words[place : place + source.randrange(2)] = [source.choice(words)] * source.randrange(2)
+            words[place : place + source.randrange(2)] = [source.choice(words)] * source.randrange(
+                2
+            )
             yield "".join(words)
 
 

@@ -23,7 +23,10 @@ def test_utf_8_and_marked_utf_16_are_read(encoding: str) -> None:
 
 def test_another_encoding_is_an_error_at_its_first_byte_and_is_read_on() -> None:
     tree, problems = parse_bytes(("# ok\n" + RULE + "rul b\n").encode("cp1252"), "a.fkg")
-    assert [(problem.code, problem.span.line, problem.span.column) for problem in problems] == [("FKG042", 2, 8), ("FKG001", 4, 1)]
+    assert [(problem.code, problem.span.line, problem.span.column) for problem in problems] == [
+        ("FKG042", 2, 8),
+        ("FKG001", 4, 1),
+    ]
     assert "0xFC" in problems[0].message
     assert len(tree.statements) == 1
 
@@ -32,7 +35,12 @@ def test_another_encoding_is_an_error_at_its_first_byte_and_is_read_on() -> None
 def test_places_do_not_depend_on_line_ends(end: str) -> None:
     text = f"signal x in bar{end}# note{end}rule a{end}  requre x <= 1{end}"
     _, (problem,) = parse(text, "a.fkg")
-    assert (problem.span.line, problem.span.column, problem.span.end_line, problem.span.end_column) == (4, 3, 4, 9)
+    assert (
+        problem.span.line,
+        problem.span.column,
+        problem.span.end_line,
+        problem.span.end_column,
+    ) == (4, 3, 4, 9)
 
 
 def test_the_byte_order_mark_takes_no_column() -> None:

@@ -8,11 +8,54 @@ from fedkg_compiler.syntax import parse, tree
 
 # everywhere a value may stand, at the beginning of a condition too
 FREE = (
-    *("in", "follows", "all", "any", "at", "least", "closed", "scope", "ends", "between", "model", "from", "unknown", "public", "client"),
-    *("of", "over", "where", "class", "table", "until", "since", "is", "never", "require", "then", "kind", "rule", "per", "when", "allow"),
+    *(
+        "in",
+        "follows",
+        "all",
+        "any",
+        "at",
+        "least",
+        "closed",
+        "scope",
+        "ends",
+        "between",
+        "model",
+        "from",
+        "unknown",
+        "public",
+        "client",
+    ),
+    *(
+        "of",
+        "over",
+        "where",
+        "class",
+        "table",
+        "until",
+        "since",
+        "is",
+        "never",
+        "require",
+        "then",
+        "kind",
+        "rule",
+        "per",
+        "when",
+        "allow",
+    ),
 )
 # prefix words: not at the beginning of a condition
-PREFIX = ("always", "eventually", "once", "historically", "next", "previous", "initially", "if", "not")
+PREFIX = (
+    "always",
+    "eventually",
+    "once",
+    "historically",
+    "next",
+    "previous",
+    "initially",
+    "if",
+    "not",
+)
 PLACES = (
     "signal {} in bar",
     "rule {} require x >= 1",
@@ -39,7 +82,9 @@ BEGINNINGS = (
 
 @pytest.mark.parametrize("word", [*FREE, *PREFIX])
 def test_words_are_names_where_a_name_may_stand(word: str) -> None:
-    for place in PLACES if word != "not" else [place for place in PLACES if " is {}" not in place]:  # `is not` is another word
+    for place in (
+        PLACES if word != "not" else [place for place in PLACES if " is {}" not in place]
+    ):  # `is not` is another word
         assert parse(place.format(*[word] * 5), "a.fkg")[1] == (), place
 
 
@@ -72,7 +117,9 @@ def test_an_inch_is_still_a_unit() -> None:
 
 
 def test_classes_with_names_of_words_stand_in_quotes() -> None:
-    file, problems = parse('range knowledge g of y in table "t" otherwise allow "any", "between"', "a.fkg")
+    file, problems = parse(
+        'range knowledge g of y in table "t" otherwise allow "any", "between"', "a.fkg"
+    )
     assert problems == ()
     (found,) = file.statements
     assert isinstance(found, tree.RangeKnowledge)

@@ -26,7 +26,9 @@ Bad;12;0
 
 
 @pytest.fixture
-def fedkg(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+def fedkg(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Command:
     """`fedkg("check", "rules.fkg")` in a folder that has `rules.fkg` and `table.csv`."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rules.fkg").write_text(RULES, encoding="utf-8")

@@ -23,7 +23,9 @@ PLANT = "@prefix shop: <https://example.org/shop#> .\nshop:M1 a shop:Equip .\n"
 
 
 @pytest.fixture
-def fedkg(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def fedkg(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("FEDKG_HOME", str(tmp_path / "home"))
@@ -42,13 +44,18 @@ def test_what_is_proposed_is_shown_written_and_counts_when_accepted(fedkg: Comma
     assert "FKG173" in fedkg("check", "rules.fkg", *graphs).err
     for old, new in (('"proposed" ;', '"accepted" ;'), ("skos:exactMatch", "rdfs:subClassOf")):
         text = text.replace(old, new)
-    Path("proposals.ttl").write_text(f"@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n{text}", encoding="utf-8")
+    Path("proposals.ttl").write_text(
+        f"@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n{text}", encoding="utf-8"
+    )
     assert "1 bound row" in fedkg("check", "rules.fkg", *graphs).out
 
 
 def test_json_has_the_reasons(fedkg: Command) -> None:
     (one,) = fedkg("ontology", "align", "shop.ttl", "isa95", "--json").json["proposals"]
-    assert (one["source"], one["target"].rsplit("#", 1)[1]) == ("https://example.org/shop#Equip", "Equipment")
+    assert (one["source"], one["target"].rsplit("#", 1)[1]) == (
+        "https://example.org/shop#Equip",
+        "Equipment",
+    )
     assert 'both are called "equipment"' in one["reasons"]
 
 

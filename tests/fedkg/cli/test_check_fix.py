@@ -89,7 +89,9 @@ def test_a_fix_that_makes_more_errors_is_taken_back(fedkg: Command, tmp_path: Pa
     assert done.out == "fixed a.fkg:3:18: [FKG010] `=` -> `==`\n"
 
 
-def test_units_with_one_near_neighbour_are_mended_also_inside_others(fedkg: Command, tmp_path: Path) -> None:
+def test_units_with_one_near_neighbour_are_mended_also_inside_others(
+    fedkg: Command, tmp_path: Path
+) -> None:
     rules = "rule a require p <= 5 {}\nrule b require p >= 1 {}\nrule c require f <= 5 {}\nrule d require c <= 4 {}\n"
     text = "signal p in bar\nsignal f in kg/h\nsignal c in kJ/kg/K\n" + rules
     (tmp_path / "a.fkg").write_text(text.format("barr", "baar", "kgg/h", "kJ/kgg/K"))
@@ -108,9 +110,13 @@ def test_a_unit_with_two_near_neighbours_stays(fedkg: Command, tmp_path: Path) -
 
 
 def test_one_run_mends_what_fixes_bring_to_light(fedkg: Command, tmp_path: Path) -> None:
-    (tmp_path / "a.fkg").write_text("signal p in bar\nrule d requires p >= 1 barr and p <= 2 baar and p <= 7 bar\n")
+    (tmp_path / "a.fkg").write_text(
+        "signal p in bar\nrule d requires p >= 1 barr and p <= 2 baar and p <= 7 bar\n"
+    )
     assert fedkg("check", "a.fkg", "--fix").code == 0
-    assert (tmp_path / "a.fkg").read_text() == "signal p in bar\nrule d require p >= 1 bar and p <= 2 bar and p <= 7 bar\n"
+    assert (
+        tmp_path / "a.fkg"
+    ).read_text() == "signal p in bar\nrule d require p >= 1 bar and p <= 2 bar and p <= 7 bar\n"
     assert "fixed" not in fedkg("check", "a.fkg", "--fix").out
 
 
@@ -121,7 +127,9 @@ def test_files_that_are_no_utf_8_and_graphs_are_not_touched(fedkg: Command, tmp_
     assert (tmp_path / "a.fkg").read_bytes() == body
 
 
-def test_watch_looks_again_on_every_change_and_ends_with_ctrl_c(fedkg: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_watch_looks_again_on_every_change_and_ends_with_ctrl_c(
+    fedkg: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.fkg"
     sheet = tmp_path / "limits.csv"
     sheet.write_text("tag,high\nx,1\n")
@@ -182,12 +190,21 @@ def test_watch_stands_alone(fedkg: Command) -> None:
 
 
 def test_misspelt_ontologies_and_libraries_are_mended(fedkg: Command, tmp_path: Path) -> None:
-    (tmp_path / "plant.ttl").write_text("@prefix plant: <https://example.org/plant#> . plant:P1 a plant:Pump .", encoding="utf-8")
+    (tmp_path / "plant.ttl").write_text(
+        "@prefix plant: <https://example.org/plant#> . plant:P1 a plant:Pump .", encoding="utf-8"
+    )
     (tmp_path / "a.fkg").write_text(
-        "use plnat, mason\nuse rules isa95.capcity\nsignal t in degC\nrule a require t < 3 degC\n", encoding="utf-8"
+        "use plnat, mason\nuse rules isa95.capcity\nsignal t in degC\nrule a require t < 3 degC\n",
+        encoding="utf-8",
     )
     done = fedkg("check", "a.fkg", "--fix")
     assert "fixed a.fkg:1:5: [FKG100] `plnat` -> `plant`" in done.out
-    assert (tmp_path / "a.fkg").read_text(encoding="utf-8").startswith("use plant, mason\nuse rules isa95.capacity\n")
-    (tmp_path / "a.fkg").write_text("use plants_of_ours\nsignal t in degC\nrule a require t < 3 degC\n", encoding="utf-8")
+    assert (
+        (tmp_path / "a.fkg")
+        .read_text(encoding="utf-8")
+        .startswith("use plant, mason\nuse rules isa95.capacity\n")
+    )
+    (tmp_path / "a.fkg").write_text(
+        "use plants_of_ours\nsignal t in degC\nrule a require t < 3 degC\n", encoding="utf-8"
+    )
     assert "fixed" not in fedkg("check", "a.fkg", "--fix").out

@@ -19,7 +19,18 @@ rule alarm require if inlet > 10 bar and outlet < 2 bar then failure >= 0.5
 rule rising require failure never falls as inlet rises
 """
 
-HEAVY = ("torch", "pandas", "scipy", "pyarrow", "openpyxl", "plotly", "onnx", "rich", "numpy.ma", "numpy.testing")
+HEAVY = (
+    "torch",
+    "pandas",
+    "scipy",
+    "pyarrow",
+    "openpyxl",
+    "plotly",
+    "onnx",
+    "rich",
+    "numpy.ma",
+    "numpy.testing",
+)
 GRAPHS = ("rdflib", "oxrdflib", "pyoxigraph", "owlready2", "pyshacl", "pint", "sympy", "lark")
 OURS = (
     "fedkg.constraints.module",
@@ -61,7 +72,10 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     path = folder / "plain.fkg"
     path.write_text(PLAIN, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-c", CHECK, str(path)], capture_output=True, text=True, env=os.environ | {"XDG_CACHE_HOME": str(folder / "cache")}
+        [sys.executable, "-c", CHECK, str(path)],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"XDG_CACHE_HOME": str(folder / "cache")},
     )
     assert "4 rules" in done.stdout, done.stderr
     return set(done.stderr.split())
@@ -73,12 +87,20 @@ def test_a_plain_check_does_not_load(loaded: set[str], name: str) -> None:
 
 
 def test_what_it_needs_is_loaded(loaded: set[str]) -> None:
-    assert {"numpy", "pydantic", "fedkg.pack", "fedkg_compiler.driver", "fedkg_compiler.reason.report"} <= loaded
+    assert {
+        "numpy",
+        "pydantic",
+        "fedkg.pack",
+        "fedkg_compiler.driver",
+        "fedkg_compiler.reason.report",
+    } <= loaded
 
 
 def test_only_the_command_that_is_asked_for_is_made() -> None:
     from fedkg.cli import main
 
-    assert [command.name for command in main._asked(["check", "a.fkg"]).registered_commands] == ["check"]
+    assert [command.name for command in main._asked(["check", "a.fkg"]).registered_commands] == [
+        "check"
+    ]
     for other in ([], ["--help"], ["chekc"], ["ontology", "list"]):
         assert main._asked(other) is main.app

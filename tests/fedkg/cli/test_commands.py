@@ -23,7 +23,9 @@ def test_check_is_silent_about_what_is_right(fedkg: Command) -> None:
 
 
 def test_check_names_every_problem(fedkg: Command, tmp_path: Path) -> None:
-    (tmp_path / "wrong.fkg").write_text("signal p in bar\nrule a require p <= 80 degC\nrule b require q <= 1\n")
+    (tmp_path / "wrong.fkg").write_text(
+        "signal p in bar\nrule a require p <= 80 degC\nrule b require q <= 1\n"
+    )
     done = fedkg("check", "wrong.fkg")
     assert done.code == 1
     assert not done.out
@@ -33,16 +35,42 @@ def test_check_names_every_problem(fedkg: Command, tmp_path: Path) -> None:
     found = fedkg("check", "wrong.fkg", "--json")
     assert found.code == 1
     first = found.json["diagnostics"][0]
-    assert {"code", "severity", "file", "line", "column", "end_line", "end_column", "message", "help"} <= set(first)
-    assert (first["file"], first["line"], first["column"], first["severity"]) == ("wrong.fkg", 2, 21, "error")
+    assert {
+        "code",
+        "severity",
+        "file",
+        "line",
+        "column",
+        "end_line",
+        "end_column",
+        "message",
+        "help",
+    } <= set(first)
+    assert (first["file"], first["line"], first["column"], first["severity"]) == (
+        "wrong.fkg",
+        2,
+        21,
+        "error",
+    )
 
 
 def test_eval_counts_evaluations(fedkg: Command) -> None:
     done = fedkg("eval", "rules.fkg", "table.csv", "--json")
     assert done.code == 0
     strong, strain, wear_risk = done.json["rules"]
-    assert (strong["bound_rows"], strong["satisfied"], strong["violated"], strong["unknown"]) == (1, 1, 1, 1)
-    assert strong["worst"] == {"robustness": -1.5, "unit": "N.m", "entity": None, "row": 2, "time": None}
+    assert (strong["bound_rows"], strong["satisfied"], strong["violated"], strong["unknown"]) == (
+        1,
+        1,
+        1,
+        1,
+    )
+    assert strong["worst"] == {
+        "robustness": -1.5,
+        "unit": "N.m",
+        "entity": None,
+        "row": 2,
+        "time": None,
+    }
     assert (strain["satisfied"], strain["unknown"]) == (2, 1)
     assert wear_risk["needs_model"]
     assert done.json["violation_rate"] == 0.25
@@ -57,7 +85,10 @@ def test_eval_shows_a_table_and_says_what_it_found(fedkg: Command) -> None:
 
 def test_eval_of_a_pack_equals_eval_of_its_rules(fedkg: Command) -> None:
     assert fedkg("compile", "rules.fkg", "-o", "rules.fkgpack").code == 0
-    assert fedkg("eval", "rules.fkgpack", "table.csv", "--json").json == fedkg("eval", "rules.fkg", "table.csv", "--json").json
+    assert (
+        fedkg("eval", "rules.fkgpack", "table.csv", "--json").json
+        == fedkg("eval", "rules.fkg", "table.csv", "--json").json
+    )
 
 
 def test_a_baseline_hides_old_violations_and_shows_new_ones(fedkg: Command, tmp_path: Path) -> None:
@@ -70,7 +101,10 @@ def test_a_baseline_hides_old_violations_and_shows_new_ones(fedkg: Command, tmp_
     done = fedkg("eval", "rules.fkg", "table.csv", "--baseline", "old.json", "--json")
     assert done.code == 1
     assert done.json["baseline"]["worse"]
-    assert fedkg("eval", "rules.fkg", "table.csv", "--baseline", "old.json", "--allow", "60%").code == 0
+    assert (
+        fedkg("eval", "rules.fkg", "table.csv", "--baseline", "old.json", "--allow", "60%").code
+        == 0
+    )
 
 
 def test_compile_writes_equal_bytes(fedkg: Command, tmp_path: Path) -> None:
@@ -90,7 +124,14 @@ def test_compile_writes_nothing_when_there_is_an_error(fedkg: Command, tmp_path:
 def test_inspect_shows_rules_columns_banks_and_provenance(fedkg: Command) -> None:
     fedkg("compile", "rules.fkg", "-o", "rules.fkgpack")
     done = fedkg("inspect", "rules.fkgpack")
-    for part in ("3 rules, 3 bound rows", "No torque above 70 N.m.", "Torque [Nm]", "torque <= 70", "failure[wear + 13 min]", "rules.fkg"):
+    for part in (
+        "3 rules, 3 bound rows",
+        "No torque above 70 N.m.",
+        "Torque [Nm]",
+        "torque <= 70",
+        "failure[wear + 13 min]",
+        "rules.fkg",
+    ):
         assert part in done.out
     facts = fedkg("inspect", "rules.fkgpack", "--json").json
     assert [rule["rule"] for rule in facts["rules"]] == ["strong", "strain", "wear_risk"]
@@ -116,7 +157,9 @@ def test_new_names_the_tags_that_are_missing(fedkg: Command, tmp_path: Path) -> 
     assert done.json["missing_tags"] == {"Torqe": "Torque [Nm]"}
 
 
-def test_limits_in_another_unit_than_the_header_are_converted(fedkg: Command, tmp_path: Path) -> None:
+def test_limits_in_another_unit_than_the_header_are_converted(
+    fedkg: Command, tmp_path: Path
+) -> None:
     (tmp_path / "wear.csv").write_text("Tool wear [min]\n0\n100\n239\n241\n")
     (tmp_path / "limits.csv").write_text("tag,unit,low,high\nTool wear [min],h,0,4\n")
     assert fedkg("new", "limits.csv", "wear.csv", "-o", "first.fkg").code == 0
@@ -131,7 +174,9 @@ def test_a_table_among_the_rule_files_is_one_error(fedkg: Command, tmp_path: Pat
         ("FKG045", "check a table with rules: fedkg eval RULES table.csv")
     ]
     (tmp_path / "book.xlsx").write_bytes(b"PK\x03\x04" + bytes(range(256)))
-    assert [d["code"] for d in fedkg("check", "book.xlsx", "--json").json["diagnostics"]] == ["FKG045"]
+    assert [d["code"] for d in fedkg("check", "book.xlsx", "--json").json["diagnostics"]] == [
+        "FKG045"
+    ]
 
 
 def test_new_writes_into_another_folder(fedkg: Command, tmp_path: Path) -> None:
@@ -144,7 +189,9 @@ def test_new_writes_into_another_folder(fedkg: Command, tmp_path: Path) -> None:
 def test_explain(fedkg: Command) -> None:
     assert fedkg("explain", "fkg008").out.startswith("FKG008: ")
     assert fedkg("explain", "FKG008", "--json").json["code"] == "FKG008"
-    assert any(entry["code"] == "FKG001" for entry in fedkg("explain", "--list", "--json").json["codes"])
+    assert any(
+        entry["code"] == "FKG001" for entry in fedkg("explain", "--list", "--json").json["codes"]
+    )
     assert fedkg("explain", "FKG999").code == 2
     assert fedkg("explain").code == 2
 
@@ -159,7 +206,9 @@ def test_ontology_list_show_add_remove(fedkg: Command, tmp_path: Path) -> None:
     missed = fedkg("ontology", "show", "masn")
     assert missed.code == 2
     assert "did you mean `mason`?" in missed.err
-    (tmp_path / "own.ttl").write_text("<http://x.org/a#A> a <http://www.w3.org/2002/07/owl#Class> .\n")
+    (tmp_path / "own.ttl").write_text(
+        "<http://x.org/a#A> a <http://www.w3.org/2002/07/owl#Class> .\n"
+    )
     assert fedkg("ontology", "add", "ours", "own.ttl").code == 0
     assert fedkg("ontology", "show", "ours", "--json").json["loaded_from"].startswith("own.ttl")
     assert fedkg("ontology", "remove", "ours").code == 0
@@ -168,10 +217,15 @@ def test_ontology_list_show_add_remove(fedkg: Command, tmp_path: Path) -> None:
     assert (failed.code, failed.err.endswith("ours: not added\n")) == (1, True)
 
 
-def test_ontology_show_of_a_term_and_report(fedkg: Command, tmp_path: Path) -> None:
+def test_ontology_show_of_a_term_and_report(
+    fedkg: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEDKG_HOME", str(tmp_path / "home"))
     owl = "Prefix(:=<http://x.org/a#>)\nOntology(<http://x.org/a>\nDeclaration(Class(:Mill))\nSubClassOf(:SmallMill :Mill))"
     (tmp_path / "own.ofn").write_text(owl)
-    (tmp_path / "mill.fkg").write_text("use own\nsignal torque in N.m\nrule r require torque <= 70 N.m\n")
+    (tmp_path / "mill.fkg").write_text(
+        "use own\nsignal torque in N.m\nrule r require torque <= 70 N.m\n"
+    )
     assert fedkg("check", "mill.fkg").code == 0
     assert fedkg("check", "rules.fkg", "own.ofn").code == 0
     assert fedkg("ontology", "add", "ours", "own.ofn").code == 0
@@ -182,7 +236,11 @@ def test_ontology_show_of_a_term_and_report(fedkg: Command, tmp_path: Path) -> N
     assert unknown.code == 2
     assert "did you mean `ours:Mill`?" in unknown.err
     found = fedkg("ontology", "report", "ours", "--json").json
-    assert (found["total"]["concepts"], found["total"]["relations"], found["reference"]["concepts"]) == (2, 1, 5247)
+    assert (
+        found["total"]["concepts"],
+        found["total"]["relations"],
+        found["reference"]["concepts"],
+    ) == (2, 1, 5247)
     table = fedkg("ontology", "report", "ours").out
     assert "SCFA paper" in table
     assert "below the paper's graph by 5,245 concepts" in table
@@ -205,16 +263,36 @@ WRONG = {
     "no table": (("eval", "rules.fkg"), 2, "a table is missing"),
     "no such table": (("eval", "rules.fkg", "nowhere.csv"), 2, "there is no table nowhere.csv"),
     "a damaged pack": (("inspect", "table.csv"), 1, "not a whole constraint pack"),
-    "a pack among rules": (("eval", "rules.fkg", "x.fkgpack", "table.csv"), 2, "stands among rule files"),
-    "an allowance without a baseline": (("eval", "rules.fkg", "table.csv", "--allow", "1%"), 2, "no earlier result to compare with"),
-    "a wrong allowance": (("eval", "rules.fkg", "table.csv", "--allow", "much"), 2, "the allowance is wrong"),
+    "a pack among rules": (
+        ("eval", "rules.fkg", "x.fkgpack", "table.csv"),
+        2,
+        "stands among rule files",
+    ),
+    "an allowance without a baseline": (
+        ("eval", "rules.fkg", "table.csv", "--allow", "1%"),
+        2,
+        "no earlier result to compare with",
+    ),
+    "a wrong allowance": (
+        ("eval", "rules.fkg", "table.csv", "--allow", "much"),
+        2,
+        "the allowance is wrong",
+    ),
     "no baseline": (("eval", "rules.fkg", "table.csv", "--baseline", "old.json"), 2, "old.json"),
-    "no place to write": (("compile", "rules.fkg", "-o", "no/where.fkgpack"), 2, "there is no folder no"),
+    "no place to write": (
+        ("compile", "rules.fkg", "-o", "no/where.fkgpack"),
+        2,
+        "there is no folder no",
+    ),
     "too many files": (("new", "a.csv", "b.csv", "c.csv", "-o", "x.fkg"), 2, "too many files"),
     "no job": (("run",), 2, "give a job file"),
     "no such job": (("run", "nowhere.yaml"), 2, "there is no job file"),
     "job and resume": (("run", "job.yaml", "--resume", "runs"), 2, "give a job file"),
-    "resume with changes": (("run", "--resume", "runs", "--set", "a=1"), 2, "--resume takes the job as it is"),
+    "resume with changes": (
+        ("run", "--resume", "runs", "--set", "a=1"),
+        2,
+        "--resume takes the job as it is",
+    ),
     "resume nothing": (("run", "--resume", "runs"), 2, "not a run folder"),
 }
 
@@ -240,14 +318,20 @@ def test_a_missing_column_is_named(fedkg: Command, tmp_path: Path) -> None:
 
 def test_a_fault_of_our_own_is_one_line(tmp_path: Path) -> None:
     code = "from fedkg.cli import main; from fedkg import authoring\nauthoring.codes = lambda: 1 / 0\nmain.run(['explain', '--list'])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
     assert done.returncode == 1
-    assert done.stderr.startswith("error: a fault in fedkg itself: ZeroDivisionError: division by zero at ")
+    assert done.stderr.startswith(
+        "error: a fault in fedkg itself: ZeroDivisionError: division by zero at "
+    )
     assert "Traceback" not in done.stderr
 
 
 def test_version_and_module(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-m", "fedkg", "--version"], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "fedkg", "--version"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert (done.returncode, done.stdout[:6]) == (0, "fedkg ")
 
 

@@ -41,7 +41,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @needs_oxigraph
 @pytest.mark.parametrize("name", COMMANDS)
-def test_an_endpoint_stands_for_the_file(name: str, fedkg: Command, tmp_path: Path, server: str) -> None:
+def test_an_endpoint_stands_for_the_file(
+    name: str, fedkg: Command, tmp_path: Path, server: str
+) -> None:
     (tmp_path / "graph.ttl").write_text(PLANT, encoding="utf-8")
     (tmp_path / "rules.fkg").write_text(RULES, encoding="utf-8")
     (tmp_path / "old.fkg").write_text(RULES.replace("3000", "2000"), encoding="utf-8")

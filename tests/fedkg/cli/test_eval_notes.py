@@ -44,7 +44,9 @@ def test_notes_are_fields_of_the_json_too(fedkg: Command, tmp_path: Path) -> Non
     (tmp_path / "m.csv").write_text("machine,x\nM1,40\nM2,70\nM9,1\nKessel 1,1\n")
     shown = fedkg("eval", "m.fkg", "g.ttl", "m.csv")
     facts = fedkg("eval", "m.fkg", "g.ttl", "m.csv", "--json").json
-    notes = [line.removeprefix("note: ") for line in shown.out.splitlines() if line.startswith("note: ")]
+    notes = [
+        line.removeprefix("note: ") for line in shown.out.splitlines() if line.startswith("note: ")
+    ]
     assert any("that no rule is bound to (M9" in line for line in notes)
     assert notes == facts["notes"]
     assert any("did you mean `Kessel 1`?" in line for line in facts["rules"][0]["notes"])
@@ -52,7 +54,12 @@ def test_notes_are_fields_of_the_json_too(fedkg: Command, tmp_path: Path) -> Non
 
 def test_of_many_notes_the_first_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     span = Span(file="r.fkg", line=1, column=1, end_line=1, end_column=2)
-    notes = [Diagnostic(code="FKG542", severity="info", span=span, message=f"no column for p{i}: left out there") for i in range(12)]
+    notes = [
+        Diagnostic(
+            code="FKG542", severity="info", span=span, message=f"no column for p{i}: left out there"
+        )
+        for i in range(12)
+    ]
     other = Diagnostic(code="FKG233", severity="info", span=span, message="something else")
     command._tell([*notes, notes[0], other])
     lines = capsys.readouterr().err.splitlines()
@@ -69,6 +76,8 @@ def test_the_order_of_dates_is_asked_for_and_taken(fedkg: Command, tmp_path: Pat
     assert "the dates in `Zeit` can be read in two ways" in refused.err
     assert "--dates day-first" in refused.err
     days = fedkg("eval", "time.fkg", "dates.csv", "--dates", "day-first", "--json").json["rules"][0]
-    months = fedkg("eval", "time.fkg", "dates.csv", "--dates", "month-first", "--json").json["rules"][0]
+    months = fedkg("eval", "time.fkg", "dates.csv", "--dates", "month-first", "--json").json[
+        "rules"
+    ][0]
     assert (days["violated"], days["unknown"]) == (2, 1)
     assert (months["violated"], months["unknown"]) == (1, 2)

@@ -22,12 +22,18 @@ def test_examples_as_expected(fedkg: Command, tmp_path: Path) -> None:
 
 def test_an_example_that_is_not(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "e.fkg").write_text(
-        f"{RULES}example of low fails for pressure = 5 bar\nexample of low holds for pressure = 1 9", encoding="utf-8"
+        f"{RULES}example of low fails for pressure = 5 bar\nexample of low holds for pressure = 1 9",
+        encoding="utf-8",
     )
     done = fedkg("test", "e.fkg")
     assert done.code == 1
-    assert "WRONG low  e.fkg:4: expected that it fails, but it holds at every step, least at step 1 (by 3 bar)" in done.out
-    assert "WRONG low  e.fkg:5: expected that it holds, but step 2 violates it (by 1 bar)" in done.out
+    assert (
+        "WRONG low  e.fkg:4: expected that it fails, but it holds at every step, least at step 1 (by 3 bar)"
+        in done.out
+    )
+    assert (
+        "WRONG low  e.fkg:5: expected that it holds, but step 2 violates it (by 1 bar)" in done.out
+    )
     done = fedkg("test", "e.fkg", "--json")
     assert done.code == 1
     assert [(one["line"], one["passed"], one["robustness"]) for one in done.json["examples"]] == [
@@ -52,8 +58,12 @@ def test_rules_without_examples(fedkg: Command) -> None:
 
 
 def test_a_private_pack(fedkg: Command, tmp_path: Path) -> None:
-    (tmp_path / "g.ttl").write_text('<https://x.org/#m> <https://w3id.org/fedkg/ns#client> "linz" .\n', encoding="utf-8")
-    (tmp_path / "e.fkg").write_text(f"{RULES}rule own scope client require pressure <= 7 bar\n", encoding="utf-8")
+    (tmp_path / "g.ttl").write_text(
+        '<https://x.org/#m> <https://w3id.org/fedkg/ns#client> "linz" .\n', encoding="utf-8"
+    )
+    (tmp_path / "e.fkg").write_text(
+        f"{RULES}rule own scope client require pressure <= 7 bar\n", encoding="utf-8"
+    )
     done = fedkg("compile", "e.fkg", "g.ttl", "--client", "linz", "-o", "linz.fkgpack", "--json")
     assert (done.code, done.json["rules"]) == (0, 1)
     done = fedkg("compile", "e.fkg", "g.ttl", "-o", "public.fkgpack")
@@ -81,4 +91,7 @@ def test_it_says_why_a_verdict_is_unknown(fedkg: Command, tmp_path: Path) -> Non
         "the rule compares what a model says of changed inputs, which no example can give",
         "the first step has none before it: give more values",
     ]
-    assert "e.fkg:7: expected that it holds, but step 1 is unknown: the example gives no values of `temp`\n" in fedkg("test", "e.fkg").out
+    assert (
+        "e.fkg:7: expected that it holds, but step 1 is unknown: the example gives no values of `temp`\n"
+        in fedkg("test", "e.fkg").out
+    )

@@ -42,12 +42,19 @@ def plant(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["https://example.org/plant#M07", "plant:M07", "M07", "Mill seven"])
-def test_the_triples_behind_a_row_are_told_with_file_and_line(name: str, fedkg: Command, plant: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["https://example.org/plant#M07", "plant:M07", "M07", "Mill seven"]
+)
+def test_the_triples_behind_a_row_are_told_with_file_and_line(
+    name: str, fedkg: Command, plant: Path
+) -> None:
     said = fedkg("explain", "weak", "rules.fkg", "plant.ttl", "--entity", name)
     lines = [line.strip().removeprefix("from ").strip() for line in said.out.splitlines()]
     assert "plant:M07 a plant:Mill  (plant.ttl:11)" in lines
-    assert "plant:M07 plant:limitOf plant:L1, by prp-inv1 from" in lines or "plant:M07 plant:limitOf plant:L1, by prp-inv2 from" in lines
+    assert (
+        "plant:M07 plant:limitOf plant:L1, by prp-inv1 from" in lines
+        or "plant:M07 plant:limitOf plant:L1, by prp-inv2 from" in lines
+    )
     assert "plant:limits owl:inverseOf plant:limitOf  (plant.ttl:9)" in lines
     assert "plant:L1 plant:limits plant:M07  (plant.ttl:12)" in lines
     assert '[...] qudt:numericValue "60.50"  (plant.ttl:13)' in lines
@@ -62,7 +69,9 @@ def test_a_member_of_a_class_is_told_by_its_subclass(fedkg: Command, plant: Path
 
 
 def test_as_json_it_is_a_tree(fedkg: Command, plant: Path) -> None:
-    said = fedkg("explain", "every", "rules.fkg", "plant.ttl", "--entity", "plant:M07", "--json").json
+    said = fedkg(
+        "explain", "every", "rules.fkg", "plant.ttl", "--entity", "plant:M07", "--json"
+    ).json
     assert said["entity_iri"] == "https://example.org/plant#M07"
     (fact,) = (one for one in said["from"] if one["triple"] == "plant:M07 a plant:Machine")
     assert (fact["rule"], fact["place"]) == ("cax-sco", "")
@@ -86,7 +95,10 @@ def test_reason_says_what_follows(fedkg: Command, plant: Path) -> None:
 
 
 def test_reason_says_what_cannot_be(fedkg: Command, plant: Path) -> None:
-    (plant / "wrong.ttl").write_text(PLANT + "plant:Mill owl:disjointWith plant:Machine .\nplant:Saw rdfs:subClassOf plant:Mill .\n")
+    (plant / "wrong.ttl").write_text(
+        PLANT
+        + "plant:Mill owl:disjointWith plant:Machine .\nplant:Saw rdfs:subClassOf plant:Mill .\n"
+    )
     said = fedkg("ontology", "reason", "wrong.ttl")
     assert said.code == 1
     assert "can have no member: plant:Mill, plant:Saw" in said.out

@@ -70,7 +70,11 @@ def pumps(tmp_path: Path) -> Path:
 
 
 def _told(text: str) -> set[str]:
-    return {line.strip().removeprefix("from ").strip() for line in text.splitlines() if line.startswith(("  from ", "    "))}
+    return {
+        line.strip().removeprefix("from ").strip()
+        for line in text.splitlines()
+        if line.startswith(("  from ", "    "))
+    }
 
 
 @pytest.mark.usefixtures("pumps")
@@ -81,16 +85,30 @@ def _told(text: str) -> set[str]:
             "PumpShape.pressure.lessThan",
             "ex:M02",
             OF_M02
-            | {TARGET, "PumpShape: sh:path pressure ; sh:lessThan maxPressure  (pumps.ttl:16)", PRESSURE}
+            | {
+                TARGET,
+                "PumpShape: sh:path pressure ; sh:lessThan maxPressure  (pumps.ttl:16)",
+                PRESSURE,
+            }
             | {'ex:M02 ex:maxPressure "9"  (pumps.ttl:10)'},
         ),
-        ("PumpShape.or", "Second", OF_M02 | {TARGET, "PumpShape: sh:or [...]  (pumps.ttl:17)", FEEDS, PRESSURE}),
-        ("PumpShape.sparql", "M02", OF_M02 | {TARGET, "PumpShape: sh:sparql [...]  (pumps.ttl:18)", FEEDS, HELD, PRESSURE}),
+        (
+            "PumpShape.or",
+            "Second",
+            OF_M02 | {TARGET, "PumpShape: sh:or [...]  (pumps.ttl:17)", FEEDS, PRESSURE},
+        ),
+        (
+            "PumpShape.sparql",
+            "M02",
+            OF_M02 | {TARGET, "PumpShape: sh:sparql [...]  (pumps.ttl:18)", FEEDS, HELD, PRESSURE},
+        ),
         ("fed", "<https://example.org/plant#M02>", OF_M02 | {FEEDS, HELD, PRESSURE, SPEED, HOSTED}),
         ("total", "T1", OF_M02 | {FEEDS, PRESSURE}),
     ],
 )
-def test_what_put_the_rows_of_an_entity_there(rule: str, entity: str, told: set[str], fedkg: Command) -> None:
+def test_what_put_the_rows_of_an_entity_there(
+    rule: str, entity: str, told: set[str], fedkg: Command
+) -> None:
     said = fedkg("explain", rule, "s.fkg", "--entity", entity)
     assert said.code == 0, said.err
     found = _told(said.out)
@@ -101,7 +119,9 @@ def test_what_put_the_rows_of_an_entity_there(rule: str, entity: str, told: set[
 @pytest.mark.usefixtures("pumps")
 def test_paths_are_told_to_the_columns_behind_them(fedkg: Command) -> None:
     fed = fedkg("explain", "ex:FedShape", "s.fkg", "--entity", "T1")
-    assert {FEEDS, PRESSURE, "FedShape sh:targetObjectsOf ex:feeds  (pumps.ttl:21)"} <= _told(fed.out)
+    assert {FEEDS, PRESSURE, "FedShape sh:targetObjectsOf ex:feeds  (pumps.ttl:21)"} <= _told(
+        fed.out
+    )
     either, hosted = fedkg("explain", "ex:FeedShape", "s.fkg", "--entity", "M02").out.split("\n\n")
     both = (either, hosted) if "minInclusive" in either else (hosted, either)
     assert {FEEDS, PRESSURE, SPEED} <= _told(both[0])
@@ -113,9 +133,20 @@ def test_query_files_and_shapes_beside_the_rules_are_told_too(fedkg: Command, pu
     (pumps / "s.fkg").write_text(RULES.replace('shapes "pumps.ttl"\nqueries "*.rq"\n', ""))
     said = fedkg("explain", "fed", "s.fkg", "fed.rq", "pumps.ttl", "--entity", "M02", "--json").json
     assert said["entity_iri"] == "https://example.org/plant#M02"
-    assert {"triple": 'ex:T1 ex:maxPressure "5"', "place": "pumps.ttl:11", "rule": "", "premises": []} in said["from"]
-    shape = fedkg("explain", "PumpShape.pressure.lessThan", "s.fkg", "fed.rq", "pumps.ttl", "--entity", "M01")
-    assert {TARGET, "ex:M01 a ex:Pump  (pumps.ttl:9)", 'ex:M01 ex:maxPressure "8"  (pumps.ttl:9)'} <= _told(shape.out)
+    assert {
+        "triple": 'ex:T1 ex:maxPressure "5"',
+        "place": "pumps.ttl:11",
+        "rule": "",
+        "premises": [],
+    } in said["from"]
+    shape = fedkg(
+        "explain", "PumpShape.pressure.lessThan", "s.fkg", "fed.rq", "pumps.ttl", "--entity", "M01"
+    )
+    assert {
+        TARGET,
+        "ex:M01 a ex:Pump  (pumps.ttl:9)",
+        'ex:M01 ex:maxPressure "8"  (pumps.ttl:9)',
+    } <= _told(shape.out)
 
 
 def test_a_rule_over_a_query_file_with_prefixes_of_its_own(fedkg: Command, pumps: Path) -> None:
@@ -130,7 +161,9 @@ def test_a_rule_over_a_query_file_with_prefixes_of_its_own(fedkg: Command, pumps
     assert {FEEDS, HELD, PRESSURE} <= _told(said.out)
 
 
-def test_of_several_targets_those_are_told_that_the_entity_is_one_of(fedkg: Command, pumps: Path) -> None:
+def test_of_several_targets_those_are_told_that_the_entity_is_one_of(
+    fedkg: Command, pumps: Path
+) -> None:
     more = (
         "ex:Valve rdfs:label 'valve' . ex:ManyShape a sh:NodeShape ; sh:targetNode ex:M01 , ex:M02 ; sh:targetClass ex:Valve , ex:Pump ;\n"
         "  sh:targetObjectsOf ex:feeds ; sh:property [ sh:path ex:pressure ; sh:maxInclusive 12 ] .\n"

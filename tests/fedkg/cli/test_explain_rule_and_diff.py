@@ -55,7 +55,10 @@ def test_what_lower_bounds_require(fedkg: Command, tmp_path: Path) -> None:
     for span, (bound, inside, outside) in limits.items():
         (tmp_path / "low.fkg").write_text(f"signal p {span}\nrule half require p {bound}\n")
         found = fedkg("explain", "half", "low.fkg", "--json").json
-        shown = [(example["replayed"], example["readings"][0]["value"]) for example in (found["keeps"], found["breaks"])]
+        shown = [
+            (example["replayed"], example["readings"][0]["value"])
+            for example in (found["keeps"], found["breaks"])
+        ]
         assert shown == [(True, inside), (True, outside)]
 
 
@@ -90,10 +93,19 @@ def test_what_a_condition_requires(fedkg: Command, tmp_path: Path) -> None:
 
 def test_rules_of_entities(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "limits.csv").write_text("tag,high\nT1,60\nT2,80\n")
-    (tmp_path / "sheet.fkg").write_text('rule limit for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high\n')
+    (tmp_path / "sheet.fkg").write_text(
+        'rule limit for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high\n'
+    )
     found = fedkg("explain", "limit", "sheet.fkg", "--entity", "t2", "--json").json
-    assert (found["entity"], found["entities"], found["words"]) == ("T2", ["T1", "T2"], "T2 is at most 80")
-    assert found["numbers"] == ["?high: from the sheet limits.csv, for each of its entities", "they range over 60 .. 80"]
+    assert (found["entity"], found["entities"], found["words"]) == (
+        "T2",
+        ["T1", "T2"],
+        "T2 is at most 80",
+    )
+    assert found["numbers"] == [
+        "?high: from the sheet limits.csv, for each of its entities",
+        "they range over 60 .. 80",
+    ]
     assert "did you mean `T1`?" in fedkg("explain", "limit", "sheet.fkg", "--entity", "T11").err
 
 
@@ -122,8 +134,12 @@ def test_a_rule_of_this_folder_and_one_that_is_not_there(fedkg: Command) -> None
     assert "did you mean `strong`?" in missed.err
 
 
-def test_files_of_the_folder_that_do_not_belong_together_are_told_apart(fedkg: Command, tmp_path: Path) -> None:
-    (tmp_path / "other.fkg").write_text("signal torque in N.m\nrule gentle require torque <= 60 N.m\n")
+def test_files_of_the_folder_that_do_not_belong_together_are_told_apart(
+    fedkg: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "other.fkg").write_text(
+        "signal torque in N.m\nrule gentle require torque <= 60 N.m\n"
+    )
     done = fedkg("explain", "strong")
     assert done.code == 1
     assert "name those of the rule: fedkg explain strong rules.fkg\n" in done.err
@@ -131,9 +147,13 @@ def test_files_of_the_folder_that_do_not_belong_together_are_told_apart(fedkg: C
     assert fedkg("explain", "strong", "rules.fkg").code == 0
 
 
-def test_all_rule_files_and_graphs_of_the_folder_are_taken_and_named(fedkg: Command, tmp_path: Path) -> None:
+def test_all_rule_files_and_graphs_of_the_folder_are_taken_and_named(
+    fedkg: Command, tmp_path: Path
+) -> None:
     (tmp_path / "more.fkg").write_text("rule weak require torque <= 80 N.m\n")
-    (tmp_path / "plant.ttl").write_text("<https://example.org/K1> a <https://example.org/Kessel> .\n")
+    (tmp_path / "plant.ttl").write_text(
+        "<https://example.org/K1> a <https://example.org/Kessel> .\n"
+    )
     (tmp_path / "page.xml").write_text("<page/>")
     done = fedkg("explain", "weak")
     assert (done.code, done.err) == (0, "taken from this folder: more.fkg, rules.fkg, plant.ttl\n")
@@ -142,11 +162,15 @@ def test_all_rule_files_and_graphs_of_the_folder_are_taken_and_named(fedkg: Comm
 
 def test_inspect_takes_several_files(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "more.fkg").write_text("rule weak require torque <= 80 N.m\n")
-    (tmp_path / "plant.ttl").write_text("<https://example.org/K1> a <https://example.org/Kessel> .\n")
+    (tmp_path / "plant.ttl").write_text(
+        "<https://example.org/K1> a <https://example.org/Kessel> .\n"
+    )
     done = fedkg("inspect", "rules.fkg", "more.fkg", "plant.ttl")
     assert done.code == 0
     assert done.out.startswith("rules.fkg, more.fkg, plant.ttl  4 rules")
-    names = [rule["rule"] for rule in fedkg("inspect", "rules.fkg", "more.fkg", "--json").json["rules"]]
+    names = [
+        rule["rule"] for rule in fedkg("inspect", "rules.fkg", "more.fkg", "--json").json["rules"]
+    ]
     assert sorted(names) == ["strain", "strong", "weak", "wear_risk"]
     assert fedkg("compile", "rules.fkg", "-o", "a.fkgpack").code == 0
     mixed = fedkg("inspect", "a.fkgpack", "more.fkg")
@@ -184,7 +208,10 @@ def test_the_same_meaning_ends_with_nothing(fedkg: Command, tmp_path: Path) -> N
     (tmp_path / "a.fkg").write_text("signal p in bar\nrule r require p <= 6 bar\n")
     (tmp_path / "b.fkg").write_text("# other words\nsignal p in bar\nrule r require 600 kPa >= p\n")
     done = fedkg("diff", "a.fkg", "b.fkg")
-    assert (done.code, done.out) == (0, "r: means the same, in other words\na.fkg and b.fkg mean the same\n")
+    assert (done.code, done.out) == (
+        0,
+        "r: means the same, in other words\na.fkg and b.fkg mean the same\n",
+    )
     assert fedkg("compile", "a.fkg", "-o", "a.fkgpack").code == 0
     assert fedkg("diff", "a.fkgpack", "b.fkg").code == 0
 

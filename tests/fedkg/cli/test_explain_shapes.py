@@ -54,12 +54,18 @@ def pumps(tmp_path: Path) -> None:
         (STATIC, [], [STATIC]),
     ],
 )
-def test_a_name_stands_for_all_that_came_of_it(fedkg: Command, name: str, rules: list[str], parts: list[str]) -> None:
+def test_a_name_stands_for_all_that_came_of_it(
+    fedkg: Command, name: str, rules: list[str], parts: list[str]
+) -> None:
     done = fedkg("explain", name, "s.fkg")
     assert done.code == 0, done.err
     blocks = done.out.strip().split("\n\n")
-    assert sorted(block.split("\n")[0].removesuffix(": speed limit") for block in blocks[: len(rules)]) == sorted(rules)
-    assert blocks[len(rules) :] == [f"{part}: decided on the graph, which keeps it  (pump.ttl)" for part in parts]
+    assert sorted(
+        block.split("\n")[0].removesuffix(": speed limit") for block in blocks[: len(rules)]
+    ) == sorted(rules)
+    assert blocks[len(rules) :] == [
+        f"{part}: decided on the graph, which keeps it  (pump.ttl)" for part in parts
+    ]
     found = fedkg("explain", name, "s.fkg", "--json").json
     shown = [found] if "rule" in found else found["rules"]
     assert sorted(one["rule"] for one in shown) == sorted(rules)
@@ -68,8 +74,14 @@ def test_a_name_stands_for_all_that_came_of_it(fedkg: Command, name: str, rules:
 
 @pytest.mark.usefixtures("pumps")
 def test_where_the_numbers_of_shapes_and_queries_stand(fedkg: Command) -> None:
-    assert "numbers   its numbers stand in too_hot.rq, or come from the graph" in fedkg("explain", "too_hot", "s.fkg").out
-    assert "numbers   its numbers stand in pump.ttl, or come from the graph" in fedkg("explain", SPEED, "s.fkg").out
+    assert (
+        "numbers   its numbers stand in too_hot.rq, or come from the graph"
+        in fedkg("explain", "too_hot", "s.fkg").out
+    )
+    assert (
+        "numbers   its numbers stand in pump.ttl, or come from the graph"
+        in fedkg("explain", SPEED, "s.fkg").out
+    )
 
 
 @pytest.mark.usefixtures("pumps")
@@ -78,6 +90,9 @@ def test_what_means_nothing_is_said_with_what_is_near(fedkg: Command) -> None:
     assert done.code == 2
     assert "there is no rule `PmpShape`" in done.err
     assert "did you mean `PumpShape`?" in done.err
-    assert "`PumpShape.pressure.minInclusive` is not about `M9`" in fedkg("explain", PRESSURE[0], "s.fkg", "--entity", "M9").err
+    assert (
+        "`PumpShape.pressure.minInclusive` is not about `M9`"
+        in fedkg("explain", PRESSURE[0], "s.fkg", "--entity", "M9").err
+    )
     only = fedkg("explain", "ex:PumpShape", "s.fkg", "--entity", "M02").out
     assert only.count("(here M02)") == 3

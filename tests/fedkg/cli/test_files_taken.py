@@ -30,7 +30,9 @@ def mill(fedkg: Command, tmp_path: Path) -> Command:
     (tmp_path / "s.shacl").write_text(SHAPES)
     (tmp_path / "rows.fkg").write_text("rows are <http://example.org/Mill>\n")
     (tmp_path / "t.csv").write_text("torque\n3\n7\n")
-    (tmp_path / "d.ttl").write_text("@prefix ex: <http://example.org/> . ex:a a ex:Mill ; ex:torque 7.0 .")
+    (tmp_path / "d.ttl").write_text(
+        "@prefix ex: <http://example.org/> . ex:a a ex:Mill ; ex:torque 7.0 ."
+    )
     return fedkg
 
 
@@ -39,11 +41,18 @@ def test_a_query_stands_wherever_rules_stand(mill: Command) -> None:
     assert done.code == 0, done.err
     (rule,) = done.json["rules"]
     assert (rule["rule"], rule["satisfied"], rule["violated"]) == ("x", 1, 1)
-    assert [one["rule"] for one in mill("inspect", "x.rq", "g.ttl", "rows.fkg", "--json").json["rules"]] == ["x"]
-    assert mill("explain", "x", "x.rq", "g.ttl", "rows.fkg", "--json").json["formula"] == "torque <= 5"
+    assert [
+        one["rule"] for one in mill("inspect", "x.rq", "g.ttl", "rows.fkg", "--json").json["rules"]
+    ] == ["x"]
+    assert (
+        mill("explain", "x", "x.rq", "g.ttl", "rows.fkg", "--json").json["formula"] == "torque <= 5"
+    )
     assert mill("test", "x.rq", "g.ttl", "rows.fkg").code == 0
     done = mill("diff", "x.rq", "y.rq", "--graph", "g.ttl", "--graph", "rows.fkg", "--json")
-    assert {one["name"]: one["change"] for one in done.json["rules"]} == {"x": "removed", "y": "added"}
+    assert {one["name"]: one["change"] for one in done.json["rules"]} == {
+        "x": "removed",
+        "y": "added",
+    }
 
 
 def test_a_query_is_no_table(mill: Command) -> None:

@@ -14,7 +14,9 @@ import pytest
 from fedkg.cli import rewrite
 
 Command = Callable[..., Any]
-LOOSE = 'signal a in bar\n# why\nrule r hard require a<=1 bar   # end\nrule s "T" require a ≥ 0,5 bar\n'.replace("0,5", "0.5")
+LOOSE = 'signal a in bar\n# why\nrule r hard require a<=1 bar   # end\nrule s "T" require a ≥ 0,5 bar\n'.replace(
+    "0,5", "0.5"
+)
 TIGHT = 'signal a  in bar\n# why\nrule r  hard  require a <= 1 bar  # end\nrule s "T"\n  require a >= 0.5 bar\n'
 
 
@@ -38,13 +40,18 @@ def test_check_and_diff_write_nothing(fedkg: Command, tmp_path: Path) -> None:
     assert "a.fkg is not in its canonical form" in done.err
     done = fedkg("fmt", "a.fkg", "--diff")
     assert done.code == 1
-    assert {"-rule r hard require a<=1 bar   # end", "+rule r  hard  require a <= 1 bar  # end"} <= set(done.out.splitlines())
+    assert {
+        "-rule r hard require a<=1 bar   # end",
+        "+rule r  hard  require a <= 1 bar  # end",
+    } <= set(done.out.splitlines())
     assert (tmp_path / "a.fkg").read_text(encoding="utf-8") == LOOSE
     (tmp_path / "a.fkg").write_text(TIGHT, encoding="utf-8")
     assert (fedkg("fmt", "a.fkg", "--check").code, fedkg("fmt", "a.fkg", "--diff").code) == (0, 0)
 
 
-def test_a_file_with_errors_is_left_alone_and_the_others_are_not(fedkg: Command, tmp_path: Path) -> None:
+def test_a_file_with_errors_is_left_alone_and_the_others_are_not(
+    fedkg: Command, tmp_path: Path
+) -> None:
     (tmp_path / "a.fkg").write_text(LOOSE, encoding="utf-8")
     (tmp_path / "bad.fkg").write_text("rule a   require x = 1\n")
     (tmp_path / "latin.fkg").write_bytes("rule grö   require x >= 1\n".encode("latin-1"))
@@ -57,7 +64,9 @@ def test_a_file_with_errors_is_left_alone_and_the_others_are_not(fedkg: Command,
     assert (tmp_path / "a.fkg").read_text(encoding="utf-8") == TIGHT
 
 
-def test_standard_input_goes_to_standard_output(fedkg: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_goes_to_standard_output(
+    fedkg: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for text, code, out in ((LOOSE, 0, TIGHT), ("rule a require x = 1", 1, "")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         done = fedkg("fmt", "-")
@@ -76,7 +85,9 @@ def test_json_names_every_file(fedkg: Command, tmp_path: Path) -> None:
         {"file": "bad.fkg", "changed": False, "errors": True},
     ]
     (problem,) = found.json["diagnostics"]
-    assert problem["fix"] == [{"file": "bad.fkg", "line": 1, "column": 18, "end_line": 1, "end_column": 19, "text": "=="}]
+    assert problem["fix"] == [
+        {"file": "bad.fkg", "line": 1, "column": 18, "end_line": 1, "end_column": 19, "text": "=="}
+    ]
 
 
 def test_a_missing_file_is_a_wrong_call(fedkg: Command) -> None:
@@ -84,7 +95,9 @@ def test_a_missing_file_is_a_wrong_call(fedkg: Command) -> None:
     assert (done.code, done.out) == (2, "")
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_replaced_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, link = tmp_path / "a.fkg", tmp_path / "link.fkg"
     path.write_text("old")
     link.symlink_to(path)

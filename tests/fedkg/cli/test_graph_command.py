@@ -12,11 +12,15 @@ prefix plant: <https://example.org/plant#>
 signal torque in N.m
 rule cap for ?x where { ?m plant:maxTorque ?x } require torque <= ?x
 """
-PLANT = "@prefix plant: <https://example.org/plant#> .\nplant:M1 a plant:Mill ; plant:maxTorque 60 .\n"
+PLANT = (
+    "@prefix plant: <https://example.org/plant#> .\nplant:M1 a plant:Mill ; plant:maxTorque 60 .\n"
+)
 
 
 @pytest.fixture
-def fedkg(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
+def fedkg(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Command:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     Path("rules.fkg").write_text(RULES, encoding="utf-8")
@@ -31,12 +35,20 @@ def test_a_store_is_made_shown_and_compiled_with(fedkg: Command) -> None:
     assert fedkg("graph", "show", "plant.store", "--json").json["triples"] == 2
     assert "plant.ttl: 2 triples" in fedkg("graph", "show", "plant.store").out
     assert "in the store already" in fedkg("graph", "load", "plant.store", "plant.ttl").out
-    assert fedkg("check", "rules.fkg", "plant.store").out == "rules.fkg, plant.store: clean, 1 rule, 1 bound row\n"
+    assert (
+        fedkg("check", "rules.fkg", "plant.store").out
+        == "rules.fkg, plant.store: clean, 1 rule, 1 bound row\n"
+    )
     for graph in ("plant.ttl", "plant.store"):
         assert fedkg("compile", "rules.fkg", graph, "-o", f"{graph}.fkgpack").code == 0
     assert Path("plant.ttl.fkgpack").read_bytes() == Path("plant.store.fkgpack").read_bytes()
     Path("table.csv").write_text("torque\n70\n", encoding="utf-8")
-    assert fedkg("eval", "rules.fkg", "plant.store", "table.csv", "--json").json["rules"][0]["violated"] == 1
+    assert (
+        fedkg("eval", "rules.fkg", "plant.store", "table.csv", "--json").json["rules"][0][
+            "violated"
+        ]
+        == 1
+    )
 
 
 def test_what_is_wrong_is_said(fedkg: Command) -> None:

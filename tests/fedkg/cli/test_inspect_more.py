@@ -32,7 +32,10 @@ def test_knowledge_sets_and_inferences_are_shown(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "r.fkg").write_text(RULES, encoding="utf-8")
-    assert said(["check", "r.fkg"], capsys) == "r.fkg: clean, 1 rule, 1 bound row, 1 knowledge model, 1 inference, 1 set\n"
+    assert (
+        said(["check", "r.fkg"], capsys)
+        == "r.fkg: clean, 1 rule, 1 bound row, 1 knowledge model, 1 inference, 1 set\n"
+    )
     shown = said(["inspect", "r.fkg"], capsys)
     assert "by_ash: range of grade, true values in column `Grade`; proven: never empty" in shown
     assert "when ash > 12" in shown or "when 12 < ash" in shown

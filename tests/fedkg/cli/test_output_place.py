@@ -18,7 +18,9 @@ COMMANDS = [("compile", "rules.fkg"), ("new", "table.csv"), ("data", "ai4i", "--
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_missing_folder_is_named_and_not_made(fedkg: Command, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_missing_folder_is_named_and_not_made(
+    fedkg: Command, tmp_path: Path, command: tuple[str, ...]
+) -> None:
     before = sorted(path.name for path in tmp_path.iterdir())
     done = fedkg(*command, "-o", "out/made here/x")
     assert done.code == 2
@@ -28,7 +30,9 @@ def test_a_missing_folder_is_named_and_not_made(fedkg: Command, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_folder_or_a_file_in_the_way_is_named(fedkg: Command, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_folder_or_a_file_in_the_way_is_named(
+    fedkg: Command, tmp_path: Path, command: tuple[str, ...]
+) -> None:
     (tmp_path / "there").mkdir()
     done = fedkg(*command, "-o", "there")
     assert (done.code, "there is a folder" in done.err, "-o there/" in done.err) == (2, True, True)
@@ -40,10 +44,14 @@ def test_a_folder_or_a_file_in_the_way_is_named(fedkg: Command, tmp_path: Path, 
 def test_a_new_file_has_the_rights_of_any_other(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "usual").write_text("x", encoding="utf-8")
     rewrite.write_whole(tmp_path / "written", "x")
-    assert stat.S_IMODE((tmp_path / "written").stat().st_mode) == stat.S_IMODE((tmp_path / "usual").stat().st_mode)
+    assert stat.S_IMODE((tmp_path / "written").stat().st_mode) == stat.S_IMODE(
+        (tmp_path / "usual").stat().st_mode
+    )
 
 
-def test_a_folder_without_the_right_to_write_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_without_the_right_to_write_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(rewrite.os, "access", lambda *_: False)
     with pytest.raises(UsageError, match="cannot be written into"):
         rewrite.check_place(tmp_path / "x", "x")
@@ -60,7 +68,11 @@ def test_saving_a_pack_below_a_file_is_an_error_of_packs(fedkg: Command, tmp_pat
 def test_a_pack_replaces_packs_alone(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "graph.ttl").write_text("# everything that is known\n", encoding="utf-8")
     done = fedkg("compile", "rules.fkg", "-o", "graph.ttl")
-    assert (done.code, "graph.ttl is there already, and no pack" in done.err, "-o graph.fkgpack" in done.err) == (2, True, True)
+    assert (
+        done.code,
+        "graph.ttl is there already, and no pack" in done.err,
+        "-o graph.fkgpack" in done.err,
+    ) == (2, True, True)
     assert (tmp_path / "graph.ttl").read_text(encoding="utf-8") == "# everything that is known\n"
     (tmp_path / "empty.fkgpack").touch()
     for again in ("empty.fkgpack", "empty.fkgpack"):

@@ -58,7 +58,10 @@ rule own scope client for ?m, ?max where { ?m plant:most ?max } require cap <= ?
 
 
 def checksums(fedkg: Command, pack: str) -> dict[str, str]:
-    return {source["name"]: source["sha256"] for source in fedkg("inspect", pack, "--json").json["provenance"]["sources"]}
+    return {
+        source["name"]: source["sha256"]
+        for source in fedkg("inspect", pack, "--json").json["provenance"]["sources"]
+    }
 
 
 def test_a_pack_holds_no_checksum_of_a_sites_own_files(fedkg: Command, tmp_path: Path) -> None:

@@ -54,7 +54,9 @@ def test_what_differs_is_told(fedkg: Command, done: Path) -> None:
     assert fedkg("reproduce", "first").code == 1
 
 
-def test_a_run_that_is_not_finished_and_a_folder_that_is_none_are_refused(fedkg: Command, done: Path, tmp_path: Path) -> None:
+def test_a_run_that_is_not_finished_and_a_folder_that_is_none_are_refused(
+    fedkg: Command, done: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match="is not a run folder"):
         reproduce(tmp_path / "nothing")
     with pytest.raises(UsageError, match="holds a run already"):

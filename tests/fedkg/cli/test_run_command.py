@@ -73,9 +73,23 @@ def stopped_by_ctrl_c() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("stopped_by_ctrl_c")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_a_stopped_run_says_so_and_goes_on(how: signal.Signals, fedkg: Command, job: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fedkg", "run", "job.yaml", "--out", "here", "--set", "training.rounds=400"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def test_a_stopped_run_says_so_and_goes_on(
+    how: signal.Signals, fedkg: Command, job: Path, tmp_path: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "fedkg",
+        "run",
+        "job.yaml",
+        "--out",
+        "here",
+        "--set",
+        "training.rounds=400",
+    ]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         while not process.stderr.readline().startswith("[1/2]"):
             assert process.poll() is None
@@ -89,12 +103,26 @@ def test_a_stopped_run_says_so_and_goes_on(how: signal.Signals, fedkg: Command, 
 @pytest.mark.slow
 @pytest.mark.usefixtures("stopped_by_ctrl_c")
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups are POSIX")
-def test_ctrl_c_reaches_worker_processes_too_and_the_run_goes_on_to_the_bit(fedkg: Command, job: Path, tmp_path: Path) -> None:
+def test_ctrl_c_reaches_worker_processes_too_and_the_run_goes_on_to_the_bit(
+    fedkg: Command, job: Path, tmp_path: Path
+) -> None:
     """A terminal sends it to the whole group: the parent says what to do, the workers nothing."""
-    given = ("--set", "training.rounds=10", "--set", "training.executor=processes", "--set", "training.workers=2")
+    given = (
+        "--set",
+        "training.rounds=10",
+        "--set",
+        "training.executor=processes",
+        "--set",
+        "training.workers=2",
+    )
     command = [sys.executable, "-m", "fedkg", "run", "job.yaml", "--out", "here", *given]
     with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         assert process.stderr is not None
         while not process.stderr.readline().startswith("the sites of a round are trained "):
@@ -110,7 +138,10 @@ def test_ctrl_c_reaches_worker_processes_too_and_the_run_goes_on_to_the_bit(fedk
     assert fedkg("run", "job.yaml", "--out", "whole", *given).code == 0
 
     def figures(name: str) -> list[list[str]]:
-        return [line.split(",")[:6] for line in (tmp_path / name / "rounds.csv").read_text().splitlines()]
+        return [
+            line.split(",")[:6]
+            for line in (tmp_path / name / "rounds.csv").read_text().splitlines()
+        ]
 
     assert figures("here") == figures("whole")
 
@@ -128,7 +159,12 @@ def test_ctrl_c_reaches_worker_processes_too_and_the_run_goes_on_to_the_bit(fedk
     ],
 )
 def test_ctrl_c_before_the_folder_is_made_says_that_nothing_is_written(
-    more: tuple[str, ...], said: str, fedkg: Command, job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    more: tuple[str, ...],
+    said: str,
+    fedkg: Command,
+    job: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -158,8 +194,12 @@ def test_ctrl_c_while_the_folder_is_made_says_that_no_training_is_in_it(
 
 
 def test_a_table_that_is_nowhere_is_told_by_its_field(fedkg: Command, tmp_path: Path) -> None:
-    (tmp_path / "rules.fkg").write_text("output failure in probability span 0 .. 1\nrule rare require failure <= 0.9\n")
-    (tmp_path / "job.yaml").write_text("pack: p.fkgpack\nsites: [a, b]\ndata: {path: none.csv}\nalgorithm: fedavg\n")
+    (tmp_path / "rules.fkg").write_text(
+        "output failure in probability span 0 .. 1\nrule rare require failure <= 0.9\n"
+    )
+    (tmp_path / "job.yaml").write_text(
+        "pack: p.fkgpack\nsites: [a, b]\ndata: {path: none.csv}\nalgorithm: fedavg\n"
+    )
     assert fedkg("compile", "rules.fkg", "-o", "p.fkgpack").code == 0
     done = fedkg("run", "job.yaml", "--out", "here")
     assert done.code == 1
@@ -175,7 +215,10 @@ def test_columns_that_nothing_stands_in_are_left_out(fedkg: Command, tmp_path: P
     )
     done = fedkg("run", "job.yaml", "--out", "here")
     assert done.code == 0
-    header, key = (next(line for line in done.out.splitlines() if word in line) for word in ("setting", "of the last round"))
+    header, key = (
+        next(line for line in done.out.splitlines() if word in line)
+        for word in ("setting", "of the last round")
+    )
     assert header.split() == ["setting", "algorithm", "Accuracy", "worst", "sent"]
     assert not any(word in key for word in ("target", "breaks", "95 %"))
 
@@ -196,7 +239,9 @@ def test_text_that_is_no_job_is_named_in_words(fedkg: Command, tmp_path: Path) -
         assert f"received: {received}" in fedkg("run", "odd.yaml").err
 
 
-def test_a_full_disk_says_where_and_how_to_go_on(fedkg: Command, job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_says_where_and_how_to_go_on(
+    fedkg: Command, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -205,3 +250,40 @@ def test_a_full_disk_says_where_and_how_to_go_on(fedkg: Command, job: Path, monk
     assert done.code == 1
     assert f"cannot write in tuesday: {os.strerror(errno.ENOSPC)}" in done.err
     assert "make room, then go on: fedkg run --resume tuesday" in done.err
+
+
+def test_a_run_names_what_it_detects(fedkg: Command, tmp_path: Path) -> None:
+    """HAI labels attacks; a table labels what its column says."""
+    job = {
+        "name": "testbed",
+        "sites": ["a", "b", "c", "d"],
+        "data": {"set": "hai", "size": 3, "split": "iid", "min_samples": 3, "server": 0.2},
+        "model": {"kind": "mlp", "hidden": [4]},
+        "training": {"rounds": 1, "participation": 1.0},
+        "evaluation": {"local_baseline": False},
+    }
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    done = fedkg("run", "job.yaml", "--out", "here")
+    assert "found: attacks found" in " ".join(done.out.split())
+    report = (tmp_path / "here" / "report.html").read_text()
+    assert "of the attacks, and" in report
+    assert ">attacks</th>" in report
+    assert "failures" not in report
+
+
+@pytest.mark.parametrize(("sites", "shown"), [(4, False), (10, True)])
+def test_tenths_of_sites_are_shown_for_ten_sites_and_more(
+    fedkg: Command, job: Path, tmp_path: Path, sites: int, shown: bool
+) -> None:
+    fields = JOB | {
+        "sites": [f"s{i}" for i in range(sites)],
+        "data": {"rows": 8000, "min_samples": 20, "split": "iid"},
+        "training": {"rounds": 1, "participation": 1.0},
+        "compare": {},
+    }
+    job.write_text(yaml.safe_dump(fields))
+    assert fedkg("run", "job.yaml", "--out", "here").code == 0
+    report = (tmp_path / "here" / "report.html").read_text()
+    assert "half of the sites have more than" in report
+    assert ("9 of 10 sites have more than" in report) == shown
+    assert ("1 of 10 sites has more than" in report) == shown

@@ -16,7 +16,11 @@ ex:S a sh:NodeShape ; sh:targetClass ex:Pump ;
   sh:property [ sh:path ex:p ; sh:minInclusive 1.0 ] .
 """
 RULES = 'prefix ex: <http://example.org/>\nsignal p is ex:p column "p"\nrows are ex:Pump\n'
-SEVERITIES = {"S.p.maxInclusive": "warning", "S.p.maxExclusive": "info", "S.p.minInclusive": "violation"}
+SEVERITIES = {
+    "S.p.maxInclusive": "warning",
+    "S.p.maxExclusive": "info",
+    "S.p.minInclusive": "violation",
+}
 
 
 @pytest.fixture
@@ -27,7 +31,9 @@ def plant(fedkg: Command, tmp_path: Path) -> Command:
     (tmp_path / "good.csv").write_text("p\n2\n3\n")
     (tmp_path / "high.csv").write_text("p\n2\n7\n")
     (tmp_path / "low.csv").write_text("p\n2\n0\n")
-    (tmp_path / "d.ttl").write_text("@prefix ex: <http://example.org/> . ex:a a ex:Pump ; ex:p 7.0 .")
+    (tmp_path / "d.ttl").write_text(
+        "@prefix ex: <http://example.org/> . ex:a a ex:Pump ; ex:p 7.0 ."
+    )
     return fedkg
 
 
@@ -41,12 +47,18 @@ def test_eval_shows_severities(plant: Command) -> None:
     assert "S.p.maxInclusive (warning)" in done.out
     assert "S.p.maxExclusive (info)" in done.out
     assert "S.p.minInclusive (" not in done.out
-    assert "2 of 3 rules are broken somewhere (1 warning, 1 info); violation rate 33.33%." in done.out
+    assert (
+        "2 of 3 rules are broken somewhere (1 warning, 1 info); violation rate 33.33%." in done.out
+    )
     assert severities(plant("eval", "columns.fkg", "s.ttl", "high.csv", "--json")) == SEVERITIES
 
 
 def test_inspect_shows_severities(plant: Command) -> None:
-    shown = {line.split()[0]: line for line in plant("inspect", "columns.fkg", "s.ttl").out.splitlines() if line.startswith("S.p.")}
+    shown = {
+        line.split()[0]: line
+        for line in plant("inspect", "columns.fkg", "s.ttl").out.splitlines()
+        if line.startswith("S.p.")
+    }
     assert {rule: line.split("  ")[1].strip() for rule, line in shown.items()} == {
         "S.p.maxInclusive": "other, warning",
         "S.p.maxExclusive": "other, info",
@@ -57,11 +69,16 @@ def test_inspect_shows_severities(plant: Command) -> None:
 
 def test_each_violation_of_rdf_data_has_its_severity(plant: Command) -> None:
     (part,) = plant("eval", "s.ttl", "d.ttl", "--json").json["evaluations"]
-    assert {one["rule"]: one["severity"] for one in part["results"]} == {"S.p.maxInclusive": "warning", "S.p.maxExclusive": "info"}
+    assert {one["rule"]: one["severity"] for one in part["results"]} == {
+        "S.p.maxInclusive": "warning",
+        "S.p.maxExclusive": "info",
+    }
 
 
 def test_only_violations_that_got_worse_fail(plant: Command, tmp_path: Path) -> None:
-    (tmp_path / "old.json").write_text(plant("eval", "columns.fkg", "s.ttl", "good.csv", "--json").out)
+    (tmp_path / "old.json").write_text(
+        plant("eval", "columns.fkg", "s.ttl", "good.csv", "--json").out
+    )
     milder = plant("eval", "columns.fkg", "s.ttl", "high.csv", "--baseline", "old.json")
     assert milder.code == 0
     assert "S.p.maxInclusive (warning): violation rate rose from 0.00% to 50.00%" in milder.out

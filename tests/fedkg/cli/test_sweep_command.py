@@ -49,14 +49,27 @@ def test_several_seeds_in_one_command(fedkg: Command, job: Path, tmp_path: Path)
 
 def test_a_grid_takes_what_follows_it(fedkg: Command, job: Path, tmp_path: Path) -> None:
     done = fedkg(
-        "run", "job.yaml", "--out", "here", "--set", "theory=true", "--grid", "algorithm.name=fedavg,scfa", "data.alpha=1,10", "--json"
+        "run",
+        "job.yaml",
+        "--out",
+        "here",
+        "--set",
+        "theory=true",
+        "--grid",
+        "algorithm.name=fedavg,scfa",
+        "data.alpha=1,10",
+        "--json",
     )
     assert done.code == 0
     assert [path.name for path in sorted((tmp_path / "here" / "cells").iterdir())] == [
         *("fedavg-alpha1", "fedavg-alpha10", "scfa-alpha1", "scfa-alpha10")
     ]
     assert len(done.json["results"]) == 6
-    assert (tmp_path / "here" / "comparison.csv").read_text().startswith("data.alpha,corrupted,algorithm,")
+    assert (
+        (tmp_path / "here" / "comparison.csv")
+        .read_text()
+        .startswith("data.alpha,corrupted,algorithm,")
+    )
     report = (tmp_path / "here" / "report.html").read_text()
     assert '<section id="theory">' in report
     assert "Bound on the least squared gradient" in report
@@ -98,7 +111,9 @@ def test_status_of_what_is_no_run(fedkg: Command, tmp_path: Path) -> None:
     assert "nowhere is not a run folder" in done.err
 
 
-def test_a_run_leaves_the_folder_of_a_sweep_alone(fedkg: Command, job: Path, tmp_path: Path) -> None:
+def test_a_run_leaves_the_folder_of_a_sweep_alone(
+    fedkg: Command, job: Path, tmp_path: Path
+) -> None:
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "sweep.json").write_text("{}")
     done = fedkg("run", "job.yaml", "--out", "here")

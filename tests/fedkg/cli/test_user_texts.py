@@ -27,9 +27,12 @@ rule limits for ?tag, ?high in table "limits [bar].csv" require value(?tag) <= ?
 
 def written(folder: Path) -> None:
     (folder / "marked.fkg").write_text(RULES, encoding="utf-8")
-    (folder / "limits [bar].csv").write_text("tag,high\nDrehzahl [/min],3\nZug [/bar],3\n", encoding="utf-8")
+    (folder / "limits [bar].csv").write_text(
+        "tag,high\nDrehzahl [/min],3\nZug [/bar],3\n", encoding="utf-8"
+    )
     (folder / "marked [min].csv").write_text(
-        "Drehzahl [/min],Zug [/bar],Temperatur [min] [red],Druck [bar]\n4,4,70,2.5\n6,6,50,1\n", encoding="utf-8"
+        "Drehzahl [/min],Zug [/bar],Temperatur [min] [red],Druck [bar]\n4,4,70,2.5\n6,6,50,1\n",
+        encoding="utf-8",
     )
 
 
@@ -37,11 +40,23 @@ def test_a_header_with_brackets_is_shown_whole(fedkg: Command, tmp_path: Path) -
     written(tmp_path)
     done = fedkg("eval", "marked.fkg", "marked [min].csv")
     assert done.code == 0, done.err
-    for text in ("  Drehzahl [/min]", "  Zug [/bar]", "marked [min].csv: 2 rows", "-10 K: row 1", "-0.5 bar: row 1"):
+    for text in (
+        "  Drehzahl [/min]",
+        "  Zug [/bar]",
+        "marked [min].csv: 2 rows",
+        "-10 K: row 1",
+        "-0.5 bar: row 1",
+    ):
         assert text in done.out
     done = fedkg("inspect", "marked.fkg", "--rows", "9")
     assert done.code == 0, done.err
-    for text in ("Drehzahl [/min]", "Temperatur [min] [red]", "At most 5 [/min] :smile:", "heat <= 60  (margin in K)", "limits [bar].csv"):
+    for text in (
+        "Drehzahl [/min]",
+        "Temperatur [min] [red]",
+        "At most 5 [/min] :smile:",
+        "heat <= 60  (margin in K)",
+        "limits [bar].csv",
+    ):
         assert text in done.out
 
 
@@ -57,7 +72,9 @@ def test_a_message_with_brackets_is_shown_whole(fedkg: Command, tmp_path: Path) 
     assert fedkg("check", "marked.fkg", "--[/min]").code == 2
 
 
-def test_the_bar_of_a_run_takes_names_as_they_are(monkeypatch: Any) -> None:  # Any: pytest's monkeypatch
+def test_the_bar_of_a_run_takes_names_as_they_are(
+    monkeypatch: Any,
+) -> None:  # Any: pytest's monkeypatch
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120, color_system=None)
     monkeypatch.setattr("fedkg.cli.progress.err", lambda: console)
@@ -69,7 +86,9 @@ def test_the_bar_of_a_run_takes_names_as_they_are(monkeypatch: Any) -> None:  # 
     assert "all 1 trainings" not in screen.getvalue()
 
 
-def test_the_bars_of_runs_side_by_side_are_their_own(monkeypatch: Any) -> None:  # Any: pytest's monkeypatch
+def test_the_bars_of_runs_side_by_side_are_their_own(
+    monkeypatch: Any,
+) -> None:  # Any: pytest's monkeypatch
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120, color_system=None)
     monkeypatch.setattr("fedkg.cli.progress.err", lambda: console)
@@ -80,9 +99,20 @@ def test_the_bars_of_runs_side_by_side_are_their_own(monkeypatch: Any) -> None: 
             watch(Event(kind="round", arm_number=number, arms=3, round=done, rounds=4))
         bar = watch._bar
         assert bar is not None
-        assert [(task.description, task.completed) for task in bar.tasks] == [("all 3 trainings", 9), ("b", 3), ("c", 2)]
-        watch(Event(kind="arm_done", arm="b", message="b: done", arm_number=2, arms=3, round=3, rounds=4))
-        assert [(task.description, task.completed) for task in bar.tasks] == [("all 3 trainings", 10), ("c", 2)]
+        assert [(task.description, task.completed) for task in bar.tasks] == [
+            ("all 3 trainings", 9),
+            ("b", 3),
+            ("c", 2),
+        ]
+        watch(
+            Event(
+                kind="arm_done", arm="b", message="b: done", arm_number=2, arms=3, round=3, rounds=4
+            )
+        )
+        assert [(task.description, task.completed) for task in bar.tasks] == [
+            ("all 3 trainings", 10),
+            ("c", 2),
+        ]
     assert "[2/3] b: done" in screen.getvalue()
 
 

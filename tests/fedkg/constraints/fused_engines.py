@@ -28,10 +28,15 @@ def slopes(value: Tensor, leaves: tuple[Tensor, ...]) -> list[Tensor]:
     if not value.requires_grad:
         return [torch.zeros_like(leaf) for leaf in leaves]
     found = torch.autograd.grad(value, leaves, allow_unused=True)
-    return [torch.zeros_like(leaf) if slope is None else slope for slope, leaf in zip(found, leaves, strict=True)]
+    return [
+        torch.zeros_like(leaf) if slope is None else slope
+        for slope, leaf in zip(found, leaves, strict=True)
+    ]
 
 
-def said(module: ConstraintModule, x: Tensor, y: Tensor, loops: bool, **call: Any) -> dict[str, Tensor]:
+def said(
+    module: ConstraintModule, x: Tensor, y: Tensor, loops: bool, **call: Any
+) -> dict[str, Tensor]:
     """Verdicts, robustness, penalties in all exact forms and the gradients of both by features and answers."""
     found: dict[str, Tensor] = {}
     with computed_by(loops):
@@ -51,14 +56,18 @@ def said(module: ConstraintModule, x: Tensor, y: Tensor, loops: bool, **call: An
     return found
 
 
-def agree(module: ConstraintModule, x: Tensor, y: Tensor, *, rounded: bool = False, **call: Any) -> dict[str, Tensor]:
+def agree(
+    module: ConstraintModule, x: Tensor, y: Tensor, *, rounded: bool = False, **call: Any
+) -> dict[str, Tensor]:
     """What the loops say, once it is what the engine says: values and verdicts to the bit, sums and gradients to rounding, ties or not.
 
     Args:
         rounded: values agree to rounding alone: square roots in float32, which torch does not round correctly.
     """
     ours, theirs = (said(module, x, y, loops, **call) for loops in (True, False))
-    rounding = {"rtol": 1e-12, "atol": 1e-12} if x.dtype == torch.float64 else {"rtol": 2e-5, "atol": 2e-6}
+    rounding = (
+        {"rtol": 1e-12, "atol": 1e-12} if x.dtype == torch.float64 else {"rtol": 2e-5, "atol": 2e-6}
+    )
     for name, value in ours.items():
         exact = name in (*VERDICTS, "robustness", "at steps")
         tolerance = {"rtol": 0.0, "atol": 0.0} if exact and not rounded else rounding

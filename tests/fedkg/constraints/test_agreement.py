@@ -27,7 +27,9 @@ def readings(table: NDArray[np.float64], answers: NDArray[np.float64]) -> NDArra
             above = [i for i in range(row) if groups[i] == groups[row]]
             views[view, row] = table[above[-1]] if above else np.nan
     views[:, :, 4:] = np.where(np.isnan(views[:, :, CATEGORY : CATEGORY + 1]), np.nan, answers)
-    views[1, :, 4:] = np.where(np.isnan(views[1, :, 1:2]), np.nan, views[1, :, 4:])  # what is raised is not known
+    views[1, :, 4:] = np.where(
+        np.isnan(views[1, :, 1:2]), np.nan, views[1, :, 4:]
+    )  # what is raised is not known
     return views
 
 
@@ -45,7 +47,9 @@ def cases(draw: st.DrawFn) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return table, grid
 
 
-def compare(pack: Pack, table: NDArray[np.float64], answers: NDArray[np.float64], **tolerance: float) -> None:
+def compare(
+    pack: Pack, table: NDArray[np.float64], answers: NDArray[np.float64], **tolerance: float
+) -> None:
     module = module_of(pack)
     values = readings(table, answers)
     report = module(
@@ -59,19 +63,29 @@ def compare(pack: Pack, table: NDArray[np.float64], answers: NDArray[np.float64]
         expected = evaluate_bank(bank, values)
         rows = slice(start, start := start + bank.rows)
         assert (report.applicable[:, rows].numpy() == expected.applicable).all()
-        np.testing.assert_allclose(report.robustness[:, rows].numpy(), expected.robustness, **({"rtol": 0, "atol": 0} | tolerance))
+        np.testing.assert_allclose(
+            report.robustness[:, rows].numpy(),
+            expected.robustness,
+            **({"rtol": 0, "atol": 0} | tolerance),
+        )
         for name in ("satisfied", "violated", "unknown", "fired"):
             differing = getattr(report, name)[:, rows].numpy() != getattr(expected, name)
-            assert not differing[~(np.abs(expected.robustness) < tolerance.get("atol", -1))].any(), name
+            assert not differing[
+                ~(np.abs(expected.robustness) < tolerance.get("atol", -1))
+            ].any(), name
 
 
 @given(packs(), cases())
 @tries(30)
-def test_robustness_and_verdicts_are_the_interpreters_to_the_bit(pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
+def test_robustness_and_verdicts_are_the_interpreters_to_the_bit(
+    pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]]
+) -> None:
     compare(pack, *case)
 
 
 @given(packs(skeletons=formulas(EXACT + TRANSCENDENTAL)), cases())
 @tries(25)
-def test_transcendental_functions_agree_to_the_last_digits(pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
+def test_transcendental_functions_agree_to_the_last_digits(
+    pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]]
+) -> None:
     compare(pack, *case, rtol=1e-6, atol=1e-6)

@@ -31,7 +31,10 @@ class Peak(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
         for tensor in tree_leaves(out):
-            if isinstance(tensor, torch.Tensor) and tensor.untyped_storage()._cdata not in self.seen:
+            if (
+                isinstance(tensor, torch.Tensor)
+                and tensor.untyped_storage()._cdata not in self.seen
+            ):
                 storage = tensor.untyped_storage()
                 self.seen.add(storage._cdata)
                 self.now += storage.nbytes()
@@ -51,9 +54,14 @@ def le(left: object, right: object) -> Compare:
 def module(memory: float) -> ConstraintModule:
     """Hundreds of rows of a nested formula and of an until."""
     inner = Temporal(op="eventually", low=2, high=3, arg=le(OUT, OTHER))
-    always: Formula = Temporal(op="always", low=2, high=3, arg=And(args=(inner, le(OUT, Param(index=0)))))
+    always: Formula = Temporal(
+        op="always", low=2, high=3, arg=And(args=(inner, le(OUT, Param(index=0))))
+    )
     banks = []
-    for skeleton in (always, Until(op="until", low=2, high=3, left=le(OUT, Param(index=0)), right=le(OUT, OTHER))):
+    for skeleton in (
+        always,
+        Until(op="until", low=2, high=3, left=le(OUT, Param(index=0)), right=le(OUT, OTHER)),
+    ):
         one = bank_of(skeleton, [0.5, 1.0, 0.0, 6.0], [4, 5])
         grown = {name: np.repeat(getattr(one, name), ROWS, axis=0) for name in one.tensors()}
         grown["params"][:, 0] = np.linspace(0.0, 1.0, ROWS)  # no row says the same as another
@@ -63,8 +71,13 @@ def module(memory: float) -> ConstraintModule:
 
 def work(rules: ConstraintModule, backward: bool) -> Callable[[], object]:
     generator = torch.Generator().manual_seed(0)
-    x, y = torch.zeros(WINDOWS, STEPS, 4), torch.randn(WINDOWS, STEPS, 5, generator=generator, requires_grad=backward)
-    return lambda: torch.autograd.grad(rules(x, y).penalty, y)[0] if backward else rules(x, y).penalty
+    x, y = (
+        torch.zeros(WINDOWS, STEPS, 4),
+        torch.randn(WINDOWS, STEPS, 5, generator=generator, requires_grad=backward),
+    )
+    return lambda: (
+        torch.autograd.grad(rules(x, y).penalty, y)[0] if backward else rules(x, y).penalty
+    )
 
 
 @pytest.mark.parametrize("backward", [False, True])

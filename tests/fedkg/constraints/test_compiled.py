@@ -20,7 +20,9 @@ SEMANTICS = ("exact", "smooth", "sound")
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning"
+)
 def test_a_compiled_training_step_is_the_step(backend: str, semantics: str) -> None:
     torch._dynamo.reset()
     rules = ConstraintModule(between(), x=X, y=Y)
@@ -37,13 +39,18 @@ def test_a_compiled_training_step_is_the_step(backend: str, semantics: str) -> N
         found, expected = compiled(own), step(own)
         for one, other in zip(found, expected, strict=True):
             assert torch.equal(one, other)
-        gradients = [torch.autograd.grad(penalty, list(model.parameters())) for penalty, *_ in (found, expected)]
+        gradients = [
+            torch.autograd.grad(penalty, list(model.parameters()))
+            for penalty, *_ in (found, expected)
+        ]
         for one, other in zip(*gradients, strict=True):
             assert torch.equal(one, other)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning"
+)
 def test_a_compiled_module_and_a_compiled_model_are_the_module_and_the_model() -> None:
     torch._dynamo.reset()
     rules, model, x = ConstraintModule(monotone(), x=X, y=Y), nn.Linear(4, 5), torch.rand(6, 4)
@@ -69,7 +76,14 @@ def test_two_runs_are_equal_to_the_last_bit(name: str, semantics: str) -> None:
     for _ in range(2):
         answers = y.clone().requires_grad_()
         report = module(x, answers, semantics=semantics)
-        runs.append((report.penalty, report.penalties, report.robustness, *torch.autograd.grad(report.penalty, answers)))
+        runs.append(
+            (
+                report.penalty,
+                report.penalties,
+                report.robustness,
+                *torch.autograd.grad(report.penalty, answers),
+            )
+        )
     for one, other in zip(*runs, strict=True):
         assert torch.equal(one.nan_to_num(9.0), other.nan_to_num(9.0))
 
@@ -77,15 +91,23 @@ def test_two_runs_are_equal_to_the_last_bit(name: str, semantics: str) -> None:
 @pytest.mark.parametrize("semantics", SEMANTICS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("name", OPERATORS)
-def test_half_precision_is_computed_in_single(name: str, dtype: torch.dtype, semantics: str) -> None:
+def test_half_precision_is_computed_in_single(
+    name: str, dtype: torch.dtype, semantics: str
+) -> None:
     skeleton, members = OPERATORS[name]
     module = module_of(single(skeleton, limit=-0.8, members=members))
     x, y = (part.to(dtype) for part in batch(2, count=3, steps=6))
     halves, singles = y.clone().requires_grad_(), y.float().requires_grad_()
-    report, expected = module(x, halves, semantics=semantics), module(x.float(), singles, semantics=semantics)
+    report, expected = (
+        module(x, halves, semantics=semantics),
+        module(x.float(), singles, semantics=semantics),
+    )
     assert report.penalty.dtype == torch.float32
     assert torch.equal(report.penalties, expected.penalties)
-    (gradient,), (single_gradient,) = (torch.autograd.grad(one.penalty, leaf) for one, leaf in ((report, halves), (expected, singles)))
+    (gradient,), (single_gradient,) = (
+        torch.autograd.grad(one.penalty, leaf)
+        for one, leaf in ((report, halves), (expected, singles))
+    )
     assert gradient.dtype == dtype
     assert torch.equal(gradient, single_gradient.to(dtype))
 

@@ -40,9 +40,17 @@ def rules(formula: Formula, keyed: int = 0, rows: int = 6) -> Bank:
     bank = bank_of(formula, [0.3, 2.0, 1.0, 3.0], [4, 5, 0, CATEGORY], rows=rows)
     params = bank.params.copy()
     params[:, 0] = np.linspace(-0.5, 0.6, rows)
-    keys, codes = np.full((rows, keyed), CATEGORY, dtype=np.int32), np.arange(rows, dtype=np.int32)[:, None] % 3
+    keys, codes = (
+        np.full((rows, keyed), CATEGORY, dtype=np.int32),
+        np.arange(rows, dtype=np.int32)[:, None] % 3,
+    )
     tensors = {name: getattr(bank, name) for name in bank.tensors()}
-    changed = {"params": params, "keys": keys, "codes": np.repeat(codes, keyed, axis=1), "rule": np.arange(rows, dtype=np.int32) % 2}
+    changed = {
+        "params": params,
+        "keys": keys,
+        "codes": np.repeat(codes, keyed, axis=1),
+        "rule": np.arange(rows, dtype=np.int32) % 2,
+    }
     return Bank(**(tensors | changed), skeleton=formula)
 
 
@@ -52,7 +60,9 @@ def module_of(name: str, keyed: int = 0) -> ConstraintModule:
 
 def data(count: int = 5, steps: int = 7, seed: int = 0) -> tuple[Tensor, Tensor]:
     dice = torch.Generator().manual_seed(seed)
-    x, y = (torch.randn(count, steps, width, generator=dice, dtype=torch.float64) for width in (4, 5))
+    x, y = (
+        torch.randn(count, steps, width, generator=dice, dtype=torch.float64) for width in (4, 5)
+    )
     x[..., CATEGORY] = torch.randint(0, 3, (count, 1), generator=dice).double()
     return x, y
 
@@ -72,7 +82,12 @@ def test_rows_with_conditions(name: str, keyed: int) -> None:
 def test_rows_with_conditions_on_a_batch_without_traces(keyed: int) -> None:
     x, y = (part.flatten(0, 1) for part in data(40))
     x[:, CATEGORY] = torch.arange(280).double() % 3
-    found = agree(module_of("guarded", keyed), x, y, keys={"Type": ["HLM"[int(code)] for code in x[:, CATEGORY]]})
+    found = agree(
+        module_of("guarded", keyed),
+        x,
+        y,
+        keys={"Type": ["HLM"[int(code)] for code in x[:, CATEGORY]]},
+    )
     assert 0 < int(found["applicable"].sum()) < found["applicable"].numel()
 
 
@@ -90,8 +105,14 @@ def test_any_number_of_threads_says_the_same(name: str, monkeypatch: pytest.Monk
         torch.set_num_threads(threads)
     for other in found[1:]:
         for key, value in found[0].items():
-            rounding = {} if key in (*VERDICTS, "robustness", "at steps") or " by " in key else {"rtol": 1e-14, "atol": 0.0}
-            torch.testing.assert_close(other[key], value, equal_nan=True, **({"rtol": 0.0, "atol": 0.0} | rounding))
+            rounding = (
+                {}
+                if key in (*VERDICTS, "robustness", "at steps") or " by " in key
+                else {"rtol": 1e-14, "atol": 0.0}
+            )
+            torch.testing.assert_close(
+                other[key], value, equal_nan=True, **({"rtol": 0.0, "atol": 0.0} | rounding)
+            )
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -103,7 +124,9 @@ def test_parts_of_a_batch_that_weigh_unequally(name: str) -> None:
     for loops in (True, False):
         with computed_by(loops):
             answers = y.clone().requires_grad_()
-            apart = module_of(name)(x, answers, sample_weight=weight.flatten(0, 1)).penalty_apart(weight)
+            apart = module_of(name)(x, answers, sample_weight=weight.flatten(0, 1)).penalty_apart(
+                weight
+            )
             by = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
             found.append((apart.detach(), *torch.autograd.grad((apart * by).sum(), answers)))
     torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-14)
@@ -116,14 +139,18 @@ def test_parts_of_a_batch_whose_traces_are_anywhere(name: str, sizes: tuple[int,
     """Places stand by trace then, not by part."""
     pack = pack_of([rules(FORMULAS[name])])
     contract = pack.manifest.contract.model_copy(update={"trace": "Type"})
-    module = ConstraintModule(replace(pack, manifest=pack.manifest.model_copy(update={"contract": contract})), x=X, y=Y)
+    module = ConstraintModule(
+        replace(pack, manifest=pack.manifest.model_copy(update={"contract": contract})), x=X, y=Y
+    )
     x, y = (part.flatten(0, 1) for part in data(6))
     x[:, CATEGORY] = (torch.arange(42) % 2 + 1) * (torch.arange(42) > 20)
     found = []
     for loops in (True, False):
         with computed_by(loops):
             answers = y.clone().requires_grad_()
-            apart = module(x, answers, previous="above").penalty_apart(torch.ones(sizes, dtype=torch.float64))
+            apart = module(x, answers, previous="above").penalty_apart(
+                torch.ones(sizes, dtype=torch.float64)
+            )
             found.append((apart.detach(), *torch.autograd.grad(apart[0], answers)))
     torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-14)
     agree(module, x, y, previous="above")
@@ -173,7 +200,11 @@ def test_transforms_fall_back(name: str) -> None:
 
     def found() -> tuple[Tensor, Tensor, Tensor]:
         several = torch.stack([y, -y])
-        return torch.func.grad(penalty)(y), torch.func.vmap(penalty)(several), torch.func.vmap(torch.func.grad(penalty))(several)
+        return (
+            torch.func.grad(penalty)(y),
+            torch.func.vmap(penalty)(several),
+            torch.func.vmap(torch.func.grad(penalty))(several),
+        )
 
     results = []
     for loops in (True, False):
@@ -228,8 +259,12 @@ def test_small_calls_are_left_to_the_engine(monkeypatch: pytest.MonkeyPatch) -> 
     assert any(called)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
-def test_a_copy_does_not_read_where_the_other_stood(copied: Callable[[ConstraintModule], ConstraintModule]) -> None:
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))]
+)
+def test_a_copy_does_not_read_where_the_other_stood(
+    copied: Callable[[ConstraintModule], ConstraintModule],
+) -> None:
     """Loops are told of numbers by addresses: a copy tells its own."""
     x, y = data()
     with computed_by(True):

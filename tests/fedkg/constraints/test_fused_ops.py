@@ -102,7 +102,15 @@ def pack_for(op: Op, end: str = "clip") -> Pack:
     params = bank.params.copy()
     params[1, 0] = 0.7
     return ending(
-        pack_of([Bank(**{name: getattr(bank, name) for name in bank.tensors()} | {"params": params}, skeleton=FORMULAS[op])]), end
+        pack_of(
+            [
+                Bank(
+                    **{name: getattr(bank, name) for name in bank.tensors()} | {"params": params},
+                    skeleton=FORMULAS[op],
+                )
+            ]
+        ),
+        end,
     )
 
 
@@ -111,7 +119,9 @@ HOISTED = {Op.ENDS_MIN, Op.ENDS_MAX}
 
 def data(op: Op, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     dice = torch.Generator().manual_seed(int(op))
-    x, y = (torch.randn(4, 9, width, generator=dice, dtype=torch.float64).to(dtype) for width in (4, 5))
+    x, y = (
+        torch.randn(4, 9, width, generator=dice, dtype=torch.float64).to(dtype) for width in (4, 5)
+    )
     x[..., CATEGORY] = torch.randint(0, 3, (4, 9), generator=dice).to(dtype)
     if op not in HOISTED:  # where something is unknown windows are not hoisted
         x[0, 2:4, 0] = torch.nan
@@ -126,7 +136,9 @@ def test_every_operation_has_a_formula() -> None:
 @pytest.mark.parametrize("op", Op, ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["double", "single"])
 @pytest.mark.parametrize("end", ["clip", "strict"])
-def test_each_operation_and_its_gradient(op: Op, dtype: torch.dtype, end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_operation_and_its_gradient(
+    op: Op, dtype: torch.dtype, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: set[int] = set()
     call = Evaluated.call
 
@@ -137,11 +149,15 @@ def test_each_operation_and_its_gradient(op: Op, dtype: torch.dtype, end: str, m
 
     monkeypatch.setattr(Evaluated, "call", observed)
     x, y = data(op, dtype)
-    found = agree(module_of(pack_for(op, end)), x, y, rounded=op is Op.SQRT and dtype == torch.float32)
+    found = agree(
+        module_of(pack_for(op, end)), x, y, rounded=op is Op.SQRT and dtype == torch.float32
+    )
     assert int(op) in seen
     assert found["at steps"].isfinite().any()
     if op not in WITHOUT_SLOPE:
-        gradients = [found[name] for name in found if name.startswith(("slopes by y", "hinge by y"))]
+        gradients = [
+            found[name] for name in found if name.startswith(("slopes by y", "hinge by y"))
+        ]
         assert any(bool(gradient.any()) for gradient in gradients), "something to compare"
         assert all(bool(gradient.isfinite().all()) for gradient in gradients)
 

@@ -29,35 +29,55 @@ ENDS = st.sampled_from(["clip", "strict"])
 
 def dtype_for(pack: Pack, dtype: torch.dtype) -> torch.dtype:
     """float64 for packs with square roots: those of torch in float32 are not rounded correctly."""
-    return torch.float64 if any(ROOT.search(bank.skeleton.model_dump_json()) for bank in pack.banks) else dtype
+    return (
+        torch.float64
+        if any(ROOT.search(bank.skeleton.model_dump_json()) for bank in pack.banks)
+        else dtype
+    )
 
 
 @given(packs(), cases(), DTYPES)
 @tries(12)
-def test_random_rules_on_rows(pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]], dtype: torch.dtype) -> None:
+def test_random_rules_on_rows(
+    pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]], dtype: torch.dtype
+) -> None:
     table, answers = case
     dtype = dtype_for(pack, dtype)
     module = module_of(pack)
     keys = {"Type": [VOCABULARY[int(c)] for c in table[:, CATEGORY]]}
-    agree(module, torch.from_numpy(table[:, :4]).to(dtype), stacked(module, answers).to(dtype), previous="above", keys=keys)
+    agree(
+        module,
+        torch.from_numpy(table[:, :4]).to(dtype),
+        stacked(module, answers).to(dtype),
+        previous="above",
+        keys=keys,
+    )
 
 
 @given(packs(max_banks=2, temporal=True), tables(max_rows=7), st.integers(0, 99), ENDS, DTYPES)
 @tries(12)
-def test_random_rules_over_time_on_one_trace(pack: Pack, table: NDArray[np.float64], seed: int, end: str, dtype: torch.dtype) -> None:
+def test_random_rules_over_time_on_one_trace(
+    pack: Pack, table: NDArray[np.float64], seed: int, end: str, dtype: torch.dtype
+) -> None:
     dtype = dtype_for(pack, dtype)
     module = module_of(ending(pack, end))
     module._horizons.clear()  # a trace may be too short for a rule to be decided anywhere
-    answers = torch.from_numpy(answers_for(seed, len(table), unknown=True))[list(module.plan.runs)].to(dtype)
+    answers = torch.from_numpy(answers_for(seed, len(table), unknown=True))[
+        list(module.plan.runs)
+    ].to(dtype)
     agree(module, torch.from_numpy(table[:, :4]).to(dtype), answers, previous="above")
 
 
 @given(packs(max_banks=2, temporal=True), tables(max_rows=8), st.integers(0, 99), ENDS)
 @tries(10)
-def test_random_rules_over_time_on_traces_by_label(pack: Pack, table: NDArray[np.float64], seed: int, end: str) -> None:
+def test_random_rules_over_time_on_traces_by_label(
+    pack: Pack, table: NDArray[np.float64], seed: int, end: str
+) -> None:
     """Traces of unequal lengths, their rows in between each other."""
     contract = ending(pack, end).manifest.contract.model_copy(update={"trace": "Type"})
-    module = module_of(replace(pack, manifest=pack.manifest.model_copy(update={"contract": contract})))
+    module = module_of(
+        replace(pack, manifest=pack.manifest.model_copy(update={"contract": contract}))
+    )
     module._horizons.clear()
     answers = torch.from_numpy(answers_for(seed, len(table), unknown=True))[list(module.plan.runs)]
     agree(module, torch.from_numpy(table[:, :4]), answers, previous="above")
@@ -65,7 +85,9 @@ def test_random_rules_over_time_on_traces_by_label(pack: Pack, table: NDArray[np
 
 @given(packs(max_banks=2, temporal=True), st.integers(0, 2**16), ENDS, st.booleans())
 @tries(10)
-def test_random_rules_over_time_on_windows_with_padding(pack: Pack, seed: int, end: str, unknown: bool) -> None:
+def test_random_rules_over_time_on_windows_with_padding(
+    pack: Pack, seed: int, end: str, unknown: bool
+) -> None:
     dice = torch.Generator().manual_seed(seed)
     module = module_of(ending(pack, end))
     module._horizons.clear()
@@ -95,7 +117,10 @@ def test_nested_formulas_on_long_traces(seed: int, end: str) -> None:
     module = ConstraintModule(ending(pack_of([bank_of(formula, params, [4, 5])]), end), x=X, y=Y)
     module._horizons.clear()
     dice = torch.Generator().manual_seed(seed)
-    x, y = torch.zeros(2, 40, 4, dtype=torch.float64), torch.randn(2, 40, 5, generator=dice, dtype=torch.float64)
+    x, y = (
+        torch.zeros(2, 40, 4, dtype=torch.float64),
+        torch.randn(2, 40, 5, generator=dice, dtype=torch.float64),
+    )
     if seed % 2:
         y[torch.rand(y.shape, generator=dice) < 0.05] = torch.nan
     agree(module, x, y)

@@ -16,23 +16,42 @@ from fedkg.pack import And, ClassIn, Compare, Pack, Param, Product, Quotient, Sl
 from fedkg.pack.terms import Call
 
 
-def report_of(pack: Pack, table: np.ndarray, answers: torch.Tensor, **options: object) -> ConstraintReport:
+def report_of(
+    pack: Pack, table: np.ndarray, answers: torch.Tensor, **options: object
+) -> ConstraintReport:
     module = ConstraintModule(pack, x=X, y=Y)
     keys = {"Type": torch.from_numpy(table[:, 3]).long()}
-    return module(torch.from_numpy(table[:, :4]), answers[list(module.plan.runs)], keys=keys, previous="above", **options)
+    return module(
+        torch.from_numpy(table[:, :4]),
+        answers[list(module.plan.runs)],
+        keys=keys,
+        previous="above",
+        **options,
+    )
 
 
 def answers_for(table: np.ndarray, seed: int) -> torch.Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).normal(0, 2, (4, len(table), 5))).requires_grad_()
+    return torch.from_numpy(
+        np.random.default_rng(seed).normal(0, 2, (4, len(table), 5))
+    ).requires_grad_()
 
 
-@given(packs(skeletons=formulas(EXACT + TRANSCENDENTAL)), tables(), st.integers(0, 99), st.sampled_from(["exact", "smooth", "sound"]))
+@given(
+    packs(skeletons=formulas(EXACT + TRANSCENDENTAL)),
+    tables(),
+    st.integers(0, 99),
+    st.sampled_from(["exact", "smooth", "sound"]),
+)
 @tries(30)
 def test_no_gradient_is_nan(pack: Pack, table: np.ndarray, seed: int, semantics: str) -> None:
     answers = answers_for(table, seed)
     report = report_of(pack, table, answers, semantics=semantics)
     robustness = report.robustness
-    total = report.penalty + report.penalties.sum() + torch.where(torch.isfinite(robustness), robustness, 0.0).sum()
+    total = (
+        report.penalty
+        + report.penalties.sum()
+        + torch.where(torch.isfinite(robustness), robustness, 0.0).sum()
+    )
     assert torch.isfinite(report.penalty)
     if total.requires_grad:
         (gradient,) = torch.autograd.grad(total, answers)
@@ -41,7 +60,9 @@ def test_no_gradient_is_nan(pack: Pack, table: np.ndarray, seed: int, semantics:
 
 @given(packs(skeletons=formulas()), tables(), st.integers(0, 99))
 @tries(20)
-def test_smooth_approaches_exact_as_the_temperature_falls(pack: Pack, table: np.ndarray, seed: int) -> None:
+def test_smooth_approaches_exact_as_the_temperature_falls(
+    pack: Pack, table: np.ndarray, seed: int
+) -> None:
     answers = answers_for(table, seed).detach()
     exact = report_of(pack, table, answers).penalties
     assume(bool((exact < 1e6).all()))
@@ -67,7 +88,9 @@ OUT, IN, LIMIT = Slot(index=0, role="output"), Slot(index=1), Param(index=0)
     ],
 )
 @pytest.mark.parametrize("op", ["le", "eq"])
-def test_a_row_at_the_edge_of_a_domain_leaves_the_others_alone(term: object, edge: float, op: str) -> None:
+def test_a_row_at_the_edge_of_a_domain_leaves_the_others_alone(
+    term: object, edge: float, op: str
+) -> None:
     skeleton = Compare(op=op, left=LIMIT, right=term, scale=1)
     pack = pack_of([bank_of(skeleton, [5.0, 1.0], [4, 0])])
     table = np.full((2, 9), 2.0)
@@ -92,7 +115,11 @@ def test_ties_share_the_gradient_evenly() -> None:
 
 def test_tied_classes_share_the_gradient() -> None:
     pack = pack_of([bank_of(ClassIn(inside=(0,), outside=(1, 2)), [], [6, 7, 8])])
-    y = torch.tensor([[0.0, 0.0, 0.0, 1.0, 1.0]], dtype=torch.float64).repeat(4, 1, 1).requires_grad_()
+    y = (
+        torch.tensor([[0.0, 0.0, 0.0, 1.0, 1.0]], dtype=torch.float64)
+        .repeat(4, 1, 1)
+        .requires_grad_()
+    )
     report_of(pack, np.zeros((1, 9)), y).penalty.backward()
     assert y.grad is not None
     assert y.grad[0, 0, 2:].tolist() == [-1.0, 0.5, 0.5]

@@ -11,14 +11,31 @@ from strategies import bank_of, guarded
 
 from fedkg.constraints import evaluate_bank
 from fedkg.constraints.meaning import interpreter
-from fedkg.pack import And, CategoryIs, ClassIn, Compare, Formula, Implies, Not, Or, Param, Power, Product, Quotient, Slot, Sum
+from fedkg.pack import (
+    And,
+    CategoryIs,
+    ClassIn,
+    Compare,
+    Formula,
+    Implies,
+    Not,
+    Or,
+    Param,
+    Power,
+    Product,
+    Quotient,
+    Slot,
+    Sum,
+)
 from fedkg.pack.terms import Call, Function
 
 NAN = math.nan
 S, T, P, Q = Slot(index=0), Slot(index=1), Param(index=0), Param(index=1)
 
 
-def verdict(formula: Formula, values: list[float], params: list[float] | None = None) -> tuple[str, float]:
+def verdict(
+    formula: Formula, values: list[float], params: list[float] | None = None
+) -> tuple[str, float]:
     """The verdict on one row of values, and its robustness."""
     table = np.array(values, dtype=np.float64)[None, None, :]
     found = evaluate_bank(bank_of(formula, params or [0.0], list(range(len(values)))), table)
@@ -28,7 +45,9 @@ def verdict(formula: Formula, values: list[float], params: list[float] | None = 
 
 
 def compare(op: str, left: object = S, right: object = T, tolerance: object = None) -> Compare:
-    return Compare.model_validate({"op": op, "left": left, "right": right, "tolerance": tolerance, "scale": 0})
+    return Compare.model_validate(
+        {"op": op, "left": left, "right": right, "tolerance": tolerance, "scale": 0}
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +75,12 @@ def test_comparisons(op: str, left: float, right: float, expected: tuple[str, fl
 
 def test_decimal_thresholds_are_decided_by_the_last_bit() -> None:
     assert 308.6 - 300.0 > 8.6
-    assert verdict(compare("lt", Sum(args=(S, Product(args=(P, T)))), Q), [308.6, 300.0], [-1.0, 8.6])[0] == "violated"
+    assert (
+        verdict(compare("lt", Sum(args=(S, Product(args=(P, T)))), Q), [308.6, 300.0], [-1.0, 8.6])[
+            0
+        ]
+        == "violated"
+    )
 
 
 def test_tolerances_widen_equality_and_order() -> None:
@@ -73,13 +97,19 @@ def test_what_is_no_number_is_unknown(value: float) -> None:
     assert math.isnan(robustness)
 
 
-@pytest.mark.parametrize(("function", "value"), [("sqrt", -1.0), ("log", 0.0), ("log", -1.0), ("exp", 1e4)])
+@pytest.mark.parametrize(
+    ("function", "value"), [("sqrt", -1.0), ("log", 0.0), ("log", -1.0), ("exp", 1e4)]
+)
 def test_outside_its_domain_a_function_is_unknown(function: Function, value: float) -> None:
-    assert verdict(compare("le", Call(function=function, args=(S,)), T), [value, 1.0])[0] == "unknown"
+    assert (
+        verdict(compare("le", Call(function=function, args=(S,)), T), [value, 1.0])[0] == "unknown"
+    )
 
 
 def test_unknown_parts_stay_unknown_where_arithmetic_would_hide_them() -> None:
-    assert verdict(compare("le", Quotient(numerator=S, denominator=T), P), [1.0, 0.0])[0] == "unknown"
+    assert (
+        verdict(compare("le", Quotient(numerator=S, denominator=T), P), [1.0, 0.0])[0] == "unknown"
+    )
     hidden = Quotient(numerator=S, denominator=Quotient(numerator=S, denominator=T))
     assert verdict(compare("le", hidden, P), [1.0, 0.0])[0] == "unknown"
     assert verdict(compare("le", Power(base=S, exponent=0.0), P), [NAN], [2.0])[0] == "unknown"
@@ -89,10 +119,18 @@ def test_unknown_parts_stay_unknown_where_arithmetic_would_hide_them() -> None:
 
 def test_powers_and_functions() -> None:
     assert verdict(compare("eq", Power(base=S, exponent=3.0), T), [2.0, 8.0]) == ("satisfied", 0.0)
-    assert verdict(compare("eq", Power(base=S, exponent=-2.0), T), [2.0, 0.25]) == ("satisfied", 0.0)
+    assert verdict(compare("eq", Power(base=S, exponent=-2.0), T), [2.0, 0.25]) == (
+        "satisfied",
+        0.0,
+    )
     assert verdict(compare("eq", Power(base=S, exponent=1.5), T), [4.0, 8.0]) == ("satisfied", 0.0)
-    assert verdict(compare("eq", Call(function="round", args=(S,)), T), [2.5, 2.0]) == ("satisfied", 0.0)
-    assert verdict(compare("eq", Call(function="max", args=(S, T, P)), Q), [1.0, 2.0], [3.0, 3.0]) == ("satisfied", 0.0)
+    assert verdict(compare("eq", Call(function="round", args=(S,)), T), [2.5, 2.0]) == (
+        "satisfied",
+        0.0,
+    )
+    assert verdict(
+        compare("eq", Call(function="max", args=(S, T, P)), Q), [1.0, 2.0], [3.0, 3.0]
+    ) == ("satisfied", 0.0)
 
 
 HOLDS, FAILS, OPEN = compare("le", P, S), compare("le", S, P), compare("le", T, P)
@@ -140,7 +178,11 @@ def test_a_true_part_at_margin_zero_does_not_decide_an_open_conjunction() -> Non
     ],
 )
 def test_class_sets(
-    inside: tuple[int, ...], outside: tuple[int, ...], strict: bool, scores: list[float], expected: tuple[str, float]
+    inside: tuple[int, ...],
+    outside: tuple[int, ...],
+    strict: bool,
+    scores: list[float],
+    expected: tuple[str, float],
 ) -> None:
     state, robustness = verdict(ClassIn(inside=inside, outside=outside, strict=strict), scores)
     assert state == expected[0]
@@ -182,5 +224,7 @@ def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = evaluate_bank(bank, values)
     monkeypatch.setattr(interpreter, "BUDGET", 1)
     assert np.array_equal(evaluate_bank(bank, values).robustness, whole.robustness)
-    assert evaluate_bank(bank_of(compare("le", S, P), [1.0], [0], rows=0), values).robustness.shape == (4, 0)
+    assert evaluate_bank(
+        bank_of(compare("le", S, P), [1.0], [0], rows=0), values
+    ).robustness.shape == (4, 0)
     assert evaluate_bank(bank, values[:, :0]).satisfied.shape == (0, 7)

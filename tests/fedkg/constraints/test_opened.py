@@ -23,9 +23,23 @@ from fedkg.constraints import ConstraintModule
 from fedkg.constraints.engine.penalty import HINGE
 from fedkg.pack import Compare, Formula, Implies, Pack, Param, Slot, Temporal
 
-QUIET = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning")
-FORMS: list[dict[str, Any]] = [{}, {"form": "squared"}, {"semantics": "smooth"}, {"form": "log_barrier"}]
-WAITS = ("aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::_unique2", "aten::unique_dim", "aten::equal")
+QUIET = pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning"
+)
+FORMS: list[dict[str, Any]] = [
+    {},
+    {"form": "squared"},
+    {"semantics": "smooth"},
+    {"form": "log_barrier"},
+]
+WAITS = (
+    "aten::_local_scalar_dense",
+    "aten::nonzero",
+    "aten::masked_select",
+    "aten::_unique2",
+    "aten::unique_dim",
+    "aten::equal",
+)
 """What makes the processor wait for a device, or asks for as much memory as only the numbers tell."""
 
 
@@ -42,14 +56,21 @@ def as_elsewhere(module: ConstraintModule, call: dict[str, Any]) -> Any:
     def work(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
         planes = (traced.open_verdicts([x, y], number, steps) for steps in (False, True))
         robustness = (traced.open_robustness([x, y], number, steps) for steps in (False, True))
-        return traced.open_penalty([x, y], number, *rest(**call)), *robustness, *(plane for each in planes for plane in each)
+        return (
+            traced.open_penalty([x, y], number, *rest(**call)),
+            *robustness,
+            *(plane for each in planes for plane in each),
+        )
 
     return work
 
 
 @QUIET
 @pytest.mark.slow
-@pytest.mark.parametrize(("end", "call"), [("strict", {}), ("clip", {"form": "squared"}), ("strict", {"semantics": "smooth"})])
+@pytest.mark.parametrize(
+    ("end", "call"),
+    [("strict", {}), ("clip", {"form": "squared"}), ("strict", {"semantics": "smooth"})],
+)
 def test_a_compiler_sees_through_rules(end: str, call: dict[str, Any]) -> None:
     torch._dynamo.reset()
     from functorch.compile import make_boxed_func
@@ -70,15 +91,23 @@ def test_a_compiler_sees_through_rules(end: str, call: dict[str, Any]) -> None:
         report = module(x, theirs, **call)
         torch.testing.assert_close(penalty, report.penalty)
         torch.testing.assert_close(whole, report.robustness, rtol=0.0, atol=0.0, equal_nan=True)
-        torch.testing.assert_close(steps, report.at_steps.robustness, rtol=0.0, atol=0.0, equal_nan=True)
-        expected = [getattr(part, name) for part in (report, report.at_steps) for name in ("satisfied", "violated", "applicable", "fired")]
+        torch.testing.assert_close(
+            steps, report.at_steps.robustness, rtol=0.0, atol=0.0, equal_nan=True
+        )
+        expected = [
+            getattr(part, name)
+            for part in (report, report.at_steps)
+            for name in ("satisfied", "violated", "applicable", "fired")
+        ]
         for found, wanted in zip(planes, expected, strict=True):
             assert torch.equal(found, wanted)
         slopes = [torch.autograd.grad(one + two.nan_to_num(0, 0, 0).sum(), leaf) for one, two, leaf in (
             (penalty, whole, ours), (report.penalty, report.robustness, theirs))]  # fmt: skip
         torch.testing.assert_close(slopes[0][0], slopes[1][0])
     assert seen
-    assert not any("fedkg" in str(target) for target in seen), "an operator that nobody sees through"
+    assert not any("fedkg" in str(target) for target in seen), (
+        "an operator that nobody sees through"
+    )
 
 
 class _Watch(TorchDispatchMode):
@@ -88,9 +117,14 @@ class _Watch(TorchDispatchMode):
         name, given = func._schema.name, [one for one in args if isinstance(one, Tensor)]
         devices = {one.device.type for one in given if one.dim()}
         asked = (kwargs or {}).get("device")
-        if name in WAITS or (name in ("aten::_to_copy", "aten::copy_") and len(devices | ({asked.type} if asked else set())) > 1):
+        if name in WAITS or (
+            name in ("aten::_to_copy", "aten::copy_")
+            and len(devices | ({asked.type} if asked else set())) > 1
+        ):
             raise AssertionError(f"{name} waits for the device")
-        if name.startswith("aten::index") and any(one is not None and one.dtype == torch.bool for one in _indices(args)):
+        if name.startswith("aten::index") and any(
+            one is not None and one.dtype == torch.bool for one in _indices(args)
+        ):
             raise AssertionError(f"{name} by a mask waits for the device")
         return func(*args, **(kwargs or {}))
 
@@ -107,7 +141,13 @@ def nothing_waits() -> Iterator[None]:
 
 def test_waiting_is_seen(elsewhere: torch.device) -> None:
     far, near = torch.ones(3, device=elsewhere), torch.ones(3)
-    waiting = (lambda: float(far.sum()), lambda: far.cpu(), lambda: near.to(elsewhere), lambda: far[far > 0], lambda: far.nonzero())
+    waiting = (
+        lambda: float(far.sum()),
+        lambda: far.cpu(),
+        lambda: near.to(elsewhere),
+        lambda: far[far > 0],
+        lambda: far.nonzero(),
+    )
     for work in waiting:
         with nothing_waits(), pytest.raises(AssertionError, match="waits"):
             work()
@@ -118,7 +158,14 @@ def step(module: ConstraintModule, x: Tensor, y: Tensor, **call: Any) -> tuple[T
     answers = y.detach().requires_grad_()
     report = module(x, answers, **call)
     (slope,) = torch.autograd.grad(report.penalty, answers)
-    return report.penalty.detach(), slope, report.robustness.detach(), report.satisfied, report.violated, report.fired
+    return (
+        report.penalty.detach(),
+        slope,
+        report.robustness.detach(),
+        report.satisfied,
+        report.violated,
+        report.fired,
+    )
 
 
 @pytest.mark.parametrize("call", [*FORMS, {"semantics": "sound"}])
@@ -167,24 +214,46 @@ def window(op: str, arg: Formula) -> Temporal:
 
 @pytest.mark.parametrize("end", ["strict", "clip"])
 @pytest.mark.parametrize("op", ["always", "eventually", "historically", "once"])
-def test_windows_are_read_once_where_numbers_are_unknown(elsewhere: torch.device, op: str, end: Any) -> None:
+def test_windows_are_read_once_where_numbers_are_unknown(
+    elsewhere: torch.device, op: str, end: Any
+) -> None:
     dice = np.random.default_rng(3)
-    params = np.array([[2.0, low, low + 2.0, a, -a] for low, a in zip([0, 0, 1, 0] * 4, dice.integers(-2, 3, 16) / 2.0, strict=True)])
-    shapes = (window(op, limit(OUT, A)), Implies(antecedent=window("once", limit(SIGNAL, A)), consequent=window(op, limit(B, OUT))))
+    params = np.array(
+        [
+            [2.0, low, low + 2.0, a, -a]
+            for low, a in zip([0, 0, 1, 0] * 4, dice.integers(-2, 3, 16) / 2.0, strict=True)
+        ]
+    )
+    shapes = (
+        window(op, limit(OUT, A)),
+        Implies(antecedent=window("once", limit(SIGNAL, A)), consequent=window(op, limit(B, OUT))),
+    )
     pack: Pack = pack_of([rows_of(shape, params, dice) for shape in shapes], contract=contract(end))
     module = ConstraintModule(pack, **LAYOUT)
     assert module.sharing.extremes
     x, y = (torch.from_numpy(dice.integers(-3, 4, (6, 9, 3)) / 2.0) for _ in range(2))
-    x[0, 3], y[1, 2], y[2], y[3, :, 0], y[4, -1] = torch.nan, torch.nan, torch.nan, torch.inf, torch.nan
+    x[0, 3], y[1, 2], y[2], y[3, :, 0], y[4, -1] = (
+        torch.nan,
+        torch.nan,
+        torch.nan,
+        torch.inf,
+        torch.nan,
+    )
     there = ConstraintModule(pack, **LAYOUT).to(elsewhere)
     for form in ("hinge", "squared"):
-        for found, wanted in zip(step(there, x.to(elsewhere), y.to(elsewhere), form=form), step(module, x, y, form=form), strict=True):
+        for found, wanted in zip(
+            step(there, x.to(elsewhere), y.to(elsewhere), form=form),
+            step(module, x, y, form=form),
+            strict=True,
+        ):
             torch.testing.assert_close(found.cpu(), wanted, equal_nan=True)
 
 
 @pytest.mark.parametrize("semantics", ["exact", "smooth", "sound"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_elsewhere(elsewhere: torch.device, dtype: torch.dtype, semantics: str) -> None:
+def test_half_precision_elsewhere(
+    elsewhere: torch.device, dtype: torch.dtype, semantics: str
+) -> None:
     module, (x, y) = module_of(), (part.to(dtype) for part in batch(2))
     expected = step(module, x, y, semantics=semantics)
     found = step(module.to(elsewhere), x.to(elsewhere), y.to(elsewhere), semantics=semantics)
@@ -197,7 +266,10 @@ def test_half_precision_elsewhere(elsewhere: torch.device, dtype: torch.dtype, s
 @pytest.mark.parametrize("name", ["always", "until"])
 def test_transforms_elsewhere(elsewhere: torch.device, name: str) -> None:
     skeleton, members = OPERATORS[name]
-    module, (x, _) = module_on(single(skeleton, limit=-0.8, members=members)), small_batch(4, count=3, steps=4)
+    module, (x, _) = (
+        module_on(single(skeleton, limit=-0.8, members=members)),
+        small_batch(4, count=3, steps=4),
+    )
     weights = torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
     def both(rules: ConstraintModule, features: Tensor, models: Tensor) -> tuple[Tensor, Tensor]:
@@ -208,5 +280,7 @@ def test_transforms_elsewhere(elsewhere: torch.device, name: str) -> None:
         return gradient, value
 
     expected = both(module, x, weights)
-    for one, other in zip(both(module.to(elsewhere), x.to(elsewhere), weights.to(elsewhere)), expected, strict=True):
+    for one, other in zip(
+        both(module.to(elsewhere), x.to(elsewhere), weights.to(elsewhere)), expected, strict=True
+    ):
         torch.testing.assert_close(one.cpu(), other)

@@ -30,14 +30,24 @@ rule order kind physical require left <= right
 """
 
 
-def report_of(pack: Pack, table: np.ndarray, answers: torch.Tensor, **options: object) -> ConstraintReport:
+def report_of(
+    pack: Pack, table: np.ndarray, answers: torch.Tensor, **options: object
+) -> ConstraintReport:
     module = ConstraintModule(pack, x=X, y=Y)
     keys = {"Type": torch.from_numpy(table[:, 3]).long()}
-    return module(torch.from_numpy(table[:, :4]), answers[list(module.plan.runs)], keys=keys, previous="above", **options)
+    return module(
+        torch.from_numpy(table[:, :4]),
+        answers[list(module.plan.runs)],
+        keys=keys,
+        previous="above",
+        **options,
+    )
 
 
 def answers_for(table: np.ndarray, seed: int) -> torch.Tensor:
-    return torch.from_numpy(np.random.default_rng(seed).normal(0, 2, (4, len(table), 5))).requires_grad_()
+    return torch.from_numpy(
+        np.random.default_rng(seed).normal(0, 2, (4, len(table), 5))
+    ).requires_grad_()
 
 
 def barrier(missing: float, sharpness: float) -> float:
@@ -49,22 +59,35 @@ def barrier(missing: float, sharpness: float) -> float:
 
 
 def plant() -> tuple[ConstraintModule, torch.Tensor]:
-    module = fedkg.compile(text=RULES).constraints(x=columns(["load"]), y=columns(["left", "right"]))
+    module = fedkg.compile(text=RULES).constraints(
+        x=columns(["load"]), y=columns(["left", "right"])
+    )
     return module, torch.tensor([[60.0], [60.0], [20.0], [math.nan]])
 
 
-@given(packs(skeletons=formulas()), tables(), st.integers(0, 99), st.sampled_from(["exact", "smooth", "sound"]))
+@given(
+    packs(skeletons=formulas()),
+    tables(),
+    st.integers(0, 99),
+    st.sampled_from(["exact", "smooth", "sound"]),
+)
 @tries(25)
-def test_squared_is_the_square_of_the_hinge(pack: Pack, table: np.ndarray, seed: int, semantics: str) -> None:
+def test_squared_is_the_square_of_the_hinge(
+    pack: Pack, table: np.ndarray, seed: int, semantics: str
+) -> None:
     answers = answers_for(table, seed)
     hinge = report_of(pack, table, answers, semantics=semantics).penalties
     squared = report_of(pack, table, answers, semantics=semantics, form="squared").penalties
     assert torch.allclose(squared, hinge * hinge)
 
 
-@given(packs(skeletons=formulas()), tables(), st.integers(0, 99), st.sampled_from([1.0, 5.0, 100.0]))
+@given(
+    packs(skeletons=formulas()), tables(), st.integers(0, 99), st.sampled_from([1.0, 5.0, 100.0])
+)
 @tries(25)
-def test_the_barrier_is_finite_and_positive_where_violated(pack: Pack, table: np.ndarray, seed: int, sharpness: float) -> None:
+def test_the_barrier_is_finite_and_positive_where_violated(
+    pack: Pack, table: np.ndarray, seed: int, sharpness: float
+) -> None:
     answers = answers_for(table, seed)
     hinge = report_of(pack, table, answers)
     report = report_of(pack, table, answers, form="log_barrier", sharpness=sharpness)
@@ -90,7 +113,13 @@ def test_the_barrier_is_the_papers_formula(left: float, sharpness: float) -> Non
     assert found[:, 1].tolist() == pytest.approx([low] * 4, abs=1e-12)
     (gradient,) = torch.autograd.grad(found.sum(), y)
     step = 1e-6
-    slope = [(barrier((left - 6 + s * step) / 10, sharpness) + barrier((2 - left - s * step) / 10, sharpness)) for s in (1, -1)]
+    slope = [
+        (
+            barrier((left - 6 + s * step) / 10, sharpness)
+            + barrier((2 - left - s * step) / 10, sharpness)
+        )
+        for s in (1, -1)
+    ]
     assert gradient[0, 0].item() == pytest.approx((slope[0] - slope[1]) / (2 * step), abs=1e-3)
 
 
@@ -99,7 +128,11 @@ def test_parts_by_rule_kind_and_entity_add_up_and_are_differentiable() -> None:
     y = torch.tensor([[7.0, 1.0], [1.0, 0.0], [9.0, 9.5], [1.5, 4.0]], requires_grad=True)
     report = module(x, y)
     rules, kinds, entities = (report.penalty_by(what) for what in ("rule", "kind", "entity"))
-    assert (list(rules), list(kinds), list(entities)) == (["high", "low", "order"], ["capacity", "physical"], [""])
+    assert (list(rules), list(kinds), list(entities)) == (
+        ["high", "low", "order"],
+        ["capacity", "physical"],
+        [""],
+    )
     for parts in (rules, kinds, entities):
         assert sum(part.item() for part in parts.values()) == pytest.approx(report.penalty.item())
     assert kinds["capacity"].item() == pytest.approx(rules["high"].item() + rules["low"].item())
@@ -119,7 +152,9 @@ output pump column "pump [bar]" in bar span 0 .. 10
 rule tight for ?tag, ?high in table "limits.csv" require value(?tag) <= ?high
 """
     )
-    module = fedkg.compile(tmp_path / "plant.fkg").constraints(x=columns(["none"]), y=columns(["press", "pump"]))
+    module = fedkg.compile(tmp_path / "plant.fkg").constraints(
+        x=columns(["none"]), y=columns(["press", "pump"])
+    )
     parts = module(torch.zeros(2, 1), torch.tensor([[7.0, 5.0], [8.0, 7.0]])).penalty_by("entity")
     assert {name: part.item() for name, part in parts.items()} == {
         "press [bar]": pytest.approx(0.3 / 4),

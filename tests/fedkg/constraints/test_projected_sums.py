@@ -28,13 +28,17 @@ OUTPUTS = ["oil", "gas", "water"]
 
 def plant(*rules: str, **layout: object) -> ConstraintModule:
     text = PLANT + "\n".join(f"rule rule_{i} {rule}" for i, rule in enumerate(rules))
-    return fedkg.compile(text=text).constraints(x=fedkg.columns(["feed", "share"]), y=fedkg.columns(OUTPUTS, **layout))  # type: ignore[arg-type]
+    return fedkg.compile(text=text).constraints(
+        x=fedkg.columns(["feed", "share"]), y=fedkg.columns(OUTPUTS, **layout)
+    )  # type: ignore[arg-type]
 
 
 def batch(count: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
     dice = torch.Generator().manual_seed(count)
     x = torch.rand(count, 2, generator=dice, dtype=torch.float64) * torch.tensor([100.0, 1.0])
-    return x.to(dtype), (torch.randn(count, 3, generator=dice, dtype=torch.float64) * 30 + 30).to(dtype)
+    return x.to(dtype), (torch.randn(count, 3, generator=dice, dtype=torch.float64) * 30 + 30).to(
+        dtype
+    )
 
 
 RULES = {
@@ -71,7 +75,13 @@ def test_every_shape_is_kept(name: str, dtype: torch.dtype) -> None:
 
 
 def test_all_rules_at_once_and_the_nearest_answers() -> None:
-    rules = plant(RULES["balance"], "hard require oil >= 5 kg/h", "require gas >= 1 kg/h", RULES["guarded"], "hard require water >= 1 kg/h")
+    rules = plant(
+        RULES["balance"],
+        "hard require oil >= 5 kg/h",
+        "require gas >= 1 kg/h",
+        RULES["guarded"],
+        "hard require water >= 1 kg/h",
+    )
     x, y = batch(300)
     x[:, 0] += 30
     moved = rules.project(x, y)
@@ -87,7 +97,9 @@ def test_the_gradient_runs_along_the_rows_that_hold() -> None:
     moved = rules.project(x, y.requires_grad_())
     moved[:, 0].sum().backward()
     assert y.grad is not None
-    torch.testing.assert_close(y.grad, torch.tensor([2.0, -1, -1], dtype=torch.float64).expand(4, -1) / 3)
+    torch.testing.assert_close(
+        y.grad, torch.tensor([2.0, -1, -1], dtype=torch.float64).expand(4, -1) / 3
+    )
     assert torch.autograd.gradcheck(lambda y: plant(RULES["order"]).project(x, y), y, atol=1e-4)
 
 
@@ -106,7 +118,11 @@ def test_what_is_kept_serves_other_batches_dtypes_and_gradients() -> None:
 
 
 def test_ends_of_the_sample_are_read_anew_and_so_are_its_coefficients() -> None:
-    for rule, factors in ((RULES["balance"], True), (RULES["guarded"], True), (RULES["coefficients of the sample"], False)):
+    for rule, factors in (
+        (RULES["balance"], True),
+        (RULES["guarded"], True),
+        (RULES["coefficients of the sample"], False),
+    ):
         rules = plant(rule)
         assert (rules.bounds.sums.same_factors, rules.bounds.sums.same_ends) == (factors, False)
         for seed in (3, 30):
@@ -125,11 +141,17 @@ def test_unknown_inputs_switch_their_rows_off() -> None:
     assert bool(rules.project(x, y)[1].isnan().all())
 
 
-@pytest.mark.parametrize("more", [[], ["hard require water >= 0 kg/h"], ["hard require water <= gas + 900 kg/h"]])
+@pytest.mark.parametrize(
+    "more", [[], ["hard require water >= 0 kg/h"], ["hard require water <= gas + 900 kg/h"]]
+)
 def test_answers_that_are_not_finite_keep_their_own_bounds(more: list[str]) -> None:
-    rules = plant("hard require oil <= gas", "hard require oil <= 5 kg/h", "hard require gas >= 1 kg/h", *more)
+    rules = plant(
+        "hard require oil <= gas", "hard require oil <= 5 kg/h", "hard require gas >= 1 kg/h", *more
+    )
     inf, nan = torch.inf, torch.nan
-    y = torch.tensor([[9.0, 2, 3], [inf, 0, 3], [nan, 0, 3], [2, -inf, 3]], dtype=torch.float64).requires_grad_()
+    y = torch.tensor(
+        [[9.0, 2, 3], [inf, 0, 3], [nan, 0, 3], [2, -inf, 3]], dtype=torch.float64
+    ).requires_grad_()
     moved = rules.project(torch.zeros(4, 2, dtype=torch.float64), y)
     wanted = torch.tensor([[5.0, 5, 3], [5, 1, 3], [nan, 1, 3], [2, 1, 3]], dtype=torch.float64)
     torch.testing.assert_close(moved, wanted, equal_nan=True)
@@ -140,8 +162,13 @@ def test_answers_that_are_not_finite_keep_their_own_bounds(more: list[str]) -> N
 
 
 def test_answers_that_keep_all_rules_stay_and_so_do_their_slopes() -> None:
-    text = PLANT.split("rule")[0] + "rule first hard require oil <= gas\nrule then hard require gas <= water"
-    rules = fedkg.compile(text=text).constraints(x=fedkg.columns(["feed", "share"]), y=fedkg.columns(OUTPUTS))
+    text = (
+        PLANT.split("rule")[0]
+        + "rule first hard require oil <= gas\nrule then hard require gas <= water"
+    )
+    rules = fedkg.compile(text=text).constraints(
+        x=fedkg.columns(["feed", "share"]), y=fedkg.columns(OUTPUTS)
+    )
     y = torch.tensor([[1.0, 2, 3], [2, 4, 9]], requires_grad=True)
     moved = rules.project(torch.zeros(2, 2), y)
     assert torch.equal(moved, y)
@@ -158,7 +185,11 @@ def test_coefficients_that_no_sample_knows_move_nothing() -> None:
 
 
 def test_soft_sums_are_named_and_left_alone() -> None:
-    rules = plant("require oil <= gas", "hard require gas <= water", "hard require oil * gas <= 4 * water * 1 kg/h")
+    rules = plant(
+        "require oil <= gas",
+        "hard require gas <= water",
+        "hard require oil * gas <= 4 * water * 1 kg/h",
+    )
     assert rules.not_projected == ("rule_0", "rule_2")
     x, y = torch.zeros(1, 2), torch.tensor([[9.0, 1.0, 5.0]])
     assert torch.equal(rules.project(x, y), y)
@@ -174,9 +205,16 @@ rule together hard require stop + slow <= load
 rule order hard require stop <= slow
 """
     )
-    for y in (fedkg.logit("stop") + fedkg.probability("slow"), fedkg.logit("stop") + fedkg.logit("slow")):
+    for y in (
+        fedkg.logit("stop") + fedkg.probability("slow"),
+        fedkg.logit("stop") + fedkg.logit("slow"),
+    ):
         rules = pack.constraints(x=fedkg.columns(["load"]), y=y)
-        x = torch.rand(100, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64) * 0.9 + 0.05
+        x = (
+            torch.rand(100, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+            * 0.9
+            + 0.05
+        )
         given = torch.rand(100, 2, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
         moved = rules.project(x, given)
         assert bool(moved.isfinite().all())
@@ -185,7 +223,11 @@ rule order hard require stop <= slow
 
 
 def test_sums_that_contradict_each_other_give_way_evenly() -> None:
-    rules = plant("hard require oil + gas <= 10 kg/h", "hard require oil + gas >= 30 kg/h", "hard require water <= gas")
+    rules = plant(
+        "hard require oil + gas <= 10 kg/h",
+        "hard require oil + gas >= 30 kg/h",
+        "hard require water <= gas",
+    )
     moved = rules.project(torch.zeros(1, 2), torch.tensor([[7.0, 7.0, 3.0]]))
     torch.testing.assert_close(moved, torch.tensor([[10.0, 10.0, 3.0]]), atol=1e-3, rtol=0)
 
@@ -198,16 +240,32 @@ def mixed_signs(count: int) -> ConstraintModule:
     factors = dice.uniform(0.5, 2, (count, 3)) * dice.choice([-1, 1], (count, 3))
     ends = (factors * inside[chosen]).sum(1) - dice.uniform(0.2, 1.0, count)
     terms = tuple(Product(args=(Param(index=i), Slot(index=i, role="output"))) for i in range(3))
-    bank = bank_of(Compare(op="le", left=Param(index=3), right=Sum(args=terms), scale=4), [0.0] * 5, [0] * 3, rows=count)
+    bank = bank_of(
+        Compare(op="le", left=Param(index=3), right=Sum(args=terms), scale=4),
+        [0.0] * 5,
+        [0] * 3,
+        rows=count,
+    )
     numbers = np.concatenate([factors, ends[:, None], np.ones((count, 1))], 1)
     contract = DataContract(
-        columns=(Column(name="x", source="x"), *(Column(name=f"y_{i}", source=f"y_{i}", role="output") for i in range(50)))
+        columns=(
+            Column(name="x", source="x"),
+            *(Column(name=f"y_{i}", source=f"y_{i}", role="output") for i in range(50)),
+        )
     )
-    pack = pack_of([dataclasses.replace(bank, slots=chosen.astype(np.int32) + 1, params=numbers)], rules=1, contract=contract)
+    pack = pack_of(
+        [dataclasses.replace(bank, slots=chosen.astype(np.int32) + 1, params=numbers)],
+        rules=1,
+        contract=contract,
+    )
     [rule] = pack.manifest.rules
     manifest = pack.manifest.model_copy(update={"rules": (rule.model_copy(update={"hard": True}),)})
     read = sorted(set(chosen.flatten().tolist()))
-    return ConstraintModule(Pack(manifest=manifest, banks=pack.banks), x=fedkg.columns(["x"]), y=fedkg.columns([f"y_{i}" for i in read]))
+    return ConstraintModule(
+        Pack(manifest=manifest, banks=pack.banks),
+        x=fedkg.columns(["x"]),
+        y=fedkg.columns([f"y_{i}" for i in read]),
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -216,7 +274,10 @@ def test_no_random_family_of_mixed_signs_is_violated(count: int, dtype: torch.dt
     rules = mixed_signs(count)
     assert rules.not_projected == ()
     dice = torch.Generator().manual_seed(count)
-    x, y = torch.zeros(256, 1, dtype=dtype), (torch.randn(256, len(rules.plan.y), generator=dice) * 2).to(dtype)
+    x, y = (
+        torch.zeros(256, 1, dtype=dtype),
+        (torch.randn(256, len(rules.plan.y), generator=dice) * 2).to(dtype),
+    )
     moved = rules.project(x, y)
     assert bool(rules(x, y).violated.any(1).all() if count >= 60 else rules(x, y).violated.any())
     assert float(rules(x, moved).robustness.min()) >= (-1e-5 if dtype == torch.float32 else -1e-9)

@@ -24,20 +24,33 @@ from fedkg.pack import And, Implies, Product
 GUARDED = Implies(antecedent=le(DATA, LIMIT), consequent=le(Product(args=(OUT, OTHER)), LIMIT))
 RULES = (over("always", And(args=(GUARDED, le(OUT, OTHER)))), until("until"), GUARDED)
 SCALED_X = columns(X.names, mean=[0.5, -0.25, 0.0, 0.0], std=[2.0, 0.5, 1.0, 1.0], sure=True)
-SCALED_Y = columns([entry.name for entry in Y.entries], mean=[0.1] * 5, std=[1.5] * 5) if all(e.kind == "value" for e in Y.entries) else Y
+SCALED_Y = (
+    columns([entry.name for entry in Y.entries], mean=[0.1] * 5, std=[1.5] * 5)
+    if all(e.kind == "value" for e in Y.entries)
+    else Y
+)
 NAMES = (*VERDICTS, "robustness", "penalties", "counted", "penalty", "violation_rate")
 
 
 def module_of(end: str = "strict", x: Any = X, y: Any = Y) -> ConstraintModule:
-    pack = pack_of([bank_of(formula, [0.3, 2.0, 1.0, 3.0], [4, 5, 0, CATEGORY], rows=3) for formula in RULES])
+    pack = pack_of(
+        [bank_of(formula, [0.3, 2.0, 1.0, 3.0], [4, 5, 0, CATEGORY], rows=3) for formula in RULES]
+    )
     contract = pack.manifest.contract.model_copy(update={"end": end})
-    return ConstraintModule(replace(pack, manifest=pack.manifest.model_copy(update={"contract": contract})), x=x, y=y)
+    return ConstraintModule(
+        replace(pack, manifest=pack.manifest.model_copy(update={"contract": contract})), x=x, y=y
+    )
 
 
-def batch(seed: int, unknown: float = 0.0, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+def batch(
+    seed: int, unknown: float = 0.0, dtype: torch.dtype = torch.float32
+) -> tuple[Tensor, Tensor]:
     dice = torch.Generator().manual_seed(seed)
     parts = [torch.randn(12, 9, width, generator=dice, dtype=torch.float64) for width in (4, 5)]
-    x, y = (torch.where(torch.rand(part.shape, generator=dice) < unknown, torch.nan, part).to(dtype) for part in parts)
+    x, y = (
+        torch.where(torch.rand(part.shape, generator=dice) < unknown, torch.nan, part).to(dtype)
+        for part in parts
+    )
     if unknown:
         y[0, 0, 0], x[1, 1, 1] = torch.inf, -torch.inf
     return x, y
@@ -52,10 +65,16 @@ def said(module: ConstraintModule, x: Tensor, y: Tensor, **call: Any) -> list[Te
 def told(module: ConstraintModule, x: Tensor, y: Tensor, **call: Any) -> list[Tensor]:
     """All of the report, and of that of steps, and the gradient of the penalty."""
     report = module(x, y, **call)
-    found = [torch.as_tensor(getattr(part, name)) for part in (report, report.at_steps) for name in NAMES]
+    found = [
+        torch.as_tensor(getattr(part, name)) for part in (report, report.at_steps) for name in NAMES
+    ]
     leaf = y.clone().requires_grad_()
     graph = module(x, leaf, **call)
-    return [*found, graph.penalty.detach(), *torch.autograd.grad(graph.penalty + graph.robustness.nan_to_num(0, 0, 0).sum(), leaf)]
+    return [
+        *found,
+        graph.penalty.detach(),
+        *torch.autograd.grad(graph.penalty + graph.robustness.nan_to_num(0, 0, 0).sum(), leaf),
+    ]
 
 
 def equal(ours: list[Tensor], theirs: list[Tensor]) -> None:
@@ -76,7 +95,9 @@ def test_what_was_called_before_changes_nothing(end: str, scaled: bool, dtype: t
     assert any(known is not None for known in module._repeats.values())
 
 
-@pytest.mark.parametrize("call", [{"form": "squared"}, {"semantics": "sound"}, {"semantics": "smooth"}])
+@pytest.mark.parametrize(
+    "call", [{"form": "squared"}, {"semantics": "sound"}, {"semantics": "smooth"}]
+)
 def test_any_form_is_that_of_a_first_call(call: dict[str, Any]) -> None:
     module, (x, y) = module_of(), batch(5, 0.1)
     said(module, x, y)
@@ -130,7 +151,9 @@ def test_what_is_found_out_in_inference_serves_training() -> None:
         for _ in range(2):
             with torch.inference_mode():
                 module(x, y)
-                assert torch.equal(module(x.clone(), y.clone()).penalty, expected[NAMES.index("penalty")])
+                assert torch.equal(
+                    module(x.clone(), y.clone()).penalty, expected[NAMES.index("penalty")]
+                )
             module(x, y)
     equal(said(module, x, y), expected)
 
@@ -138,7 +161,11 @@ def test_what_is_found_out_in_inference_serves_training() -> None:
 def test_copies_know_nothing_of_the_calls_before() -> None:
     module, (x, y) = module_of(), batch(0)
     expected = said(module, x, y)
-    for made in (copy.deepcopy(module), pickle.loads(pickle.dumps(module)), module.double().to("cpu")):
+    for made in (
+        copy.deepcopy(module),
+        pickle.loads(pickle.dumps(module)),
+        module.double().to("cpu"),
+    ):
         assert not made._repeats
         equal(said(made, x, y), expected)
 
@@ -146,8 +173,13 @@ def test_copies_know_nothing_of_the_calls_before() -> None:
 def test_threads_see_their_own_numbers() -> None:
     module, batches = module_of(), [batch(seed, 0.1 * (seed % 2)) for seed in range(6)]
     expected = [said(module_of(), *own) for own in batches]
-    with computed_by(loops=True), ThreadPoolExecutor(4) as pool:  # what is patched is so for all threads
-        for ours, theirs in zip(pool.map(lambda own: told(module, *own), batches * 3), expected * 3, strict=True):
+    with (
+        computed_by(loops=True),
+        ThreadPoolExecutor(4) as pool,
+    ):  # what is patched is so for all threads
+        for ours, theirs in zip(
+            pool.map(lambda own: told(module, *own), batches * 3), expected * 3, strict=True
+        ):
             equal(ours, theirs)
 
 
@@ -179,7 +211,10 @@ def test_one_odd_number_wherever_it_stands(count: int, number: float) -> None:
         odd.view(-1, 5)[place, 4] = number
         with computed_by(loops=True):
             again, first = (one(x, odd).at_steps for one in (module, module_of("clip")))
-            equal([again.robustness, again.fired, again.unknown], [first.robustness, first.fired, first.unknown])
+            equal(
+                [again.robustness, again.fired, again.unknown],
+                [first.robustness, first.fired, first.unknown],
+            )
 
 
 def test_rules_on_what_stands_in_the_batch_are_not_repeated() -> None:
@@ -188,10 +223,14 @@ def test_rules_on_what_stands_in_the_batch_are_not_repeated() -> None:
     module = ConstraintModule(pack_of([replace(bank, keys=keys, codes=codes)]), x=X, y=Y)
     for seed in range(3):
         x, y = batch(seed)
-        x[..., CATEGORY] = torch.randint(0, 3, x.shape[:2], generator=torch.Generator().manual_seed(seed)).float()
+        x[..., CATEGORY] = torch.randint(
+            0, 3, x.shape[:2], generator=torch.Generator().manual_seed(seed)
+        ).float()
         with computed_by(loops=True):
             applies = module(x, y).at_steps.applicable
-        assert torch.equal(applies, torch.stack([x[..., CATEGORY] == code for code in range(3)], dim=-1))
+        assert torch.equal(
+            applies, torch.stack([x[..., CATEGORY] == code for code in range(3)], dim=-1)
+        )
     assert set(module._repeats.values()) == {None}
     assert calls.MOST > 2
 
@@ -209,7 +248,10 @@ def test_new_tensors_stand_where_those_of_the_call_do() -> None:
 
 @pytest.mark.parametrize("loops", [True, False])
 def test_counts_are_not_rounded_in_mixed_precision(loops: bool) -> None:
-    module, rows = module_of(), [part.repeat(25, 1, 1) for part in batch(0)]  # 2,700 samples: no number of bfloat16
+    module, rows = (
+        module_of(),
+        [part.repeat(25, 1, 1) for part in batch(0)],
+    )  # 2,700 samples: no number of bfloat16
     weight = torch.linspace(0.5, 1.0, 300)
     with computed_by(loops=loops):
         for call in ({}, {}, {"sample_weight": weight}):
@@ -217,4 +259,7 @@ def test_counts_are_not_rounded_in_mixed_precision(loops: bool) -> None:
             expected = module_of()(rows[0], leaves[0], **call).penalty
             with torch.autocast("cpu", torch.bfloat16):
                 penalty = module(rows[0], leaves[1], **call).penalty
-            equal([penalty, *torch.autograd.grad(penalty, leaves[1])], [expected, *torch.autograd.grad(expected, leaves[0])])
+            equal(
+                [penalty, *torch.autograd.grad(penalty, leaves[1])],
+                [expected, *torch.autograd.grad(expected, leaves[0])],
+            )

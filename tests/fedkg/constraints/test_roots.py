@@ -18,7 +18,9 @@ from fedkg.constraints.engine.roots import root
 @pytest.mark.parametrize("count", [1, 7, 17, 100_000])
 def test_roots_are_those_of_ieee_754(dtype: torch.dtype, count: int) -> None:
     dice = np.random.default_rng(count)
-    values = torch.from_numpy(dice.uniform(1, 10, count) * 10.0 ** dice.integers(-30, 30, count)).to(dtype)
+    values = torch.from_numpy(
+        dice.uniform(1, 10, count) * 10.0 ** dice.integers(-30, 30, count)
+    ).to(dtype)
     assert np.array_equal(root(values).numpy(), np.sqrt(values.numpy()))
 
 
@@ -26,12 +28,17 @@ def test_roots_are_those_of_ieee_754(dtype: torch.dtype, count: int) -> None:
 @tries(50)
 def test_roots_of_squares_are_exact(value: float) -> None:
     number = float(np.float32(math.sqrt(value)))
-    assert root(torch.tensor([number * number], dtype=torch.float64)).item() == number or number * number < 1e-290
+    assert (
+        root(torch.tensor([number * number], dtype=torch.float64)).item() == number
+        or number * number < 1e-290
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_has_no_root_and_the_ends(dtype: torch.dtype) -> None:
-    values = torch.tensor([0.0, -0.0, math.inf, -1.0, math.nan, -math.inf, torch.finfo(dtype).max], dtype=dtype)
+    values = torch.tensor(
+        [0.0, -0.0, math.inf, -1.0, math.nan, -math.inf, torch.finfo(dtype).max], dtype=dtype
+    )
     assert np.array_equal(root(values).numpy(), torch.sqrt(values).numpy(), equal_nan=True)
 
 

@@ -33,11 +33,17 @@ def theirs(text: str, trace: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) 
             spec.declare_var(name, "float")
         spec.spec = f"out = {text}"
         spec.parse()
-        channels = {"time": list(range(len(trace))), "x": trace[:, 0].tolist(), "y": trace[:, 1].tolist()}
+        channels = {
+            "time": list(range(len(trace))),
+            "x": trace[:, 0].tolist(),
+            "y": trace[:, 1].tolist(),
+        }
         return [float(value) for _, value in spec.evaluate(channels)]
 
 
-def ours(formula: Formula, params: Number, trace: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Number:
+def ours(
+    formula: Formula, params: Number, trace: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+) -> Number:
     """Our robustness at every step, windows ending with the trace."""
     found: Number = trace_values(formula, trace, params, end="clip").robustness[0].tolist()
     return found
@@ -51,7 +57,13 @@ def agree(seed: int, count: int) -> None:
         formula, text = maker.formula(dice.randint(1, 3))
         trace = np.round(noise.normal(0.0, 2.0, size=(dice.randint(2, 12), 2)) * 4) / 4
         expected = theirs(text, trace)
-        np.testing.assert_allclose(ours(formula, maker.params, trace), expected, rtol=0, atol=1e-9, err_msg=f"{text}\n{trace}")
+        np.testing.assert_allclose(
+            ours(formula, maker.params, trace),
+            expected,
+            rtol=0,
+            atol=1e-9,
+            err_msg=f"{text}\n{trace}",
+        )
 
 
 def test_random_formulas_have_the_same_robustness() -> None:
@@ -71,7 +83,11 @@ OTHER = Compare(op="le", left=Param(index=0), right=Slot(index=1), scale=1)
 def test_difference_next_and_previous_beyond_the_trace() -> None:
     following = Temporal(op="eventually", low=1, high=1, arg=POSITIVE)
     assert theirs("next(x >= 0)", X) == [1.0, 4.0, -1.0, 5.0, math.inf]
-    assert theirs("s_next(x >= 0)", X) == ours(following, [0.0, 1.0], X) == [1.0, 4.0, -1.0, 5.0, -math.inf]
+    assert (
+        theirs("s_next(x >= 0)", X)
+        == ours(following, [0.0, 1.0], X)
+        == [1.0, 4.0, -1.0, 5.0, -math.inf]
+    )
     strict = trace_values(following, X, [0.0, 1.0])
     assert strict.robustness[0, :4].tolist() == [1.0, 4.0, -1.0, 5.0]
     assert np.isnan(strict.robustness[0, 4])
@@ -88,17 +104,30 @@ def test_difference_windows_beyond_the_trace_are_unknown_here_when_strict() -> N
 def test_difference_closed_until_is_an_option_here() -> None:
     params = [0.0, 1.0, 0.0, -1.0]
     assert theirs("(x >= 0) until (y >= 0)", X) == [1.0, 1.0, 2.0, 2.0, -4.0]
-    assert ours(Until(op="until", low=2, high=3, left=POSITIVE, right=OTHER), params, X) == [1.0, 1.0, 2.0, 2.0, -4.0]
-    assert ours(Until(op="until", low=2, high=3, left=POSITIVE, right=OTHER, closed=True), params, X) == [-1.0, -1.0, -1.0, -1.0, -4.0]
+    assert ours(Until(op="until", low=2, high=3, left=POSITIVE, right=OTHER), params, X) == [
+        1.0,
+        1.0,
+        2.0,
+        2.0,
+        -4.0,
+    ]
+    assert ours(
+        Until(op="until", low=2, high=3, left=POSITIVE, right=OTHER, closed=True), params, X
+    ) == [-1.0, -1.0, -1.0, -1.0, -4.0]
 
 
 def test_difference_missing_numbers_are_unknown_here() -> None:
     gap = X.copy()
     gap[1, 0] = math.nan
-    assert theirs("once[0,1](x >= 0)", gap)[:3] != [3.0, 3.0, 4.0] or theirs("historically[0,1](x >= 0)", gap)[1] == 3.0
+    assert (
+        theirs("once[0,1](x >= 0)", gap)[:3] != [3.0, 3.0, 4.0]
+        or theirs("historically[0,1](x >= 0)", gap)[1] == 3.0
+    )
     once = Temporal(op="once", low=2, high=3, arg=POSITIVE)
     assert ours(once, [0.0, 1.0, 0.0, 1.0], gap)[:3] == [3.0, 3.0, 4.0]
-    historically = ours(Temporal(op="historically", low=2, high=3, arg=POSITIVE), [0.0, 1.0, 0.0, 1.0], gap)
+    historically = ours(
+        Temporal(op="historically", low=2, high=3, arg=POSITIVE), [0.0, 1.0, 0.0, 1.0], gap
+    )
     assert math.isnan(historically[1])
 
 

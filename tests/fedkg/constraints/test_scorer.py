@@ -22,36 +22,47 @@ from fedkg.pack import Pack
 
 @given(packs(max_rows=8), tables(), st.integers(0, 99), st.booleans())
 @tries(30)
-def test_scores_are_violated_over_applicable(pack: Pack, table: np.ndarray, seed: int, broken: bool) -> None:
+def test_scores_are_violated_over_applicable(
+    pack: Pack, table: np.ndarray, seed: int, broken: bool
+) -> None:
     module = ConstraintModule(pack, x=X, y=Y)
     x, runs = torch.from_numpy(table[:, :4]), len(module.plan.runs)
-    y = torch.from_numpy(np.random.default_rng(seed).integers(-2, 3, (3, runs, len(table), 5)) / 2.0)
+    y = torch.from_numpy(
+        np.random.default_rng(seed).integers(-2, 3, (3, runs, len(table), 5)) / 2.0
+    )
     if broken:
         y[1, :, : len(table) // 2] = torch.nan
     probe = Probe(module, x, previous="above")
     scores = probe.score(y.flatten(1, 2))
-    touched = [c for c, bank in enumerate(b for b in pack.banks for _ in range(b.rows)) if reads_output(bank.skeleton)]
+    touched = [
+        c
+        for c, bank in enumerate(b for b in pack.banks for _ in range(b.rows))
+        if reads_output(bank.skeleton)
+    ]
     assert probe.constraints == len(touched) == scores.violation.shape[1]
     assert probe.inputs.shape == (runs * len(table), 4)
     for k in range(3):
         report = module(x, y[k], previous="above")
         bad = torch.isnan(y[k]).any(dim=2).any(dim=0)[:, None]
-        violated, fired = report.violated[:, touched], report.fired[:, touched]
+        violated, fired = report.violated[:, touched], (report.fired & ~report.unknown)[:, touched]
         least, count = violated.sum(0), fired.sum(0)
         if not bad.any():
             assert scores.counts[k].tolist() == count.tolist()
-            assert torch.equal(scores.violation[k], least.double() / count.clamp(min=1))
-        assert (scores.violation[k] <= 1).all()
-        assert (scores.violation[k] * scores.counts[k] >= least - 1e-9).all()
-    assert torch.equal(scores.applies, (scores.counts > 0).any(0))
+            torch.testing.assert_close(
+                scores.violation[k], least.double() / count, rtol=0, atol=0, equal_nan=True
+            )
+        evaluated = scores.counts[k] > 0
+        assert torch.equal(scores.violation[k].isnan(), ~evaluated)
+        assert (scores.violation[k, evaluated] <= 1).all()
+        assert ((scores.violation[k] * scores.counts[k] >= least - 1e-9) | ~evaluated).all()
 
 
 def test_rules_that_apply_nowhere_are_named() -> None:
     module = ConstraintModule(guarded(limit=1e9), x=X, y=Y)
     probe = Probe(module, torch.zeros(4, 4))
     scores = probe.score(torch.ones(2, 4, 5))
-    assert probe.vacuous(scores) == ("rule_0",)
-    assert scores.violation.tolist() == [[0.0], [0.0]]
+    assert probe.not_evaluated(scores) == ("rule_0",)
+    assert scores.violation.isnan().tolist() == [[True], [True]]
 
 
 def test_an_answer_that_is_no_number_satisfies_nothing() -> None:
@@ -60,9 +71,16 @@ def test_an_answer_that_is_no_number_satisfies_nothing() -> None:
     assert scores.violation.tolist() == [[1.0], [1.0]]
 
 
-@given(st.sampled_from([63, 64, 65, 128]), st.sampled_from([torch.float32, torch.float64]), st.booleans(), st.integers(0, 99))
+@given(
+    st.sampled_from([63, 64, 65, 128]),
+    st.sampled_from([torch.float32, torch.float64]),
+    st.booleans(),
+    st.integers(0, 99),
+)
 @tries(20)
-def test_answers_like_earlier_ones_are_counted_the_short_way(rows: int, dtype: torch.dtype, flat: bool, seed: int) -> None:
+def test_answers_like_earlier_ones_are_counted_the_short_way(
+    rows: int, dtype: torch.dtype, flat: bool, seed: int
+) -> None:
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(rows, 4, generator=generator, dtype=dtype)
     module = ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"]))
@@ -75,10 +93,8 @@ def test_answers_like_earlier_ones_are_counted_the_short_way(rows: int, dtype: t
         again, afresh = probe.score(given_as), Probe(module, x).score(given_as)
         assert torch.equal(again.violation, afresh.violation)
         assert torch.equal(again.counts, afresh.counts)
-        assert torch.equal(again.applies, afresh.applies)
-        shares, applies = probe.violation(given_as)
+        shares = probe.violation(given_as)
         assert torch.equal(shares, afresh.violation)
-        assert torch.equal(applies, afresh.applies)
         assert not again.violation.requires_grad
         assert not shares.requires_grad
 
@@ -90,19 +106,31 @@ def test_an_answer_that_no_rule_reads_is_looked_at_too() -> None:
     y = torch.ones(2, 64, 5)
     probe = Probe(module, x)
     before = probe.score(y).violation
-    y[1, 0, 0] = torch.nan  # what the row says is open, for a cause of its own, and its answer is no number: violated
-    assert torch.equal(probe.violation(y)[0], Probe(module, x).score(y).violation)
+    y[1, 0, 0] = (
+        torch.nan
+    )  # what the row says is open, for a cause of its own, and its answer is no number: violated
+    assert torch.equal(probe.violation(y), Probe(module, x).score(y).violation)
     assert probe.score(y).violation[0].equal(before[0])
 
 
 @pytest.mark.parametrize("models", [1, 3])
 @pytest.mark.parametrize("rows", [63, 64])
-def test_answers_are_counted_wherever_they_stand(models: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_are_counted_wherever_they_stand(
+    models: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One output of two, of samples by models, every other sample, with the sign turned; some models at a time, too."""
     generator = torch.Generator().manual_seed(models)
-    module, x = ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"])), torch.randn(rows, 4, generator=generator)
+    module, x = (
+        ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"])),
+        torch.randn(rows, 4, generator=generator),
+    )
     y = torch.randn(models, rows, generator=generator)
-    aside = [torch.stack([y, 5.0 - y], dim=-1)[..., 0], y.repeat_interleave(2, dim=1)[:, ::2], torch._neg_view(-y), y.T.contiguous().T]
+    aside = [
+        torch.stack([y, 5.0 - y], dim=-1)[..., 0],
+        y.repeat_interleave(2, dim=1)[:, ::2],
+        torch._neg_view(-y),
+        y.T.contiguous().T,
+    ]
     for most in (specialised.ANSWERS, rows):
         monkeypatch.setattr(specialised, "ANSWERS", most)
         probe, expected = Probe(module, x), Probe(module, x).score(y)
@@ -110,21 +138,20 @@ def test_answers_are_counted_wherever_they_stand(models: int, rows: int, monkeyp
             found = probe.score(answers)
             assert torch.equal(found.violation, expected.violation)
             assert torch.equal(found.counts, expected.counts)
-            assert torch.equal(probe.violation(answers)[0], expected.violation)
+            assert torch.equal(probe.violation(answers), expected.violation)
 
 
 def test_scores_are_the_callers_own() -> None:
     module = ConstraintModule(guarded(limit=0.0), x=X, y=columns(["failure"]))
     probe, y = Probe(module, torch.ones(64, 4)), torch.zeros(1, 64)
     first = [probe.score(y), probe.score(y)][1]
-    for part in probe.violation(y):
-        part.zero_()
-    assert first.applies.equal(probe.violation(y)[1])
-    expected = first.violation.clone(), first.counts.clone(), first.applies.clone()
-    for part in (first.violation, first.counts, first.applies):
+    probe.violation(y).zero_()
+    assert first.violation.equal(probe.violation(y))
+    expected = first.violation.clone(), first.counts.clone()
+    for part in (first.violation, first.counts):
         part.zero_()
     again = probe.score(y)
-    for found, wanted in zip((again.violation, again.counts, again.applies), expected, strict=True):
+    for found, wanted in zip((again.violation, again.counts), expected, strict=True):
         assert wanted.any()
         assert torch.equal(found, wanted)
 
@@ -135,7 +162,7 @@ def test_a_probe_that_has_scored_is_copied(copied: Callable[[Probe], Probe]) -> 
     probe, y = Probe(module, torch.ones(64, 4)), torch.linspace(0.0, 1.0, 128).view(2, 64)
     expected = probe.score(y).violation
     assert expected.any()
-    assert torch.equal(copied(probe).violation(y)[0], expected)
+    assert torch.equal(copied(probe).violation(y), expected)
 
 
 def test_no_model_at_all_says_the_same_each_time() -> None:
@@ -144,6 +171,5 @@ def test_no_model_at_all_says_the_same_each_time() -> None:
     for _ in range(2):
         probe.score(torch.zeros(1, 64))
         scores = probe.score(torch.zeros(0, 64))
-        assert not probe.violation(torch.zeros(0, 64))[1].any()
-        assert not scores.applies.any()
+        assert probe.violation(torch.zeros(0, 64)).shape == (0, probe.constraints)
         assert scores.violation.shape == scores.counts.shape == (0, probe.constraints)

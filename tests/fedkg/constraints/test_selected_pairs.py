@@ -40,7 +40,13 @@ from fedkg.pack import (
 )
 
 VERDICTS = ("satisfied", "violated", "unknown", "applicable", "fired", "counted")
-FORMS = ({}, {"semantics": "smooth"}, {"semantics": "sound"}, {"form": "squared"}, {"form": "log_barrier"})
+FORMS = (
+    {},
+    {"semantics": "smooth"},
+    {"semantics": "sound"},
+    {"form": "squared"},
+    {"form": "log_barrier"},
+)
 
 
 @contextmanager
@@ -52,12 +58,17 @@ def evaluated(share: float, small: int = -1) -> Iterator[None]:
 
 def numbers_of(report: ConstraintReport, answers: Tensor) -> dict[str, Tensor]:
     """All that a report says; everything is computed here."""
-    found = {name: getattr(report, name) for name in (*VERDICTS, "robustness", "penalties", "penalty")}
+    found = {
+        name: getattr(report, name) for name in (*VERDICTS, "robustness", "penalties", "penalty")
+    }
     if report.penalty.requires_grad:
         found["gradient"] = torch.autograd.grad(report.penalty, answers, retain_graph=True)[0]
     if report.robustness.requires_grad:
         found["of robustness"] = torch.autograd.grad(
-            torch.nan_to_num(report.robustness, 0.0, 0.0, 0.0).sum(), answers, retain_graph=True, allow_unused=True
+            torch.nan_to_num(report.robustness, 0.0, 0.0, 0.0).sum(),
+            answers,
+            retain_graph=True,
+            allow_unused=True,
         )[0]
     return found | {f"of {name}": part for name, part in report.penalty_by("rule").items()}
 
@@ -67,51 +78,97 @@ def alike(module: ConstraintModule, x: Tensor, answers: Tensor, **options: objec
     with evaluated(-1.0):
         whole = numbers_of(module(x, answers, **options), answers)
     for chunk in (1 << 18, 3):
-        with evaluated(1.0), patch("fedkg.constraints.module.chunk_of", lambda memory, chunk=chunk: chunk):
+        with (
+            evaluated(1.0),
+            patch("fedkg.constraints.module.chunk_of", lambda memory, chunk=chunk: chunk),
+        ):
             alone = numbers_of(module(x, answers, **options), answers)
         assert alone.keys() == whole.keys()
         for name, value in whole.items():
-            tolerance = {"rtol": 0.0, "atol": 0.0} if name in (*VERDICTS, "robustness") else {"rtol": 1e-5, "atol": 1e-7}
-            torch.testing.assert_close(alone[name], value, equal_nan=True, msg=lambda text, name=name: f"{name}: {text}", **tolerance)
+            tolerance = (
+                {"rtol": 0.0, "atol": 0.0}
+                if name in (*VERDICTS, "robustness")
+                else {"rtol": 1e-5, "atol": 1e-7}
+            )
+            torch.testing.assert_close(
+                alone[name],
+                value,
+                equal_nan=True,
+                msg=lambda text, name=name: f"{name}: {text}",
+                **tolerance,
+            )
 
 
 KEYED = st.one_of(packs(), packs(members=True, temporal=True))
 
 
 @pytest.mark.slow
-@given(KEYED, tables(max_rows=7), st.integers(0, 99), st.booleans(), st.sampled_from(FORMS), st.booleans())
+@given(
+    KEYED,
+    tables(max_rows=7),
+    st.integers(0, 99),
+    st.booleans(),
+    st.sampled_from(FORMS),
+    st.booleans(),
+)
 @tries(40)
 def test_samples_alone_are_the_whole_batch(
-    pack: Pack, table: NDArray[np.float64], seed: int, unknown: bool, form: dict[str, object], weighted: bool
+    pack: Pack,
+    table: NDArray[np.float64],
+    seed: int,
+    unknown: bool,
+    form: dict[str, object],
+    weighted: bool,
 ) -> None:
     module = ConstraintModule(pack, x=X, y=Y)
     dtype = torch.float64 if seed % 2 else torch.float32
-    answers = torch.from_numpy(answers_for(seed, len(table), unknown))[list(module.plan.runs)].to(dtype).requires_grad_()
-    x, keys = torch.from_numpy(table[:, :4]).to(dtype), {"Type": torch.from_numpy(table[:, CATEGORY]).long()}
+    answers = (
+        torch.from_numpy(answers_for(seed, len(table), unknown))[list(module.plan.runs)]
+        .to(dtype)
+        .requires_grad_()
+    )
+    x, keys = (
+        torch.from_numpy(table[:, :4]).to(dtype),
+        {"Type": torch.from_numpy(table[:, CATEGORY]).long()},
+    )
     weight = torch.arange(len(table)).to(dtype) if weighted else None
     alike(module, x, answers, keys=keys, sample_weight=weight, previous="above", **form)
 
 
 @pytest.mark.slow
-@given(KEYED, tables(max_rows=6), st.integers(0, 99), st.sampled_from([None, [0.0, 1.0, 2.0], [1.0, 1.0, 0.0]]))
+@given(
+    KEYED,
+    tables(max_rows=6),
+    st.integers(0, 99),
+    st.sampled_from([None, [0.0, 1.0, 2.0], [1.0, 1.0, 0.0]]),
+)
 @tries(25)
-def test_windows_and_their_padding_are_alike(pack: Pack, table: NDArray[np.float64], seed: int, weight: list[float] | None) -> None:
+def test_windows_and_their_padding_are_alike(
+    pack: Pack, table: NDArray[np.float64], seed: int, weight: list[float] | None
+) -> None:
     windows = len(table) // 3
     pack = Pack(
-        manifest=pack.manifest.model_copy(update={"contract": pack.manifest.contract.model_copy(update={"end": "clip"})}), banks=pack.banks
+        manifest=pack.manifest.model_copy(
+            update={"contract": pack.manifest.contract.model_copy(update={"end": "clip"})}
+        ),
+        banks=pack.banks,
     )
     module = ConstraintModule(pack, x=X, y=Y)
     table = table[: 3 * windows].reshape(windows, 3, table.shape[1])
     answers = torch.from_numpy(answers_for(seed, 3 * windows, True))[list(module.plan.runs)]
     answers = answers.reshape(len(module.plan.runs), windows, 3, answers.shape[-1]).requires_grad_()
     keys = {"Type": torch.from_numpy(table[..., CATEGORY]).long()}
-    padding = None if weight is None else torch.tensor(weight, dtype=torch.float64).expand(windows, 3)
+    padding = (
+        None if weight is None else torch.tensor(weight, dtype=torch.float64).expand(windows, 3)
+    )
     alike(module, torch.from_numpy(table[..., :4]), answers, keys=keys, sample_weight=padding)
 
 
 @given(packs(skeletons=formulas(EXACT)), cases())
 @tries(25)
-def test_samples_alone_say_what_the_interpreter_says(pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]]) -> None:
+def test_samples_alone_say_what_the_interpreter_says(
+    pack: Pack, case: tuple[NDArray[np.float64], NDArray[np.float64]]
+) -> None:
     with evaluated(1.0):
         compare(pack, *case)
 
@@ -120,7 +177,9 @@ def limits(machines: int = 3, products: int = 0) -> ConstraintModule:
     """One limit for each machine, or for each machine and product."""
     guarded: Formula = Implies(
         antecedent=Compare(op="lt", left=Param(index=1), right=Slot(index=0), scale=0),
-        consequent=Compare(op="le", left=Slot(index=1, role="output"), right=Param(index=2), scale=0),
+        consequent=Compare(
+            op="le", left=Slot(index=1, role="output"), right=Param(index=2), scale=0
+        ),
     )
     names = tuple(f"M{i}" for i in range(machines))
     kinds = tuple(f"P{i}" for i in range(products))
@@ -132,13 +191,17 @@ def limits(machines: int = 3, products: int = 0) -> ConstraintModule:
             Column(name="power", source="power", role="output"),
         )
     )
-    codes = np.array([(m, p) for m in range(machines) for p in range(max(1, products))], dtype=np.int32)
+    codes = np.array(
+        [(m, p) for m in range(machines) for p in range(max(1, products))], dtype=np.int32
+    )
     rows = len(codes)
     bank = Bank(
         skeleton=guarded,
         slots=np.tile(np.array([[0, 3]], np.int32), (rows, 1)),
         views=np.zeros((rows, 2), np.int32),
-        params=np.stack([np.ones(rows), np.linspace(-0.5, 0.5, rows), np.linspace(0.5, -0.5, rows)], axis=1),
+        params=np.stack(
+            [np.ones(rows), np.linspace(-0.5, 0.5, rows), np.linspace(0.5, -0.5, rows)], axis=1
+        ),
         keys=np.tile(np.array([[1, 2 if products else -1]], np.int32), (rows, 1)),
         codes=np.where(np.array([True, products > 0]), codes, -1).astype(np.int32),
         weight=np.linspace(0.5, 1.0, rows),
@@ -149,29 +212,48 @@ def limits(machines: int = 3, products: int = 0) -> ConstraintModule:
     manifest = Manifest(
         sections={name: Section(version=version) for name, version in SECTIONS.items()},
         contract=contract,
-        rules=(RuleRecord(name="one", output=True), RuleRecord(name="other", output=True, weight=2.0)),
+        rules=(
+            RuleRecord(name="one", output=True),
+            RuleRecord(name="other", output=True, weight=2.0),
+        ),
         skeletons=(guarded,),
         provenance=Provenance(compiler="test"),
     )
-    return ConstraintModule(Pack(manifest=manifest, banks=(bank,)), x=columns(["speed"]), y=columns(["power"]))
+    return ConstraintModule(
+        Pack(manifest=manifest, banks=(bank,)), x=columns(["speed"]), y=columns(["power"])
+    )
 
 
 def keys_of(count: int, machines: int = 3, products: int = 1) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(count)
     codes = {"machine": machines, "product": products}
-    return {name: torch.randint(-1, many, (count,), generator=generator) for name, many in codes.items()}
+    return {
+        name: torch.randint(-1, many, (count,), generator=generator) for name, many in codes.items()
+    }
 
 
 @pytest.mark.parametrize("batch", [0, 1, 2, 50])
 @pytest.mark.parametrize("products", [0, 4])
 def test_several_keys_empty_groups_and_small_batches(batch: int, products: int) -> None:
     generator = torch.Generator().manual_seed(batch)
-    x, y = torch.randn(batch, 1, generator=generator), torch.randn(batch, 1, generator=generator).requires_grad_()
-    alike(limits(5, products), x, y, keys=keys_of(batch, 4, 3))  # nobody is the last machine or product
+    x, y = (
+        torch.randn(batch, 1, generator=generator),
+        torch.randn(batch, 1, generator=generator).requires_grad_(),
+    )
+    alike(
+        limits(5, products), x, y, keys=keys_of(batch, 4, 3)
+    )  # nobody is the last machine or product
 
 
 def test_pairs_are_those_that_apply_in_order_of_rows() -> None:
-    met = torch.tensor([[True, True, True, True], [True, False, True, False], [False, True, True, False], [False, False, False, False]])
+    met = torch.tensor(
+        [
+            [True, True, True, True],
+            [True, False, True, False],
+            [False, True, True, False],
+            [False, False, False, False],
+        ]
+    )
     conditions = torch.tensor([[1, 2, 0, 3], [0, 1, 2, 0]])
     with evaluated(1.0):
         selector = Selector(met, None)
@@ -180,7 +262,13 @@ def test_pairs_are_those_that_apply_in_order_of_rows() -> None:
         assert not chosen.enough
         assert chosen.most.tolist() == [2, 2, 2, 0]
         pairs = selector.pairs(conditions, chosen, slice(0, 4))
-        assert list(zip(pairs.row.tolist(), pairs.sample.tolist(), strict=True)) == [(0, 0), (0, 2), (1, 2), (2, 1), (2, 2)]
+        assert list(zip(pairs.row.tolist(), pairs.sample.tolist(), strict=True)) == [
+            (0, 0),
+            (0, 2),
+            (1, 2),
+            (2, 1),
+            (2, 2),
+        ]
         padded = Selector(met, torch.tensor([False, True, True, True]))
         again = padded.select(conditions.numpy())
         assert again is not None
@@ -206,23 +294,40 @@ def test_runs_hold_at_most_so_many_numbers_or_one_row() -> None:
 
 @pytest.mark.parametrize("share", [None, [[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]])
 @pytest.mark.parametrize("way", [1.0, -1.0])
-def test_parts_of_a_batch_are_punished_as_batches_of_their_own(way: float, share: list[list[float]] | None) -> None:
+def test_parts_of_a_batch_are_punished_as_batches_of_their_own(
+    way: float, share: list[list[float]] | None
+) -> None:
     rules, keys = limits(3, 2), keys_of(6, 3, 2)
-    x, y = torch.randn(6, 1, dtype=torch.float64), torch.randn(6, 1, dtype=torch.float64).requires_grad_()
+    x, y = (
+        torch.randn(6, 1, dtype=torch.float64),
+        torch.randn(6, 1, dtype=torch.float64).requires_grad_(),
+    )
     weight = torch.full((2, 3), 1 / 3) if share is None else torch.tensor(share)
     with evaluated(way):
         apart = rules(x, y, keys=keys).penalty_apart(weight)
         own = [
-            rules(x[part], y[part], keys={n: k[part] for n, k in keys.items()}, sample_weight=weight.flatten()[part]).penalty
+            rules(
+                x[part],
+                y[part],
+                keys={n: k[part] for n, k in keys.items()},
+                sample_weight=weight.flatten()[part],
+            ).penalty
             for part in (slice(0, 3), slice(3, 6))
         ]
     torch.testing.assert_close(apart, torch.stack(own))
-    gradients = [torch.autograd.grad(value, y, retain_graph=True)[0] for value in (apart.sum(), own[0] + own[1])]
+    gradients = [
+        torch.autograd.grad(value, y, retain_graph=True)[0]
+        for value in (apart.sum(), own[0] + own[1])
+    ]
     torch.testing.assert_close(*gradients)
 
 
-@pytest.mark.parametrize("first", [torch.func.grad, lambda penalty: torch.func.vmap(torch.func.grad(penalty)), None])
-def test_conditions_of_all_banks_at_once_count_as_bank_by_bank(first: Callable[..., Any] | None) -> None:
+@pytest.mark.parametrize(
+    "first", [torch.func.grad, lambda penalty: torch.func.vmap(torch.func.grad(penalty)), None]
+)
+def test_conditions_of_all_banks_at_once_count_as_bank_by_bank(
+    first: Callable[..., Any] | None,
+) -> None:
     rules, keys = limits(3, 2), keys_of(6, 3, 2)
     x, y = torch.randn(6, 1), torch.randn(6, 1)
     if first is not None:  # what is found out once must outlive the transform in which it was
@@ -239,14 +344,26 @@ def test_keys_that_cannot_be_looked_at_are_masked() -> None:
     def penalty(answers: Tensor, x: Tensor, machine: Tensor) -> Tensor:
         return rules(x, answers, keys={"machine": machine}).penalty
 
-    each = [torch.autograd.functional.jacobian(lambda z, i=i: penalty(z, x[i], machine[i]), y[i]) for i in range(4)]
+    each = [
+        torch.autograd.functional.jacobian(lambda z, i=i: penalty(z, x[i], machine[i]), y[i])
+        for i in range(4)
+    ]
     with evaluated(1.0):
-        torch.testing.assert_close(torch.func.vmap(torch.func.grad(penalty))(y, x, machine), torch.stack(each))
-        own = torch.func.vmap(torch.func.grad(penalty), in_dims=(0, None, None))(y, x[1], machine[1])  # the keys are the same for all
+        torch.testing.assert_close(
+            torch.func.vmap(torch.func.grad(penalty))(y, x, machine), torch.stack(each)
+        )
+        own = torch.func.vmap(torch.func.grad(penalty), in_dims=(0, None, None))(
+            y, x[1], machine[1]
+        )  # the keys are the same for all
         torch.testing.assert_close(own[1], each[1])
         torch.testing.assert_close(torch.func.grad(penalty)(y[2], x[2], machine[2]), each[2])
-        robustness = torch.func.vmap(lambda answers: rules(x[0], answers, keys={"machine": machine[0]}).robustness)(y)
-        assert torch.equal(robustness[3].nan_to_num(9.0), rules(x[0], y[3], keys={"machine": machine[0]}).robustness.nan_to_num(9.0))
+        robustness = torch.func.vmap(
+            lambda answers: rules(x[0], answers, keys={"machine": machine[0]}).robustness
+        )(y)
+        assert torch.equal(
+            robustness[3].nan_to_num(9.0),
+            rules(x[0], y[3], keys={"machine": machine[0]}).robustness.nan_to_num(9.0),
+        )
 
 
 def test_rows_stay_in_the_packs_order() -> None:

@@ -18,15 +18,37 @@ from tries import tries
 
 from fedkg.constraints.engine.penalty import FARTHEST
 from fedkg.constraints.report import ConstraintReport
-from fedkg.pack import And, AtLeast, Bank, Compare, Formula, Implies, Initially, Not, Or, Pack, Temporal, Until
+from fedkg.pack import (
+    And,
+    AtLeast,
+    Bank,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Not,
+    Or,
+    Pack,
+    Temporal,
+    Until,
+)
 from fedkg.pack.formulas import ClassIn
 from fedkg.pack.walk import everywhere
 
 ANY_PACK = st.one_of(packs(temporal=True, members=True), packs(skeletons=formulas()))
-CALLS = (ANY_PACK, tables(max_rows=6), st.integers(0, 99), st.booleans(), st.sampled_from(["strict", "clip"]), st.sampled_from([F32, F64]))
+CALLS = (
+    ANY_PACK,
+    tables(max_rows=6),
+    st.integers(0, 99),
+    st.booleans(),
+    st.sampled_from(["strict", "clip"]),
+    st.sampled_from([F32, F64]),
+)
 
 
-def check_signs(pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype) -> None:
+def check_signs(
+    pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype
+) -> None:
     """By norms robustness is not negative where satisfied, negative where violated, and not a number elsewhere; infinite as the exact."""
     answers = torch.from_numpy(answers_for(seed, len(table), unknown)).to(dtype).requires_grad_()
     report = report_of(ending(pack, end), table, answers, semantics="sound")
@@ -43,7 +65,9 @@ def check_signs(pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: st
 
 @given(*CALLS)
 @tries(30)
-def test_the_sign_of_robustness_never_lies(pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype) -> None:
+def test_the_sign_of_robustness_never_lies(
+    pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype
+) -> None:
     check_signs(pack, table, seed, unknown, end, dtype)
 
 
@@ -62,7 +86,9 @@ def leeway(formula: Formula, steps: int) -> float:
         case And() | Or():
             return max(leeway(arg, steps) for arg in formula.args) + math.log(len(formula.args))
         case Implies():
-            return max(leeway(formula.antecedent, steps), leeway(formula.consequent, steps)) + math.log(2)
+            return max(
+                leeway(formula.antecedent, steps), leeway(formula.consequent, steps)
+            ) + math.log(2)
         case Not() | Initially():
             return leeway(formula.arg, steps)
         case AtLeast():
@@ -71,7 +97,11 @@ def leeway(formula: Formula, steps: int) -> float:
             return leeway(formula.arg, steps) + math.log(steps + 1)
         case Until():
             sides = max(leeway(formula.left, steps), leeway(formula.right, steps))
-            return sides + math.log(2) * (4 * math.ceil(math.log2(steps + 1)) + 3) + math.log(steps + 1)
+            return (
+                sides
+                + math.log(2) * (4 * math.ceil(math.log2(steps + 1)) + 3)
+                + math.log(steps + 1)
+            )
         case ClassIn():
             return math.log(max(1, len(formula.inside), len(formula.outside)))
         case _:
@@ -80,7 +110,11 @@ def leeway(formula: Formula, steps: int) -> float:
 
 def least_scale(bank: Bank, row: int) -> float:
     """Of the comparisons of a row; no member's is below it in these banks."""
-    scales = [bank.params[row, part.scale] for table, part in everywhere(bank.skeleton) if table < 0 and isinstance(part, Compare)]
+    scales = [
+        bank.params[row, part.scale]
+        for table, part in everywhere(bank.skeleton)
+        if table < 0 and isinstance(part, Compare)
+    ]
     return float(min(scales, default=math.inf))
 
 
@@ -102,22 +136,36 @@ def check_nearness(report: ConstraintReport, pack: Pack, temperature: float, ste
         start += bank.rows
 
 
-@given(st.one_of(packs(temporal=True), packs(skeletons=formulas())), tables(max_rows=6), st.integers(0, 99), st.booleans())
+@given(
+    st.one_of(packs(temporal=True), packs(skeletons=formulas())),
+    tables(max_rows=6),
+    st.integers(0, 99),
+    st.booleans(),
+)
 @tries(30)
-def test_log_sum_exp_stays_within_its_bound(pack: Pack, table: np.ndarray, seed: int, unknown: bool) -> None:
+def test_log_sum_exp_stays_within_its_bound(
+    pack: Pack, table: np.ndarray, seed: int, unknown: bool
+) -> None:
     answers = torch.from_numpy(answers_for(seed, len(table), unknown))
     for temperature in (0.3, 0.01):
-        report = report_of(ending(pack, "clip"), table, answers, semantics="smooth", temperature=temperature)
+        report = report_of(
+            ending(pack, "clip"), table, answers, semantics="smooth", temperature=temperature
+        )
         check_nearness(report, pack, temperature, len(table))
 
 
-@pytest.mark.parametrize("name", [name for name, (_, members) in OPERATORS.items() if members] + ["until", "nested"])
+@pytest.mark.parametrize(
+    "name", [name for name, (_, members) in OPERATORS.items() if members] + ["until", "nested"]
+)
 def test_members_and_windows_approach_the_exact_ones(name: str) -> None:
     skeleton, members = OPERATORS[name]
     module = module_of(single(skeleton, end="clip", members=members))
     x, y = batch(3, count=4, steps=6)
     for whole in (True, False):
-        reports = [module(x, y, **options) for options in ({}, {"semantics": "smooth", "temperature": 1e-5})]
+        reports = [
+            module(x, y, **options)
+            for options in ({}, {"semantics": "smooth", "temperature": 1e-5})
+        ]
         exact, smooth = ((r if whole else r.at_steps).smooth_robustness for r in reports)
         assert torch.allclose(exact, smooth, atol=1e-3)
         assert torch.equal(exact, (reports[0] if whole else reports[0].at_steps).robustness)
@@ -132,7 +180,9 @@ def test_gradients_are_finite_differences(name: str, semantics: str) -> None:
 
     def of(answers: Tensor) -> Tensor:
         report = module(x, answers, semantics=semantics, temperature=0.2)
-        values = torch.cat([report.at_steps.smooth_robustness.flatten(), report.smooth_robustness.flatten()])
+        values = torch.cat(
+            [report.at_steps.smooth_robustness.flatten(), report.smooth_robustness.flatten()]
+        )
         return values[values.detach().isfinite()]
 
     assert torch.autograd.gradcheck(of, y.requires_grad_())
@@ -150,7 +200,10 @@ def two_limits(scale: float) -> tuple[Pack, Tensor]:
 def test_by_hand_in_source_units(scale: float) -> None:
     pack, y = two_limits(scale)
     found = {
-        kind: module_of(pack)(torch.zeros(1, 4, dtype=F64), y, semantics=kind).smooth_robustness.item() for kind in ("smooth", "sound")
+        kind: module_of(pack)(
+            torch.zeros(1, 4, dtype=F64), y, semantics=kind
+        ).smooth_robustness.item()
+        for kind in ("smooth", "sound")
     }
     t = 0.05 * scale
     assert found["smooth"] == pytest.approx(-t * math.log(math.exp(1.0 / t) + math.exp(0.3 / t)))

@@ -25,7 +25,9 @@ from fedkg.pack import And, AtLeast, ClassIn, Compare, Formula, Not, Or, Pack, P
 F32, F64 = torch.float32, torch.float64
 
 
-def report_of(pack: Pack, table: np.ndarray, answers: Tensor, **options: object) -> ConstraintReport:
+def report_of(
+    pack: Pack, table: np.ndarray, answers: Tensor, **options: object
+) -> ConstraintReport:
     module = ConstraintModule(pack, x=X, y=Y)
     keys = {"Type": torch.from_numpy(table[:, CATEGORY]).long()}
     x = torch.from_numpy(table[:, :4]).to(answers.dtype)
@@ -33,17 +35,28 @@ def report_of(pack: Pack, table: np.ndarray, answers: Tensor, **options: object)
 
 
 ANY_PACK = st.one_of(packs(temporal=True, members=True), packs(skeletons=formulas()))
-CALLS = (ANY_PACK, tables(max_rows=6), st.integers(0, 99), st.booleans(), st.sampled_from(["strict", "clip"]), st.sampled_from([F32, F64]))
+CALLS = (
+    ANY_PACK,
+    tables(max_rows=6),
+    st.integers(0, 99),
+    st.booleans(),
+    st.sampled_from(["strict", "clip"]),
+    st.sampled_from([F32, F64]),
+)
 
 
-def check_signs(pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype) -> None:
+def check_signs(
+    pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype
+) -> None:
     """Penalties by norms are positive exactly where exact ones are, which are so where a verdict is violated and within reach."""
     answers = torch.from_numpy(answers_for(seed, len(table), unknown)).to(dtype).requires_grad_()
     exact = report_of(ending(pack, end), table, answers)
     sound = report_of(ending(pack, end), table, answers, semantics="sound")
     assert torch.equal(sound.penalties > 0, exact.penalties > 0)
     assert not (sound.penalties > 0)[~exact.violated].any()
-    barrier = report_of(ending(pack, end), table, answers, semantics="sound", form="log_barrier").penalties
+    barrier = report_of(
+        ending(pack, end), table, answers, semantics="sound", form="log_barrier"
+    ).penalties
     assert torch.isfinite(torch.stack([sound.penalties, barrier])).all()
     if sound.penalty.requires_grad:
         (gradient,) = torch.autograd.grad(sound.penalty + barrier.sum(), answers)
@@ -52,14 +65,18 @@ def check_signs(pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: st
 
 @given(*CALLS)
 @tries(30)
-def test_the_sign_never_lies(pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype) -> None:
+def test_the_sign_never_lies(
+    pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype
+) -> None:
     check_signs(pack, table, seed, unknown, end, dtype)
 
 
 @pytest.mark.slow
 @given(*CALLS)
 @tries(400)
-def test_the_sign_lies_in_none_of_many(pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype) -> None:
+def test_the_sign_lies_in_none_of_many(
+    pack: Pack, table: np.ndarray, seed: int, unknown: bool, end: str, dtype: torch.dtype
+) -> None:
     check_signs(pack, table, seed, unknown, end, dtype)
 
 
@@ -73,7 +90,9 @@ SIZES = st.one_of(
 @example([1e-30, 0.0], False, F32)
 @example([-0.0, 5.0], True, F32)
 @tries(100)
-def test_a_norm_is_three_valued_and_lies_beside_the_extreme(sizes: list[float], lowest: bool, dtype: torch.dtype) -> None:
+def test_a_norm_is_three_valued_and_lies_beside_the_extreme(
+    sizes: list[float], lowest: bool, dtype: torch.dtype
+) -> None:
     unknown = between(dtype)
     parts = torch.tensor(sizes, dtype=dtype).nan_to_num(unknown).requires_grad_()
     found = norm_of(list(parts.unbind()), UNREACHABLE, lowest=lowest)
@@ -81,7 +100,9 @@ def test_a_norm_is_three_valued_and_lies_beside_the_extreme(sizes: list[float], 
     assert bool(found > unknown) == bool(exact > unknown)
     assert bool(found <= 0) == bool(exact <= 0)
     if len(sizes) > 1 and abs(exact.item()) < 1e11 and exact.item() != unknown:
-        loud = (exact > 0) != lowest  # the norm of 2 parts at least as large as the exact extreme, or of the mirror image at most
+        loud = (
+            (exact > 0) != lowest
+        )  # the norm of 2 parts at least as large as the exact extreme, or of the mirror image at most
         most, least = (math.sqrt(len(sizes)), 1.0) if loud else (1.0, 1 / math.sqrt(len(sizes)))
         size, near = abs(exact.item()), 1.1e-10 * math.sqrt(len(sizes))
         assert least * size * (1 - 1e-5) <= abs(found.item()) <= most * size * (1 + 1e-5) + near
@@ -89,19 +110,30 @@ def test_a_norm_is_three_valued_and_lies_beside_the_extreme(sizes: list[float], 
     assert bool((gradient >= 0).all() and (gradient <= 1 + 1e-5).all())
 
 
-@given(st.lists(SIZES.filter(lambda v: abs(v) < 1e11 or abs(v) == UNREACHABLE), min_size=3, max_size=8), st.booleans(), st.integers(1, 2))
+@given(
+    st.lists(
+        SIZES.filter(lambda v: abs(v) < 1e11 or abs(v) == UNREACHABLE), min_size=3, max_size=8
+    ),
+    st.booleans(),
+    st.integers(1, 2),
+)
 @tries(40)
 def test_brackets_make_no_difference(sizes: list[float], lowest: bool, cut: int) -> None:
     parts = list(torch.tensor(sizes, dtype=F64).unbind())
     whole = norm_of(parts, UNREACHABLE, lowest=lowest)
     nested = [norm_of(some, UNREACHABLE, lowest=lowest) for some in (parts[:cut], parts[cut:])]
-    assert norm_of(nested, UNREACHABLE, lowest=lowest).item() == pytest.approx(whole.item(), rel=1e-9, abs=1e-9)
+    assert norm_of(nested, UNREACHABLE, lowest=lowest).item() == pytest.approx(
+        whole.item(), rel=1e-9, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize("lowest", [True, False])
 def test_a_norm_of_nothing_is_what_inputs_decide(lowest: bool) -> None:
     nothing = weighed(torch.zeros(3, 0, dtype=F64), UNREACHABLE, lowest=lowest).sum(-1)
-    assert settled(nothing, UNREACHABLE, lowest=lowest).tolist() == [UNREACHABLE if lowest else -UNREACHABLE] * 3
+    assert (
+        settled(nothing, UNREACHABLE, lowest=lowest).tolist()
+        == [UNREACHABLE if lowest else -UNREACHABLE] * 3
+    )
 
 
 def at_most(slot: int, limit: int) -> Compare:
@@ -131,7 +163,9 @@ BOTH = (at_most(0, 0), at_most(1, 1))
         (Not(arg=Or(args=BOTH)), [-5.0, -6.0], 5.0, [-0.5 * 3 / 5, -0.5 * 4 / 5]),
     ],
 )
-def test_by_hand(skeleton: Formula, answers: list[float], penalty: float, gradient: list[float]) -> None:
+def test_by_hand(
+    skeleton: Formula, answers: list[float], penalty: float, gradient: list[float]
+) -> None:
     found = penalty_and_gradient(skeleton, answers)
     assert found[0] == pytest.approx(penalty, abs=1e-9)
     assert found[1] == pytest.approx(gradient, abs=1e-9)
@@ -142,11 +176,16 @@ def test_a_window_gives_a_gradient_to_every_step_that_breaks_it() -> None:
     y = torch.zeros(1, 6, 5, dtype=F64)
     y[0, :, 0] = torch.tensor([1.0, -1.0, 3.0, 2.0, -4.0, 1.0])
     y.requires_grad_()
-    exact, sound = (module(torch.zeros(1, 6, 4, dtype=F64), y, semantics=kind).at_steps.penalties[0, 0, 0] for kind in ("exact", "sound"))
+    exact, sound = (
+        module(torch.zeros(1, 6, 4, dtype=F64), y, semantics=kind).at_steps.penalties[0, 0, 0]
+        for kind in ("exact", "sound")
+    )
     assert exact.item() == 1.5
     assert sound.item() == pytest.approx(math.sqrt(1 + 9 + 4) / 2)
     assert torch.autograd.grad(exact, y)[0][0, :, 0].count_nonzero() == 1
-    assert torch.autograd.grad(sound, y)[0][0, :, 0].tolist() == pytest.approx([v / math.sqrt(14) / 2 for v in (1, 0, 3, 2, 0, 0)])
+    assert torch.autograd.grad(sound, y)[0][0, :, 0].tolist() == pytest.approx(
+        [v / math.sqrt(14) / 2 for v in (1, 0, 3, 2, 0, 0)]
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -169,12 +208,16 @@ def test_at_least_is_any_of_and_all_of_at_its_ends(count: int) -> None:
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("negated", [True, False])
 @pytest.mark.parametrize("dtype", [F32, F64])
-def test_classes_lack_what_any_inside_lacks_to_all_outside(strict: bool, negated: bool, dtype: torch.dtype) -> None:
+def test_classes_lack_what_any_inside_lacks_to_all_outside(
+    strict: bool, negated: bool, dtype: torch.dtype
+) -> None:
     atom = ClassIn(inside=(0,), outside=(1, 2), strict=strict)
     pack = pack_of([bank_of(Not(arg=atom) if negated else atom, [], [6, 7, 8])])
     scores = torch.cartesian_prod(*[torch.tensor([0.0, 1.0, 4.0], dtype=dtype)] * 3)
     y = torch.cat([torch.zeros(27, 2, dtype=dtype), scores], dim=1).repeat(4, 1, 1).requires_grad_()
-    exact, sound = (report_of(pack, np.zeros((27, 9)), y, semantics=kind) for kind in ("exact", "sound"))
+    exact, sound = (
+        report_of(pack, np.zeros((27, 9)), y, semantics=kind) for kind in ("exact", "sound")
+    )
     assert torch.equal(sound.penalties > 0, exact.violated)
     (gradient,) = torch.autograd.grad(sound.penalties.sum(), y)
     own, others = gradient[0, :, 2], gradient[0, :, 3:]
@@ -192,7 +235,9 @@ def test_penalties_are_continuous_where_a_verdict_turns(name: str) -> None:
     x, start = batch(3, count=1, steps=6)
     end = batch(4, count=1, steps=6)[1]
     ways = torch.linspace(0, 1, 2001, dtype=F64)[:, None, None]
-    penalties = module(x.expand(2001, 6, 4), start + ways * (end - start), semantics="sound").at_steps.penalties
+    penalties = module(
+        x.expand(2001, 6, 4), start + ways * (end - start), semantics="sound"
+    ).at_steps.penalties
     assert (penalties[1:] - penalties[:-1]).abs().max() < 0.05
 
 
@@ -201,5 +246,7 @@ def test_an_until_is_no_longer_than_its_window() -> None:
     x, y = batch(5, count=4, steps=9)
     near, far = y.clone(), y.clone()
     far[:, 4:] = 100.0 * far[:, 4:]
-    both = [module(x, answers, semantics="sound").at_steps.penalties[:, 0] for answers in (near, far)]
+    both = [
+        module(x, answers, semantics="sound").at_steps.penalties[:, 0] for answers in (near, far)
+    ]
     assert torch.equal(*both)

@@ -33,10 +33,14 @@ def sides(dice: random.Random, dtype: torch.dtype, shape: tuple[int, ...]) -> li
     return made
 
 
-def joined(left: Tensor, right: Tensor, first: int, last: int, beyond: float, lowest: bool) -> Tensor:
+def joined(
+    left: Tensor, right: Tensor, first: int, last: int, beyond: float, lowest: bool
+) -> Tensor:
     """The same doubling with `norm_of`, one norm after the other."""
     steps = right.shape[-1]
-    base = kept, found = [torch.nn.functional.pad(side, (0, last), value=beyond) for side in (left, right)]
+    base = kept, found = [
+        torch.nn.functional.pad(side, (0, last), value=beyond) for side in (left, right)
+    ]
     for width, doubles in growth(last - first + 1):
         (here, there), shift = ((kept, found), width) if doubles else (base, 1)
         rest = kept.shape[-1] - shift
@@ -49,7 +53,9 @@ def joined(left: Tensor, right: Tensor, first: int, last: int, beyond: float, lo
 
 @pytest.mark.parametrize("dtype", [F32, F64])
 @pytest.mark.parametrize("lowest", [True, False])
-def test_it_is_the_norms_joined_and_has_the_sign_of_the_exact_one(dtype: torch.dtype, lowest: bool) -> None:
+def test_it_is_the_norms_joined_and_has_the_sign_of_the_exact_one(
+    dtype: torch.dtype, lowest: bool
+) -> None:
     dice, unknown = random.Random(3), between(dtype)
     for _ in range(60):
         steps = dice.randint(1, 11)
@@ -61,7 +67,9 @@ def test_it_is_the_norms_joined_and_has_the_sign_of_the_exact_one(dtype: torch.d
         expected = joined(left, right, first, last, beyond, lowest)
         assert torch.allclose(found, expected, rtol=1e-3, atol=1e-8)
         padded = [torch.nn.functional.pad(side, (0, last), value=beyond) for side in (left, right)]
-        exact = until_within(*padded, 0, last - first, beyond, lowest=lowest)[..., first : first + steps]
+        exact = until_within(*padded, 0, last - first, beyond, lowest=lowest)[
+            ..., first : first + steps
+        ]
         for turned in (lambda values: values > unknown, lambda values: values <= 0):
             assert torch.equal(turned(found), turned(exact))
 
@@ -90,7 +98,9 @@ def test_loops_and_tensor_operations_agree(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("lowest", [True, False])
 def test_gradients_are_finite_differences(first: int, last: int, lowest: bool) -> None:
     generator = torch.Generator().manual_seed(first + last)
-    pair = tuple(torch.randn(1, 6, generator=generator, dtype=F64, requires_grad=True) for _ in range(2))
+    pair = tuple(
+        torch.randn(1, 6, generator=generator, dtype=F64, requires_grad=True) for _ in range(2)
+    )
 
     def of(left: Tensor, right: Tensor) -> Tensor:
         found = norm_until(left, right, first, last, -UNREACHABLE, UNREACHABLE, lowest=lowest)
@@ -105,11 +115,15 @@ def test_transforms_see_the_same() -> None:
     left, right = (torch.randn(4, 7, generator=generator, dtype=F64) for _ in range(2))
 
     def of(before: Tensor, there: Tensor) -> Tensor:
-        return norm_until(before[None], there[None], 0, 3, -UNREACHABLE, UNREACHABLE, lowest=False).sum()
+        return norm_until(
+            before[None], there[None], 0, 3, -UNREACHABLE, UNREACHABLE, lowest=False
+        ).sum()
 
     each = torch.func.vmap(torch.func.grad(of, argnums=(0, 1)))(left, right)
     leaves = [side.clone().requires_grad_() for side in (left, right)]
-    whole = torch.autograd.grad(norm_until(*leaves, 0, 3, -UNREACHABLE, UNREACHABLE, lowest=False).sum(), leaves)
+    whole = torch.autograd.grad(
+        norm_until(*leaves, 0, 3, -UNREACHABLE, UNREACHABLE, lowest=False).sum(), leaves
+    )
     assert all(torch.allclose(one, other) for one, other in zip(each, whole, strict=True))
 
 
@@ -121,7 +135,9 @@ def test_signed_squares_join_as_norms_do(dtype: torch.dtype) -> None:
         squares = [signed_squares(side, UNREACHABLE) for side in pair]
         for lowest in (True, False):
             sign = -1.0 if lowest else 1.0
-            found = signed_roots(sign * upper_square(sign * squares[0], sign * squares[1]), UNREACHABLE)
+            found = signed_roots(
+                sign * upper_square(sign * squares[0], sign * squares[1]), UNREACHABLE
+            )
             expected = norm_of(pair, UNREACHABLE, lowest=lowest)
             assert torch.allclose(found, expected, rtol=1e-5, atol=1e-9), (left, right, lowest)
             assert torch.equal(found > between(dtype), expected > between(dtype))

@@ -23,20 +23,28 @@ def drawn(of: Tensor, shape: tuple[int, ...], dice: torch.Generator) -> Tensor:
 
 
 @st.composite
-def sets(draw: st.DrawFn, rows: int, samples: int, dice: torch.Generator, dtype: torch.dtype) -> Clients:
+def sets(
+    draw: st.DrawFn, rows: int, samples: int, dice: torch.Generator, dtype: torch.dtype
+) -> Clients:
     """Sets of clients that vary, joined to a depth of three."""
     truths = torch.tensor([False, True])
 
     def reach() -> Clients:
         width = draw(st.sampled_from([1, samples]))
         core = torch.randint(CORES, (rows,), generator=dice)
-        return Reach(core=core, threshold=drawn(LEVELS, (rows, width), dice).to(dtype), above=drawn(truths, (rows, width), dice))
+        return Reach(
+            core=core,
+            threshold=drawn(LEVELS, (rows, width), dice).to(dtype),
+            above=drawn(truths, (rows, width), dice),
+        )
 
     def some(depth: int) -> Clients:
         if depth == 0 or draw(st.booleans()):
             return reach()
         parts: list[Clients] = [some(depth - 1) for _ in range(draw(st.integers(1, 3)))]
-        parts += [Fixed(mask=drawn(truths, (rows, samples), dice)) for _ in range(draw(st.integers(0, 2)))]
+        parts += [
+            Fixed(mask=drawn(truths, (rows, samples), dice)) for _ in range(draw(st.integers(0, 2)))
+        ]
         return joined(draw(st.permutations(parts)), draw(st.booleans()))
 
     return some(3)
@@ -48,19 +56,32 @@ def sets(draw: st.DrawFn, rows: int, samples: int, dice: torch.Generator, dtype:
 )  # fmt: skip
 @tries(80)
 def test_words_count_what_the_sets_say(
-    data: st.DataObject, windows: int, steps: int, clients: int, dtype: torch.dtype, seed: int, rungs: int, near: int, least: int
+    data: st.DataObject,
+    windows: int,
+    steps: int,
+    clients: int,
+    dtype: torch.dtype,
+    seed: int,
+    rungs: int,
+    near: int,
+    least: int,
 ) -> None:
     dice = torch.Generator().manual_seed(seed)
     samples, targets, results = windows * steps, [], 0
     for rows in data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=3)):
         mask = drawn(torch.tensor([False, True, True]), (rows, samples), dice)
         one = data.draw(sets(rows, samples, dice, dtype))
-        targets += [Target(one, mask, torch.arange(results, results + rows)), Target(one, ~mask, torch.arange(rows) + results + rows)]
+        targets += [
+            Target(one, mask, torch.arange(results, results + rows)),
+            Target(one, ~mask, torch.arange(rows) + results + rows),
+        ]
         results += 2 * rows
     values = drawn(LEVELS[1:], (CORES, clients, samples), dice).to(dtype)
     constant = torch.tensor([0] * results + [1, 2, 3])  # three places are of no target
     own = torch.cat([counted(target, values, (windows, steps)) for target in targets])
-    with pytest.MonkeyPatch.context() as patched:  # thresholds sorted and not; words in blocks, and clients or words among threads
+    with (
+        pytest.MonkeyPatch.context() as patched
+    ):  # thresholds sorted and not; words in blocks, and clients or words among threads
         patched.setattr(programs, "RUNGS", rungs)
         patched.setattr(words, "NEAR", near)
         patched.setattr(words, "LEAST", least)
@@ -71,11 +92,20 @@ def test_words_count_what_the_sets_say(
 
 def test_rows_on_one_set_share_its_program() -> None:
     reach = Reach(
-        core=torch.zeros(3, dtype=torch.int64), threshold=torch.tensor([[1.0], [1.0], [2.0]]), above=torch.ones(3, 1, dtype=torch.bool)
+        core=torch.zeros(3, dtype=torch.int64),
+        threshold=torch.tensor([[1.0], [1.0], [2.0]]),
+        above=torch.ones(3, 1, dtype=torch.bool),
     )
     constant = torch.zeros(3, dtype=torch.int64)
-    counter = Counter([Target(reach, torch.ones(3, 4, dtype=torch.bool), torch.arange(3))], (4, 1), torch.float32, constant)
+    counter = Counter(
+        [Target(reach, torch.ones(3, 4, dtype=torch.bool), torch.arange(3))],
+        (4, 1),
+        torch.float32,
+        constant,
+    )
     assert counter.programs is not None
     assert counter.programs.places == 2
-    counts = counter.count(counter.laid(torch.tensor([[[0.0, 1.0, 2.0, 3.0], [1.0, 1.0, 1.0, 1.0]]])))
+    counts = counter.count(
+        counter.laid(torch.tensor([[[0.0, 1.0, 2.0, 3.0], [1.0, 1.0, 1.0, 1.0]]]))
+    )
     assert counts.tolist() == [[3, 3, 2], [4, 4, 0]]

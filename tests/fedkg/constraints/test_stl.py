@@ -12,7 +12,20 @@ from stl_formulas import Maker
 from fedkg.constraints import trace_robustness, trace_satisfaction, trace_values
 from fedkg.constraints.meaning.stl import Reach, horizon, reach
 from fedkg.errors import FedkgError, HorizonError
-from fedkg.pack import And, Compare, Formula, Implies, Initially, Known, Not, Or, Param, Slot, Temporal, Until
+from fedkg.pack import (
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Param,
+    Slot,
+    Temporal,
+    Until,
+)
 
 P = [Param(index=i) for i in range(6)]
 X, Y = Slot(index=0), Slot(index=1)
@@ -30,8 +43,13 @@ EXAMPLE = np.array([(0.25, 20), (0.25, 18), (0.5, 16), (0.6, 14), (0.75, 12)])
 WITHIN_LIMIT = over("always", Implies(antecedent=at_most(P[2], X), consequent=at_most(P[3], Y)))
 
 
-@pytest.mark.parametrize(("alpha", "robustness", "truth"), [(10, 2.0, True), (11.9, 0.1, True), (12, 0.0, True), (14, 0.0, False)])
-def test_fedstl_acceptance_1_the_first_example(alpha: float, robustness: float, truth: bool) -> None:
+@pytest.mark.parametrize(
+    ("alpha", "robustness", "truth"),
+    [(10, 2.0, True), (11.9, 0.1, True), (12, 0.0, True), (14, 0.0, False)],
+)
+def test_fedstl_acceptance_1_the_first_example(
+    alpha: float, robustness: float, truth: bool
+) -> None:
     params = [0, 4, 0.75, alpha]
     assert trace_robustness(WITHIN_LIMIT, EXAMPLE, params) == pytest.approx(robustness)
     assert trace_satisfaction(WITHIN_LIMIT, EXAMPLE, params) is truth
@@ -49,7 +67,9 @@ def test_fedstl_acceptance_2_where_satisfaction_ends() -> None:
     for traces, alpha in (((EXAMPLE,), 12.0), ((EXAMPLE, second), 11.0)):
         stack = np.stack(traces)
         assert trace_values(WITHIN_LIMIT, stack, [0, 4, 0.75, alpha]).satisfied[:, 0].all()
-        assert not trace_values(WITHIN_LIMIT, stack, [0, 4, 0.75, alpha + 1e-9]).satisfied[:, 0].all()
+        assert (
+            not trace_values(WITHIN_LIMIT, stack, [0, 4, 0.75, alpha + 1e-9]).satisfied[:, 0].all()
+        )
 
 
 def test_fedstl_acceptance_3_half_open_and_closed_until() -> None:
@@ -76,17 +96,31 @@ def test_fedstl_acceptance_4_windows_and_signs() -> None:
     assert trace_satisfaction(Not(arg=low), trace, params) is True
 
 
-def made(count: int, seed: int) -> list[tuple[Formula, list[float], np.ndarray[tuple[int, ...], np.dtype[np.float64]], str]]:
+def made(
+    count: int, seed: int
+) -> list[tuple[Formula, list[float], np.ndarray[tuple[int, ...], np.dtype[np.float64]], str]]:
     """Random formulas with their numbers, a trace each, and how it ends."""
     dice, noise, out = random.Random(seed), np.random.default_rng(seed), []
     for i in range(count):
         maker = Maker(dice)
         formula, _ = maker.formula(dice.randint(1, 3))
-        out.append((formula, maker.params, noise.normal(0.0, 2.0, size=(dice.randint(1, 10), 2)), ("strict", "clip")[i % 2]))
+        out.append(
+            (
+                formula,
+                maker.params,
+                noise.normal(0.0, 2.0, size=(dice.randint(1, 10), 2)),
+                ("strict", "clip")[i % 2],
+            )
+        )
     return out
 
 
-DUAL = {"always": "eventually", "eventually": "always", "once": "historically", "historically": "once"}
+DUAL = {
+    "always": "eventually",
+    "eventually": "always",
+    "once": "historically",
+    "historically": "once",
+}
 
 
 def pushed(formula: Formula) -> Formula:
@@ -95,11 +129,15 @@ def pushed(formula: Formula) -> Formula:
         case Not():
             return formula.arg
         case And() | Or():
-            return (Or if isinstance(formula, And) else And)(args=tuple(pushed(arg) for arg in formula.args))
+            return (Or if isinstance(formula, And) else And)(
+                args=tuple(pushed(arg) for arg in formula.args)
+            )
         case Implies():
             return And(args=(formula.antecedent, pushed(formula.consequent)))
         case Temporal():
-            return Temporal.model_validate(formula.model_dump() | {"op": DUAL[formula.op], "arg": pushed(formula.arg)})
+            return Temporal.model_validate(
+                formula.model_dump() | {"op": DUAL[formula.op], "arg": pushed(formula.arg)}
+            )
         case _:
             return Not(arg=formula)
 
@@ -110,7 +148,9 @@ COUNTS = pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.
 @COUNTS
 def test_fedstl_acceptance_4_de_morgan_on_random_formulas(count: int) -> None:
     for formula, params, trace, end in made(count, seed=3):
-        one, other = (trace_values(f, trace, params, end=end) for f in (Not(arg=formula), pushed(formula)))  # type: ignore[arg-type]
+        one, other = (
+            trace_values(f, trace, params, end=end) for f in (Not(arg=formula), pushed(formula))
+        )  # type: ignore[arg-type]
         assert np.array_equal(one.robustness, other.robustness, equal_nan=True)
         assert np.array_equal(one.satisfied, other.satisfied)
         assert np.array_equal(one.violated, other.violated)
@@ -124,7 +164,9 @@ def test_fedstl_acceptance_5_robustness_is_sound_and_lipschitz(count: int) -> No
         found = trace_values(formula, trace, params, end=end)  # type: ignore[arg-type]
         assert found.satisfied[found.robustness > 0].all()
         assert found.violated[found.robustness < 0].all()
-        near = trace_values(formula, trace + noise.uniform(-0.25, 0.25, trace.shape), params, end=end)  # type: ignore[arg-type]
+        near = trace_values(
+            formula, trace + noise.uniform(-0.25, 0.25, trace.shape), params, end=end
+        )  # type: ignore[arg-type]
         both = np.isfinite(found.robustness) & np.isfinite(near.robustness)
         assert (np.abs(found.robustness[both] - near.robustness[both]) <= 0.25 + 1e-12).all()
         signs += int(both.sum())
@@ -141,7 +183,10 @@ def test_fedstl_acceptance_6_the_end_of_a_trace() -> None:
     assert trace_robustness(always, trace, [0, 4, 0.0]) == 2.0
     assert trace_robustness(later, trace, [0, 5, 0.0], end="clip") == -math.inf
     assert trace_satisfaction(later, trace, [0, 5, 0.0], end="clip") is False
-    assert trace_satisfaction(over("always", at_most(P[2], X), 1, 1), trace, [0, 5, 99.0], end="clip") is True
+    assert (
+        trace_satisfaction(over("always", at_most(P[2], X), 1, 1), trace, [0, 5, 99.0], end="clip")
+        is True
+    )
 
 
 def test_strict_ends_leave_open_what_is_not_decided_yet() -> None:
@@ -155,21 +200,35 @@ def test_strict_ends_leave_open_what_is_not_decided_yet() -> None:
 def test_windows_without_an_end_end_with_the_trace_either_way() -> None:
     trace = np.array([[4.0], [3.0], [9.0]])
     for end in ("strict", "clip"):
-        assert trace_values(over("eventually", at_most(P[2], X)), trace, [1, -1, 0.0], end=end).robustness[0].tolist() == [9, 9, -math.inf]
-        assert trace_values(over("historically", at_most(P[2], X)), trace, [0, -1, 0.0], end=end).robustness[0].tolist() == [4, 3, 3]
+        assert trace_values(
+            over("eventually", at_most(P[2], X)), trace, [1, -1, 0.0], end=end
+        ).robustness[0].tolist() == [9, 9, -math.inf]
+        assert trace_values(
+            over("historically", at_most(P[2], X)), trace, [0, -1, 0.0], end=end
+        ).robustness[0].tolist() == [4, 3, 3]
 
 
 def test_the_first_step_is_asked_from_every_step() -> None:
     trace = np.array([[4.0], [-3.0], [9.0]])
     inside = Or(args=(Initially(arg=at_most(X, P[0])), at_most(P[0], X)))
     assert trace_values(inside, trace, [0.0]).robustness[0].tolist() == [4.0, -3.0, 9.0]
-    assert np.array_equal(trace_values(Initially(arg=at_most(P[0], X)), trace, [0.0]).robustness[0], [4.0, np.nan, np.nan], equal_nan=True)
+    assert np.array_equal(
+        trace_values(Initially(arg=at_most(P[0], X)), trace, [0.0]).robustness[0],
+        [4.0, np.nan, np.nan],
+        equal_nan=True,
+    )
 
 
 def test_known_tells_a_missing_number_from_a_small_one() -> None:
     trace = np.array([[4.0], [math.nan], [9.0]])
-    assert trace_values(Known(slot=0), trace).robustness[0].tolist() == [math.inf, -math.inf, math.inf]
-    assert trace_values(over("always", Known(slot=0)), trace, [0, 1], end="clip").violated[0].tolist() == [True, True, False]
+    assert trace_values(Known(slot=0), trace).robustness[0].tolist() == [
+        math.inf,
+        -math.inf,
+        math.inf,
+    ]
+    assert trace_values(over("always", Known(slot=0)), trace, [0, 1], end="clip").violated[
+        0
+    ].tolist() == [True, True, False]
 
 
 def test_horizons_add_up() -> None:
@@ -188,10 +247,17 @@ def test_horizons_add_up() -> None:
     ("formula", "params", "at", "words"),
     [
         (over("once", at_most(X, P[2])), [0, 2, 0.0], 1, "2 steps back"),
-        (over("always", over("eventually", at_most(X, P[2]), 0, 1), 3, 4), [0, 1, 0.0, 0, -1], 0, "horizon without end"),
+        (
+            over("always", over("eventually", at_most(X, P[2]), 0, 1), 3, 4),
+            [0, 1, 0.0, 0, -1],
+            0,
+            "horizon without end",
+        ),
         (at_most(X, P[2]), [0, 1, 0.0], 4, "no step 4"),
     ],
 )
-def test_what_cannot_be_answered_is_said(formula: Formula, params: list[float], at: int, words: str) -> None:
+def test_what_cannot_be_answered_is_said(
+    formula: Formula, params: list[float], at: int, words: str
+) -> None:
     with pytest.raises(HorizonError, match=words):
         trace_satisfaction(formula, np.zeros((4, 1)), params, at=at)

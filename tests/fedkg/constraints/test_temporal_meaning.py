@@ -21,7 +21,11 @@ Matrix = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 def traces_of(bank: Bank, row: int, values: Matrix, timing: Timing) -> list[Trace]:
     """The steps of a bank row, trace by trace, as the definition says."""
-    keys = [(k, c) for k, c in zip(bank.keys[row].tolist(), bank.codes[row].tolist(), strict=True) if k >= 0]
+    keys = [
+        (k, c)
+        for k, c in zip(bank.keys[row].tolist(), bank.codes[row].tolist(), strict=True)
+        if k >= 0
+    ]
     out = []
     for trace in sorted({int(number) for number in timing.trace if number >= 0}):
         at: dict[int, list[int]] = {}
@@ -32,7 +36,11 @@ def traces_of(bank: Bank, row: int, values: Matrix, timing: Timing) -> list[Trac
             continue
         numbers = range(min(at), max(at) + 1) if timing.gaps else sorted(at)
         steps = [
-            at[n][0] if n in at and all(np.array_equal(values[0, i], values[0, at[n][0]], True) for i in at[n]) else None for n in numbers
+            at[n][0]
+            if n in at
+            and all(np.array_equal(values[0, i], values[0, at[n][0]], True) for i in at[n])
+            else None
+            for n in numbers
         ]
         out.append(Trace(values, steps, timing.end, bank.members))
     return out
@@ -89,7 +97,10 @@ def check(bank: Bank, values: Matrix, timing: Timing) -> None:
                     continue
                 low, high, truth = row_verdict(bank, row, trace, t)
                 assert found.applicable[i, row]
-                assert (bool(found.satisfied[i, row]), bool(found.violated[i, row])) == (truth is True, truth is False)
+                assert (bool(found.satisfied[i, row]), bool(found.violated[i, row])) == (
+                    truth is True,
+                    truth is False,
+                )
                 expected = math.nan if truth is None else low if truth else high
                 assert np.array_equal(found.robustness[i, row], expected, equal_nan=True)
                 if isinstance(bank.skeleton, Implies):

@@ -15,7 +15,9 @@ from fedkg.constraints.binding.layout import outputs_of
 from fedkg.errors import LayoutError
 
 
-@pytest.mark.parametrize("numbers", [[1.0, 2.0], (1, 2), np.array([1.0, 2.0], np.float32), torch.tensor([1.0, 2.0])])
+@pytest.mark.parametrize(
+    "numbers", [[1.0, 2.0], (1, 2), np.array([1.0, 2.0], np.float32), torch.tensor([1.0, 2.0])]
+)
 def test_scalings_come_as_lists_arrays_or_tensors(numbers: Any) -> None:
     layout = columns(["a", "b"], mean=numbers, std=numbers)
     assert layout.mean == layout.std == (1.0, 2.0)
@@ -27,7 +29,9 @@ def test_one_number_stands_for_all() -> None:
     assert columns(["a"]).mean is None
 
 
-@pytest.mark.parametrize(("there", "lacking", "neutral"), [("mean", "std", "1.0"), ("std", "mean", "0.0")])
+@pytest.mark.parametrize(
+    ("there", "lacking", "neutral"), [("mean", "std", "1.0"), ("std", "mean", "0.0")]
+)
 def test_half_a_scaling_is_refused(there: str, lacking: str, neutral: str) -> None:
     with pytest.raises(LayoutError, match=f"has a {there} and no {lacking}") as caught:
         columns(["a"], **{there: [3.0]})
@@ -55,7 +59,12 @@ def test_nonsense_is_refused(make: Any, words: str) -> None:
 
 
 def test_output_layouts_join_in_order() -> None:
-    joined = columns(["density"], mean=[2.0], std=1) + probability("failure") + logit("trip") + scores("grade", ["A", "B"])
+    joined = (
+        columns(["density"], mean=[2.0], std=1)
+        + probability("failure")
+        + logit("trip")
+        + scores("grade", ["A", "B"])
+    )
     assert [(entry.kind, entry.name, entry.category) for entry in joined.entries] == [
         ("value", "density", ""),
         ("probability", "failure", ""),
@@ -64,7 +73,15 @@ def test_output_layouts_join_in_order() -> None:
         ("score", "grade", "B"),
     ]
     assert (
-        outputs_of((columns(["density"], mean=[2.0], std=1), probability("failure"), logit("trip"), scores("grade", ["A", "B"]))) == joined
+        outputs_of(
+            (
+                columns(["density"], mean=[2.0], std=1),
+                probability("failure"),
+                logit("trip"),
+                scores("grade", ["A", "B"]),
+            )
+        )
+        == joined
     )
     assert len(outputs_of(None)) == len(OutputLayout()) == 0
 

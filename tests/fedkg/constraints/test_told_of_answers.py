@@ -22,7 +22,10 @@ def module() -> ConstraintModule:
 
 def test_answers_that_are_no_numbers_are_warned_of_once() -> None:
     rules, batch = module(), torch.linspace(1, 90, 10)[:, None]
-    with pytest.warns(ConstraintWarning, match="7 of the model's 10 answers are no finite number: rules that read them are unknown there"):
+    with pytest.warns(
+        ConstraintWarning,
+        match="7 of the model's 10 answers are no finite number: rules that read them are unknown there",
+    ):
         report = rules(x=batch, y=lambda x: torch.where(x > 25, torch.nan, 0.1))
     assert (report.violation_rate, int(report.unknown.sum())) == (0.0, 7)
     with warnings.catch_warnings():
@@ -30,13 +33,19 @@ def test_answers_that_are_no_numbers_are_warned_of_once() -> None:
         rules(x=batch, y=lambda x: x * torch.nan)
 
 
-def test_answers_to_unknown_features_padding_and_a_tensor_of_known_answers_are_not_warned_of() -> None:
+def test_answers_to_unknown_features_padding_and_a_tensor_of_known_answers_are_not_warned_of() -> (
+    None
+):
     rules, batch = module(), torch.tensor([[1.0], [torch.nan]])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rules(x=batch, y=lambda x: x / 10)
         rules(x=batch, y=torch.tensor([[0.1], [torch.nan]]))
-        rules(x=torch.ones(2, 1), y=lambda x: torch.tensor([[0.1], [torch.nan]]), sample_weight=torch.tensor([1.0, 0.0]))
+        rules(
+            x=torch.ones(2, 1),
+            y=lambda x: torch.tensor([[0.1], [torch.nan]]),
+            sample_weight=torch.tensor([1.0, 0.0]),
+        )
 
 
 @pytest.mark.parametrize("layout", [fedkg.probability("load"), fedkg.logit("load")])

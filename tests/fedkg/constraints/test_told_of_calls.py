@@ -24,16 +24,27 @@ output water in kg/h
 OUTPUTS = ["oil", "gas", "water"]
 MEAN, STD = [50.0, 0.5], [5.0, 0.1]
 RULES = {
-    "sums": ("hard require oil + gas + water == feed", "hard require oil >= 0 kg/h", "require if feed > 50 kg/h then gas <= feed / 3"),
+    "sums": (
+        "hard require oil + gas + water == feed",
+        "hard require oil >= 0 kg/h",
+        "require if feed > 50 kg/h then gas <= feed / 3",
+    ),
     "a guarded sum": ("hard require if feed > 50 kg/h then 2 * oil - 3 * gas >= 1 kg/h",),
-    "coefficients of the sample": ("hard require share * oil - 2 * gas <= feed / 4", "require water >= 2 kg/h"),
+    "coefficients of the sample": (
+        "hard require share * oil - 2 * gas <= feed / 4",
+        "require water >= 2 kg/h",
+    ),
     "a bound": ("require water >= feed / 10",),
 }
 
 
 def plant(*rules: str, mean: Any = None, std: Any = None) -> ConstraintModule:
-    text = PLANT + "\n".join(f"rule rule_{i} {rule}" for i, rule in enumerate(rules or RULES["sums"]))
-    return fedkg.compile(text=text).constraints(x=fedkg.columns(["feed", "share"], mean=mean, std=std), y=fedkg.columns(OUTPUTS))
+    text = PLANT + "\n".join(
+        f"rule rule_{i} {rule}" for i, rule in enumerate(rules or RULES["sums"])
+    )
+    return fedkg.compile(text=text).constraints(
+        x=fedkg.columns(["feed", "share"], mean=mean, std=std), y=fedkg.columns(OUTPUTS)
+    )
 
 
 def batches(count: int, rows: int = 10) -> tuple[Tensor, Tensor]:
@@ -47,7 +58,10 @@ def test_whole_answers_are_not_projected_onto_whole_numbers(kind: torch.dtype) -
     x, y = batches(1)
     with pytest.raises(LayoutError, match="projected as floating-point numbers") as caught:
         plant().project(x[0], y[0].abs().to(kind))
-    assert (caught.value.help, caught.value.received) == ("y.float()", f"{str(kind).removeprefix('torch.')} [10, 3]")
+    assert (caught.value.help, caught.value.received) == (
+        "y.float()",
+        f"{str(kind).removeprefix('torch.')} [10, 3]",
+    )
 
 
 def test_projection_looks_at_the_layout_as_a_call_does() -> None:
@@ -79,17 +93,25 @@ def test_projections_are_mapped_over_features_and_answers(name: str, before: boo
     ]
     for way, given, dims in ways:
         found = torch.func.vmap(way, in_dims=dims)(*given)
-        each = [tuple(part if dim is None else part[i] for part, dim in zip(given, dims, strict=True)) for i in range(4)]
+        each = [
+            tuple(part if dim is None else part[i] for part, dim in zip(given, dims, strict=True))
+            for i in range(4)
+        ]
         if way is slopes:
             leaves = [y.clone().requires_grad_() for _, y in each]
-            expected = [torch.autograd.grad(plain.project(x, y).square().sum(), y)[0] for (x, _), y in zip(each, leaves, strict=True)]
+            expected = [
+                torch.autograd.grad(plain.project(x, y).square().sum(), y)[0]
+                for (x, _), y in zip(each, leaves, strict=True)
+            ]
         else:
             expected = [plain.project(x, y) for x, y in each]
         torch.testing.assert_close(found, torch.stack(expected), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning"
+)
 def test_a_projection_is_not_traced() -> None:
     from torch._dynamo.testing import CompileCounter
 
@@ -112,7 +134,11 @@ def test_weights_that_are_none_are_refused(wrong: float, shape: tuple[int, ...])
 
 
 def test_weights_come_as_lists_and_arrays() -> None:
-    rules, x, y = plant("require oil <= feed"), torch.full((3, 2), 0.5), torch.tensor([[3.0, 0, 0], [1, 0, 0], [0, 0, 0]])
+    rules, x, y = (
+        plant("require oil <= feed"),
+        torch.full((3, 2), 0.5),
+        torch.tensor([[3.0, 0, 0], [1, 0, 0], [0, 0, 0]]),
+    )
     wanted = rules(x, y, sample_weight=torch.tensor([1.0, 3.0, 0.0])).penalty
     assert torch.equal(rules(x, y, sample_weight=[1, 3, 0]).penalty, wanted)
     assert torch.equal(rules(x, y, sample_weight=np.array([1.0, 3.0, 0.0])).penalty, wanted)
@@ -123,10 +149,16 @@ def test_weights_come_as_lists_and_arrays() -> None:
 
 
 def test_weights_in_transforms_are_taken_as_they_are() -> None:
-    rules, x, y = plant("require oil <= feed"), torch.full((3, 2), 0.5), torch.tensor([[3.0, 0, 0], [1, 0, 0], [0, 0, 0]])
+    rules, x, y = (
+        plant("require oil <= feed"),
+        torch.full((3, 2), 0.5),
+        torch.tensor([[3.0, 0, 0], [1, 0, 0], [0, 0, 0]]),
+    )
     weights = torch.tensor([[1.0, 1.0, 1.0], [0.0, 0.0, 2.0]])
     found = torch.func.vmap(lambda weight: rules(x, y, sample_weight=weight).penalty)(weights)
-    torch.testing.assert_close(found, torch.stack([rules(x, y, sample_weight=weight).penalty for weight in weights]))
+    torch.testing.assert_close(
+        found, torch.stack([rules(x, y, sample_weight=weight).penalty for weight in weights])
+    )
 
 
 @pytest.mark.parametrize("rows", [8, 512])
@@ -134,7 +166,10 @@ def test_answers_with_a_gradient_are_warned_of_as_those_of_a_model(rows: int) ->
     rules, x = plant("require oil <= feed"), torch.full((rows, 2), 0.5)
     rules(x, torch.ones(rows, 3, requires_grad=True))
     rules(x, torch.ones(rows, 3, requires_grad=True))
-    with pytest.warns(ConstraintWarning, match=f"{3 * rows:,} of the model's {3 * rows:,} answers are no finite number") as caught:
+    with pytest.warns(
+        ConstraintWarning,
+        match=f"{3 * rows:,} of the model's {3 * rows:,} answers are no finite number",
+    ) as caught:
         rules(x, torch.full((rows, 3), torch.nan, requires_grad=True))
     assert caught[0].filename == __file__
     with warnings.catch_warnings():

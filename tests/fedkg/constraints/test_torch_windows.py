@@ -35,7 +35,9 @@ def readings(table: Float, answers: Float, traces: NDArray[np.int64]) -> Float:
             above = [i for i in range(row) if groups[i] == groups[row] and traces[i] == traces[row]]
             views[view, row] = table[above[-1]] if above else np.nan
     views[:, :, 4:] = np.where(np.isnan(views[:, :, CATEGORY : CATEGORY + 1]), np.nan, answers)
-    views[1, :, 4:] = np.where(np.isnan(views[1, :, 1:2]), np.nan, views[1, :, 4:])  # what is raised is not known
+    views[1, :, 4:] = np.where(
+        np.isnan(views[1, :, 1:2]), np.nan, views[1, :, 4:]
+    )  # what is raised is not known
     return views
 
 
@@ -47,7 +49,9 @@ def answers_for(seed: int, rows: int, unknown: bool) -> Float:
     return grid
 
 
-def check(pack: Pack, report: ConstraintReport, values: Float, timing: Timing, steps: int | None = None) -> None:
+def check(
+    pack: Pack, report: ConstraintReport, values: Float, timing: Timing, steps: int | None = None
+) -> None:
     """Every number and verdict of the report is the interpreter's; of windows also by step."""
     rows = values.shape[1]
     start = 0
@@ -56,24 +60,52 @@ def check(pack: Pack, report: ConstraintReport, values: Float, timing: Timing, s
         own = slice(start, start := start + bank.rows)
         each = report.at_steps
         shape = (rows, bank.rows)
-        np.testing.assert_allclose(each.robustness[..., own].reshape(shape).numpy(), expected.robustness, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            each.robustness[..., own].reshape(shape).numpy(),
+            expected.robustness,
+            rtol=1e-12,
+            atol=1e-12,
+        )
         for name in ("applicable", "satisfied", "violated", "unknown", "fired"):
-            assert (getattr(each, name)[..., own].reshape(shape).numpy() == getattr(expected, name)).all(), name
+            assert (
+                getattr(each, name)[..., own].reshape(shape).numpy() == getattr(expected, name)
+            ).all(), name
         if steps is None:
             continue
-        by_step = {name: getattr(expected, name).reshape(-1, steps, bank.rows) for name in ("satisfied", "violated", "applicable")}
+        by_step = {
+            name: getattr(expected, name).reshape(-1, steps, bank.rows)
+            for name in ("satisfied", "violated", "applicable")
+        }
         violated = by_step["violated"].any(axis=1)
         assert (report.violated[:, own].numpy() == violated).all()
-        assert (report.satisfied[:, own].numpy() == (by_step["satisfied"].any(axis=1) & ~violated)).all()
+        assert (
+            report.satisfied[:, own].numpy() == (by_step["satisfied"].any(axis=1) & ~violated)
+        ).all()
         assert (report.applicable[:, own].numpy() == by_step["applicable"].any(axis=1)).all()
-        least = np.where(np.isnan(expected.robustness), np.inf, expected.robustness).reshape(-1, steps, bank.rows).min(axis=1)
+        least = (
+            np.where(np.isnan(expected.robustness), np.inf, expected.robustness)
+            .reshape(-1, steps, bank.rows)
+            .min(axis=1)
+        )
         known = ~np.isnan(expected.robustness).reshape(-1, steps, bank.rows).all(axis=1)
-        np.testing.assert_allclose(report.robustness[:, own].numpy(), np.where(known, least, np.nan), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            report.robustness[:, own].numpy(),
+            np.where(known, least, np.nan),
+            rtol=1e-12,
+            atol=1e-12,
+        )
 
 
-@given(packs(max_banks=2, temporal=True, members=True), tables(max_rows=7), st.integers(0, 99), st.booleans())
+@given(
+    packs(max_banks=2, temporal=True, members=True),
+    tables(max_rows=7),
+    st.integers(0, 99),
+    st.booleans(),
+)
 @tries(20)
-def test_rows_in_order_are_judged_as_the_interpreter_does(pack: Pack, table: Float, seed: int, unknown: bool) -> None:
+def test_rows_in_order_are_judged_as_the_interpreter_does(
+    pack: Pack, table: Float, seed: int, unknown: bool
+) -> None:
     end: Literal["strict", "clip"] = "clip" if seed % 2 else "strict"
     pack = ending(pack, end)
     module = ConstraintModule(pack, x=X, y=Y)
@@ -88,9 +120,17 @@ def test_rows_in_order_are_judged_as_the_interpreter_does(pack: Pack, table: Flo
     check(pack, report, values, Timing.rows(len(table), end))
 
 
-@given(packs(max_banks=2, temporal=True, members=True), st.integers(1, 3), st.integers(1, 6), st.integers(0, 99), st.booleans())
+@given(
+    packs(max_banks=2, temporal=True, members=True),
+    st.integers(1, 3),
+    st.integers(1, 6),
+    st.integers(0, 99),
+    st.booleans(),
+)
 @tries(20)
-def test_windows_are_judged_as_the_interpreter_does(pack: Pack, count: int, steps: int, seed: int, unknown: bool) -> None:
+def test_windows_are_judged_as_the_interpreter_does(
+    pack: Pack, count: int, steps: int, seed: int, unknown: bool
+) -> None:
     pack = ending(pack, "clip" if seed % 2 else "strict")
     module = ConstraintModule(pack, x=X, y=Y)
     module._horizons.clear()  # windows too short to decide a rule are looked at, too
@@ -102,6 +142,13 @@ def test_windows_are_judged_as_the_interpreter_does(pack: Pack, count: int, step
     traces = np.repeat(np.arange(count), steps)
     answers = answers_for(seed, count * steps, unknown)
     said = torch.from_numpy(answers[list(module.plan.runs)]).reshape(-1, count, steps, 5)
-    report = module(torch.from_numpy(table[:, :4]).reshape(count, steps, 4), said if len(said) > 1 else said[0])
-    timing = Timing(trace=traces, step=np.tile(np.arange(steps), count), gaps=False, end="clip" if seed % 2 else "strict")
+    report = module(
+        torch.from_numpy(table[:, :4]).reshape(count, steps, 4), said if len(said) > 1 else said[0]
+    )
+    timing = Timing(
+        trace=traces,
+        step=np.tile(np.arange(steps), count),
+        gaps=False,
+        end="clip" if seed % 2 else "strict",
+    )
     check(pack, report, readings(table, answers, traces), timing, steps)

@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from fedkg.constraints import ConstraintModule
 from fedkg.errors import LayoutError
 
-QUIET = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning")
+QUIET = pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning", "ignore:The .grad attribute:UserWarning"
+)
 FORMS = [{}, {"form": "squared"}, {"semantics": "sound"}]
 
 
@@ -33,7 +35,15 @@ def test_a_whole_training_step_is_one_graph(backend: str) -> None:
     def step(x: Tensor, call: dict[str, str]) -> tuple[Tensor, ...]:
         report = rules(x, model(x), **call)
         steps = report.at_steps
-        verdicts = (report.satisfied, report.violated, report.unknown, report.applicable, report.fired, steps.violated, steps.unknown)
+        verdicts = (
+            report.satisfied,
+            report.violated,
+            report.unknown,
+            report.applicable,
+            report.fired,
+            steps.violated,
+            steps.unknown,
+        )
         return 2.0 * report.penalty, report.robustness, steps.robustness, report.outputs, *verdicts
 
     inside = compiled(step, backend)
@@ -43,7 +53,11 @@ def test_a_whole_training_step_is_one_graph(backend: str) -> None:
         for one, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(one, other, rtol=0.0, atol=0.0, equal_nan=True)
         slopes = [
-            torch.autograd.grad(found[0] + found[1].nan_to_num(0, 0, 0).sum(), list(model.parameters()), retain_graph=True)
+            torch.autograd.grad(
+                found[0] + found[1].nan_to_num(0, 0, 0).sum(),
+                list(model.parameters()),
+                retain_graph=True,
+            )
             for found in (ours, theirs)
         ]
         for one, other in zip(*slopes, strict=True):
@@ -82,7 +96,12 @@ def test_many_models_copies_and_mistakes_inside_of_a_graph() -> None:
         found: Tensor = torch.func.vmap(lambda own: rules(x, own).penalty)(many)
         return found
 
-    torch.testing.assert_close(compiled(penalties)(many), torch.stack([rules(x, own).penalty for own in many]), rtol=1e-6, atol=0.0)  # type: ignore[operator]
+    torch.testing.assert_close(
+        compiled(penalties)(many),
+        torch.stack([rules(x, own).penalty for own in many]),
+        rtol=1e-6,
+        atol=0.0,
+    )  # type: ignore[operator]
     assert torch.equal(compiled(lambda own: other(x, own).penalty)(y), other(x, y).penalty)  # type: ignore[operator]
     with pytest.raises(LayoutError, match="does not fit its layout"):
         compiled(lambda own: other(x, own).penalty)(y[..., :4])  # type: ignore[operator]
@@ -101,4 +120,6 @@ def test_the_usual_backend_takes_rules_too() -> None:
     ours, theirs = (y.clone().requires_grad_() for _ in range(2))
     one, other = compiled(step, "inductor")(ours), step(theirs)  # type: ignore[operator]
     torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
-    torch.testing.assert_close(torch.autograd.grad(one, ours), torch.autograd.grad(other, theirs), rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(
+        torch.autograd.grad(one, ours), torch.autograd.grad(other, theirs), rtol=1e-4, atol=1e-6
+    )

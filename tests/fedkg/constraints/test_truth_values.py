@@ -27,7 +27,16 @@ INF, NAN = math.inf, math.nan
 HEAD = "timeline step 1 min\nsignal valve in boolean\nsignal pump in boolean\nsignal p in bar span 0 .. 50\noutput risk in probability\n"
 NAMES = ("valve", "pump", "p")
 X, Y = columns(NAMES), probability("risk")
-ON = ("{} is on", "{} is not false", "{} >= 0.5", "{} == 1", "{} != 0", "0 < {}", "not {} <= 0.2", "{} in yes")
+ON = (
+    "{} is on",
+    "{} is not false",
+    "{} >= 0.5",
+    "{} == 1",
+    "{} != 0",
+    "0 < {}",
+    "not {} <= 0.2",
+    "{} in yes",
+)
 OFF = ("{} is off", "{} is not true", "{} <= 0.5", "{} == 0", "{} != 1", "1 > {}", "not {} is on")
 
 Interval = tuple[float, float, bool | None]
@@ -48,7 +57,12 @@ class Part:
 @st.composite
 def truths(draw: st.DrawFn) -> Part:
     name, wanted = draw(st.sampled_from(NAMES[:2])), draw(st.booleans())
-    return Part("truth", draw(st.sampled_from(ON if wanted else OFF)).format(name), name=name, number=float(wanted))
+    return Part(
+        "truth",
+        draw(st.sampled_from(ON if wanted else OFF)).format(name),
+        name=name,
+        number=float(wanted),
+    )
 
 
 @st.composite
@@ -73,7 +87,9 @@ def wider(inner: st.SearchStrategy[Part]) -> st.SearchStrategy[Part]:
 
 
 CONDITIONS = st.recursive(st.one_of(truths(), truths(), limits()), wider, max_leaves=5)
-RULES = st.tuples(CONDITIONS, limits()).map(lambda two: Part("if", f"if {two[0].text} then {two[1].text}", two))
+RULES = st.tuples(CONDITIONS, limits()).map(
+    lambda two: Part("if", f"if {two[0].text} then {two[1].text}", two)
+)
 
 
 def said(part: Part, data: dict[str, np.ndarray], step: int) -> Interval:
@@ -84,11 +100,18 @@ def said(part: Part, data: dict[str, np.ndarray], step: int) -> Interval:
         value = float(data[part.name][step])
         if math.isnan(value):
             return UNKNOWN
-        margin = part.number - value if part.kind == "limit" else INF if value == part.number else -INF
+        margin = (
+            part.number - value if part.kind == "limit" else INF if value == part.number else -INF
+        )
         return margin, margin, margin >= 0
     if part.kind in ("always", "once"):
-        each = [said(part.args[0], data, step + k * (1 if part.kind == "always" else -1)) for k in (0, 1)]
-        return least(each) if part.kind == "always" else against(least([against(one) for one in each]))
+        each = [
+            said(part.args[0], data, step + k * (1 if part.kind == "always" else -1))
+            for k in (0, 1)
+        ]
+        return (
+            least(each) if part.kind == "always" else against(least([against(one) for one in each]))
+        )
     each = [said(arg, data, step) for arg in part.args]
     if part.kind == "not":
         return against(each[0])
@@ -117,23 +140,35 @@ def pack_of(*rules: Part) -> Pack:
 @st.composite
 def traces(draw: st.DrawFn) -> dict[str, np.ndarray]:
     count, some = draw(st.integers(1, 4)), draw(st.booleans())
-    grids: dict[str, list[float]] = {"valve": [0, 1], "pump": [0, 1], "p": [0, 2.5, 3, 33], "risk": [0.125, 0.5, 0.875]}
+    grids: dict[str, list[float]] = {
+        "valve": [0, 1],
+        "pump": [0, 1],
+        "p": [0, 2.5, 3, 33],
+        "risk": [0.125, 0.5, 0.875],
+    }
     gap = [NAN] if some else []
-    return {name: np.array(draw(st.lists(st.sampled_from(grid + gap), min_size=count, max_size=count))) for name, grid in grids.items()}
+    return {
+        name: np.array(draw(st.lists(st.sampled_from(grid + gap), min_size=count, max_size=count)))
+        for name, grid in grids.items()
+    }
 
 
 def values_of(pack: Pack, data: dict[str, np.ndarray]) -> np.ndarray:
     return np.stack([data[column.name] for column in pack.manifest.contract.columns], axis=1)[None]
 
 
-def batch(data: dict[str, np.ndarray], dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, torch.Tensor]:
+def batch(
+    data: dict[str, np.ndarray], dtype: torch.dtype = torch.float64
+) -> tuple[torch.Tensor, torch.Tensor]:
     x = np.stack([data[name] for name in NAMES], axis=1)
     return torch.from_numpy(x).to(dtype), torch.from_numpy(data["risk"][:, None]).to(dtype)
 
 
 def verdicts(found: Any, row: int) -> list[bool | None]:
     """Of a bank's values, or of a report, those of one row."""
-    pairs = zip(np.asarray(found.satisfied)[:, row], np.asarray(found.violated)[:, row], strict=True)
+    pairs = zip(
+        np.asarray(found.satisfied)[:, row], np.asarray(found.violated)[:, row], strict=True
+    )
     return [True if kept else False if broken else None for kept, broken in pairs]
 
 
@@ -151,8 +186,13 @@ def test_every_engine_says_what_the_words_mean(rule: Part, data: dict[str, np.nd
     np.testing.assert_array_equal(meant.robustness[:, 0], margins(expected))
     assert verdicts(meant, 0) == [verdict for _, _, verdict in expected]
     x, y = batch(data)
-    for found in (ConstraintModule(pack, x=X, y=Y)(x, y, previous="above"), scaled(pack)(standardised(x), y, previous="above")):
-        np.testing.assert_allclose(found.robustness[:, 0].numpy(), margins(expected), rtol=1e-12, atol=1e-12)
+    for found in (
+        ConstraintModule(pack, x=X, y=Y)(x, y, previous="above"),
+        scaled(pack)(standardised(x), y, previous="above"),
+    ):
+        np.testing.assert_allclose(
+            found.robustness[:, 0].numpy(), margins(expected), rtol=1e-12, atol=1e-12
+        )
         assert verdicts(found, 0)[: len(expected)] == verdicts(meant, 0) or near(expected)
 
 
@@ -162,14 +202,20 @@ def near(expected: list[Interval]) -> bool:
 
 
 def scaled(pack: Pack) -> ConstraintModule:
-    return ConstraintModule(pack, x=columns(NAMES, mean=[0.3, 0.7, 5.0], std=[0.4, 0.45, 3.0], sure=True), y=Y)
+    return ConstraintModule(
+        pack, x=columns(NAMES, mean=[0.3, 0.7, 5.0], std=[0.4, 0.45, 3.0], sure=True), y=Y
+    )
 
 
 def standardised(x: torch.Tensor) -> torch.Tensor:
-    return (x - torch.tensor([0.3, 0.7, 5.0], dtype=x.dtype)) / torch.tensor([0.4, 0.45, 3.0], dtype=x.dtype)
+    return (x - torch.tensor([0.3, 0.7, 5.0], dtype=x.dtype)) / torch.tensor(
+        [0.4, 0.45, 3.0], dtype=x.dtype
+    )
 
 
-def check_loops(rules: list[Part], data: dict[str, np.ndarray], dtype: torch.dtype, plain: bool) -> None:
+def check_loops(
+    rules: list[Part], data: dict[str, np.ndarray], dtype: torch.dtype, plain: bool
+) -> None:
     """What the loops and the tensors say is the same, of features as they are or standardised."""
     pack = pack_of(*rules)
     x, y = batch(data, dtype)
@@ -177,31 +223,46 @@ def check_loops(rules: list[Part], data: dict[str, np.ndarray], dtype: torch.dty
     agree(module, x, y, previous="above")
 
 
-CALLS = (st.lists(RULES, min_size=1, max_size=3), traces(), st.sampled_from([torch.float64, torch.float32]), st.booleans())
+CALLS = (
+    st.lists(RULES, min_size=1, max_size=3),
+    traces(),
+    st.sampled_from([torch.float64, torch.float32]),
+    st.booleans(),
+)
 
 
 @given(*CALLS)
 @tries(4)
-def test_the_loops_and_the_tensors_agree(rules: list[Part], data: dict[str, np.ndarray], dtype: torch.dtype, plain: bool) -> None:
+def test_the_loops_and_the_tensors_agree(
+    rules: list[Part], data: dict[str, np.ndarray], dtype: torch.dtype, plain: bool
+) -> None:
     check_loops(rules, data, dtype, plain)
 
 
 @pytest.mark.slow
 @given(*CALLS)
 @tries(30)
-def test_the_loops_and_the_tensors_agree_on_many(rules: list[Part], data: dict[str, np.ndarray], dtype: torch.dtype, plain: bool) -> None:
+def test_the_loops_and_the_tensors_agree_on_many(
+    rules: list[Part], data: dict[str, np.ndarray], dtype: torch.dtype, plain: bool
+) -> None:
     check_loops(rules, data, dtype, plain)
 
 
 @given(RULES, traces())
 @tries(15)
-def test_the_command_line_tells_the_same_worst_case(rule: Part, data: dict[str, np.ndarray]) -> None:
+def test_the_command_line_tells_the_same_worst_case(
+    rule: Part, data: dict[str, np.ndarray]
+) -> None:
     rows = zip(*(data[name] for name in (*NAMES, "risk")), strict=True)
     cells = ["" if math.isnan(value) else f"{value:g}" for row in rows for value in row]
-    text = "valve,pump,p,risk\n" + "".join(f"{','.join(cells[i : i + 4])}\n" for i in range(0, len(cells), 4))
+    text = "valve,pump,p,risk\n" + "".join(
+        f"{','.join(cells[i : i + 4])}\n" for i in range(0, len(cells), 4)
+    )
     (found,) = evaluate(pack_of(rule), read_bytes(text.encode(), "t.csv")).rules
     expected = [said(rule, data, step) for step in range(len(data["p"]))]
-    assert (found.satisfied, found.violated) == tuple(sum(verdict is wanted for _, _, verdict in expected) for wanted in (True, False))
+    assert (found.satisfied, found.violated) == tuple(
+        sum(verdict is wanted for _, _, verdict in expected) for wanted in (True, False)
+    )
     missed = [high for _, high, verdict in expected if verdict is False]
     finite = [margin for margin in missed if margin > -INF]
     if missed and found.worst is not None:
@@ -222,10 +283,14 @@ def test_a_guard_takes_nothing_from_the_margin_that_it_guards(
     )
     holds = torch.from_numpy(data[guard.name] == guard.number)
     fails = torch.from_numpy(data[guard.name] == 1 - guard.number)
-    torch.testing.assert_close(guarded.robustness[holds], alone.robustness[holds], equal_nan=True, rtol=0, atol=0)
+    torch.testing.assert_close(
+        guarded.robustness[holds], alone.robustness[holds], equal_nan=True, rtol=0, atol=0
+    )
     assert (guarded.robustness[fails] == INF).all()
     if limit.name == "risk":
-        torch.testing.assert_close(guarded.penalties[holds], alone.penalties[holds], equal_nan=True, rtol=0, atol=0)
+        torch.testing.assert_close(
+            guarded.penalties[holds], alone.penalties[holds], equal_nan=True, rtol=0, atol=0
+        )
         assert not guarded.penalties[fails].any()
 
 
@@ -234,12 +299,22 @@ def test_the_margin_of_a_breach_is_that_of_the_pressure() -> None:
     for text in ("valve is on", "valve >= 0.5", "valve == 1"):
         pack = pack_of(Part("if", f"if {text} then p <= 3 bar"))
         assert pack.banks[0].skeleton == pack_of(rule).banks[0].skeleton
-        found = ConstraintModule(pack, x=X, y=None)(torch.tensor([[1.0, 0.0, 33.0], [0.0, 0.0, 33.0], [NAN, 0.0, 33.0]]), None)
+        found = ConstraintModule(pack, x=X, y=None)(
+            torch.tensor([[1.0, 0.0, 33.0], [0.0, 0.0, 33.0], [NAN, 0.0, 33.0]]), None
+        )
         np.testing.assert_array_equal(found.robustness[:, 0], [-30.0, INF, NAN])
 
 
 @pytest.mark.parametrize(
-    "text", ["valve + pump >= 1", "valve >= pump", "valve >= 0", "valve == 0.5 +/- 0.1", "2 * valve >= 1", "valve == 1 +/- 0.1"]
+    "text",
+    [
+        "valve + pump >= 1",
+        "valve >= pump",
+        "valve >= 0",
+        "valve == 0.5 +/- 0.1",
+        "2 * valve >= 1",
+        "valve == 1 +/- 0.1",
+    ],
 )
 def test_arithmetic_with_truth_values_is_that_of_numbers(text: str) -> None:
     pack = pack_of(Part("truth", text))
@@ -250,5 +325,7 @@ def test_arithmetic_with_truth_values_is_that_of_numbers(text: str) -> None:
 def test_what_was_averaged_is_taken_by_halves() -> None:
     """Features that others disturbed, or scaled in half precision, are the nearer of true and false."""
     x = torch.tensor([[0.97, 0.0, 33.0], [0.03, 0.0, 33.0]])
-    found = ConstraintModule(pack_of(Part("if", "if valve is on then p <= 3 bar")), x=X, y=None)(x, None)
+    found = ConstraintModule(pack_of(Part("if", "if valve is on then p <= 3 bar")), x=X, y=None)(
+        x, None
+    )
     assert found.robustness[:, 0].tolist() == [-30.0, INF]

@@ -31,14 +31,24 @@ def pack(skeleton: Formula) -> Pack:
     return pack_of([bank_of(skeleton, [3.0, 5.0, 0.0, 1.0, 2.0], [4, CATEGORY, 1])])
 
 
-def both(skeleton: Formula, kinds: list[float], answers: list[float], wear: list[float] | None = None) -> list[float]:
+def both(
+    skeleton: Formula, kinds: list[float], answers: list[float], wear: list[float] | None = None
+) -> list[float]:
     """The robustness of each row, which the interpreter and the tensors agree about."""
     table, rules = np.zeros((1, len(kinds), 9)), pack(skeleton)
-    table[0, :, CATEGORY], table[0, :, 4], table[0, :, 1] = kinds, answers, wear or [0.0] * len(kinds)
+    table[0, :, CATEGORY], table[0, :, 4], table[0, :, 1] = (
+        kinds,
+        answers,
+        wear or [0.0] * len(kinds),
+    )
     expected = evaluate_bank(rules.banks[0], table).robustness[:, 0].tolist()
     said = torch.zeros(len(kinds), 5, dtype=torch.float64)
     said[:, 0] = torch.tensor(answers)
-    found = ConstraintModule(rules, x=X, y=Y)(torch.from_numpy(table[0, :, :4]), said).robustness[:, 0].tolist()
+    found = (
+        ConstraintModule(rules, x=X, y=Y)(torch.from_numpy(table[0, :, :4]), said)
+        .robustness[:, 0]
+        .tolist()
+    )
     np.testing.assert_array_equal(found, expected)
     return expected
 
@@ -54,13 +64,19 @@ def test_each_kind_has_its_own_limit() -> None:
 
 def test_whether_a_value_is_there_is_no_number() -> None:
     assert both(WHERE_KNOWN, [0, 0, 0], [8.0, 2.0, 8.0], wear=[1.0, 1.0, NAN]) == [-5.0, 1.0, INF]
-    assert both(And(args=(Known(slot=2), limit(0))), [0, 0, 0], [8.0, 2.0, 2.0], wear=[1.0, 1.0, NAN]) == [-5.0, 1.0, -INF]
+    assert both(
+        And(args=(Known(slot=2), limit(0))), [0, 0, 0], [8.0, 2.0, 2.0], wear=[1.0, 1.0, NAN]
+    ) == [-5.0, 1.0, -INF]
     assert both(Not(arg=Known(slot=2)), [0, 0], [8.0, 8.0], wear=[1.0, NAN]) == [-INF, INF]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("skeleton", [GUARDED, PER_KIND, WHERE_KNOWN, Not(arg=PER_KIND), And(args=(GUARDED, PER_KIND))])
-def test_gradients_are_those_of_the_limits_that_apply(skeleton: Formula, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    "skeleton", [GUARDED, PER_KIND, WHERE_KNOWN, Not(arg=PER_KIND), And(args=(GUARDED, PER_KIND))]
+)
+def test_gradients_are_those_of_the_limits_that_apply(
+    skeleton: Formula, dtype: torch.dtype
+) -> None:
     x = torch.zeros(5, 4, dtype=dtype)
     x[:, CATEGORY] = torch.tensor([0.0, 1.0, 2.0, NAN, 0.0])
     x[4, 1] = NAN
@@ -82,22 +98,34 @@ def test_gradients_are_those_of_the_limits_that_apply(skeleton: Formula, dtype: 
 
 @pytest.mark.parametrize("semantics", ["exact", "smooth", "sound"])
 @pytest.mark.parametrize("skeleton", [GUARDED, PER_KIND, And(args=(GUARDED, PER_KIND))])
-def test_a_penalty_sees_a_yes_or_no_as_it_sees_a_comparison_of_inputs(skeleton: Formula, semantics: str) -> None:
+def test_a_penalty_sees_a_yes_or_no_as_it_sees_a_comparison_of_inputs(
+    skeleton: Formula, semantics: str
+) -> None:
     def compared(formula: Formula) -> Formula:
         match formula:
             case CategoryIs():
-                return Compare(op="eq", left=Slot(index=formula.slot), right=Param(index=formula.param), scale=4)
+                return Compare(
+                    op="eq",
+                    left=Slot(index=formula.slot),
+                    right=Param(index=formula.param),
+                    scale=4,
+                )
             case And() | Or():
                 return formula.model_copy(update={"args": tuple(map(compared, formula.args))})
             case Implies():
-                return Implies(antecedent=compared(formula.antecedent), consequent=compared(formula.consequent))
+                return Implies(
+                    antecedent=compared(formula.antecedent), consequent=compared(formula.consequent)
+                )
             case _:
                 return formula
 
     x = torch.zeros(8, 4)
     x[:, CATEGORY] = torch.tensor([0.0, 1.0, 2.0, NAN] * 2)
     answers = torch.linspace(2, 7, 8)[:, None].repeat(1, 5).requires_grad_()
-    reports = [ConstraintModule(pack(one), x=X, y=Y)(x, answers, semantics=semantics) for one in (skeleton, compared(skeleton))]
+    reports = [
+        ConstraintModule(pack(one), x=X, y=Y)(x, answers, semantics=semantics)
+        for one in (skeleton, compared(skeleton))
+    ]
     assert torch.equal(reports[0].penalties, reports[1].penalties)
     assert reports[0].penalties.sum() > 0
     slopes = [torch.autograd.grad(report.penalty, answers)[0] for report in reports]

@@ -31,25 +31,35 @@ def cifar(folder: Path) -> Path:
 
 
 def ai4i(folder: Path) -> Path:
-    header = (
-        "UDI,Product ID,Type,Air temperature [K],Process temperature [K],Rotational speed [rpm],Torque [Nm],Tool wear [min],Machine failure"
-    )
-    rows = [f"{i},{'LMH'[i % 3]}{i},{'LMH'[i % 3]},300.{i},310.{i},15{i}0,4{i}.5,{i * 10},{int(i == 4)}" for i in range(8)]
+    header = "UDI,Product ID,Type,Air temperature [K],Process temperature [K],Rotational speed [rpm],Torque [Nm],Tool wear [min],Machine failure"
+    rows = [
+        f"{i},{'LMH'[i % 3]}{i},{'LMH'[i % 3]},300.{i},310.{i},15{i}0,4{i}.5,{i * 10},{int(i == 4)}"
+        for i in range(8)
+    ]
     path = folder / "ai4i2020.csv"
     path.write_text("\n".join([header, *rows]) + "\n")
     return path
 
 
 def secom(folder: Path) -> Path:
-    (folder / "secom.data").write_text("\n".join(" ".join("NaN" if i == j else f"{i}.{j}" for j in range(6)) for i in range(8)) + "\n")
-    (folder / "secom_labels.data").write_text("".join(f'{1 if i == 2 else -1} "19/07/2008 11:5{i}:00"\n' for i in range(8)))
+    (folder / "secom.data").write_text(
+        "\n".join(" ".join("NaN" if i == j else f"{i}.{j}" for j in range(6)) for i in range(8))
+        + "\n"
+    )
+    (folder / "secom_labels.data").write_text(
+        "".join(f'{1 if i == 2 else -1} "19/07/2008 11:5{i}:00"\n' for i in range(8))
+    )
     return folder
 
 
 def covtype(folder: Path) -> Path:
     rows = []
     for i in range(8):
-        cells = [3000 + i, 10, 5, 100, 20, 500, 220, 230, 140, 900] + [int(j == i % 4) for j in range(4)] + [int(j == i) for j in range(40)]
+        cells = (
+            [3000 + i, 10, 5, 100, 20, 500, 220, 230, 140, 900]
+            + [int(j == i % 4) for j in range(4)]
+            + [int(j == i) for j in range(40)]
+        )
         rows.append(",".join(map(str, [*cells, i % 7 + 1])))
     (folder / "covtype.data.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
     return folder
@@ -74,7 +84,9 @@ def traffic(folder: Path) -> Path:
     cells = [(21, "5", "7"), (22, "", ""), (23, "6", "")]
     lines = [f"2020-08-07T{hour}:00:00Z,{a},{b}" for hour, a, b in cells]
     lines += [f"2020-08-08T0{hour}:00:00Z,{hour},{hour + 1}" for hour in range(1)]
-    (folder / "volume_hourly_2stations.csv").write_text("time_utc,A1,B2\n" + "\n".join(lines) + "\n")
+    (folder / "volume_hourly_2stations.csv").write_text(
+        "time_utc,A1,B2\n" + "\n".join(lines) + "\n"
+    )
     return folder
 
 
@@ -85,7 +97,9 @@ def fhwa(folder: Path) -> Path:
         hours = "".join("     " if hour == blank else f"{first + hour:05d}" for hour in range(24))
         return f"3011R0000421{lane}1901{day:02d}3{hours}0"
 
-    (folder / "AL_JAN_2019.VOL").write_text("\n".join([fixed(1, 1, 100), fixed(2, 1, 10, blank=5), fixed(1, 2, 7)]) + "\n")
+    (folder / "AL_JAN_2019.VOL").write_text(
+        "\n".join([fixed(1, 1, 100), fixed(2, 1, 10, blank=5), fixed(1, 2, 7)]) + "\n"
+    )
     names = [
         "Record_Type",
         "State_Code",
@@ -97,8 +111,25 @@ def fhwa(folder: Path) -> Path:
         "Month_Record",
         "Day_Record",
     ]
-    header = "|".join([*names, "Day_of_Week", *(f"Hour_{hour:02d}" for hour in range(24)), "Restrictions"])
-    row = "|".join(["3", "56", "1R", "000007", "1", "1", "2019", "1", "1", "3", *(str(hour) if hour else "-1" for hour in range(24)), "0"])
+    header = "|".join(
+        [*names, "Day_of_Week", *(f"Hour_{hour:02d}" for hour in range(24)), "Restrictions"]
+    )
+    row = "|".join(
+        [
+            "3",
+            "56",
+            "1R",
+            "000007",
+            "1",
+            "1",
+            "2019",
+            "1",
+            "1",
+            "3",
+            *(str(hour) if hour else "-1" for hour in range(24)),
+            "0",
+        ]
+    )
     (folder / "WY_JAN_2019.txt").write_text(f"{header}\n{row}\n")
     return folder
 
@@ -107,7 +138,11 @@ def sumo(folder: Path) -> Path:
     """Two segments in three intervals of a minute; nobody drove on the second one in its last."""
     header = "# a simulator\ntime_s,segment,volume,vehicles,occupancy,speed,CO2,fuel,noise"
     speeds = {"A0B0": "999", "B0A0": ("9", "9", "")}
-    rows = [f"{60 * i},{name},{60 + i},0.{i},1.{i},{speed[i]},300,100,6{i}" for i in range(3) for name, speed in speeds.items()]
+    rows = [
+        f"{60 * i},{name},{60 + i},0.{i},1.{i},{speed[i]},300,100,6{i}"
+        for i in range(3)
+        for name, speed in speeds.items()
+    ]
     path = folder / "segments.csv"
     path.write_text("\n".join([header, *rows]) + "\n")
     return path
@@ -122,13 +157,21 @@ def skab(folder: Path) -> Path:
     ):
         path = folder / f"{name}.csv"
         path.parent.mkdir(exist_ok=True)
-        rows = [f"2020-03-09 10:14:0{s};0.1;0.2;1.5;0.4;79.5;26;23{s}.0;32" + (f";{float(s > 0)};0.0" if marked else "") for s in seconds]
-        path.write_text("\n".join([header + (";anomaly;changepoint" if marked else ""), *rows]) + "\n")
+        rows = [
+            f"2020-03-09 10:14:0{s};0.1;0.2;1.5;0.4;79.5;26;23{s}.0;32"
+            + (f";{float(s > 0)};0.0" if marked else "")
+            for s in seconds
+        ]
+        path.write_text(
+            "\n".join([header + (";anomaly;changepoint" if marked else ""), *rows]) + "\n"
+        )
     return folder
 
 
 def hai(folder: Path) -> Path:
-    (folder / "train1.csv").write_text("timestamp,P1_FT01,P2_SIT01,Attack\n2021-07-10 00:00:01,1.5,2,0\n2021-07-10 00:00:02,1.6,3,0\n")
+    (folder / "train1.csv").write_text(
+        "timestamp,P1_FT01,P2_SIT01,Attack\n2021-07-10 00:00:01,1.5,2,0\n2021-07-10 00:00:02,1.6,3,0\n"
+    )
     rows = [
         "timestamp,P1_FT01,P2_SIT01,attack,attack_P1",
         *(f"2021-07-11 00:00:0{i},1.5,{i},{int(i == 3)},{int(i == 2)}" for i in (1, 2, 3)),
@@ -141,7 +184,9 @@ def hai(folder: Path) -> Path:
 def swat(folder: Path) -> Path:
     header = " Timestamp,FIT101, LIT101,MV201,Normal/Attack\n"
     times = [f" 22/12/2015 4:30:0{second} PM" for second in range(3)]
-    (folder / "SWaT_Dataset_Normal_v1.csv").write_text(",P1,,P2,\n" + header + "".join(f"{t},1.5,500,2,Normal\n" for t in times))
+    (folder / "SWaT_Dataset_Normal_v1.csv").write_text(
+        ",P1,,P2,\n" + header + "".join(f"{t},1.5,500,2,Normal\n" for t in times)
+    )
     marks = ("Normal", "A ttack", "Attack")
     lines = "".join(f"{t};2,5;510;1;{mark}\n" for t, mark in zip(times, marks, strict=True))
     (folder / "SWaT_Dataset_Attack_v0.csv").write_text(header.replace(",", ";") + lines)
@@ -149,7 +194,10 @@ def swat(folder: Path) -> Path:
 
 
 def bosch(folder: Path) -> Path:
-    rows = [f"{4 + 2 * i},0.0{i},{'' if i < 5 else f'-0.{i}'},{'' if i % 2 else 0.5},{int(i == 6)}" for i in range(8)]
+    rows = [
+        f"{4 + 2 * i},0.0{i},{'' if i < 5 else f'-0.{i}'},{'' if i % 2 else 0.5},{int(i == 6)}"
+        for i in range(8)
+    ]
     path = folder / "train_numeric.csv"
     path.write_text("\n".join(["Id,L0_S0_F0,L0_S0_F2,L3_S29_F3315,Response", *rows]) + "\n")
     return path

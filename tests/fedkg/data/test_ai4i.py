@@ -41,7 +41,13 @@ def test_failure_columns_follow_from_the_rounded_values(seed):
 
 def test_values_have_the_decimals_of_the_public_file():
     columns = ai4i.generate(2000, 3).columns
-    for header, digits in ((ai4i.AIR, 1), (ai4i.PROCESS, 1), (ai4i.TORQUE, 1), (ai4i.SPEED, 0), (ai4i.WEAR, 0)):
+    for header, digits in (
+        (ai4i.AIR, 1),
+        (ai4i.PROCESS, 1),
+        (ai4i.TORQUE, 1),
+        (ai4i.SPEED, 0),
+        (ai4i.WEAR, 0),
+    ):
         np.testing.assert_array_equal(columns[header], np.round(columns[header], digits))
     assert columns[ai4i.TORQUE].min() > 0
 
@@ -58,7 +64,9 @@ def test_marginals_are_those_of_the_description():
     assert columns[ai4i.TORQUE].mean() == pytest.approx(40.0, abs=0.5)
     assert columns[ai4i.TORQUE].std() == pytest.approx(10.0, abs=0.3)
     assert columns[ai4i.SPEED].mean() == pytest.approx(1539, abs=15)
-    assert np.corrcoef(columns[ai4i.SPEED], columns[ai4i.TORQUE])[0, 1] == pytest.approx(-0.875, abs=0.03)
+    assert np.corrcoef(columns[ai4i.SPEED], columns[ai4i.TORQUE])[0, 1] == pytest.approx(
+        -0.875, abs=0.03
+    )
 
 
 def test_counts_are_in_the_neighbourhood_of_the_public_file():
@@ -69,7 +77,10 @@ def test_counts_are_in_the_neighbourhood_of_the_public_file():
 
 
 def test_counts_scatter_around_the_public_file_over_seeds():
-    found = {mode: np.mean([ai4i.generate(seed=seed).columns[mode].sum() for seed in range(12)]) for mode in COUNTS}
+    found = {
+        mode: np.mean([ai4i.generate(seed=seed).columns[mode].sum() for seed in range(12)])
+        for mode in COUNTS
+    }
     for mode, count in COUNTS.items():
         assert found[mode] == pytest.approx(count, rel=0.45), mode
 
@@ -112,6 +123,8 @@ def test_conditions_reproduce_the_public_file_row_for_row():
 @needs_shared
 def test_the_same_conditions_in_single_precision_would_miss_rows():
     columns = ai4i.load(FILE).columns
-    air, process, speed = (columns[h].astype(np.float32) for h in (ai4i.AIR, ai4i.PROCESS, ai4i.SPEED))
+    air, process, speed = (
+        columns[h].astype(np.float32) for h in (ai4i.AIR, ai4i.PROCESS, ai4i.SPEED)
+    )
     single = (process - air < np.float32(8.6)) & (speed < 1380)
     assert int((single != (columns["HDF"] == 1)).sum()) > 0

@@ -25,7 +25,9 @@ def read(name: str, tmp_path: Path, size: int | None = None, seed: int = 0) -> D
 
 
 def identical(a: DataSet, b: DataSet) -> bool:
-    return np.array_equal(a.x, b.x, equal_nan=True) and np.array_equal(a.y, b.y, equal_nan=a.y.dtype != np.int64)
+    return np.array_equal(a.x, b.x, equal_nan=True) and np.array_equal(
+        a.y, b.y, equal_nan=a.y.dtype != np.int64
+    )
 
 
 def check(data: DataSet) -> None:
@@ -108,7 +110,9 @@ def test_idx_images_keep_their_pixels_and_labels(tmp_path: Path) -> None:
     assert data.y.tolist() == [0, 1, 2, 3, 4, 0, 1, 2]
     assert data.test is not None
     assert data.test.tolist() == [False] * 5 + [True] * 3
-    np.testing.assert_allclose(data.x[1, 0, 0, :4] * 255, [784 % 256, 785 % 256, 786 % 256, 787 % 256], rtol=1e-6)
+    np.testing.assert_allclose(
+        data.x[1, 0, 0, :4] * 255, [784 % 256, 785 % 256, 786 % 256, 787 % 256], rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize("body", [b"", b"\0\0\x09\x01\0\0\0\1x", b"\0\0\x08\x01\0\0\0\2x"])
@@ -185,7 +189,9 @@ def test_labels_in_a_file_beside_are_read_and_missing_ones_refused(tmp_path: Pat
         (tmp_path / name).write_text(rows)
     with pytest.raises(TableError, match="has no labels"):
         data_set("hai", tmp_path)
-    (tmp_path / "label-test1.csv").write_text("timestamp,label\n2022-08-04 18:00:00,0\n2022-08-04 18:00:01,1\n")
+    (tmp_path / "label-test1.csv").write_text(
+        "timestamp,label\n2022-08-04 18:00:00,0\n2022-08-04 18:00:01,1\n"
+    )
     assert data_set("hai", tmp_path).y.tolist() == [0, 0, 0, 1]
     (tmp_path / "label-test1.csv").write_text("timestamp,label\n2022-08-04 18:00:00,0\n")
     with pytest.raises(TableError, match="does not fit hai-test1"):
@@ -203,10 +209,14 @@ def test_the_quirks_of_swats_files_are_read(tmp_path: Path) -> None:
 
 def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
     folder = FILES["hai"](tmp_path)
-    (folder / "train2.csv").write_text("timestamp,P1_FT01,P9_X,Attack\n2021-07-10 00:00:01,1.5,2,0\n")
+    (folder / "train2.csv").write_text(
+        "timestamp,P1_FT01,P9_X,Attack\n2021-07-10 00:00:01,1.5,2,0\n"
+    )
     with pytest.raises(TableError, match="other columns"):
         data_set("hai", folder)
-    (folder / "train2.csv").write_text("timestamp,P1_FT01,P2_SIT01,Attack\n2021-07-10 00:00:01,off,2,0\n")
+    (folder / "train2.csv").write_text(
+        "timestamp,P1_FT01,P2_SIT01,Attack\n2021-07-10 00:00:01,off,2,0\n"
+    )
     with pytest.raises(TableError, match="`P1_FT01` holds no numbers"):
         data_set("hai", folder)
 
@@ -214,7 +224,16 @@ def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
 def test_features_that_go_with_another_process_are_found() -> None:
     draw = np.random.Generator(np.random.PCG64(0))
     a, b = draw.normal(size=(2, 500))
-    x = np.stack([a, a + 0.1 * b, -a + 0.5 * draw.normal(size=500), draw.normal(size=500), np.full(500, 3.0)], 1)
+    x = np.stack(
+        [
+            a,
+            a + 0.1 * b,
+            -a + 0.5 * draw.normal(size=500),
+            draw.normal(size=500),
+            np.full(500, 3.0),
+        ],
+        1,
+    )
     x[7, 3] = np.nan
     assert correlated_across(x, ["P1", "P1", "P2", "P2", "P1"]).tolist() == [0, 1, 2]
     assert correlated_across(x, ["P1", "P1", "P1", "P2", "P2"]).tolist() == []
@@ -273,6 +292,22 @@ def test_sensors_of_engines_drift_towards_the_end() -> None:
 
 def test_a_record_whose_parts_do_not_fit_is_refused() -> None:
     with pytest.raises(JobError, match="y has not one entry a sample"):
-        DataSet(name="a", source="b", x=np.ones((3, 1)), y=np.ones(2), features=("f",), units=("",), task="detection")
+        DataSet(
+            name="a",
+            source="b",
+            x=np.ones((3, 1)),
+            y=np.ones(2),
+            features=("f",),
+            units=("",),
+            task="detection",
+        )
     with pytest.raises(JobError, match="not one unit a feature"):
-        DataSet(name="a", source="b", x=np.ones((3, 1)), y=np.ones(3), features=("f",), units=(), task="detection")
+        DataSet(
+            name="a",
+            source="b",
+            x=np.ones((3, 1)),
+            y=np.ones(3),
+            features=("f",),
+            units=(),
+            task="detection",
+        )

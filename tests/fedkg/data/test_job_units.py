@@ -25,7 +25,9 @@ from fedkg.errors import JobError
     ],
 )
 def test_conversions(given, wanted, value, expected):
-    assert conversion(given, wanted, where="here").apply(np.array([value])) == pytest.approx(expected, rel=1e-12)
+    assert conversion(given, wanted, where="here").apply(np.array([value])) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 def test_equal_units_change_no_bit():
@@ -33,7 +35,9 @@ def test_equal_units_change_no_bit():
 
 
 def test_an_unknown_unit_is_refused_with_the_nearest():
-    with pytest.raises(JobError, match=r"sites\.graz\.columns\.torque\.unit: unit `fugg` is not a unit"):
+    with pytest.raises(
+        JobError, match=r"sites\.graz\.columns\.torque\.unit: unit `fugg` is not a unit"
+    ):
         conversion("fugg", "N.m", where="sites.graz.columns.torque.unit")
 
 

@@ -34,7 +34,9 @@ def test_every_row_has_one_site_and_equal_seeds_agree():
     one, two = (dirichlet(labels(), SITES, 0.5, stream(3), min_samples=10) for _ in range(2))
     np.testing.assert_array_equal(one.owner, two.owner)
     assert sum(one.counts().values()) == 5000
-    np.testing.assert_array_equal(np.sort(np.concatenate([one.rows(k) for k in range(5)])), np.arange(5000))
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([one.rows(k) for k in range(5)])), np.arange(5000)
+    )
 
 
 def test_smaller_alpha_makes_sites_more_unequal():
@@ -114,5 +116,8 @@ def test_hold_out_keeps_class_shares_and_loses_no_row():
 
 def test_of_many_sites_the_poorest_are_named():
     error = too_few([f"s{i}" for i in range(300)], [i + 1 for i in range(300)], 50, "so")
-    assert error.received == "s0 1, s1 2, s2 3, s3 4, s4 5, s5 6, s6 7, s7 8, and 292 sites with as many or more"
+    assert (
+        error.received
+        == "s0 1, s1 2, s2 3, s3 4, s4 5, s5 6, s6 7, s7 8, and 292 sites with as many or more"
+    )
     assert too_few(["a", "b"], [9, 3], 5, "so").received == "a 9, b 3"

@@ -22,7 +22,9 @@ def test_it_is_as_large_as_asked(entities: int) -> None:
 
 def test_every_line_is_a_triple_and_every_row_is_full() -> None:
     plant = draw(300, 3)
-    assert all(line.endswith(" .") and line.count(" ") >= 3 for line in graph_text(plant).splitlines())
+    assert all(
+        line.endswith(" .") and line.count(" ") >= 3 for line in graph_text(plant).splitlines()
+    )
     lines = list(table_lines(plant, 20, 3))
     assert len(lines) == 21
     assert len({line.count(",") for line in lines}) == 1
@@ -35,7 +37,11 @@ def test_it_compiles(tmp_path: Path) -> None:
     write(tmp_path, entities=250, count=20, rows=5, seed=1)
     compilation = compile_rules([tmp_path / "plant.fkg", tmp_path / "plant.nt"])
     assert compilation.pack is not None
-    assert {item.code for item in compilation.diagnostics if item.severity != "info"} <= {"FKG348", "FKG505", "FKG506"}
+    assert {item.code for item in compilation.diagnostics if item.severity != "info"} <= {
+        "FKG348",
+        "FKG505",
+        "FKG506",
+    }
     where = [item.where for item in compilation.pack.manifest.placements]
     assert (where.count("rows"), where.count("graph")) == (18, 2)
     assert len(compilation.pack.banks) <= 8
@@ -43,7 +49,21 @@ def test_it_compiles(tmp_path: Path) -> None:
 
 def test_the_command_writes_it(tmp_path: Path) -> None:
     runner = CliRunner()
-    done = runner.invoke(app, ["data", "plant", str(tmp_path / "works"), "--entities", "50", "--queries", "3", "--rows", "4", "--json"])
+    done = runner.invoke(
+        app,
+        [
+            "data",
+            "plant",
+            str(tmp_path / "works"),
+            "--entities",
+            "50",
+            "--queries",
+            "3",
+            "--rows",
+            "4",
+            "--json",
+        ],
+    )
     assert done.exit_code == 0, done.output
     assert '"queries": 3' in done.output
     assert len(list((tmp_path / "works" / "legacy").iterdir())) == 3

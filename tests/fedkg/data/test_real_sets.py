@@ -77,7 +77,9 @@ def test_the_hour_that_is_never_counted_is_bridged_only_on_request() -> None:
     assert np.isnan(data.x[blank]).all()
     windows = forecast_windows(data, history=120, horizon=24, stride=24)
     assert np.isnan(windows.y).any(axis=1).all()
-    bridged = forecast_windows(data, history=120, horizon=24, stride=24, gaps="interpolate", longest=6)
+    bridged = forecast_windows(
+        data, history=120, horizon=24, stride=24, gaps="interpolate", longest=6
+    )
     assert float(np.isnan(bridged.y).any(axis=1).mean()) < 0.2
 
 

@@ -13,21 +13,45 @@ from fedkg.data.sets import DataSet, data_set, forecast_windows, labelled_window
 from fedkg.errors import JobError
 
 
-def rows(values: dict[str, list[float]], *, times: dict[str, list[float]] | None = None, test: list[bool] | None = None) -> DataSet:
+def rows(
+    values: dict[str, list[float]],
+    *,
+    times: dict[str, list[float]] | None = None,
+    test: list[bool] | None = None,
+) -> DataSet:
     """A data set of two features per client: the values, and ten times them; y is the values."""
     clients = np.array([name for name, own in values.items() for _ in own], dtype=object)
     flat = np.array([value for own in values.values() for value in own])
-    time = np.array([t for name, own in values.items() for t in (times or {}).get(name, range(len(own)))], dtype=float)
+    time = np.array(
+        [t for name, own in values.items() for t in (times or {}).get(name, range(len(own)))],
+        dtype=float,
+    )
     marks = None if test is None else np.array(test)
-    parts = {"features": ("a", "b"), "units": ("", ""), "clients": clients, "time": time, "step_unit": "h", "test": marks}
-    return DataSet(name="small", source="here", x=np.stack([flat, 10 * flat], 1), y=flat, task="forecast", **parts)
+    parts = {
+        "features": ("a", "b"),
+        "units": ("", ""),
+        "clients": clients,
+        "time": time,
+        "step_unit": "h",
+        "test": marks,
+    }
+    return DataSet(
+        name="small",
+        source="here",
+        x=np.stack([flat, 10 * flat], 1),
+        y=flat,
+        task="forecast",
+        **parts,
+    )
 
 
 NAN = float("nan")
 
 
 def test_a_window_holds_the_last_steps_and_its_target_the_next_ones() -> None:
-    found = forecast_windows(rows({"p": [0, 1, 2, 3, 4, 5], "q": [7, 8, 9, 10]}), history=3, horizon=1, targets=["a"])
+    found = forecast_windows(
+        rows({"p": [0, 1, 2, 3, 4, 5], "q": [7, 8, 9, 10]}), history=3, horizon=1, targets=["a"]
+    )
     assert found.x.shape == (4, 3, 2)
     assert found.x[:, :, 0].tolist() == [[0, 1, 2], [1, 2, 3], [2, 3, 4], [7, 8, 9]]
     assert found.x[0, :, 1].tolist() == [0, 10, 20]
@@ -57,7 +81,9 @@ def test_rows_in_any_order_with_missing_and_double_steps_come_on_an_even_grid() 
         ({"gaps": "interpolate", "longest": 1}, [NAN, 1, 2, 3, NAN, NAN, 6, NAN]),
     ],
 )
-def test_gaps_stay_unknown_or_are_bridged_between_known_values(options: dict[str, object], expected: list[float]) -> None:
+def test_gaps_stay_unknown_or_are_bridged_between_known_values(
+    options: dict[str, object], expected: list[float]
+) -> None:
     one = series(rows({"p": [NAN, 1, NAN, 3, NAN, NAN, 6, NAN]}), **options)[0]
     np.testing.assert_array_equal(one.x[:, 0], expected)
 
@@ -68,18 +94,25 @@ def test_a_gap_before_a_time_is_bridged_without_the_values_from_it_on() -> None:
     np.testing.assert_array_equal(one.x[:, 0], [1, 2, 3, NAN, NAN, 6, 7, 8, 9])
     np.testing.assert_array_equal(other.x[:, 0], [1, 2, 3])
     np.testing.assert_array_equal(
-        series(data, gaps="interpolate", longest=1, before={"p": 4.0})[0].x[:, 0], [1, 2, 3, NAN, NAN, NAN, 7, 8, 9]
+        series(data, gaps="interpolate", longest=1, before={"p": 4.0})[0].x[:, 0],
+        [1, 2, 3, NAN, NAN, NAN, 7, 8, 9],
     )
 
 
-@given(st.lists(st.one_of(st.none(), st.integers(-5, 5)), min_size=2, max_size=30), st.integers(1, 4))
-def test_bridges_change_no_known_value_and_leave_no_short_gap_inside(cells: list[int | None], longest: int) -> None:
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-5, 5)), min_size=2, max_size=30), st.integers(1, 4)
+)
+def test_bridges_change_no_known_value_and_leave_no_short_gap_inside(
+    cells: list[int | None], longest: int
+) -> None:
     values = np.array([NAN if cell is None else float(cell) for cell in cells])
     found = series(rows({"p": values.tolist()}), gaps="interpolate", longest=longest)[0].x[:, 0]
     known = np.flatnonzero(~np.isnan(values))
     np.testing.assert_array_equal(found[known], values[known])
     for before, after in pairwise(known):
-        assert np.isnan(found[before + 1 : after]).all() == (after - before - 1 > longest or after == before + 1)
+        assert np.isnan(found[before + 1 : after]).all() == (
+            after - before - 1 > longest or after == before + 1
+        )
     if len(known):
         assert np.isnan(found[: known[0]]).all()
         assert np.isnan(found[known[-1] + 1 :]).all()
@@ -90,8 +123,12 @@ def test_gaps_are_refused_by_client_feature_and_time() -> None:
         series(rows({"p": [1, 2], "q": [1, NAN]}), gaps="error")
 
 
-def test_windows_without_any_known_input_or_target_are_left_out_and_others_keep_their_gaps() -> None:
-    found = forecast_windows(rows({"p": [1, NAN, NAN, 4, 5, NAN, 7, 8]}), history=2, horizon=1, targets=["a"])
+def test_windows_without_any_known_input_or_target_are_left_out_and_others_keep_their_gaps() -> (
+    None
+):
+    found = forecast_windows(
+        rows({"p": [1, NAN, NAN, 4, 5, NAN, 7, 8]}), history=2, horizon=1, targets=["a"]
+    )
     np.testing.assert_array_equal(found.x[:, :, 0], [[NAN, 4], [5, NAN], [NAN, 7]])
     assert found.y[:, 0].tolist() == [5, 7, 8]
 
@@ -125,6 +162,10 @@ def test_the_blank_hour_of_the_stations_needs_a_policy() -> None:
     plain = forecast_windows(data, history=48, horizon=24, stride=24)
     assert np.isnan(plain.x).any()
     assert np.isnan(plain.y).any(axis=1).all()  # every day has an hour that was not counted
-    bridged = forecast_windows(data, history=48, horizon=24, stride=24, gaps="interpolate", longest=3)
+    bridged = forecast_windows(
+        data, history=48, horizon=24, stride=24, gaps="interpolate", longest=3
+    )
     assert not np.isnan(bridged.y).any(axis=1).all()
-    assert np.nanmax(np.abs(np.where(np.isnan(plain.y), 0, plain.y - bridged.y[: len(plain.y)]))) == 0
+    assert (
+        np.nanmax(np.abs(np.where(np.isnan(plain.y), 0, plain.y - bridged.y[: len(plain.y)]))) == 0
+    )

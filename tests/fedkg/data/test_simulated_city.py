@@ -14,7 +14,8 @@ from fedkg.data.sets.simulation import QUANTITIES, City, simulated
 from fedkg.errors import JobError, MissingExtra, TableError
 
 needs_sumo = pytest.mark.skipif(
-    importlib.util.find_spec("sumo") is None, reason="the simulator (pip install 'fedkg[sumo]', 500 MB) is not installed"
+    importlib.util.find_spec("sumo") is None,
+    reason="the simulator (pip install 'fedkg[sumo]', 500 MB) is not installed",
 )
 SMALL = "columns = 3\nrows = 2\nhours = 0.5\ninterval = 60\ntrips = 6000\n"
 
@@ -26,7 +27,9 @@ def city(folder: Path, text: str = SMALL) -> Path:
 
 @pytest.mark.slow
 @needs_sumo
-def test_a_city_is_simulated_once_and_is_the_same_for_the_same_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_city_is_simulated_once_and_is_the_same_for_the_same_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     for folder in (first, second):
         folder.mkdir()
@@ -38,7 +41,9 @@ def test_a_city_is_simulated_once_and_is_the_same_for_the_same_seed(tmp_path: Pa
     other = data_set("sumo", second, seed=6)
     assert other.client_names == data.client_names
     assert not np.array_equal(other.x, data.x, equal_nan=True)
-    monkeypatch.setattr(simulation, "_programs", lambda: pytest.fail("the simulator was asked again"))
+    monkeypatch.setattr(
+        simulation, "_programs", lambda: pytest.fail("the simulator was asked again")
+    )
     again = data_set("sumo", first, seed=5)
     np.testing.assert_array_equal(again.x, data.x)
     assert data_set("sumo", first, seed=5, size=7).samples == 7 * len(data.client_names)
@@ -57,21 +62,32 @@ def test_what_is_measured_makes_sense(tmp_path: Path) -> None:
     assert 0.2 < driven.mean() < 1
     assert np.array_equal(np.isnan(column["speed"]), ~driven)
     assert 2 < column["speed"][driven].mean() < 14
-    assert float(column["CO2"].sum() / column["fuel"].sum()) == pytest.approx(3.1, abs=0.1)  # kg of CO2 from a kg of fuel
+    assert float(column["CO2"].sum() / column["fuel"].sum()) == pytest.approx(
+        3.1, abs=0.1
+    )  # kg of CO2 from a kg of fuel
     for name in ("volume", "occupancy", "CO2", "fuel", "noise"):
         assert (column[name][~driven] == 0).mean() > 0.9
         assert np.corrcoef(column[name], column["vehicles"])[0, 1] > 0.2
     assert 0 < column["occupancy"].max() <= 100
-    assert forecast_windows(data, history=10, horizon=5, targets=("vehicles", "occupancy")).x.shape[1:] == (10, 7)
+    assert forecast_windows(data, history=10, horizon=5, targets=("vehicles", "occupancy")).x.shape[
+        1:
+    ] == (10, 7)
 
 
 @needs_sumo
 def test_a_failed_simulation_says_what_failed() -> None:
     with pytest.raises(JobError, match="failed in netgenerate"):
-        simulated(City.model_construct(columns=1, rows=-1, length=1.0, lanes=1, hours=1.0, interval=60, trips=1.0), 0)
+        simulated(
+            City.model_construct(
+                columns=1, rows=-1, length=1.0, lanes=1, hours=1.0, interval=60, trips=1.0
+            ),
+            0,
+        )
 
 
-def test_without_the_simulator_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_simulator_its_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"(?s)simulating a city .*fedkg\[sumo\]"):
         data_set("sumo", city(tmp_path))
@@ -98,7 +114,10 @@ def test_a_table_from_elsewhere_is_read(tmp_path: Path) -> None:
     assert (data.step, data.step_unit) == (60.0, "s")
     assert np.isnan(data.of_client("B0A0").x[:, 3]).tolist() == [False, False, True]
     lines = path.read_text().splitlines()
-    for wrong in (lines[:-1], [*lines[:-1], lines[-2]]):  # a row is missing; another stands there twice
+    for wrong in (
+        lines[:-1],
+        [*lines[:-1], lines[-2]],
+    ):  # a row is missing; another stands there twice
         path.write_text("\n".join(wrong) + "\n")
         with pytest.raises(TableError, match="not one row for each segment and interval"):
             data_set("sumo", path)
@@ -111,4 +130,6 @@ def test_generated_segments_slow_down_as_they_fill() -> None:
     volume, speed = data.of_client(busy).x[:, 0], data.of_client(busy).x[:, 3]
     known = ~np.isnan(speed)
     assert np.corrcoef(volume[known], speed[known])[0, 1] < -0.2
-    np.testing.assert_array_equal(data_set("sumo", size=20).of_client(busy).x, data.of_client(busy).x[:20])
+    np.testing.assert_array_equal(
+        data_set("sumo", size=20).of_client(busy).x, data.of_client(busy).x[:20]
+    )

@@ -9,7 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg.data import Split, by_site, classes_per_site, dirichlet_sizes, iid, load_split, quantity_skew, save_split, split_table
+from fedkg.data import (
+    Split,
+    by_site,
+    classes_per_site,
+    dirichlet_sizes,
+    iid,
+    load_split,
+    quantity_skew,
+    save_split,
+    split_table,
+)
 from fedkg.errors import JobError
 
 SITES = ("graz", "linz", "wien", "steyr", "villach")
@@ -77,7 +87,12 @@ def test_the_sites_of_the_source_keep_their_order() -> None:
         (lambda: classes_per_site(np.arange(4), SITES, 5, stream()), "so many classes"),
         (lambda: classes_per_site(np.arange(12), SITES, 2, stream()), "cannot hold 12 classes"),
         (lambda: by_site(np.array(["a", "a", "b"], dtype=object), min_samples=2), "`b` has 1 rows"),
-        (lambda: split_table(Split(sites=("a",), owner=np.zeros(3, dtype=np.int64)), np.zeros(2)), "not one label"),
+        (
+            lambda: split_table(
+                Split(sites=("a",), owner=np.zeros(3, dtype=np.int64)), np.zeros(2)
+            ),
+            "not one label",
+        ),
     ],
 )
 def test_splits_that_cannot_be_are_refused(make: object, said: str) -> None:
@@ -89,9 +104,14 @@ def test_splits_that_cannot_be_are_refused(make: object, said: str) -> None:
 def test_a_split_is_shown_and_saved_as_a_table(tmp_path: Path) -> None:
     split = Split(sites=("graz", "linz"), owner=np.array([0, 1, 1, 0, 1]))
     table = split_table(split, np.array([0, 1, 1, 1, 0]), ("good", "bad"))
-    assert table.text() == "site  good  bad  rows\ngraz     1    1     2\nlinz     1    2     3\nall      2    3     5"
+    assert (
+        table.text()
+        == "site  good  bad  rows\ngraz     1    1     2\nlinz     1    2     3\nall      2    3     5"
+    )
     table.save(tmp_path / "split.csv")
-    assert (tmp_path / "split.csv").read_text() == "site,good,bad,rows\ngraz,1,1,2\nlinz,1,2,3\nall,2,3,5\n"
+    assert (
+        tmp_path / "split.csv"
+    ).read_text() == "site,good,bad,rows\ngraz,1,1,2\nlinz,1,2,3\nall,2,3,5\n"
 
 
 def test_labels_name_the_classes_where_nobody_else_does() -> None:

@@ -35,7 +35,9 @@ BELOW = Compare(op="le", left=Slot(index=0), right=Param(index=0), scale=1)
 BELOW_STRICTLY = Compare(op="lt", left=Slot(index=0), right=Param(index=0), scale=1)
 GROWS = Compare(op="le", left=Slot(index=0), right=Slot(index=1), scale=0)
 STRAIN = Implies(
-    antecedent=Compare(op="lt", left=Param(index=0), right=Product(args=(Slot(index=0), Slot(index=1))), scale=1),
+    antecedent=Compare(
+        op="lt", left=Param(index=0), right=Product(args=(Slot(index=0), Slot(index=1))), scale=1
+    ),
     consequent=Compare(op="le", left=Param(index=2), right=Slot(index=2, role="output"), scale=3),
 )
 
@@ -84,7 +86,9 @@ def pack(
     return Pack(
         manifest=Manifest(
             sections={"constraints": Section(version=1)},
-            contract=DataContract(columns=tuple(columns), views=tuple(views), time=time, trace=trace),
+            contract=DataContract(
+                columns=tuple(columns), views=tuple(views), time=time, trace=trace
+            ),
             rules=tuple(RuleRecord(name=name) for name in names),
             skeletons=tuple(one.skeleton for one in banks),
             entities=tuple(entities),
@@ -97,7 +101,14 @@ def pack(
 
 def limits(*values: float, unit: int = 0) -> Bank:
     """Torque at most `values[i]` for the i-th entity, rule 0."""
-    return bank(BELOW, [[TORQUE]] * len(values), [[value, 1.0] for value in values], rule=0, entity=range(1, len(values) + 1), unit=unit)
+    return bank(
+        BELOW,
+        [[TORQUE]] * len(values),
+        [[value, 1.0] for value in values],
+        rule=0,
+        entity=range(1, len(values) + 1),
+        unit=unit,
+    )
 
 
 def strain_limits() -> Bank:

@@ -13,7 +13,12 @@ from fedkg.evaluation import Evaluation, RuleResult, compare, parse_allowance, r
 from fedkg.evaluation.present import comparison_lines
 
 
-def result(rule: str, satisfied: int, violated: int, severity: Literal["violation", "warning", "info"] = "violation") -> RuleResult:
+def result(
+    rule: str,
+    satisfied: int,
+    violated: int,
+    severity: Literal["violation", "warning", "info"] = "violation",
+) -> RuleResult:
     return RuleResult(
         rule=rule,
         title="",
@@ -35,9 +40,21 @@ def evaluation(*rules: RuleResult) -> Evaluation:
 
 def test_only_what_got_worse_than_allowed_fails(tmp_path: Path) -> None:
     path = tmp_path / "old.json"
-    old = evaluation(result("a", 98, 2), result("b", 90, 10), result("c", 50, 50), result("gone", 1, 0), result("quiet", 0, 0))
+    old = evaluation(
+        result("a", 98, 2),
+        result("b", 90, 10),
+        result("c", 50, 50),
+        result("gone", 1, 0),
+        result("quiet", 0, 0),
+    )
     path.write_text(json.dumps(old.to_json()), encoding="utf-8")
-    new = evaluation(result("a", 97, 3), result("b", 80, 20), result("c", 99, 1), result("quiet", 1, 9), result("fresh", 0, 10))
+    new = evaluation(
+        result("a", 97, 3),
+        result("b", 80, 20),
+        result("c", 99, 1),
+        result("quiet", 1, 9),
+        result("fresh", 0, 10),
+    )
     found = compare(new, read_baseline(path), allow=0.01)
     assert {change.rule: change.state for change in found.changes} == {
         "a": "same",
@@ -48,7 +65,13 @@ def test_only_what_got_worse_than_allowed_fails(tmp_path: Path) -> None:
         "gone": "removed",
     }
     assert (found.worse, found.exit_code) == (True, 1)
-    assert found.to_json()["changes"][1] == {"rule": "b", "state": "worse", "before": 0.1, "after": 0.2, "severity": "violation"}
+    assert found.to_json()["changes"][1] == {
+        "rule": "b",
+        "state": "worse",
+        "before": 0.1,
+        "after": 0.2,
+        "severity": "violation",
+    }
     lines = comparison_lines(found)
     assert lines[0] == "b: violation rate rose from 10.00% to 20.00%"
     assert lines[-1] == "1 rule as before (at most 1.00% worse)"
@@ -58,14 +81,24 @@ def test_only_what_got_worse_than_allowed_fails(tmp_path: Path) -> None:
 
 def test_a_warning_that_got_worse_is_said_and_does_not_fail(tmp_path: Path) -> None:
     path = tmp_path / "old.json"
-    path.write_text(json.dumps(evaluation(result("a", 9, 1, "warning"), result("b", 9, 1, "info")).to_json()), encoding="utf-8")
+    path.write_text(
+        json.dumps(evaluation(result("a", 9, 1, "warning"), result("b", 9, 1, "info")).to_json()),
+        encoding="utf-8",
+    )
     new = evaluation(result("a", 5, 5, "warning"), result("b", 4, 6, "info"))
     found = compare(new, read_baseline(path))
-    assert ([change.state for change in found.changes], found.worse, found.exit_code) == (["worse", "worse"], False, 0)
+    assert ([change.state for change in found.changes], found.worse, found.exit_code) == (
+        ["worse", "worse"],
+        False,
+        0,
+    )
     assert comparison_lines(found)[0] == "a (warning): violation rate rose from 10.00% to 50.00%"
 
 
-@pytest.mark.parametrize(("text", "value"), [("1%", 0.01), ("0.01", 0.01), (" 0,5 % ", 0.005), ("0", 0.0), ("100%", 1.0), (".02", 0.02)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1%", 0.01), ("0.01", 0.01), (" 0,5 % ", 0.005), ("0", 0.0), ("100%", 1.0), (".02", 0.02)],
+)
 def test_allowances(text: str, value: float) -> None:
     assert parse_allowance(text) == pytest.approx(value)
 
@@ -77,7 +110,15 @@ def test_wrong_allowances(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"rules": 3}', '{"rules": [3]}', '{"rules": [{"rule": "a", "satisfied": "x", "violated": 1}]}']
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"rules": 3}',
+        '{"rules": [3]}',
+        '{"rules": [{"rule": "a", "satisfied": "x", "violated": 1}]}',
+    ],
 )
 def test_what_is_no_baseline_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "old.json"

@@ -8,7 +8,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from evaluation_packs import BELOW, BELOW_STRICTLY, COLUMNS, FAILURE, GROWS, TORQUE, VARIANT, WEAR, bank, limits, pack, strain_limits
+from evaluation_packs import (
+    BELOW,
+    BELOW_STRICTLY,
+    COLUMNS,
+    FAILURE,
+    GROWS,
+    TORQUE,
+    VARIANT,
+    WEAR,
+    bank,
+    limits,
+    pack,
+    strain_limits,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from shared import SHARED, needs_shared
@@ -28,11 +41,29 @@ def table(*lines: str) -> Table:
 
 
 def test_the_json_is_what_other_people_build_on() -> None:
-    rules = pack(["torque_limit"], [limits(50, 30, unit=1)], time="Zeit", entities=("", "graz", "linz"), units=("", "N.m"))
-    document = evaluate(rules, table("10:00,40,1,L,0", "10:01,Bad,1,L,0", "10:02,55,1,L,0")).to_json()
+    rules = pack(
+        ["torque_limit"],
+        [limits(50, 30, unit=1)],
+        time="Zeit",
+        entities=("", "graz", "linz"),
+        units=("", "N.m"),
+    )
+    document = evaluate(
+        rules, table("10:00,40,1,L,0", "10:01,Bad,1,L,0", "10:02,55,1,L,0")
+    ).to_json()
     assert list(document)[:2] == ["rules", "violation_rate"]
-    assert list(document["rules"][0])[:6] == ["rule", "bound_rows", "satisfied", "violated", "unknown", "worst"]
-    entry = {key: document["rules"][0][key] for key in ("rule", "bound_rows", "satisfied", "violated", "unknown", "worst")}
+    assert list(document["rules"][0])[:6] == [
+        "rule",
+        "bound_rows",
+        "satisfied",
+        "violated",
+        "unknown",
+        "worst",
+    ]
+    entry = {
+        key: document["rules"][0][key]
+        for key in ("rule", "bound_rows", "satisfied", "violated", "unknown", "worst")
+    }
     assert entry == {
         "rule": "torque_limit",
         "bound_rows": 2,
@@ -50,13 +81,22 @@ def test_rows_whose_keys_do_not_match_are_not_counted() -> None:
         pack(["strain"], [strain_limits()], entities=("", "L", "M", "H")),
         table(",100,120,L,1", ",100,120,M,1", ",100,125,M,0", ",100,200,X,0", ",100,200,,0"),
     ).rules[0]
-    assert (found.bound_rows, found.satisfied, found.violated, found.unknown, found.fired) == (3, 2, 1, 0, 2)
+    assert (found.bound_rows, found.satisfied, found.violated, found.unknown, found.fired) == (
+        3,
+        2,
+        1,
+        0,
+        2,
+    )
     assert found.worst is not None
     assert (found.worst.row, found.worst.entity, found.worst.robustness) == (3, "M", -0.5)
 
 
 def test_unknown_throughout_has_no_worst_and_no_rate() -> None:
-    found = evaluate(pack(["torque_limit"], [limits(50)], entities=("", "a")), table(",Bad,1,L,0", ",No Data,1,L,0"))
+    found = evaluate(
+        pack(["torque_limit"], [limits(50)], entities=("", "a")),
+        table(",Bad,1,L,0", ",No Data,1,L,0"),
+    )
     assert found.rules[0].worst is None
     assert found.rules[0].unknown == 2
     assert found.violation_rate is None
@@ -76,7 +116,9 @@ def test_a_strict_comparison_missed_by_nothing_is_the_worst_place() -> None:
 def test_the_row_before_in_its_group() -> None:
     grows = bank(GROWS, [[WEAR, WEAR]], [[1.0]], rule=0, views=[[1, 0]])
     rules = pack(["wear_grows"], [grows], views=(View(), View(kind="previous", groups=("Type",))))
-    found = evaluate(rules, table(",1,5,L,0", ",1,3,M,0", ",1,4,L,0", ",1,3,M,0", ",1,9,L,0")).rules[0]
+    found = evaluate(
+        rules, table(",1,5,L,0", ",1,3,M,0", ",1,4,L,0", ",1,3,M,0", ",1,9,L,0")
+    ).rules[0]
     assert (found.satisfied, found.violated, found.unknown) == (2, 1, 2)
     assert found.worst is not None
     assert (found.worst.row, found.worst.robustness) == (3, -1.0)
@@ -85,10 +127,18 @@ def test_the_row_before_in_its_group() -> None:
 def test_what_only_a_model_can_answer_is_said_and_not_counted() -> None:
     monotone = bank(GROWS, [[FAILURE, FAILURE]], [[1.0]], rule=1, views=[[0, 1]])
     rules = pack(
-        ["torque_limit", "risk"], [limits(50), monotone], views=(View(), View(kind="raised", column=WEAR, delta=1)), entities=("", "a")
+        ["torque_limit", "risk"],
+        [limits(50), monotone],
+        views=(View(), View(kind="raised", column=WEAR, delta=1)),
+        entities=("", "a"),
     )
     found = evaluate(rules, table(",40,1,L,0"))
-    assert (found.rules[1].bound_rows, found.rules[1].evaluations, found.rules[1].worst, found.rules[1].needs_model) == (1, 0, None, True)
+    assert (
+        found.rules[1].bound_rows,
+        found.rules[1].evaluations,
+        found.rules[1].worst,
+        found.rules[1].needs_model,
+    ) == (1, 0, None, True)
     assert "needs a model" in found.rules[1].notes[0]
     assert found.violation_rate == 0.0
 
@@ -96,7 +146,10 @@ def test_what_only_a_model_can_answer_is_said_and_not_counted() -> None:
 def test_without_the_output_column_the_checks_of_data_remain() -> None:
     text = read_bytes(b"Torque [Nm],Tool wear [min],Type\n40,1,L\n", "inputs.csv")
     torque = bank(BELOW, [[TORQUE]], [[50.0, 1.0]], rule=1)
-    found = evaluate(pack(["strain", "torque_limit"], [strain_limits(), torque], entities=("", "a", "b", "c")), text)
+    found = evaluate(
+        pack(["strain", "torque_limit"], [strain_limits(), torque], entities=("", "a", "b", "c")),
+        text,
+    )
     assert found.rules[0].evaluations == 0
     assert found.rules[0].missing == ("Machine failure",)
     assert "no column `Machine failure`" in found.rules[0].notes[0]
@@ -108,7 +161,9 @@ def test_a_missing_input_names_file_header_rules_and_the_nearest() -> None:
     rules = pack(["strain"], [strain_limits()], entities=("", "a", "b", "c"))
     with pytest.raises(TableError) as caught:
         evaluate(rules, text)
-    assert "graz.csv: there is no column `Torque [Nm]`, which rule `strain` needs" in str(caught.value)
+    assert "graz.csv: there is no column `Torque [Nm]`, which rule `strain` needs" in str(
+        caught.value
+    )
     assert "did you mean `Torque (Nm)`?" in str(caught.value)
     skipped = evaluate(rules, text, missing="skip").rules[0]
     assert (skipped.evaluations, skipped.missing) == (0, ("Torque [Nm]",))
@@ -116,24 +171,43 @@ def test_a_missing_input_names_file_header_rules_and_the_nearest() -> None:
 
 def test_several_missing_inputs_are_one_message() -> None:
     with pytest.raises(TableError) as caught:
-        evaluate(pack(["strain"], [strain_limits()], entities=("", "a", "b", "c")), read_bytes(b"a,b\n1,2\n", "graz.csv"))
+        evaluate(
+            pack(["strain"], [strain_limits()], entities=("", "a", "b", "c")),
+            read_bytes(b"a,b\n1,2\n", "graz.csv"),
+        )
     message = str(caught.value)
     assert "graz.csv: 3 columns are missing, which rule `strain` needs" in message
-    assert all(header in message for header in ("`Torque [Nm]`", "`Tool wear [min]`", "`Type`", "`a`"))
+    assert all(
+        header in message for header in ("`Torque [Nm]`", "`Tool wear [min]`", "`Type`", "`a`")
+    )
 
 
 def test_columns_that_no_bound_row_reads_may_be_missing() -> None:
     assert (
-        evaluate(pack(["torque_limit"], [limits(50)], entities=("", "a")), read_bytes(b"Torque [Nm]\n40\n", "t.csv")).rules[0].satisfied
+        evaluate(
+            pack(["torque_limit"], [limits(50)], entities=("", "a")),
+            read_bytes(b"Torque [Nm]\n40\n", "t.csv"),
+        )
+        .rules[0]
+        .satisfied
         == 1
     )
 
 
 def test_text_in_a_numeric_column_names_everything() -> None:
     with pytest.raises(TableError) as caught:
-        evaluate(pack(["torque_limit"], [limits(50)], entities=("", "a")), table(",40,1,L,0", ",high,1,L,0", ",low,1,L,0"))
+        evaluate(
+            pack(["torque_limit"], [limits(50)], entities=("", "a")),
+            table(",40,1,L,0", ",high,1,L,0", ",low,1,L,0"),
+        )
     message = str(caught.value)
-    for part in ("plant.csv", "`Torque [Nm]`", "rule `torque_limit` needs", '"high" in row 2 (line 3)', "1 more row"):
+    for part in (
+        "plant.csv",
+        "`Torque [Nm]`",
+        "rule `torque_limit` needs",
+        '"high" in row 2 (line 3)',
+        "1 more row",
+    ):
         assert part in message
 
 
@@ -148,9 +222,21 @@ def test_a_rule_bound_to_nothing_and_one_about_no_row() -> None:
 def machines(*names: str) -> Pack:
     column = Column(name="machine", source="Maschine", type="category", vocabulary=names)
     count = len(names)
-    rows = bank(BELOW, [[0]] * count, [[50, 1]] * count, rule=0, keys=[[1]] * count, codes=[[i] for i in range(count)])
+    rows = bank(
+        BELOW,
+        [[0]] * count,
+        [[50, 1]] * count,
+        rule=0,
+        keys=[[1]] * count,
+        codes=[[i] for i in range(count)],
+    )
     rows = replace(rows, entity=np.arange(1, count + 1, dtype=np.int32))
-    return pack(["hot"], [rows], columns=(COLUMNS[TORQUE], column), entities=("", *(f"K{i}" for i in range(1, count + 1))))
+    return pack(
+        ["hot"],
+        [rows],
+        columns=(COLUMNS[TORQUE], column),
+        entities=("", *(f"K{i}" for i in range(1, count + 1))),
+    )
 
 
 def test_an_entity_that_no_row_is_about_is_named() -> None:
@@ -164,24 +250,38 @@ def test_an_entity_that_no_row_is_about_is_named() -> None:
 
 def test_rows_about_machines_that_no_rule_knows_are_counted_and_named() -> None:
     lines = ["M1;40", "X;1", "Y;2", "X;3", "Z;4", "W;5", ";6", "M1;70"]
-    found = evaluate(machines("M1"), read_bytes("\n".join(["Maschine;Torque [Nm]", *lines]).encode(), "plant.csv"))
+    found = evaluate(
+        machines("M1"),
+        read_bytes("\n".join(["Maschine;Torque [Nm]", *lines]).encode(), "plant.csv"),
+    )
     about = "5 of 8 rows have a `Maschine` that no rule is bound to (X, Y, Z and 1 more)"
-    assert found.notes == (f"{about}; 1 of 8 rows has no value in `Maschine`: what is asked of each `Maschine` is not checked there",)
+    assert found.notes == (
+        f"{about}; 1 of 8 rows has no value in `Maschine`: what is asked of each `Maschine` is not checked there",
+    )
     assert (found.rules[0].satisfied, found.rules[0].violated) == (1, 1)
 
 
 def test_a_table_about_known_machines_is_no_matter() -> None:
-    assert evaluate(machines("M1", "M2"), read_bytes(b"Maschine;Torque [Nm]\nM1;60\nM2;1\n", "plant.csv")).notes == ()
+    assert (
+        evaluate(
+            machines("M1", "M2"), read_bytes(b"Maschine;Torque [Nm]\nM1;60\nM2;1\n", "plant.csv")
+        ).notes
+        == ()
+    )
 
 
 def test_many_entities_without_rows_are_one_line() -> None:
     data = read_bytes(b"Maschine;Torque [Nm]\nM01;60\n", "plant.csv")
     found = evaluate(machines(*(f"M{i:02d}" for i in range(1, 31))), data)
-    assert found.notes == ("no row is about K2, K3, K4 and 26 more: 29 of the 30 keys that the rules have",)
+    assert found.notes == (
+        "no row is about K2, K3, K4 and 26 more: 29 of the 30 keys that the rules have",
+    )
 
 
 def test_keys_that_meet_in_no_row() -> None:
-    keyed = bank(BELOW, [[TORQUE]], [[50.0, 1.0]], rule=0, keys=[[VARIANT, 4]], codes=[[0, 1]], entity=[1])
+    keyed = bank(
+        BELOW, [[TORQUE]], [[50.0, 1.0]], rule=0, keys=[[VARIANT, 4]], codes=[[0, 1]], entity=[1]
+    )
     line = Column(name="line", source="Linie", type="category", vocabulary=("1", "2"))
     rules = pack(["r"], [keyed], columns=(*COLUMNS, line), entities=("", "L2"))
     data = read_bytes(b"Torque [Nm],Type,Linie\n1,L,1\n1,M,2\n", "plant.csv")
@@ -200,12 +300,17 @@ def test_violations_by_entity() -> None:
 
 def test_at_most_a_hundred_entities_are_named() -> None:
     names = [f"pump_{i}" for i in range(130)]
-    entry = evaluate(pack(["r"], [limits(*[5.0] * 130)], entities=("", *names)), table(",40,1,L,0")).to_json()["rules"][0]
+    entry = evaluate(
+        pack(["r"], [limits(*[5.0] * 130)], entities=("", *names)), table(",40,1,L,0")
+    ).to_json()["rules"][0]
     assert (len(entry["by_entity"]), entry["more_entities"]) == (100, 30)
 
 
 def test_a_table_of_no_rows() -> None:
-    found = evaluate(pack(["torque_limit"], [limits(50)], entities=("", "a")), read_bytes(HEADER.encode(), "t.csv"))
+    found = evaluate(
+        pack(["torque_limit"], [limits(50)], entities=("", "a")),
+        read_bytes(HEADER.encode(), "t.csv"),
+    )
     assert (found.rows, found.rules[0].evaluations, found.violation_rate) == (0, 0, None)
 
 
@@ -215,7 +320,10 @@ def test_chunks_and_groups_do_not_change_the_counts(data: st.DataObject) -> None
     module = importlib.import_module("fedkg.evaluation.evaluate")
     rows, size = data.draw(st.integers(1, 12)), data.draw(st.integers(1, 8))
     cell = st.sampled_from(["", "1", "2", "3.5", "7", "Bad"])
-    lines = [f",{data.draw(cell)},{data.draw(cell)},{data.draw(st.sampled_from('LMHX'))},0" for _ in range(rows)]
+    lines = [
+        f",{data.draw(cell)},{data.draw(cell)},{data.draw(st.sampled_from('LMHX'))},0"
+        for _ in range(rows)
+    ]
     keyed = bank(
         BELOW_STRICTLY,
         [[data.draw(st.sampled_from([TORQUE, WEAR]))] for _ in range(size)],
@@ -253,16 +361,23 @@ def test_chunks_and_groups_do_not_change_the_counts(data: st.DataObject) -> None
 @needs_shared
 def test_overstrain_is_found_row_for_row_in_the_real_table() -> None:
     found = evaluate(
-        pack(["strain"], [strain_limits()], entities=("", "L", "M", "H")), read_table(SHARED / "data/ai4i2020/ai4i2020.csv.gz")
+        pack(["strain"], [strain_limits()], entities=("", "L", "M", "H")),
+        read_table(SHARED / "data/ai4i2020/ai4i2020.csv.gz"),
     ).rules[0]
     assert (found.satisfied + found.violated, found.fired, found.violated) == (10_000, 98, 0)
 
 
 def test_many_bound_rows_on_many_table_rows_stay_within_memory() -> None:
     rng = np.random.default_rng(0)
-    columns = {"Torque [Nm]": rng.normal(40, 10, 20_000), "Tool wear [min]": np.ones(20_000), "Machine failure": np.zeros(20_000)}
+    columns = {
+        "Torque [Nm]": rng.normal(40, 10, 20_000),
+        "Tool wear [min]": np.ones(20_000),
+        "Machine failure": np.zeros(20_000),
+    }
     big = Table.of("big", {**columns, "Type": rng.choice(["L", "M", "H"], 20_000).tolist()})
     values = rng.uniform(30, 80, 300)
-    found = evaluate(pack(["torque_limit"], [limits(*values)], entities=("", *map(str, range(300)))), big).rules[0]
+    found = evaluate(
+        pack(["torque_limit"], [limits(*values)], entities=("", *map(str, range(300)))), big
+    ).rules[0]
     assert found.evaluations == 6_000_000
     assert found.violated == sum(int((columns["Torque [Nm]"] > value).sum()) for value in values)

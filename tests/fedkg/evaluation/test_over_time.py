@@ -15,16 +15,37 @@ from fedkg.errors import TableError
 from fedkg.evaluation import Evaluation, evaluate
 from fedkg.evaluation.steps import table_timing
 from fedkg.evaluation.words import example, readings_text
-from fedkg.pack import AtLeast, Bank, Compare, DataContract, Implies, Initially, MemberTable, Pack, Param, Reduce, Slot, Temporal
+from fedkg.pack import (
+    AtLeast,
+    Bank,
+    Compare,
+    DataContract,
+    Implies,
+    Initially,
+    MemberTable,
+    Pack,
+    Param,
+    Reduce,
+    Slot,
+    Temporal,
+)
 from fedkg.tables import Table
 
 LOW = Compare(op="le", left=Slot(index=0), right=Param(index=0), scale=1)
 STAYS = Temporal(op="always", low=2, high=3, arg=LOW)
 
 
-def stays(limit: float, steps: int, *, keys: Sequence[Sequence[int]] | None = None, codes: Sequence[Sequence[int]] | None = None) -> Bank:
+def stays(
+    limit: float,
+    steps: int,
+    *,
+    keys: Sequence[Sequence[int]] | None = None,
+    codes: Sequence[Sequence[int]] | None = None,
+) -> Bank:
     """Torque stays at or below `limit` for so many steps, rule 0."""
-    return bank(STAYS, [[TORQUE]], [[limit, 1.0, 0.0, float(steps)]], rule=0, keys=keys, codes=codes)
+    return bank(
+        STAYS, [[TORQUE]], [[limit, 1.0, 0.0, float(steps)]], rule=0, keys=keys, codes=codes
+    )
 
 
 def timed(
@@ -37,20 +58,34 @@ def timed(
 ) -> Pack:
     """A pack whose rows stand in time."""
     made = pack(["stays"], banks)
-    contract = DataContract(columns=COLUMNS, time=time, step=step, trace=trace, end=end, kind="panel" if trace else "trace")
+    contract = DataContract(
+        columns=COLUMNS,
+        time=time,
+        step=step,
+        trace=trace,
+        end=end,
+        kind="panel" if trace else "trace",
+    )
     return replace(made, manifest=made.manifest.model_copy(update={"contract": contract}))
 
 
 def table(torque: Sequence[float], times: Sequence[str], **more: Sequence[str]) -> Table:
     """Torques at times."""
     return Table.of(
-        "t.csv", {"Time": list(times), "Torque [Nm]": np.array(torque, dtype=np.float64), **{k: list(v) for k, v in more.items()}}
+        "t.csv",
+        {
+            "Time": list(times),
+            "Torque [Nm]": np.array(torque, dtype=np.float64),
+            **{k: list(v) for k, v in more.items()},
+        },
     )
 
 
 def clock(*minutes: float) -> list[str]:
     """Moments of a day."""
-    return [f"2024-03-09 {int(m // 60):02d}:{int(m % 60):02d}:{round(m * 60) % 60:02d}" for m in minutes]
+    return [
+        f"2024-03-09 {int(m // 60):02d}:{int(m % 60):02d}:{round(m * 60) % 60:02d}" for m in minutes
+    ]
 
 
 def counts(found: Evaluation) -> tuple[int, int, int]:
@@ -71,10 +106,14 @@ def test_what_the_end_of_the_table_leaves_open_is_told() -> None:
     found = evaluate(timed([stays(10, 24)]), table([1] * 30, clock(*range(0, 150, 5))))
     assert counts(found) == (6, 0, 24)
     assert found.rules[0].notes == ("24 unknown: the table ends before 2 h have passed",)
-    clipped = evaluate(timed([stays(10, 24)], end="clip"), table([1] * 30, clock(*range(0, 150, 5))))
+    clipped = evaluate(
+        timed([stays(10, 24)], end="clip"), table([1] * 30, clock(*range(0, 150, 5)))
+    )
     assert counts(clipped) == (30, 0, 0)
     assert clipped.rules[0].notes == ()
-    backwards = bank(STAYS.model_copy(update={"op": "historically"}), [[TORQUE]], [[10.0, 1.0, 0.0, 3.0]], rule=0)
+    backwards = bank(
+        STAYS.model_copy(update={"op": "historically"}), [[TORQUE]], [[10.0, 1.0, 0.0, 3.0]], rule=0
+    )
     assert evaluate(timed([backwards]), table([1] * 5, clock(0, 5, 10, 15, 20))).rules[0].notes == (
         "3 unknown: the table begins less than 15 min before",
     )
@@ -88,7 +127,10 @@ def test_steps_that_no_row_has_are_unknown() -> None:
 
 
 def test_a_long_gap_costs_nothing() -> None:
-    rows = table([1, 1, 1, 50], ["2004-03-09 00:00", "2004-03-09 00:05", "2024-03-09 00:15", "2024-03-09 00:20"])
+    rows = table(
+        [1, 1, 1, 50],
+        ["2004-03-09 00:00", "2004-03-09 00:05", "2024-03-09 00:15", "2024-03-09 00:20"],
+    )
     assert counts(evaluate(timed([stays(10, 1)], step=0.001), rows)) == (0, 1, 3)
 
 
@@ -122,7 +164,9 @@ def test_rows_that_contradict_each_other_are_unknown_and_told() -> None:
     found = evaluate(timed([stays(10, 1)]), table([1, 1, 2, 1, 1, 1], clock(0, 5, 5, 10, 15, 15)))
     assert counts(found) == (1, 0, 5)
     [note] = found.notes
-    assert note.startswith("1 step of the timeline has several rows that differ (first: row 2 and row 3)")
+    assert note.startswith(
+        "1 step of the timeline has several rows that differ (first: row 2 and row 3)"
+    )
 
 
 def test_repeated_rows_are_one_step() -> None:
@@ -140,7 +184,8 @@ def test_times_off_the_grid_and_unreadable_ones_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("header", "times", "noted"), [("t [min]", [0.0, 5.0, 15.0], 0), ("t", [0.0, 300.0, 900.0], 1), ("t (s)", [0, 300, 900], 0)]
+    ("header", "times", "noted"),
+    [("t [min]", [0.0, 5.0, 15.0], 0), ("t", [0.0, 300.0, 900.0], 1), ("t (s)", [0, 300, 900], 0)],
 )
 def test_times_may_be_numbers(header: str, times: list[float], noted: int) -> None:
     rows = Table.of("t.csv", {header: np.array(times, dtype=np.float64)})
@@ -158,10 +203,22 @@ def test_what_holds_initially_is_asked_once_per_trace() -> None:
 
 def test_chunks_keep_windows_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     dice = np.random.default_rng(0)
-    rows = table(dice.uniform(0, 20, 60).tolist(), clock(*range(60)), batch=[f"b{i % 7}" for i in range(60)], Type=["L", "M", "H"] * 20)
+    rows = table(
+        dice.uniform(0, 20, 60).tolist(),
+        clock(*range(60)),
+        batch=[f"b{i % 7}" for i in range(60)],
+        Type=["L", "M", "H"] * 20,
+    )
     banks = [
         bank(STAYS, [[TORQUE]] * 5, [[12.0 + i, 1.0, 0.0, float(i)] for i in range(5)], rule=0),
-        bank(STAYS, [[TORQUE]] * 3, [[15.0, 1.0, 1.0, 3.0]] * 3, rule=0, keys=[[VARIANT]] * 3, codes=[[0], [1], [2]]),
+        bank(
+            STAYS,
+            [[TORQUE]] * 3,
+            [[15.0, 1.0, 1.0, 3.0]] * 3,
+            rule=0,
+            keys=[[VARIANT]] * 3,
+            codes=[[0], [1], [2]],
+        ),
     ]
     whole = counts(evaluate(timed(banks, trace="batch", step=420.0), rows))
     chunks = importlib.import_module("fedkg.evaluation.evaluate")
@@ -184,12 +241,19 @@ def total(limit: float, *, wear: bool = True) -> Bank:
         views=np.zeros((2, 1), dtype=np.int32),
         params=np.array([[10.0, 1.0]] * 2),
     )
-    made = bank(BELOW.model_copy(update={"left": Reduce(op="sum", members=0, arg=Slot(index=0))}), [[]], [[limit, 1.0]], rule=0)
+    made = bank(
+        BELOW.model_copy(update={"left": Reduce(op="sum", members=0, arg=Slot(index=0))}),
+        [[]],
+        [[limit, 1.0]],
+        rule=0,
+    )
     return replace(made, members=(members,))
 
 
 def test_members_read_columns_and_a_missing_one_is_told() -> None:
-    both = Table.of("t.csv", {"Torque [Nm]": np.array([1.0, 5.0]), "Tool wear [min]": np.array([2.0, 6.0])})
+    both = Table.of(
+        "t.csv", {"Torque [Nm]": np.array([1.0, 5.0]), "Tool wear [min]": np.array([2.0, 6.0])}
+    )
     found = evaluate(pack(["flow"], [total(10)]), both)
     assert counts(found) == (1, 1, 0)
     alone = Table.of("t.csv", {"Torque [Nm]": np.array([1.0, 5.0])})
@@ -209,12 +273,20 @@ def test_sums_and_counts_are_told_in_words() -> None:
         "row 2: sum of torque or wear over 2 members 11. Wanted: sum of torque or wear over 2 members at most 10."
     )
     counted = replace(total(10), skeleton=AtLeast(count=None, members=0, arg=LOW))
-    assert readings_text(pack(["flow"], [counted]), counted, 0, np.array([[5.0, 60.0, np.nan, np.nan]])) == "1 of 2 members hold"
+    assert (
+        readings_text(
+            pack(["flow"], [counted]), counted, 0, np.array([[5.0, 60.0, np.nan, np.nan]])
+        )
+        == "1 of 2 members hold"
+    )
 
 
 def test_a_broken_rule_over_time_shows_what_stands_at_the_step() -> None:
     rises = bank(
-        Temporal(op="always", low=2, high=3, arg=Implies(antecedent=LOW, consequent=LOW)), [[TORQUE]], [[10.0, 1.0, 0.0, 2.0]], rule=0
+        Temporal(op="always", low=2, high=3, arg=Implies(antecedent=LOW, consequent=LOW)),
+        [[TORQUE]],
+        [[10.0, 1.0, 0.0, 2.0]],
+        rule=0,
     )
     made = timed([rises])
     found = evaluate(made, table([1, 2, 3, 4], clock(0, 5, 10, 15)))

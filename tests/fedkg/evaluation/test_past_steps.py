@@ -47,7 +47,11 @@ def test_times_that_name_their_zone_follow_it() -> None:
 
 
 def test_the_past_across_a_gap_or_another_trace_is_unknown() -> None:
-    assert counts(TIMELINE + RISES, rows("00:00,a,1", "00:10,a,2", "00:15,a,3", "00:05,b,9")) == (1, 0, 3)
+    assert counts(TIMELINE + RISES, rows("00:00,a,1", "00:10,a,2", "00:15,a,3", "00:05,b,9")) == (
+        1,
+        0,
+        3,
+    )
 
 
 def test_times_without_a_step_order_the_rows() -> None:
@@ -57,13 +61,18 @@ def test_times_without_a_step_order_the_rows() -> None:
 
 def test_the_past_of_a_step_with_several_rows_that_differ_is_unknown_and_told() -> None:
     text = 'timeline time column "Time" step 5 min\nsignal x in bar\n' + RISES
-    found = evaluate(pack_of(text), read_bytes(rows("00:00,a,1", "00:00,b,2", "00:05,a,3", "00:10,a,4").encode(), "t.csv"))
+    found = evaluate(
+        pack_of(text),
+        read_bytes(rows("00:00,a,1", "00:00,b,2", "00:05,a,3", "00:10,a,4").encode(), "t.csv"),
+    )
     assert (found.rules[0].satisfied, found.rules[0].unknown) == (1, 3)
     assert any("several rows that differ" in note for note in found.notes)
 
 
 def test_never_falls_goes_on_comparing_neighbouring_rows() -> None:
-    assert counts(TIMELINE + "rule r require x never falls\n", rows("00:10,a,3", "00:00,a,1", "00:05,a,2")) == (1, 1, 1)
+    assert counts(
+        TIMELINE + "rule r require x never falls\n", rows("00:10,a,3", "00:00,a,1", "00:05,a,2")
+    ) == (1, 1, 1)
 
 
 def test_rows_one_step_earlier_by_group() -> None:
@@ -74,16 +83,23 @@ def test_rows_one_step_earlier_by_group() -> None:
     assert steps_before(timing, np.array([0, 1, 0, 0, 0, -1]), base).tolist() == [-1] * 6
     free = Timing(trace=timing.trace, step=timing.step, gaps=False)
     assert steps_before(free, group, base).tolist()[:3] == [-1, 0, 1]
-    assert steps_before(Timing.rows(0), np.zeros(0, dtype=np.int64), np.zeros((0, 1))).tolist() == []
+    assert (
+        steps_before(Timing.rows(0), np.zeros(0, dtype=np.int64), np.zeros((0, 1))).tolist() == []
+    )
 
 
 def test_a_gap_of_years_and_a_long_window_are_refused_in_words() -> None:
     table = b"Time,x\n2020-01-01,1\n2024-01-01,2\n"
     second = 'timeline time column "Time" step 1 s ends clip\nsignal x in bar\n'
-    short = evaluate(pack_of(second + "rule r require always [0, 1000] x <= 3 bar\n"), read_bytes(table, "t.csv"))
+    short = evaluate(
+        pack_of(second + "rule r require always [0, 1000] x <= 3 bar\n"), read_bytes(table, "t.csv")
+    )
     assert short.rules[0].satisfied + short.rules[0].unknown == 2
     with pytest.raises(TableError, match="spans 126,230,401 steps"):
-        evaluate(pack_of(second + "rule r require always [0, 1e9] x <= 3 bar\n"), read_bytes(table, "t.csv"))
+        evaluate(
+            pack_of(second + "rule r require always [0, 1e9] x <= 3 bar\n"),
+            read_bytes(table, "t.csv"),
+        )
 
 
 def test_a_step_too_small_to_count_is_refused() -> None:

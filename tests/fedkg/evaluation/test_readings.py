@@ -20,11 +20,17 @@ def test_columns_of_every_type() -> None:
             Column(name="x", source="x"),
             Column(name="on", source="on", type="boolean"),
             Column(name="variant", source="variant", type="category", vocabulary=("L", "7", "N/A")),
-            Column(name="g_A", source="grade", type="score", role="output", label="grade", category="A"),
-            Column(name="g_B", source="grade", type="score", role="output", label="grade", category="B"),
+            Column(
+                name="g_A", source="grade", type="score", role="output", label="grade", category="A"
+            ),
+            Column(
+                name="g_B", source="grade", type="score", role="output", label="grade", category="B"
+            ),
         )
     )
-    table = read_bytes(b"x;on;variant;grade\n1,5;ja;L;A\nBad;nein;7.0;B\n2;Bad;X;Z\n3;1;N/A;\n4;0;;A\n", "t.csv")
+    table = read_bytes(
+        b"x;on;variant;grade\n1,5;ja;L;A\nBad;nein;7.0;B\n2;Bad;X;Z\n3;1;N/A;\n4;0;;A\n", "t.csv"
+    )
     readings = table_values(contract, table)
     np.testing.assert_array_equal(readings.base[:, 0], [1.5, nan, 2, 3, 4])
     np.testing.assert_array_equal(readings.base[:, 1], [1, 0, nan, 1, 0])
@@ -36,7 +42,12 @@ def test_columns_of_every_type() -> None:
 
 
 def test_views() -> None:
-    views = (View(), View(kind="previous"), View(kind="previous", groups=("Type",)), View(kind="raised", column=WEAR, delta=2.0))
+    views = (
+        View(),
+        View(kind="previous"),
+        View(kind="previous", groups=("Type",)),
+        View(kind="raised", column=WEAR, delta=2.0),
+    )
     table = Table.of(
         "t",
         {
@@ -59,14 +70,22 @@ def test_views() -> None:
 
 def test_traces_and_unknown_groups_have_no_row_before() -> None:
     contract = DataContract(
-        kind="panel", trace="heat", columns=(Column(name="x", source="x"),), views=(View(), View(kind="previous", groups=("tool",)))
+        kind="panel",
+        trace="heat",
+        columns=(Column(name="x", source="x"),),
+        views=(View(), View(kind="previous", groups=("tool",))),
     )
     table = read_bytes(b"heat,tool,x\n1,a,1\n1,b,2\n1,a,3\n2,a,4\n2,a,5\n2,,6\n", "t.csv")
-    np.testing.assert_array_equal(table_values(contract, table).values[1, :, 0], [nan, nan, 1, nan, 4, nan])
+    np.testing.assert_array_equal(
+        table_values(contract, table).values[1, :, 0], [nan, nan, 1, nan, 4, nan]
+    )
 
 
 def test_a_missing_group_column_is_missed() -> None:
-    contract = DataContract(columns=(Column(name="x", source="x"),), views=(View(), View(kind="previous", groups=("Werkzeug",))))
+    contract = DataContract(
+        columns=(Column(name="x", source="x"),),
+        views=(View(), View(kind="previous", groups=("Werkzeug",))),
+    )
     with pytest.raises(TableError, match="there is no column `Werkzeug`"):
         table_values(contract, read_bytes(b"x,y\n1,2\n", "t.csv"))
 
@@ -78,17 +97,25 @@ def test_values_outside_the_span_make_one_ask_for_the_unit() -> None:
 
 
 def test_times_are_kept_as_texts_and_steps_back_are_said() -> None:
-    contract = DataContract(columns=(Column(name="x", source="x"),), time="Zeit", views=(View(), View(kind="previous")))
-    readings = table_values(contract, read_bytes(b"Zeit;x\n09.03.2024 10:01;1\n09.03.2024 10:00;2\n", "t.csv"))
+    contract = DataContract(
+        columns=(Column(name="x", source="x"),), time="Zeit", views=(View(), View(kind="previous"))
+    )
+    readings = table_values(
+        contract, read_bytes(b"Zeit;x\n09.03.2024 10:01;1\n09.03.2024 10:00;2\n", "t.csv")
+    )
     assert readings.times == ["09.03.2024 10:01", "09.03.2024 10:00"]
-    assert readings.notes == ("the times in `Zeit` step back 1 time: `previous` means the row before",)
+    assert readings.notes == (
+        "the times in `Zeit` step back 1 time: `previous` means the row before",
+    )
     missing = table_values(contract, read_bytes(b"Zeiten;x\n1;1\n", "t.csv"))
     assert missing.times is None
     assert missing.notes == ("there is no time column `Zeit`; did you mean `Zeiten`?",)
 
 
 def test_a_key_column_in_another_tongue_is_noticed() -> None:
-    contract = DataContract(columns=(Column(name="m", source="m", type="category", vocabulary=("M-07", "M-08")),))
+    contract = DataContract(
+        columns=(Column(name="m", source="m", type="category", vocabulary=("M-07", "M-08")),)
+    )
     notes = table_values(contract, read_bytes(b"m,x\nM07,1\nM08,2\n", "t.csv")).notes
     assert notes == (
         "no text in column `m` (`M07` and `M08`) is one that the rules know (`M-07` and `M-08`); did you mean `M-07` by `M07`?",
@@ -97,6 +124,9 @@ def test_a_key_column_in_another_tongue_is_noticed() -> None:
 
 def test_a_header_that_stands_twice() -> None:
     contract = DataContract(columns=(Column(name="x", source="x"),))
-    assert table_values(contract, read_bytes(b"x,x\n1,1\n2,2\n", "t.csv")).base.tolist() == [[1.0], [2.0]]
+    assert table_values(contract, read_bytes(b"x,x\n1,1\n2,2\n", "t.csv")).base.tolist() == [
+        [1.0],
+        [2.0],
+    ]
     with pytest.raises(TableError, match="`x` stands more than once, with different contents"):
         table_values(contract, read_bytes(b"x,x\n1,1\n2,3\n", "t.csv"))

@@ -25,13 +25,17 @@ rule low for ?tag, ?low in table "limits.csv" require value(?tag) >= ?low
 """
 
 
-def run(example: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[list[ExampleResult], list[str]]:
+def run(
+    example: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[ExampleResult], list[str]]:
     """The results, and the codes of what was said."""
     monkeypatch.chdir(folder)
     (folder / "limits.csv").write_text("tag,low\nT1,5\nT2,7\n", encoding="utf-8")
     compilation = compile_rules(text=HEAD + example, reason=False)
     failed = any(problem.severity == "error" for problem in compilation.diagnostics)
-    return [] if failed else [run_example(one) for one in compilation.examples], [problem.code for problem in compilation.diagnostics]
+    return [] if failed else [run_example(one) for one in compilation.examples], [
+        problem.code for problem in compilation.diagnostics
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +59,14 @@ def run(example: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[li
         ("low fails for `T1` = 4 6", "fails", 1, -1),
     ],
 )
-def test_examples(example: str, got: str, step: int, robustness: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(
+    example: str,
+    got: str,
+    step: int,
+    robustness: float,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (result,), _ = run(f"example of {example}", tmp_path, monkeypatch)
     assert (result.got, result.step) == (got, step)
     assert result.robustness == pytest.approx(robustness, nan_ok=True)
@@ -63,8 +74,12 @@ def test_examples(example: str, got: str, step: int, robustness: float, tmp_path
     assert result.passed is (result.expected == got)
 
 
-def test_what_only_a_model_can_say_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (result,), _ = run("example of rises holds for risk = 0.1 and pressure = 3", tmp_path, monkeypatch)
+def test_what_only_a_model_can_say_is_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (result,), _ = run(
+        "example of rises holds for risk = 0.1 and pressure = 3", tmp_path, monkeypatch
+    )
     assert (result.got, result.step) == ("unknown", 1)
 
 
@@ -83,18 +98,28 @@ def test_what_only_a_model_can_say_is_unknown(tmp_path: Path, monkeypatch: pytes
         ("low holds for low = 3 4", "FKG294"),
     ],
 )
-def test_examples_that_are_wrong(example: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_that_are_wrong(
+    example: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     results, codes = run(f"example of {example}", tmp_path, monkeypatch)
     assert results == []
     assert code in codes
 
 
-def test_a_series_too_many_is_a_warning_and_one_too_few_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    results, codes = run("example of recovers holds for pressure = 3 and state = up", tmp_path, monkeypatch)
+def test_a_series_too_many_is_a_warning_and_one_too_few_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, codes = run(
+        "example of recovers holds for pressure = 3 and state = up", tmp_path, monkeypatch
+    )
     assert [one.got for one in results] == ["holds"]
     assert codes == ["FKG295"]
-    results, codes = run("example of off holds for running = on and state = up", tmp_path, monkeypatch)
-    assert [one.got for one in results] == ["holds"]  # what does not apply holds, whatever the grade is
+    results, codes = run(
+        "example of off holds for running = on and state = up", tmp_path, monkeypatch
+    )
+    assert [one.got for one in results] == [
+        "holds"
+    ]  # what does not apply holds, whatever the grade is
     assert codes == ["FKG295"]
 
 
@@ -102,7 +127,12 @@ def test_examples_leave_the_pack_as_it_is(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     (tmp_path / "limits.csv").write_text("tag,low\nT1,5\nT2,7\n", encoding="utf-8")
     plain = compile_rules(text=HEAD, reason=False).pack
-    told = compile_rules(text=f"{HEAD}example of off fails for running = 0 and state = new and grade = A\n", reason=False).pack
+    told = compile_rules(
+        text=f"{HEAD}example of off fails for running = 0 and state = new and grade = A\n",
+        reason=False,
+    ).pack
     assert plain is not None
     assert told is not None
-    assert told.manifest.model_copy(update={"provenance": plain.manifest.provenance}) == plain.manifest
+    assert (
+        told.manifest.model_copy(update={"provenance": plain.manifest.provenance}) == plain.manifest
+    )

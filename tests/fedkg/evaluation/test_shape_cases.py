@@ -46,14 +46,25 @@ def counts(result: Evaluation) -> tuple[int, int, int, int]:
 
 
 def test_a_value_that_must_be_there_and_be_on_is_asked_once(tmp_path: Path) -> None:
-    result = found(tmp_path, 'plant:H a sh:NodeShape ; sh:targetNode plant:P1 ; sh:property [ sh:path plant:state ; sh:hasValue "on" ] .')
+    result = found(
+        tmp_path,
+        'plant:H a sh:NodeShape ; sh:targetNode plant:P1 ; sh:property [ sh:path plant:state ; sh:hasValue "on" ] .',
+    )
     assert counts(result) == (2, 1, 2, 0)
     assert result.violation_rate == pytest.approx(2 / 3)
-    assert result.rules[0].by_entity[0].to_json() == {"entity": "P1", "satisfied": 1, "violated": 2, "unknown": 0}
+    assert result.rules[0].by_entity[0].to_json() == {
+        "entity": "P1",
+        "satisfied": 1,
+        "violated": 2,
+        "unknown": 0,
+    }
     assert result.rules[0].to_json()["bound_to"] == 1
     console = Console(width=140, record=True, file=None)
     console.print(rules_table(result))
-    assert "those of one focus node of a shape count as one evaluation" in console.export_text().replace("\n", " ")
+    assert (
+        "those of one focus node of a shape count as one evaluation"
+        in console.export_text().replace("\n", " ")
+    )
 
 
 def test_two_focus_nodes_are_two_things(tmp_path: Path) -> None:
@@ -74,6 +85,14 @@ def test_a_table_row_that_is_its_entity_counts_once(tmp_path: Path) -> None:
 
 
 def test_bound_rows_of_rule_files_are_counted_one_by_one(tmp_path: Path) -> None:
-    (tmp_path / "r.fkg").write_text('signal p in bar column "p [bar]"\nrule low require p <= 9 bar\n')
+    (tmp_path / "r.fkg").write_text(
+        'signal p in bar column "p [bar]"\nrule low require p <= 9 bar\n'
+    )
     one = evaluate(fedkg.compile(tmp_path / "r.fkg"), read_bytes(TABLE, "plant.csv")).rules[0]
-    assert (one.bound_rows, one.to_json()["bound_to"], one.satisfied, one.violated, one.unknown) == (1, 1, 2, 3, 1)
+    assert (
+        one.bound_rows,
+        one.to_json()["bound_to"],
+        one.satisfied,
+        one.violated,
+        one.unknown,
+    ) == (1, 1, 2, 3, 1)

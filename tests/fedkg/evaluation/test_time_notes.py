@@ -39,7 +39,10 @@ def test_rules_over_time_need_the_time_column(rule: str) -> None:
     assert error.value.help == "did you mean `zeit`?"
     found = evaluate(pack_of(TIMELINE + LEVEL + rule), rows, missing="skip")
     assert (found.rules[1].satisfied, found.rules[1].unknown) == (1, 1)
-    assert any("without the time column `Zeit`, rules over time take the rows as steps" in note for note in found.notes)
+    assert any(
+        "without the time column `Zeit`, rules over time take the rows as steps" in note
+        for note in found.notes
+    )
 
 
 def test_without_rules_over_time_a_missing_time_column_is_a_note() -> None:
@@ -61,13 +64,21 @@ def test_missing_steps_are_told() -> None:
 
 def test_a_step_between_traces_is_not_missing() -> None:
     text = TIMELINE.replace("step 5 min", 'step 5 min trace column "heat"') + STAYS
-    assert found_in(text, "Zeit,heat,x\n2024-01-01 00:00,a,1\n2024-01-01 00:05,a,1\n2024-01-01 09:00,b,1\n").notes == ()
+    assert (
+        found_in(
+            text, "Zeit,heat,x\n2024-01-01 00:00,a,1\n2024-01-01 00:05,a,1\n2024-01-01 09:00,b,1\n"
+        ).notes
+        == ()
+    )
 
 
 def test_an_empty_time_is_called_empty() -> None:
     found = found_in(TIMELINE + STAYS, "Zeit,x\n2024-01-01 00:00,1\n,2\n,3\n2024-01-01 00:05,1\n")
     (note,) = found.notes
-    assert note == "2 times in `Zeit` cannot be read (first: an empty cell, row 2 (line 3)): unknown for rules over time"
+    assert (
+        note
+        == "2 times in `Zeit` cannot be read (first: an empty cell, row 2 (line 3)): unknown for rules over time"
+    )
 
 
 def test_a_sentence_of_many_rules_is_said_once() -> None:
@@ -77,4 +88,8 @@ def test_a_sentence_of_many_rules_is_said_once() -> None:
     for count in (5, 6):
         rules = tuple(replace(one.rules[0], rule=f"r{i}", notes=(said,)) for i in range(count))
         lines = [line for line in outcome(replace(one, rules=rules)) if said in line]
-        assert lines == ([f"r{i}: {said}" for i in range(5)] if count == 5 else [f"each of 6 rules (r0, r1, r2, ...): {said}"])
+        assert lines == (
+            [f"r{i}: {said}" for i in range(5)]
+            if count == 5
+            else [f"each of 6 rules (r0, r1, r2, ...): {said}"]
+        )

@@ -31,7 +31,10 @@ rule steady require a never falls
 def test_they_are_the_interpreters() -> None:
     pack = fedkg.compile(text=RULES.replace("signal machine\n", ""))
     dice = np.random.default_rng(3)
-    columns = {name: np.where(dice.random(400) < 0.1, np.nan, dice.integers(-2, 8, 400).astype(np.float64)) for name in "ab"}
+    columns = {
+        name: np.where(dice.random(400) < 0.1, np.nan, dice.integers(-2, 8, 400).astype(np.float64))
+        for name in "ab"
+    }
     columns["a"][3] = np.inf
     table = Table.of("t", columns)
     found = violations(pack, table)
@@ -39,9 +42,14 @@ def test_they_are_the_interpreters() -> None:
     values = table_values(pack.manifest.contract, table).values
     for bank in pack.banks:
         rows, bound = np.nonzero(evaluate_bank(bank, values).violated)
-        wanted |= set(zip(bank.rule[bound].tolist(), (bound + first).tolist(), rows.tolist(), strict=True))
+        wanted |= set(
+            zip(bank.rule[bound].tolist(), (bound + first).tolist(), rows.tolist(), strict=True)
+        )
         first += bank.rows
-    assert set(zip(found.rule.tolist(), found.bound.tolist(), found.row.tolist(), strict=True)) == wanted
+    assert (
+        set(zip(found.rule.tolist(), found.bound.tolist(), found.row.tolist(), strict=True))
+        == wanted
+    )
     counts = np.bincount(found.rule, minlength=len(pack.manifest.rules)).tolist()
     assert counts == [rule.violated for rule in evaluate(pack, table).rules]
     assert all(counts)

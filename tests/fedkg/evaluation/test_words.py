@@ -20,7 +20,9 @@ COLUMNS = (
     Column(name="machine", source="machine", type="category", vocabulary=MACHINES),
 )
 AT_LEAST = Compare(op="le", left=Param(index=0), right=Slot(index=0), scale=1)
-LATER = Compare(op="le", left=Slot(index=0, role="output"), right=Slot(index=1, role="output"), scale=0)
+LATER = Compare(
+    op="le", left=Slot(index=0, role="output"), right=Slot(index=1, role="output"), scale=0
+)
 
 
 @pytest.fixture
@@ -32,7 +34,12 @@ def pack() -> Pack:
         bank(LATER, [[2, 2]] * 3, [[1]] * 3, rule=1, keys=keys, codes=codes, views=[[0, 1]] * 3),
         bank(AT_LEAST, [[0]] * 3, [[0, 80]] * 3, rule=2, keys=keys, codes=codes),
     )
-    return pack_of(["strain", "wear", "torque"], banks, columns=COLUMNS, views=(View(), View(kind="raised", column=1, delta=13)))
+    return pack_of(
+        ["strain", "wear", "torque"],
+        banks,
+        columns=COLUMNS,
+        views=(View(), View(kind="raised", column=1, delta=13)),
+    )
 
 
 def values(torque: float, wear: float, said: float, raised: float = math.nan) -> np.ndarray:
@@ -56,7 +63,9 @@ def test_a_rise_is_told_as_one(pack):
 
 
 def test_a_small_difference_is_shown(pack):
-    assert "failure 0.5000, and 0.4999 at" in example(pack, pack.banks[1], 0, values(40.0, 100.0, 0.5, 0.4999), "row 1")
+    assert "failure 0.5000, and 0.4999 at" in example(
+        pack, pack.banks[1], 0, values(40.0, 100.0, 0.5, 0.4999), "row 1"
+    )
 
 
 def test_a_check_of_data_has_no_prediction(pack):
@@ -84,8 +93,14 @@ def test_numbers(value, text):
 def test_what_is_read_on_a_row() -> None:
     both = And(args=(BELOW, CategoryIs(slot=1, param=2)))
     rules = pack_of(["r"], [bank(both, [[0, 3]], [[50, 1, 0]], rule=0)], columns=COLUMNS)
-    assert readings_text(rules, rules.banks[0], 0, np.array([[57.3, 2.0, 0.0, 1.0]])) == "torque 57.3 N.m, machine M2"
-    assert readings_text(rules, rules.banks[0], 0, np.array([[math.nan, 2.0, 0.0, -2.0]])) == "torque unknown, machine another"
+    assert (
+        readings_text(rules, rules.banks[0], 0, np.array([[57.3, 2.0, 0.0, 1.0]]))
+        == "torque 57.3 N.m, machine M2"
+    )
+    assert (
+        readings_text(rules, rules.banks[0], 0, np.array([[math.nan, 2.0, 0.0, -2.0]]))
+        == "torque unknown, machine another"
+    )
 
 
 def test_the_row_before_is_called_so() -> None:

@@ -15,7 +15,10 @@ ALWAYS = SIGNALS + "rule r require always [0, 1] (if a > 1 bar then x <= 3 bar)\
 def result(text: str, *rows: str) -> RuleResult:
     compilation = compile_rules(text=text, reason=False)
     assert compilation.pack is not None, [problem.message for problem in compilation.diagnostics]
-    (found,) = evaluate(compilation.pack, read_bytes(("a,x,m\n" + "".join(f"{row}\n" for row in rows)).encode(), "t.csv")).rules
+    (found,) = evaluate(
+        compilation.pack,
+        read_bytes(("a,x,m\n" + "".join(f"{row}\n" for row in rows)).encode(), "t.csv"),
+    ).rules
     return found
 
 
@@ -37,16 +40,32 @@ def test_a_rule_over_time_names_the_row_that_breaks_it() -> None:
 
 
 def test_windows_backwards_and_without_end() -> None:
-    back = result(SIGNALS + "rule r require historically [0, 2] x <= 3 bar\n", "0,1,", "0,9,", "0,1,", "0,1,", "0,1,")
+    back = result(
+        SIGNALS + "rule r require historically [0, 2] x <= 3 bar\n",
+        "0,1,",
+        "0,9,",
+        "0,1,",
+        "0,1,",
+        "0,1,",
+    )
     assert worst_text(back.worst) == "-6 bar: row 2"
-    late = result(SIGNALS + "rule r require historically [1, 2] x <= 3 bar\n", "0,1,", "0,9,", "0,1,", "0,1,", "0,1,")
+    late = result(
+        SIGNALS + "rule r require historically [1, 2] x <= 3 bar\n",
+        "0,1,",
+        "0,9,",
+        "0,1,",
+        "0,1,",
+        "0,1,",
+    )
     assert worst_text(late.worst) == "-6 bar: row 3, broken in row 2"
     ever = result(SIGNALS + "rule r require always [1, end] x <= 3 bar\n", "0,1,", "0,9,", "0,12,")
     assert worst_text(ever.worst) == "-9 bar: row 1, broken in row 3"
 
 
 def test_what_breaks_in_no_single_row_names_none() -> None:
-    found = result(SIGNALS + "rule r require eventually [0, 1] x <= 3 bar\n", "0,5,", "0,4,", "0,1,")
+    found = result(
+        SIGNALS + "rule r require eventually [0, 1] x <= 3 bar\n", "0,5,", "0,4,", "0,1,"
+    )
     assert found.worst is not None
     assert (found.worst.row, found.worst.fault) == (1, None)
 

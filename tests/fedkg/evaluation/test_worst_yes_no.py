@@ -64,7 +64,9 @@ def test_a_violation_with_a_number_comes_before_one_without() -> None:
 
 
 def test_over_time_the_row_at_fault_is_the_one_with_the_margin() -> None:
-    found = result("always [0, 1] (if kind is A then p <= 3 bar)", "1,A,1", "9,B,1", "8,A,1", "1,A,1")
+    found = result(
+        "always [0, 1] (if kind is A then p <= 3 bar)", "1,A,1", "9,B,1", "8,A,1", "1,A,1"
+    )
     assert worst_text(found.worst) == "-5 bar: row 2, broken in row 3"
 
 
@@ -74,13 +76,18 @@ def test_a_truth_value_is_told_as_such() -> None:
 
 
 def test_a_rule_for_an_open_valve_is_missed_by_what_its_then_is_missed_by() -> None:
-    found = result("if valve is on then p <= 3 bar", "90,A,0", "5,A,1", "13,A,1", "1,A,1", ",A,1", "50,A,")
+    found = result(
+        "if valve is on then p <= 3 bar", "90,A,0", "5,A,1", "13,A,1", "1,A,1", ",A,1", "50,A,"
+    )
     assert (found.satisfied, found.violated, found.unknown) == (2, 2, 2)
     assert worst_text(found.worst) == "-10 bar: row 3"
     assert found.to_json()["worst"]["robustness"] == -10
     both = result("if valve is off and kind is A then p <= 3 bar", "9,A,0", "12,A,0", "99,B,0")
     assert worst_text(both.worst) == "-9 bar: row 2"
-    assert worst_text(result("if valve is off then p <= 3 bar", "3,A,0", "2,A,0", "99,B,1").worst) == "+0 bar: row 1"
+    assert (
+        worst_text(result("if valve is off then p <= 3 bar", "3,A,0", "2,A,0", "99,B,1").worst)
+        == "+0 bar: row 1"
+    )
     over_time = result("always [0, 1] (if valve is on then p <= 3 bar)", "9,A,1", "1,A,1")
     assert worst_text(over_time.worst) == "-6 bar: row 1"
 
@@ -93,7 +100,12 @@ LIMIT = Compare(op="le", left=Slot(index=0), right=Param(index=0), scale=0)
     [
         (Implies(antecedent=Known(slot=1), consequent=LIMIT), "-6: row 3"),
         (And(args=(Known(slot=1), LIMIT)), "-6: row 3"),
-        (Implies(antecedent=And(args=(Known(slot=1), CategoryIs(slot=2, param=1))), consequent=LIMIT), "-1: row 2"),
+        (
+            Implies(
+                antecedent=And(args=(Known(slot=1), CategoryIs(slot=2, param=1))), consequent=LIMIT
+            ),
+            "-1: row 2",
+        ),
         (Known(slot=1), "yes/no: row 4: wear unknown"),
     ],
 )
@@ -120,7 +132,9 @@ SELECT ?a WHERE { ?m p:in ?a ; p:t ?v } GROUP BY ?a HAVING (SUM(?v) > 10)
 def test_a_sum_of_a_query_is_missed_by_its_margin(tmp_path: Path) -> None:
     for name, text in (("g.ttl", GRAPH), ("q.rq", QUERY), ("t.csv", "m1,m2\n5,6\n9,9\n,30\n1,2\n")):
         (tmp_path / name).write_text(text, encoding="utf-8")
-    found = CliRunner().invoke(app, ["eval", "--json", *(str(tmp_path / name) for name in ("q.rq", "g.ttl", "t.csv"))])
+    found = CliRunner().invoke(
+        app, ["eval", "--json", *(str(tmp_path / name) for name in ("q.rq", "g.ttl", "t.csv"))]
+    )
     assert found.exit_code == 0, found.output
     worst = json.loads(found.stdout)["rules"][0]["worst"]
     assert (worst["robustness"], worst["row"], worst["entity"]) == (-20, 3, "a")
@@ -133,8 +147,10 @@ def test_rows_that_lack_a_column_are_counted() -> None:
     made = pack(["r"], [bank(limit, [[TORQUE], [TORQUE], [WEAR]], [[3.0], [5.0], [9.0]], rule=0)])
     found = evaluate(made, read_bytes(b"Torque [Nm]\n4\n", "t.csv"), missing="skip").rules[0]
     assert (found.satisfied, found.violated) == (1, 1)
-    assert found.notes == ("evaluated for only 2 of its 3 bound rows: the table has no column `Tool wear [min]`",)
-    none = pack(["r"], [bank(limit, [[WEAR]], [[9.0]], rule=0)])
-    assert evaluate(none, read_bytes(b"Torque [Nm]\n4\n", "t.csv"), missing="skip").rules[0].notes == (
-        "not evaluated: the table has no column `Tool wear [min]`",
+    assert found.notes == (
+        "evaluated for only 2 of its 3 bound rows: the table has no column `Tool wear [min]`",
     )
+    none = pack(["r"], [bank(limit, [[WEAR]], [[9.0]], rule=0)])
+    assert evaluate(none, read_bytes(b"Torque [Nm]\n4\n", "t.csv"), missing="skip").rules[
+        0
+    ].notes == ("not evaluated: the table has no column `Tool wear [min]`",)

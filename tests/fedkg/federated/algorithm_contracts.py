@@ -56,13 +56,21 @@ CONTRACTS: dict[str, Contract] = {
     "fedrep": Contract(options={"private": ("layers.2.",)}, neutral=None),
     "ditto": Contract(options={"strength": 0.5}, neutral={"strength": 0.0}, common=False),
     "ifca": Contract(neutral={"models": 1}),
-    "pcfedavg": Contract(options={"strength": 0.5, "sets": sets_of([L1Ball(2.0)] * 5)}, neutral=None, settings={"participation": 1.0}),
+    "pcfedavg": Contract(
+        options={"strength": 0.5, "sets": sets_of([L1Ball(2.0)] * 5)},
+        neutral=None,
+        settings={"participation": 1.0},
+    ),
     "local_only": Contract(neutral={}, neutral_sizes=(14,), sends=False),
     "centralised": Contract(neutral={}, neutral_sizes=(14,)),
     "median": Contract(neutral={}, neutral_sizes=(12, 12)),
     "trimmed_mean": Contract(options={"trim": 0.3}, neutral={"trim": 0.0}, neutral_sizes=EQUAL),
-    "krum": Contract(neutral={"attackers": 0}, neutral_sizes=(12,), settings={"participation": 1.0}),
-    "multi_krum": Contract(neutral={"attackers": 0}, neutral_sizes=EQUAL, settings={"participation": 1.0}),
+    "krum": Contract(
+        neutral={"attackers": 0}, neutral_sizes=(12,), settings={"participation": 1.0}
+    ),
+    "multi_krum": Contract(
+        neutral={"attackers": 0}, neutral_sizes=EQUAL, settings={"participation": 1.0}
+    ),
     "fltrust": Contract(neutral=None),
 }
 """Without rules, SCFA has nothing to weigh by. FedRep moves its layers one after the other, FLTrust makes all updates of one length;

@@ -12,7 +12,13 @@ from fedkg.federated import Clients, CrossEntropy, ProbeScores, Problem, ScoredR
 from fedkg.models import MLP, Model, Params
 
 
-def rows(count: int, *, families: Sequence[str] | None = None, weight: Tensor | None = None, hard: bool = True) -> ScoredRows:
+def rows(
+    count: int,
+    *,
+    families: Sequence[str] | None = None,
+    weight: Tensor | None = None,
+    hard: bool = True,
+) -> ScoredRows:
     return ScoredRows(
         names=tuple(f"rule_{i}" for i in range(count)),
         families=tuple(families or ["capacity"] * count),
@@ -29,7 +35,7 @@ class FunctionScorer:
     violation: Callable[[Params], Tensor]
 
     def score(self, params: Params) -> ProbeScores:
-        return ProbeScores(violation=self.violation(params), applies=torch.ones(self.rows.count, dtype=torch.bool))
+        return ProbeScores(violation=self.violation(params))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,7 +50,9 @@ class LinearRules:
 
     @property
     def rows(self) -> ScoredRows:
-        return rows(len(self.features) + 1, families=["temporal"] * len(self.features) + ["capacity"])
+        return rows(
+            len(self.features) + 1, families=["temporal"] * len(self.features) + ["capacity"]
+        )
 
     def score(self, params: Params) -> ProbeScores:
         base = self.model.apply(params, self.probe).squeeze(-1)
@@ -54,17 +62,28 @@ class LinearRules:
             raised[:, feature] += 0.1
             shares.append((self.model.apply(params, raised).squeeze(-1) < base).double().mean(1))
         shares.append(((base < self.low) | (base > self.high)).double().mean(1))
-        return ProbeScores(violation=torch.stack(shares, 1), applies=torch.ones(len(shares), dtype=torch.bool))
+        return ProbeScores(violation=torch.stack(shares, 1))
 
 
 def classes(
-    sizes: Sequence[int], *, features: int = 6, outputs: int = 4, dtype: torch.dtype = torch.float64, seed: int = 0, **model: object
+    sizes: Sequence[int],
+    *,
+    features: int = 6,
+    outputs: int = 4,
+    dtype: torch.dtype = torch.float64,
+    seed: int = 0,
+    **model: object,
 ) -> Problem:
     """A classification task with clients of the given sizes."""
     generator = torch.Generator().manual_seed(seed)
     means = torch.randn(outputs, features, generator=generator, dtype=torch.float64)
     ys = [torch.randint(0, outputs, (size,), generator=generator) for size in sizes]
-    xs = [(means[y] + torch.randn(len(y), features, generator=generator, dtype=torch.float64)).to(dtype) for y in ys]
+    xs = [
+        (means[y] + torch.randn(len(y), features, generator=generator, dtype=torch.float64)).to(
+            dtype
+        )
+        for y in ys
+    ]
     clients = Clients(names=tuple(f"site_{i}" for i in range(len(sizes))), x=tuple(xs), y=tuple(ys))
     options: dict[str, object] = {"inputs": features, "hidden": (7, 5), "outputs": outputs, **model}
     return Problem(model=MLP(**options), loss=CrossEntropy(), clients=clients)

@@ -33,23 +33,40 @@ class Linear:
         generator = torch.Generator().manual_seed(seed)
         body = torch.randn(4, self.past, generator=generator, dtype=torch.float64) / self.past
         head = torch.randn(self.steps, 4, generator=generator, dtype=torch.float64) / 2
-        return {"body.weight": body.to(dtype), "head.weight": head.to(dtype), "head.bias": torch.zeros(self.steps, dtype=dtype)}
+        return {
+            "body.weight": body.to(dtype),
+            "head.weight": head.to(dtype),
+            "head.bias": torch.zeros(self.steps, dtype=dtype),
+        }
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         return self.forward(params, x, noise)[0]
 
-    def forward(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None) -> tuple[Tensor, Any]:
+    def forward(
+        self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None
+    ) -> tuple[Tensor, Any]:
         rows = 0.2 * x
         hidden = rows @ params["body.weight"].transpose(1, 2)
-        return hidden @ params["head.weight"].transpose(1, 2) + params["head.bias"].unsqueeze(1), (rows, hidden)
+        return hidden @ params["head.weight"].transpose(1, 2) + params["head.bias"].unsqueeze(1), (
+            rows,
+            hidden,
+        )
 
-    def backward(self, params: Mapping[str, Tensor], saved: Any, slope: Tensor) -> dict[str, Gradient]:
+    def backward(
+        self, params: Mapping[str, Tensor], saved: Any, slope: Tensor
+    ) -> dict[str, Gradient]:
         rows, hidden = saved
         into = slope @ params["head.weight"]
-        return {"body.weight": Outer(into, rows), "head.weight": Outer(slope, hidden), "head.bias": slope.sum(1)}
+        return {
+            "body.weight": Outer(into, rows),
+            "head.weight": Outer(slope, hidden),
+            "head.bias": slope.sum(1),
+        }
 
 
-def task(levels: Sequence[float], *, samples: int = 40, seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Problem, Clients]:
+def task(
+    levels: Sequence[float], *, samples: int = 40, seed: int = 0, dtype: torch.dtype = torch.float64
+) -> tuple[Problem, Clients]:
     """A forecasting problem whose clients swing around levels of their own, and test windows of the same clients."""
     generator = torch.Generator().manual_seed(seed)
     whole: list[tuple[Tensor, Tensor]] = []
@@ -61,8 +78,16 @@ def task(levels: Sequence[float], *, samples: int = 40, seed: int = 0, dtype: to
         series = (level + torch.sin(time / 2 + phase) + noise).to(dtype)
         whole.append((series[:, :PAST], series[:, PAST:]))
     names = tuple(f"road_{place}" for place in range(len(levels)))
-    train = Clients(names=names, x=tuple(x[: len(x) // 2] for x, _ in whole), y=tuple(y[: len(y) // 2] for _, y in whole))
-    test = Clients(names=names, x=tuple(x[len(x) // 2 :] for x, _ in whole), y=tuple(y[len(y) // 2 :] for _, y in whole))
+    train = Clients(
+        names=names,
+        x=tuple(x[: len(x) // 2] for x, _ in whole),
+        y=tuple(y[: len(y) // 2] for _, y in whole),
+    )
+    test = Clients(
+        names=names,
+        x=tuple(x[len(x) // 2 :] for x, _ in whole),
+        y=tuple(y[len(y) // 2 :] for _, y in whole),
+    )
     return Problem(model=Linear(), loss=SquaredError(), clients=train), test
 
 
@@ -70,7 +95,8 @@ def task(levels: Sequence[float], *, samples: int = 40, seed: int = 0, dtype: to
 def ranges(per: str = "client", windows: int = 3) -> fedkg.Pack:
     """Rules that find the range of x in windows of two steps."""
     found = "".join(
-        f"infer range_{i} per {per} find ?low, ?high in operational_range(x, ?low, ?high, {2 * i}, {2 * i + 1})\n" for i in range(windows)
+        f"infer range_{i} per {per} find ?low, ?high in operational_range(x, ?low, ?high, {2 * i}, {2 * i + 1})\n"
+        for i in range(windows)
     )
     head = "timeline step 1 h ends clip\nsignal x in % span -100 .. 100\nuse rules templates.operational_range\n"
     return fedkg.compile(text=head + found)

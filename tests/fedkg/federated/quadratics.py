@@ -6,7 +6,7 @@ Letters: m agents, n numbers of each.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -26,7 +26,11 @@ class Point:
     size: int
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        return {"point": torch.randn(self.size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)}
+        return {
+            "point": torch.randn(
+                self.size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+            ).to(dtype)
+        }
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         return params["point"].unsqueeze(1).expand(-1, x.shape[-2], -1)
@@ -49,13 +53,28 @@ class Quadratic:
 
 def quadratics(q: Vector, b: Vector) -> Problem:
     """One sample for each agent: exact gradients. q: [m, n, n]. b: [m, n]."""
-    rows = [torch.from_numpy(np.concatenate([one.reshape(-1), other])).unsqueeze(0) for one, other in zip(q, b, strict=True)]
+    rows = [
+        torch.from_numpy(np.concatenate([one.reshape(-1), other])).unsqueeze(0)
+        for one, other in zip(q, b, strict=True)
+    ]
     agents = tuple(f"agent_{place}" for place in range(len(q)))
-    data = Clients(names=agents, x=tuple(torch.zeros(1, 1, dtype=torch.float64) for _ in q), y=tuple(rows))
+    data = Clients(
+        names=agents, x=tuple(torch.zeros(1, 1, dtype=torch.float64) for _ in q), y=tuple(rows)
+    )
     return Problem(model=Point(q.shape[1]), loss=Quadratic(), clients=data)
 
 
-def random_task(seed: int = 0, agents: int = 5, size: int = 6) -> tuple[Vector, Vector, Vector, Vector]:
+def with_sizes(problem: Problem, sizes: Sequence[int]) -> Problem:
+    """The same agents with so many samples each: copies of the first one, so that the gradients stay the same."""
+    data = problem.clients
+    x = tuple(one[:1].repeat(size, 1) for one, size in zip(data.x, sizes, strict=True))
+    y = tuple(one[:1].repeat(size, 1) for one, size in zip(data.y, sizes, strict=True))
+    return replace(problem, clients=replace(data, x=x, y=y))
+
+
+def random_task(
+    seed: int = 0, agents: int = 5, size: int = 6
+) -> tuple[Vector, Vector, Vector, Vector]:
     """Q, b, and boxes [low, high] of the agents that have no common point."""
     generator = np.random.default_rng(seed)
     q, b = np.zeros((agents, size, size)), generator.normal(size=(agents, size))
@@ -108,18 +127,24 @@ class Agents:
         z = x.mean(0)
         away = x[i] - np.clip(x[i], self.low[i], self.high[i])
         loss = 0.5 * z @ self.q[i] @ z - self.b[i] @ z
-        return float(loss + self.strengths[i] / 2 * ((x[i] - z) ** 2).sum() + penalty / 2 * (away**2).sum())
+        return float(
+            loss + self.strengths[i] / 2 * ((x[i] - z) ** 2).sum() + penalty / 2 * (away**2).sum()
+        )
 
     def gradient(self, i: int, penalty: float, x: Vector) -> Vector:
         """The gradient of F_i; without `cross` the other blocks lack the part that the regulariser has in them."""
         agents, z = len(x), x.mean(0)
         g, e = self.q[i] @ z - self.b[i], x[i] - z
-        result = np.repeat((g / agents - (self.strengths[i] / agents * e if self.cross else 0.0))[None], agents, 0)
+        result = np.repeat(
+            (g / agents - (self.strengths[i] / agents * e if self.cross else 0.0))[None], agents, 0
+        )
         away = x[i] - np.clip(x[i], self.low[i], self.high[i])
         result[i] = g / agents + self.strengths[i] * (1 - 1 / agents) * e + penalty * away
         return result
 
-    def loop(self, x: Vector, *, penalties: Sequence[float], steps: Sequence[float], local_steps: int = 1) -> tuple[Vector, Vector]:
+    def loop(
+        self, x: Vector, *, penalties: Sequence[float], steps: Sequence[float], local_steps: int = 1
+    ) -> tuple[Vector, Vector]:
         """The server's blocks [m, n] after as many rounds as there are penalties, and the mean of those after each round."""
         total = np.zeros_like(x)
         for penalty, step in zip(penalties, steps, strict=True):

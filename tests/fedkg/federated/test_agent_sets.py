@@ -19,7 +19,16 @@ from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.sets import AgentSets, SetPart, kept_sets, sets_of
 from fedkg.federated.joints import Step
 from fedkg.models import Params
-from fedkg.projection import Box, HalfSpace, L1Ball, L2Ball, LInfBall, Polytope, ProjectionSet, Simplex
+from fedkg.projection import (
+    Box,
+    HalfSpace,
+    L1Ball,
+    L2Ball,
+    LInfBall,
+    Polytope,
+    ProjectionSet,
+    Simplex,
+)
 
 RULES = """
 prefix ex: <https://example.org/>
@@ -62,14 +71,25 @@ KINDS: dict[str, Sequence[ProjectionSet]] = {
 def test_many_agents_at_once_are_each_by_itself(kind: str, seed: int, order: list[int]) -> None:
     sets, x, agents = sets_of(KINDS[kind]), point(3, seed), torch.tensor(order[:2])
     here = {name: value[agents] for name, value in x.items()}
-    residual, distance2, inside = sets.residual(here, agents), sets.distance2(here, agents), sets.projected(here, agents)
+    residual, distance2, inside = (
+        sets.residual(here, agents),
+        sets.distance2(here, agents),
+        sets.projected(here, agents),
+    )
     for row, agent in enumerate(agents.tolist()):
         flat = torch.cat([value[agent].flatten() for value in x.values()])
         nearest = KINDS[kind][agent].project(flat)
         found = torch.cat([value[row].flatten() for value in inside.values()])
         torch.testing.assert_close(found, nearest, rtol=0, atol=1e-9)
-        torch.testing.assert_close(torch.cat([value[row].flatten() for value in residual.values()]), flat - nearest, rtol=0, atol=1e-9)
-        assert float(distance2[row]) == pytest.approx(float((flat - nearest).square().sum()), abs=1e-9)
+        torch.testing.assert_close(
+            torch.cat([value[row].flatten() for value in residual.values()]),
+            flat - nearest,
+            rtol=0,
+            atol=1e-9,
+        )
+        assert float(distance2[row]) == pytest.approx(
+            float((flat - nearest).square().sum()), abs=1e-9
+        )
     assert float(sets.distance2(inside, agents).max()) < 1e-12
 
 
@@ -88,9 +108,15 @@ def test_sets_of_a_pack(tmp_path: Path) -> None:
     pack = fedkg.compile([tmp_path / "sets.fkg", tmp_path / "plant.ttl"])
     sets = kept_sets(pack, AGENTS, {"radius": 0.75})
     assert sets is not None
-    x = {"w": torch.tensor([[[3.0, 0.0]], [[3.0, 0.5]]]), "b": torch.tensor([[2.0], [0.5]]), "free": torch.tensor([[9.0], [9.0]])}
+    x = {
+        "w": torch.tensor([[[3.0, 0.0]], [[3.0, 0.5]]]),
+        "b": torch.tensor([[2.0], [0.5]]),
+        "free": torch.tensor([[9.0], [9.0]]),
+    }
     inside = sets.projected(x, torch.tensor([1, 0]))  # the first point is agent b's
-    torch.testing.assert_close(inside["w"], torch.tensor([[[0.75, 0.0]], [[0.75, 0.25]]]))  # what two sets have in common
+    torch.testing.assert_close(
+        inside["w"], torch.tensor([[[0.75, 0.0]], [[0.75, 0.25]]])
+    )  # what two sets have in common
     assert inside["b"].tolist() == [[1.0], [0.5]]
     assert inside["free"].tolist() == [[9.0], [9.0]]
     with pytest.raises(SetError, match="left to the job"):
@@ -102,7 +128,9 @@ def test_sets_of_a_pack(tmp_path: Path) -> None:
 
 
 def test_a_pack_without_sets_of_parameters() -> None:
-    pack = fedkg.compile(text="output y in %\nset bounded keep predictions in box(low = 0 %, high = 1 %)\n")
+    pack = fedkg.compile(
+        text="output y in %\nset bounded keep predictions in box(low = 0 %, high = 1 %)\n"
+    )
     assert kept_sets(pack, AGENTS) is None
 
 
@@ -120,7 +148,10 @@ def test_the_penalty_beside_a_loss() -> None:
     sets = sets_of([L1Ball(0.5), L1Ball(1.0), L1Ball(2.0)], ("layers.0.weight",))
     term = SetPenalty(sets=sets, schedule=PenaltySchedule(first=2.0, growing=True))
     clients = torch.tensor([2, 0])
-    params = {name: value.expand(2, *value.shape).clone().requires_grad_() for name, value in problem.model.init(0, torch.float64).items()}
+    params = {
+        name: value.expand(2, *value.shape).clone().requires_grad_()
+        for name, value in problem.model.init(0, torch.float64).items()
+    }
     row = torch.zeros(2, 1, 6, dtype=torch.float64)
     step = Step(
         model=problem.model,
@@ -139,7 +170,9 @@ def test_the_penalty_beside_a_loss() -> None:
     value.sum().backward()
     slope = term.slope(step)
     assert set(slope) == {"layers.0.weight"}
-    torch.testing.assert_close(params["layers.0.weight"].grad, slope["layers.0.weight"], rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        params["layers.0.weight"].grad, slope["layers.0.weight"], rtol=0, atol=1e-12
+    )
     ends = []
     for executor in ("stacked", "sequential"):
         how = Settings(rounds=3, local_epochs=1, batch=8, learning_rate=0.05, executor=executor)  # type: ignore[arg-type]

@@ -13,7 +13,17 @@ from federations import identical, largest_difference
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from fedkg.federated import ALGORITHMS, Algorithm, Problem, ServerState, Settings, fedavg, from_tensors, to_tensors, train
+from fedkg.federated import (
+    ALGORITHMS,
+    Algorithm,
+    Problem,
+    ServerState,
+    Settings,
+    fedavg,
+    from_tensors,
+    to_tensors,
+    train,
+)
 from fedkg.federated.executors import Work
 from fedkg.federated.joints import Step
 from fedkg.federated.problem import gathered, pool
@@ -24,7 +34,11 @@ GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "algorithms.md"
 
 def test_every_preset_has_its_contract_and_its_row_in_the_guide() -> None:
     assert CONTRACTS.keys() == ALGORITHMS.keys()
-    table = [line.split("|")[1].strip() for line in GUIDE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    table = [
+        line.split("|")[1].strip()
+        for line in GUIDE.read_text(encoding="utf-8").splitlines()
+        if line.startswith("| `")
+    ]
     assert [f"`{name}`" for name in ALGORITHMS if f"`{name}`" not in table] == []
 
 
@@ -43,7 +57,9 @@ class Curved:
     """A term without a derivative of its own, as the penalty of rules is one."""
 
     def value(self, step: Step) -> Tensor:
-        return 0.1 * torch.stack([value.sin().flatten(1).sum(1) for value in step.params.values()]).sum(0)
+        return 0.1 * torch.stack(
+            [value.sin().flatten(1).sum(1) for value in step.params.values()]
+        ).sum(0)
 
 
 @pytest.mark.parametrize("extra", ["plain", "with a term"])
@@ -63,16 +79,23 @@ def everything(state: ServerState) -> Params:
     return to_tensors(state)[0]
 
 
-@pytest.mark.parametrize("name", sorted(name for name in ALGORITHMS if CONTRACTS[name].neutral is not None))
+@pytest.mark.parametrize(
+    "name", sorted(name for name in ALGORITHMS if CONTRACTS[name].neutral is not None)
+)
 def test_under_its_neutral_setting_a_preset_is_fedavg_to_the_bit(name: str) -> None:
     contract = CONTRACTS[name]
     problem = task(contract.neutral_sizes) if contract.neutral_sizes else task()
     settings = settings_for(name, executor="stacked", rounds=contract.neutral_rounds)
-    plain, neutral = end(problem, fedavg(), settings), end(problem, made(name, contract.neutral), settings)
+    plain, neutral = (
+        end(problem, fedavg(), settings),
+        end(problem, made(name, contract.neutral), settings),
+    )
     if contract.sends:
         assert identical(neutral.models, plain.models)
     else:  # a client alone is its own federation
-        assert identical(used(problem, made(name, contract.neutral), settings, neutral), plain.models)
+        assert identical(
+            used(problem, made(name, contract.neutral), settings, neutral), plain.models
+        )
 
 
 def used(problem: Problem, algorithm: Algorithm, settings: Settings, state: ServerState) -> Params:
@@ -99,20 +122,30 @@ def test_a_restart_from_a_file_changes_nothing(name: str, tmp_path: Path) -> Non
     whole = list(train(problem, made(name), settings))
     tensors, document = to_tensors(whole[1][0])
     save_file(tensors, tmp_path / "state.safetensors")
-    saved = from_tensors(load_file(tmp_path / "state.safetensors"), json.loads(json.dumps(document)))
+    saved = from_tensors(
+        load_file(tmp_path / "state.safetensors"), json.loads(json.dumps(document))
+    )
     rest = list(train(problem, made(name), settings, saved))
     for (state, record), (expected, was) in zip(rest, whole[2:], strict=True):
         assert identical(everything(state), everything(expected))
-        assert (record.clients, record.alpha, record.bytes_up) == (was.clients, was.alpha, was.bytes_up)
+        assert (record.clients, record.alpha, record.bytes_up) == (
+            was.clients,
+            was.alpha,
+            was.bytes_up,
+        )
 
 
-@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - {"centralised"}))  # gathered samples have no owner that could be left out
+@pytest.mark.parametrize(
+    "name", sorted(set(ALGORITHMS) - {"centralised"})
+)  # gathered samples have no owner that could be left out
 def test_a_client_that_sends_nan_is_left_out(name: str) -> None:
     problem = task()
     xs = list(problem.clients.x)
     xs[1] = torch.full_like(xs[1], float("nan"))
     broken = replace(problem, clients=replace(problem.clients, x=tuple(xs)))
-    for state, record in train(broken, made(name), settings_for(name, executor="stacked", participation=1.0)):
+    for state, record in train(
+        broken, made(name), settings_for(name, executor="stacked", participation=1.0)
+    ):
         assert list(record.excluded) == ["site_1"]
         assert record.alpha[1] == 0.0
         assert all(bool(torch.isfinite(value).all()) for value in everything(state).values())

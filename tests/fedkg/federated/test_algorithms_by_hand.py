@@ -16,7 +16,18 @@ from algorithm_contracts import CONTRACTS
 from federations import FunctionScorer, rows
 from torch import Tensor
 
-from fedkg.federated import ALGORITHMS, Algorithm, Clients, Problem, RoundRecord, ServerState, Settings, SquaredError, initial_state, train
+from fedkg.federated import (
+    ALGORITHMS,
+    Algorithm,
+    Clients,
+    Problem,
+    RoundRecord,
+    ServerState,
+    Settings,
+    SquaredError,
+    initial_state,
+    train,
+)
 from fedkg.federated.algorithms import (
     centralised,
     ditto,
@@ -49,7 +60,9 @@ def number(value: float) -> Tensor:
 
 def samples(*pairs: tuple[float, float]) -> Clients:
     return Clients(
-        names=tuple(f"site_{i}" for i in range(len(pairs))), x=tuple(number(x) for x, _ in pairs), y=tuple(number(y) for _, y in pairs)
+        names=tuple(f"site_{i}" for i in range(len(pairs))),
+        x=tuple(number(x) for x, _ in pairs),
+        y=tuple(number(y) for _, y in pairs),
     )
 
 
@@ -62,12 +75,20 @@ def task() -> Problem:
     )
 
 
-def steps(algorithm: Algorithm, problem: Problem | None = None, start: float = 0.0, settings: Settings = SETTINGS) -> Iterator[ServerState]:
+def steps(
+    algorithm: Algorithm,
+    problem: Problem | None = None,
+    start: float = 0.0,
+    settings: Settings = SETTINGS,
+) -> Iterator[ServerState]:
     return (state for state, _ in rounds(algorithm, problem, start, settings))
 
 
 def rounds(
-    algorithm: Algorithm, problem: Problem | None = None, start: float = 0.0, settings: Settings = SETTINGS
+    algorithm: Algorithm,
+    problem: Problem | None = None,
+    start: float = 0.0,
+    settings: Settings = SETTINGS,
 ) -> Iterator[tuple[ServerState, RoundRecord]]:
     problem = problem or task()
     begun = initial_state(problem, algorithm, settings, {W: number(start)})
@@ -102,13 +123,19 @@ def test_fedprox() -> None:
 
 def test_fedadam() -> None:
     """d = 1.75, v = 1/2 + 1.75^2 / 2, m = 1.75 / 2."""
-    assert models(fedadam(rate=2.0, beta1=0.5, beta2=0.5, tau=1.0))[0] == pytest.approx(1.75 / (2.03125**0.5 + 1))
+    assert models(fedadam(rate=2.0, beta1=0.5, beta2=0.5, tau=1.0))[0] == pytest.approx(
+        1.75 / (2.03125**0.5 + 1)
+    )
 
 
 def test_fedyogi() -> None:
     """v = 1 + 1.75^2 / 2, because v = 1 is less than d^2; with d^2 = 1.75^2 less than v = 4, v = 4 - 1.75^2 / 2."""
-    assert models(fedyogi(rate=2.0, beta1=0.5, beta2=0.5, tau=1.0))[0] == pytest.approx(1.75 / (2.53125**0.5 + 1))
-    assert models(fedyogi(rate=2.0, beta1=0.5, beta2=0.5, tau=2.0))[0] == pytest.approx(1.75 / (2.46875**0.5 + 2))
+    assert models(fedyogi(rate=2.0, beta1=0.5, beta2=0.5, tau=1.0))[0] == pytest.approx(
+        1.75 / (2.53125**0.5 + 1)
+    )
+    assert models(fedyogi(rate=2.0, beta1=0.5, beta2=0.5, tau=2.0))[0] == pytest.approx(
+        1.75 / (2.46875**0.5 + 2)
+    )
 
 
 def test_fedadagrad() -> None:
@@ -152,7 +179,12 @@ def test_scaffold_under_partial_participation() -> None:
     for before, after in pairwise(states):
         own = after.clients[f"local/{W}"].flatten()
         assert int((own != before.clients[f"local/{W}"].flatten()).sum()) <= 1
-        torch.testing.assert_close(after.joints["local"][f"control/{W}"].flatten(), own.mean(0, keepdim=True), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(
+            after.joints["local"][f"control/{W}"].flatten(),
+            own.mean(0, keepdim=True),
+            rtol=1e-9,
+            atol=1e-9,
+        )
     assert float(states[-1].params[W]) == pytest.approx(1.6, abs=1e-6)
 
 
@@ -169,9 +201,18 @@ def test_fedrep() -> None:
 
     Heads first: 1 + 2/4 = 1.5 and 1 - 2/4 = 0.5. Then bodies: 1 + 2 * 0.5 * 1.5 / 4 = 1.375 and 1 - 2 * 0.5 * 0.5 / 4 = 0.875.
     """
-    problem = Problem(model=MLP(inputs=1, hidden=(1,), outputs=1, bias=False), loss=SquaredError(), clients=samples((1, 2), (1, 0)))
-    algorithm, settings = fedrep(private=("layers.1.",)), replace(SETTINGS, rounds=1, learning_rate=0.25)
-    begun = initial_state(problem, algorithm, settings, {W: number(1.0), "layers.1.weight": number(1.0)})
+    problem = Problem(
+        model=MLP(inputs=1, hidden=(1,), outputs=1, bias=False),
+        loss=SquaredError(),
+        clients=samples((1, 2), (1, 0)),
+    )
+    algorithm, settings = (
+        fedrep(private=("layers.1.",)),
+        replace(SETTINGS, rounds=1, learning_rate=0.25),
+    )
+    begun = initial_state(
+        problem, algorithm, settings, {W: number(1.0), "layers.1.weight": number(1.0)}
+    )
     [(state, record)] = train(problem, algorithm, settings, begun)
     assert float(state.params[W]) == (1.375 + 0.875) / 2
     assert state.clients["start/layers.1.weight"].flatten().tolist() == [1.5, 0.5]
@@ -209,7 +250,12 @@ def test_centralised() -> None:
     """The mean derivative is 5 w - 8: 0 -> 1 -> 1.375."""
     (state, record), _ = rounds(centralised())
     assert float(state.params[W]) == 1.375
-    assert (record.clients, record.samples, record.bytes_up, record.bytes_down) == (("all",), (2,), 0, 0)
+    assert (record.clients, record.samples, record.bytes_up, record.bytes_down) == (
+        ("all",),
+        (2,),
+        0,
+        0,
+    )
 
 
 def test_median() -> None:
@@ -241,7 +287,9 @@ def test_fltrust() -> None:
 
 
 def test_every_preset_is_worked_out_here() -> None:
-    assert {name for name in CONTRACTS if f"test_{name}" in globals()} >= set(ALGORITHMS) - WORKED_OUT_ELSEWHERE
+    assert {name for name in CONTRACTS if f"test_{name}" in globals()} >= set(
+        ALGORITHMS
+    ) - WORKED_OUT_ELSEWHERE
 
 
 WORKED_OUT_ELSEWHERE = {"pcfedavg", "fedstl"}

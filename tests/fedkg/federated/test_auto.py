@@ -29,7 +29,10 @@ def test_many_small_clients_are_stacked_and_the_reason_has_the_measurements() ->
     assert "sequential" in choice.reason
 
 
-@pytest.mark.parametrize(("executor", "chunk", "expected"), [("stacked", None, 40), ("stacked", 7, 7), ("sequential", 7, 1)])
+@pytest.mark.parametrize(
+    ("executor", "chunk", "expected"),
+    [("stacked", None, 40), ("stacked", 7, 7), ("sequential", 7, 1)],
+)
 def test_what_the_job_says_is_done(executor: str, chunk: int | None, expected: int) -> None:
     settings = replace(SETTINGS, executor=executor, chunk=chunk)
     job = work(settings)
@@ -43,7 +46,9 @@ def test_stacks_keep_to_the_memory() -> None:
     state = initial_state(roomy.problem, roomy.algorithm, SETTINGS)
     assert fitting(roomy, state) > 40
     assert 1 <= fitting(tight, state) < 10
-    assert auto.choose(work(replace(SETTINGS, memory=1 << 16, executor="stacked")), state).chunk == fitting(tight, state)
+    assert auto.choose(
+        work(replace(SETTINGS, memory=1 << 16, executor="stacked")), state
+    ).chunk == fitting(tight, state)
     assert fitting(work(replace(SETTINGS, memory=1)), state) == 1
 
 
@@ -52,13 +57,17 @@ def test_the_slowest_way_is_never_taken(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(
         auto,
         "_seconds_per_step",
-        lambda job, state, executor, clients: 0.1 if isinstance(executor, auto.Sequential) else float(len(clients)),
+        lambda job, state, executor, clients: (
+            0.1 if isinstance(executor, auto.Sequential) else float(len(clients))
+        ),
     )
     job = work(SETTINGS)
     state = initial_state(job.problem, job.algorithm, SETTINGS)
     assert auto.choose(job, state).executor == "sequential"
     monkeypatch.setattr(auto, "_seconds_per_step", lambda *_: 1.0)
-    assert auto.choose(job, state) == Choice(executor="stacked", chunk=40, threads=1, reason=auto.choose(job, state).reason)
+    assert auto.choose(job, state) == Choice(
+        executor="stacked", chunk=40, threads=1, reason=auto.choose(job, state).reason
+    )
 
 
 def test_the_choice_is_made_once_and_noted_in_the_first_record() -> None:

@@ -12,10 +12,14 @@ from fedkg.federated.client.batches import Batches, plan, steps_of
 from fedkg.federated.randomness import ORDER, client_keys, cohort, permutations
 
 
-def planned(sizes: list[int], batch: int, epochs: int, clients: list[int] | None = None, passes: bool = True) -> Batches:
+def planned(
+    sizes: list[int], batch: int, epochs: int, clients: list[int] | None = None, passes: bool = True
+) -> Batches:
     n = torch.tensor(sizes)
     offsets = 1000 * torch.tensor(clients or list(range(len(sizes))))
-    settings = Settings(rounds=1, batch=batch, **({"local_epochs": epochs} if passes else {"local_steps": epochs}))
+    settings = Settings(
+        rounds=1, batch=batch, **({"local_epochs": epochs} if passes else {"local_steps": epochs})
+    )
     steps = steps_of(n, settings)
     keys = client_keys(0, 1, ORDER, torch.tensor(clients or list(range(len(sizes)))))
     return plan(keys, n, offsets, steps, batch, passes=passes, padding=-1)
@@ -29,7 +33,9 @@ def test_each_epoch_is_every_sample_once(sizes: list[int], batch: int, epochs: i
         seen = batches.index[:, client][batches.valid[:, client]].tolist()
         assert len(seen) == epochs * size
         for epoch in range(epochs):
-            assert sorted(seen[epoch * size : (epoch + 1) * size]) == list(range(1000 * client, 1000 * client + size))
+            assert sorted(seen[epoch * size : (epoch + 1) * size]) == list(
+                range(1000 * client, 1000 * client + size)
+            )
         assert int(batches.valid[:, client].any(1).sum()) == epochs * -(-size // batch)
     assert bool((batches.index[~batches.valid] == -1).all())
     for count, active in enumerate(batches.active):
@@ -62,12 +68,16 @@ def test_orders_are_uniform() -> None:
     code = (order * torch.tensor([64, 16, 4, 1])).sum(1)
     counts = torch.unique(code, return_counts=True)[1]
     assert len(counts) == 24
-    assert float(((counts - 1000) ** 2 / 1000).sum()) < 60  # chi-square, 23 degrees of freedom, far tail
+    assert (
+        float(((counts - 1000) ** 2 / 1000).sum()) < 60
+    )  # chi-square, 23 degrees of freedom, far tail
 
 
 def test_epochs_rounds_and_seeds_have_orders_of_their_own() -> None:
     def order(seed: int, number: int) -> tuple[tuple[int, ...], ...]:
-        found = permutations(client_keys(seed, number, ORDER, torch.tensor([0])), torch.tensor([20]), 2)[0]
+        found = permutations(
+            client_keys(seed, number, ORDER, torch.tensor([0])), torch.tensor([20]), 2
+        )[0]
         return tuple(tuple(epoch.tolist()) for epoch in found)
 
     assert len({*order(0, 1), *order(0, 2), *order(1, 1)}) == 6

@@ -23,8 +23,15 @@ def samples(batches: Batches, step: int, client: int) -> list[int]:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.integers(1, 60), min_size=1, max_size=4), st.integers(1, 20), st.integers(1, 6), st.integers(0, 99))
-def test_every_minibatch_holds_samples_of_its_client_once(sizes: list[int], batch: int, steps: int, seed: int) -> None:
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=4),
+    st.integers(1, 20),
+    st.integers(1, 6),
+    st.integers(0, 99),
+)
+def test_every_minibatch_holds_samples_of_its_client_once(
+    sizes: list[int], batch: int, steps: int, seed: int
+) -> None:
     batches = drawn(sizes, batch, steps, seed=seed)
     first = 0
     for client, size in enumerate(sizes):
@@ -46,7 +53,9 @@ def test_fewer_samples_than_a_batch_are_all_in_it() -> None:
 
 def test_what_a_client_sees_depends_on_itself_alone() -> None:
     together, alone = drawn([40, 25, 60], 6, 5), drawn([40], 6, 5)
-    assert [samples(together, step, 0) for step in range(5)] == [samples(alone, step, 0) for step in range(5)]
+    assert [samples(together, step, 0) for step in range(5)] == [
+        samples(alone, step, 0) for step in range(5)
+    ]
 
 
 def test_chances_are_those_that_are_promised_and_independent() -> None:

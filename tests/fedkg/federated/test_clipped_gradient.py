@@ -27,11 +27,17 @@ CLIENTS, BATCH, EXPECTED = 3, 6, 4.0
 
 
 def dense(gradient: Mapping[str, Gradient]) -> dict[str, Tensor]:
-    return {name: value.dense() if isinstance(value, Outer) else value for name, value in gradient.items()}
+    return {
+        name: value.dense() if isinstance(value, Outer) else value
+        for name, value in gradient.items()
+    }
 
 
 def step_of(model: Any, loss: Any, x: Tensor, y: Tensor, *, closed: bool = True) -> Step:
-    params = {name: torch.stack([value * (1 + 0.2 * c) for c in range(CLIENTS)]) for name, value in model.init(1, torch.float64).items()}
+    params = {
+        name: torch.stack([value * (1 + 0.2 * c) for c in range(CLIENTS)])
+        for name, value in model.init(1, torch.float64).items()
+    }
     share = torch.full((CLIENTS, BATCH), 1 / EXPECTED, dtype=torch.float64)
     share[1, -1] = share[2, 3:] = 0  # client 1 has one sample less, client 2 three
     return Step(
@@ -56,17 +62,37 @@ def cases() -> dict[str, Step]:
         return torch.randn(*shape, generator=g, dtype=torch.float64)
 
     found = {
-        "mlp": step_of(MLP(inputs=5, hidden=(7, 4)), BinaryCrossEntropy(pos_weight=2.0), numbers(3, 6, 5), numbers(3, 6).gt(0).double()),
-        "tanh": step_of(
-            MLP(inputs=5, hidden=(7,), activation="tanh"), BinaryCrossEntropy(), numbers(3, 6, 5), numbers(3, 6).gt(0).double()
+        "mlp": step_of(
+            MLP(inputs=5, hidden=(7, 4)),
+            BinaryCrossEntropy(pos_weight=2.0),
+            numbers(3, 6, 5),
+            numbers(3, 6).gt(0).double(),
         ),
-        "softmax": step_of(MLP(inputs=5, hidden=(), outputs=4), CrossEntropy(), numbers(3, 6, 5), numbers(3, 6, 4).argmax(2)),
-        "no bias": step_of(MLP(inputs=5, hidden=(6,), bias=False), BinaryCrossEntropy(), numbers(3, 6, 5), numbers(3, 6).gt(0).double()),
+        "tanh": step_of(
+            MLP(inputs=5, hidden=(7,), activation="tanh"),
+            BinaryCrossEntropy(),
+            numbers(3, 6, 5),
+            numbers(3, 6).gt(0).double(),
+        ),
+        "softmax": step_of(
+            MLP(inputs=5, hidden=(), outputs=4),
+            CrossEntropy(),
+            numbers(3, 6, 5),
+            numbers(3, 6, 4).argmax(2),
+        ),
+        "no bias": step_of(
+            MLP(inputs=5, hidden=(6,), bias=False),
+            BinaryCrossEntropy(),
+            numbers(3, 6, 5),
+            numbers(3, 6).gt(0).double(),
+        ),
     }
     for cell in ("rnn", "gru", "lstm"):
         for window in (None, 6):
             model = Recurrent(cell=cell, features=2, history=9, horizon=3, window=window, hidden=4)  # type: ignore[arg-type]
-            found[f"{cell} {window}"] = step_of(model, SquaredError(), numbers(3, 6, 9, 2), numbers(3, 6, 3))
+            found[f"{cell} {window}"] = step_of(
+                model, SquaredError(), numbers(3, 6, 9, 2), numbers(3, 6, 3)
+            )
     return found
 
 
@@ -81,10 +107,15 @@ def by_hand(step: Step, clip: float) -> dict[str, Tensor]:
         for sample in range(BATCH):
             if not float(step.share[client, sample]):
                 continue
-            leaves = {name: value[client : client + 1].clone().requires_grad_() for name, value in step.params.items()}
+            leaves = {
+                name: value[client : client + 1].clone().requires_grad_()
+                for name, value in step.params.items()
+            }
             output = step.model.apply(leaves, step.x[client : client + 1, sample : sample + 1])
             loss = step.loss.value(output, step.y[client : client + 1, sample : sample + 1]).sum()
-            slopes = dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+            slopes = dict(
+                zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True)
+            )
             norm = torch.sqrt(sum(slope.square().sum() for slope in slopes.values()))  # type: ignore[arg-type]
             for name, slope in slopes.items():
                 total[name][client] += slope[0] * min(1.0, clip / float(norm)) / EXPECTED
@@ -151,11 +182,18 @@ def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(
     if not loop:
         monkeypatch.setattr("fedkg.models.apart.compiled", lambda value: False)
     g = torch.Generator().manual_seed(1)
-    left, right, apart = (torch.randn(50, width, generator=g, dtype=torch.float64) for width in (8, 6, 6))
+    left, right, apart = (
+        torch.randn(50, width, generator=g, dtype=torch.float64) for width in (8, 6, 6)
+    )
     left, right, apart = (value / value.norm(dim=1, keepdim=True) for value in (left, right, apart))
     left, right, apart = left * size**0.5, right * size**0.5, apart * 3.0 / size**0.5
-    lefts, rights = (torch.stack(pair * repeated).float()[None] for pair in ([left, -left], [right, right + apart]))
-    whole = torch.einsum("nbo,nbi->boi", lefts[0].double(), rights[0].double()).flatten(1).norm(dim=1)
+    lefts, rights = (
+        torch.stack(pair * repeated).float()[None]
+        for pair in ([left, -left], [right, right + apart])
+    )
+    whole = (
+        torch.einsum("nbo,nbi->boi", lefts[0].double(), rights[0].double()).flatten(1).norm(dim=1)
+    )
     found = Steps("weight", None, lefts, rights).squares()[0].double().sqrt()
     assert bool((found >= whole * (1 - 1e-6)).all())
     if size == 1.0:
@@ -163,7 +201,9 @@ def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(
 
 
 @pytest.mark.parametrize("bias", [None, "bias"])
-def test_a_square_too_small_for_a_number_does_not_hide_a_gradient(bias: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_square_too_small_for_a_number_does_not_hide_a_gradient(
+    bias: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In float32 the one factor's square is 0; the other makes a gradient of 1e-4 of it."""
     small, large = torch.full((1, 1, 1), 1e-23), torch.full((1, 1, 1), 1e19)
     assert float(Affine("weight", bias, small, large).squares().sqrt()) > 0.99e-4
@@ -180,7 +220,10 @@ def test_the_loop_over_samples_measures_what_operations_do(
     steps: int, outputs: int, inputs: int, bias: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     g = torch.Generator().manual_seed(steps)
-    left, right = (torch.randn(CLIENTS, steps, BATCH, width, generator=g, dtype=torch.float64) for width in (outputs, inputs))
+    left, right = (
+        torch.randn(CLIENTS, steps, BATCH, width, generator=g, dtype=torch.float64)
+        for width in (outputs, inputs)
+    )
     whole = torch.einsum("cnbo,cnbi->cboi", left, right).flatten(2).square().sum(2)
     whole = whole if bias is None else whole + left.sum(1).square().sum(2)
     torch.testing.assert_close(Steps("weight", bias, left, right).squares(), whole)
@@ -222,7 +265,9 @@ def test_noise_differs_between_steps_and_not_between_calls() -> None:
 
 def test_a_term_of_the_parameters_is_added_as_it_is() -> None:
     step, pull = CASES["mlp"], Proximal(strength=0.7)
-    plain, pulled = (dense(ClippedGradient(clip=0.2, noise=1.0)(step, terms)[1]) for terms in ((), (pull,)))
+    plain, pulled = (
+        dense(ClippedGradient(clip=0.2, noise=1.0)(step, terms)[1]) for terms in ((), (pull,))
+    )
     for name, slope in pull.slope(step).items():
         torch.testing.assert_close(pulled[name] - plain[name], slope)
 

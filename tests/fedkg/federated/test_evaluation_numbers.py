@@ -6,14 +6,26 @@ import pytest
 import torch
 
 from fedkg.errors import JobError
-from fedkg.federated.evaluation import accuracy, best_threshold, detection, rounds_to, rounds_to_own_share, speedup
+from fedkg.federated.evaluation import (
+    accuracy,
+    best_threshold,
+    detection,
+    rounds_to,
+    rounds_to_own_share,
+    speedup,
+)
 
 
 def test_counts_and_ratios_by_hand() -> None:
     score = torch.tensor([0.9, 0.8, 0.5, 0.4, 0.1])
     target = torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0])
     found = detection(score, target, 0.5)
-    assert (found.true_positive, found.false_positive, found.false_negative, found.true_negative) == (2, 1, 1, 1)
+    assert (
+        found.true_positive,
+        found.false_positive,
+        found.false_negative,
+        found.true_negative,
+    ) == (2, 1, 1, 1)
     assert found.precision == pytest.approx(2 / 3)
     assert found.recall == pytest.approx(2 / 3)
     assert found.f1 == pytest.approx(2 / 3)
@@ -34,13 +46,18 @@ def test_the_best_threshold_has_the_best_f1_of_all() -> None:
     for _ in range(20):
         score = torch.randint(0, 6, (30,), generator=generator) / 5
         target = (torch.rand(30, generator=generator) < score).float()
-        found = {float(t): detection(score.double(), target, float(t)).f1 for t in score.double().unique()}
+        found = {
+            float(t): detection(score.double(), target, float(t)).f1
+            for t in score.double().unique()
+        }
         best = best_threshold(score, target)
         assert found[best] == pytest.approx(max(found.values()))
 
 
 def test_accuracy_of_classes() -> None:
-    assert accuracy(torch.tensor([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]), torch.tensor([1, 0, 0])) == pytest.approx(2 / 3)
+    assert accuracy(
+        torch.tensor([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]), torch.tensor([1, 0, 0])
+    ) == pytest.approx(2 / 3)
 
 
 def test_rounds_to_a_target() -> None:

@@ -12,7 +12,17 @@ from forecasts import LAYOUT, PAST, STEPS, properties, ranges, task
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated import Algorithm, Problem, ServerState, Settings, fedavg, from_tensors, initial_state, to_tensors, train
+from fedkg.federated import (
+    Algorithm,
+    Problem,
+    ServerState,
+    Settings,
+    fedavg,
+    from_tensors,
+    initial_state,
+    to_tensors,
+    train,
+)
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
 from fedkg.federated.agents.sets import sets_of
 from fedkg.federated.algorithms.fedstl import fedstl
@@ -32,15 +42,32 @@ from fedkg.projection import L1Ball
 LEVELS = (0.0, 5.0, 0.0, 5.0, 5.0, 0.0)
 TASK, TEST = task(LEVELS)
 FOUND = properties(TASK)
-SETTINGS = Settings(rounds=3, participation=0.7, local_epochs=2, batch=16, learning_rate=0.02, seed=1, executor="stacked")
-WHOLE = {"clusters": 2, "private": ("head.",), "weight": 0.5, "cluster_epochs": 2, "momentum": 0.5, "weight_decay": 1e-4}
+SETTINGS = Settings(
+    rounds=3,
+    participation=0.7,
+    local_epochs=2,
+    batch=16,
+    learning_rate=0.02,
+    seed=1,
+    executor="stacked",
+)
+WHOLE = {
+    "clusters": 2,
+    "private": ("head.",),
+    "weight": 0.5,
+    "cluster_epochs": 2,
+    "momentum": 0.5,
+    "weight_decay": 1e-4,
+}
 
 
 def whole(**changes: object) -> Algorithm:
     return fedstl(inferred=FOUND, **{**WHOLE, **changes})  # type: ignore[arg-type]
 
 
-def end(algorithm: Algorithm, settings: Settings = SETTINGS, problem: Problem = TASK) -> ServerState:
+def end(
+    algorithm: Algorithm, settings: Settings = SETTINGS, problem: Problem = TASK
+) -> ServerState:
     *_, (state, _) = train(problem, algorithm, settings)
     return state
 
@@ -59,7 +86,15 @@ def test_without_all_that_is_its_own_it_is_fedavg_to_the_bit(known: bool, execut
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"private": ()}, {"cluster_epochs": 0}, {"weight": 0.0}, {"clusters": 1}, {"every": 2, "assignment": "argmin"}]
+    "changes",
+    [
+        {},
+        {"private": ()},
+        {"cluster_epochs": 0},
+        {"weight": 0.0},
+        {"clusters": 1},
+        {"every": 2, "assignment": "argmin"},
+    ],
 )
 def test_executors_agree(changes: dict[str, object]) -> None:
     one = end(whole(**changes), replace(SETTINGS, executor="sequential"))
@@ -72,9 +107,18 @@ def test_executors_agree(changes: dict[str, object]) -> None:
 
 def test_every_part_matters() -> None:
     reference = end(whole())
-    for changes in ({"private": ()}, {"cluster_epochs": 0}, {"weight": 0.0}, {"clusters": 3}, {"cluster_rate": 0.001}):
+    for changes in (
+        {"private": ()},
+        {"cluster_epochs": 0},
+        {"weight": 0.0},
+        {"clusters": 3},
+        {"cluster_rate": 0.001},
+    ):
         assert (
-            largest_difference({"body": reference.models["body.weight"][:2]}, {"body": end(whole(**changes)).models["body.weight"][:2]})
+            largest_difference(
+                {"body": reference.models["body.weight"][:2]},
+                {"body": end(whole(**changes)).models["body.weight"][:2]},
+            )
             > 1e-6
         )
 
@@ -82,7 +126,12 @@ def test_every_part_matters() -> None:
 def test_a_restart_changes_nothing() -> None:
     states = [state for state, _ in train(TASK, whole(every=2), SETTINGS)]
     tensors, document = to_tensors(states[0])
-    rest = [state for state, _ in train(TASK, whole(every=2), SETTINGS, from_tensors(tensors, json.loads(json.dumps(document))))]
+    rest = [
+        state
+        for state, _ in train(
+            TASK, whole(every=2), SETTINGS, from_tensors(tensors, json.loads(json.dumps(document)))
+        )
+    ]
     assert identical(rest[-1].models, states[-1].models)
     assert identical(dict(rest[-1].clients), dict(states[-1].clients))
 
@@ -107,7 +156,10 @@ def plain_loop(settings: Settings, clusters: list[list[int]]) -> tuple[Params, l
     """Clustered training with private heads in the most obvious form; the cluster of each client in each round is given."""
     begun = initial_state(TASK, whole(), settings)
     bodies = begun.models["body.weight"].clone()
-    heads = [{name: begun.models[name][0].clone() for name in ("head.weight", "head.bias")} for _ in LEVELS]
+    heads = [
+        {name: begun.models[name][0].clone() for name in ("head.weight", "head.bias")}
+        for _ in LEVELS
+    ]
     for number in range(1, settings.rounds + 1):
         total, change = torch.zeros(2), torch.zeros_like(bodies)
         for client, (x, y) in enumerate(zip(TASK.clients.x, TASK.clients.y, strict=True)):
@@ -118,13 +170,25 @@ def plain_loop(settings: Settings, clusters: list[list[int]]) -> tuple[Params, l
             for epoch in order:
                 for batch in epoch.split(settings.batch):
                     leaves = {name: value.clone().requires_grad_() for name, value in own.items()}
-                    output = TASK.model.apply({name: value.unsqueeze(0) for name, value in leaves.items()}, x[batch])
-                    slopes = torch.autograd.grad((output[0] - y[batch]).square().mean(), list(leaves.values()))
-                    own = {name: value - settings.learning_rate * slope for (name, value), slope in zip(own.items(), slopes, strict=True)}
+                    output = TASK.model.apply(
+                        {name: value.unsqueeze(0) for name, value in leaves.items()}, x[batch]
+                    )
+                    slopes = torch.autograd.grad(
+                        (output[0] - y[batch]).square().mean(), list(leaves.values())
+                    )
+                    own = {
+                        name: value - settings.learning_rate * slope
+                        for (name, value), slope in zip(own.items(), slopes, strict=True)
+                    }
             total[cluster] += len(x)
             change[cluster] += len(x) * (own["body.weight"] - bodies[cluster])
             heads[client] = {name: own[name] for name in heads[client]}
-        bodies = torch.stack([body + part / count if count else body for body, part, count in zip(bodies, change, total, strict=True)])
+        bodies = torch.stack(
+            [
+                body + part / count if count else body
+                for body, part, count in zip(bodies, change, total, strict=True)
+            ]
+        )
     return {"body.weight": bodies}, heads
 
 
@@ -134,7 +198,10 @@ def test_without_teacher_and_cluster_training_it_is_clustered_training_with_priv
     algorithm = fedstl(inferred=FOUND, clusters=2, private=("head.",), weight=0.0, cluster_epochs=0)
     states = [state for state, _ in train(TASK, algorithm, settings)]
     bodies, heads = plain_loop(settings, [state.clients[CLUSTER].tolist() for state in states])
-    assert largest_difference({"b": states[-1].models["body.weight"]}, {"b": bodies["body.weight"]}) < 1e-12
+    assert (
+        largest_difference({"b": states[-1].models["body.weight"]}, {"b": bodies["body.weight"]})
+        < 1e-12
+    )
     for client, own in enumerate(heads):
         for name, value in own.items():
             assert float((states[-1].clients[f"start/{name}"][client] - value).abs().max()) < 1e-12
@@ -149,7 +216,9 @@ def test_the_table_of_the_specification(way: Assignment) -> None:
 
 @pytest.mark.parametrize(("clusters", "clients"), [(2, 5), (3, 7), (5, 10), (5, 3), (1, 4)])
 def test_each_client_is_in_one_cluster_whatever_the_numbers(clusters: int, clients: int) -> None:
-    table = torch.rand(clusters, clients, generator=torch.Generator().manual_seed(clients), dtype=torch.float64)
+    table = torch.rand(
+        clusters, clients, generator=torch.Generator().manual_seed(clients), dtype=torch.float64
+    )
     found = assigned(table, "capacity")
     assert found.shape == (clients,)
     assert int(found.min()) >= 0
@@ -172,12 +241,16 @@ def test_the_loss_of_a_cluster_on_a_clients_property() -> None:
             own = {name: value[cluster : cluster + 1] for name, value in state.models.items()}
             traces = TASK.model.apply(own, FOUND.shared.x[client])[0].unsqueeze(-1)
             nearest = FOUND.sample.nearest(traces, torch.full((len(traces),), client))
-            assert float(found[cluster, column]) == pytest.approx(float((traces - nearest).abs().mean()))
+            assert float(found[cluster, column]) == pytest.approx(
+                float((traces - nearest).abs().mean())
+            )
 
 
 def test_between_clusterings_clients_stay_where_they_are_and_new_ones_are_put_somewhere() -> None:
     algorithm = whole(every=3)
-    clusterings: list[Tensor] = [state.clients[CLUSTER] for state, _ in train(TASK, algorithm, SETTINGS)]
+    clusterings: list[Tensor] = [
+        state.clients[CLUSTER] for state, _ in train(TASK, algorithm, SETTINGS)
+    ]
     seen = clusterings[0] >= 0
     assert 0 < int(seen.sum()) < len(LEVELS)
     assert torch.equal(clusterings[1][seen], clusterings[0][seen])
@@ -211,7 +284,12 @@ def test_properties_per_cluster_and_per_run() -> None:
     together = torch.cat(TASK.clients.y)[:, :2]
     assert (low, high) == (float(together.min()), float(together.max()))
     first = end(fedstl(inferred=every, clusters=2, cluster_epochs=1))
-    assert largest_difference({"b": first.models["body.weight"]}, {"b": end(whole()).models["body.weight"]}) > 1e-6
+    assert (
+        largest_difference(
+            {"b": first.models["body.weight"]}, {"b": end(whole()).models["body.weight"]}
+        )
+        > 1e-6
+    )
 
 
 def test_a_client_that_was_never_sampled_uses_the_cluster_that_suits_it() -> None:
@@ -241,7 +319,12 @@ def test_refusals() -> None:
         inferred(ranges(), TASK.clients, LAYOUT, steps=STEPS, share=0.0)
     with pytest.raises(JobError, match="no traces of these steps"):
         inferred(ranges(), TASK.clients, LAYOUT, steps=STEPS + 1)
-    others = replace(TASK, clients=replace(TASK.clients, names=tuple(f"other_{place}" for place in range(len(LEVELS)))))
+    others = replace(
+        TASK,
+        clients=replace(
+            TASK.clients, names=tuple(f"other_{place}" for place in range(len(LEVELS)))
+        ),
+    )
     with pytest.raises(JobError, match="those of other clients"):
         next(train(others, whole(), SETTINGS))
 
@@ -249,27 +332,36 @@ def test_refusals() -> None:
 def test_the_first_clustering_is_made_with_the_whole_cohort_under_either_executor() -> None:
     before = whole().before
     assert isinstance(before, ByProperty)
-    state = before.apply(work(whole()), initial_state(TASK, whole(), SETTINGS), torch.tensor([1, 2, 3]))
+    state = before.apply(
+        work(whole()), initial_state(TASK, whole(), SETTINGS), torch.tensor([1, 2, 3])
+    )
     assert sorted(torch.bincount(state.clients[CLUSTER][[1, 2, 3]], minlength=2).tolist()) == [1, 2]
     assert state.clients[CLUSTER][[0, 4, 5]].tolist() == [-1, -1, -1]
 
 
 def test_it_goes_together_with_sets_weights_by_the_rules_and_a_servers_momentum() -> None:
     sets = sets_of([L1Ball(1.0 + place) for place in range(len(LEVELS))], ("body.weight",))
-    scorer = FunctionScorer(rows=rows(2), violation=lambda params: (params["head.bias"][:, :2] > 0.01).double())
+    scorer = FunctionScorer(
+        rows=rows(2), violation=lambda params: (params["head.bias"][:, :2] > 0.01).double()
+    )
     algorithm = replace(
         whole(private=()).with_terms(SetPenalty(sets=sets, schedule=PenaltySchedule(first=0.5))),
         weighting=ByValidity(on_all_invalid="fedavg"),
         server=AdaptiveStep(memory="adam", rate=0.02),
     )
     problem = replace(TASK, scorer=scorer)
-    ends = [end(algorithm, replace(SETTINGS, executor=name), problem) for name in ("stacked", "sequential")]  # type: ignore[arg-type]
+    ends = [
+        end(algorithm, replace(SETTINGS, executor=name), problem)
+        for name in ("stacked", "sequential")
+    ]  # type: ignore[arg-type]
     assert largest_difference(ends[0].models, ends[1].models) < 1e-11
     assert largest_difference(ends[0].models, end(whole(private=())).models) > 1e-3
 
 
 @pytest.mark.parametrize("aggregate", [Krum(attackers=0), TrustedMean()])
-def test_aggregates_that_know_one_model_are_refused_in_clusters(aggregate: Krum | TrustedMean) -> None:
+def test_aggregates_that_know_one_model_are_refused_in_clusters(
+    aggregate: Krum | TrustedMean,
+) -> None:
     with pytest.raises(JobError, match="contradicts itself"):
         next(train(TASK, replace(whole(private=()), aggregate=aggregate), SETTINGS))
 
@@ -279,22 +371,35 @@ def test_a_client_that_sends_nan_is_left_out() -> None:
     xs[1] = torch.full_like(xs[1], float("nan"))
     broken = replace(TASK, clients=replace(TASK.clients, x=tuple(xs)))
     found = properties(broken)
-    for state, record in train(broken, fedstl(inferred=found, **WHOLE), replace(SETTINGS, participation=1.0)):  # type: ignore[arg-type]
+    for state, record in train(
+        broken, fedstl(inferred=found, **WHOLE), replace(SETTINGS, participation=1.0)
+    ):  # type: ignore[arg-type]
         assert list(record.excluded) == ["road_1"]
-        assert all(bool(torch.isfinite(value).all()) for value in (*state.models.values(), *state.clients.values()))
+        assert all(
+            bool(torch.isfinite(value).all())
+            for value in (*state.models.values(), *state.clients.values())
+        )
 
 
 def test_clusters_train_at_the_rate_of_the_round_that_is_over() -> None:
     """In the last of the rounds too, where a cosine has not come down to 0 yet."""
     cosine = replace(SETTINGS, rounds=1, schedule="cosine")
     trained = end(whole(cluster_epochs=2), cosine)
-    assert largest_difference(trained.models, end(whole(cluster_epochs=2), replace(cosine, schedule="constant")).models) == 0.0
+    assert (
+        largest_difference(
+            trained.models,
+            end(whole(cluster_epochs=2), replace(cosine, schedule="constant")).models,
+        )
+        == 0.0
+    )
     assert largest_difference(trained.models, end(whole(cluster_epochs=0), cosine).models) > 1e-6
 
 
 def test_clusters_whose_training_fails_keep_their_models_and_are_told() -> None:
     without = end(whole(cluster_epochs=0), replace(SETTINGS, rounds=1))
-    with pytest.warns(ClusterWarning, match=r"round 1: .* cluster 0: its update has NaN in .*; cluster 1: "):
+    with pytest.warns(
+        ClusterWarning, match=r"round 1: .* cluster 0: its update has NaN in .*; cluster 1: "
+    ):
         failed = end(whole(cluster_rate=1e200), replace(SETTINGS, rounds=1))
     assert largest_difference(failed.models, without.models) == 0.0
 

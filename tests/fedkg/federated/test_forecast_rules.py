@@ -12,7 +12,13 @@ from fedkg.constraints import columns
 from fedkg.errors import LayoutError
 from fedkg.federated import CrossEntropy
 from fedkg.federated.joints import Step
-from fedkg.federated.temporal.forecast_rules import ForecastPenalty, ForecastRules, ForecastScorer, forecast_rules, judged_forecasts
+from fedkg.federated.temporal.forecast_rules import (
+    ForecastPenalty,
+    ForecastRules,
+    ForecastScorer,
+    forecast_rules,
+    judged_forecasts,
+)
 from fedkg.models import Recurrent
 from fedkg.pack import Pack
 
@@ -52,7 +58,9 @@ def test_a_forecast_is_one_trace_and_past_reaches_back_to_what_was_observed(rule
     assert bool(applied.all())
 
 
-def test_rules_over_other_inputs_are_left_aside_and_a_channel_that_is_not_forecast_is_refused(pack, rules):
+def test_rules_over_other_inputs_are_left_aside_and_a_channel_that_is_not_forecast_is_refused(
+    pack, rules
+):
     assert [rule.name for rule in rules.module.pack.manifest.rules][-1] == "heat_is_real"
     assert len(rules.module.banks) == 3
     with pytest.raises(LayoutError):
@@ -60,15 +68,26 @@ def test_rules_over_other_inputs_are_left_aside_and_a_channel_that_is_not_foreca
 
 
 def test_what_is_not_finite_keeps_no_rule(rules):
-    broken, applied = judged_forecasts(rules, torch.full((1, 4), torch.nan, dtype=torch.float64), torch.zeros(1, 5, 1, dtype=torch.float64))
+    broken, applied = judged_forecasts(
+        rules,
+        torch.full((1, 4), torch.nan, dtype=torch.float64),
+        torch.zeros(1, 5, 1, dtype=torch.float64),
+    )
     assert bool(broken.all())
     assert bool(applied.all())
 
 
 def test_scores_of_stacked_models_are_those_of_each(rules):
     model = Recurrent(cell="gru", history=5, horizon=4, hidden=3, layers=1)
-    each = [{name: 20 * value for name, value in model.init(seed, torch.float64).items()} for seed in range(3)]
-    scorer = ForecastScorer(model, rules, torch.randn(6, 5, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)))
+    each = [
+        {name: 20 * value for name, value in model.init(seed, torch.float64).items()}
+        for seed in range(3)
+    ]
+    scorer = ForecastScorer(
+        model,
+        rules,
+        torch.randn(6, 5, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)),
+    )
     together = scorer.score({name: torch.stack([one[name] for one in each]) for name in each[0]})
     assert scorer.rows.names == ("low", "slow", "ends")
     assert scorer.rows.hard.tolist() == [True, False, False]
@@ -77,13 +96,18 @@ def test_scores_of_stacked_models_are_those_of_each(rules):
         assert torch.equal(together.violation[place], alone.violation[0])
 
 
-def test_the_derivative_by_the_output_is_that_of_finite_differences_and_padding_counts_nothing(rules):
+def test_the_derivative_by_the_output_is_that_of_finite_differences_and_padding_counts_nothing(
+    rules,
+):
     model = Recurrent(cell="gru", history=5, horizon=4, hidden=3, layers=1)
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(2, 3, 5, 1, dtype=torch.float64, generator=generator)
     output = 3 + torch.randn(2, 3, 4, dtype=torch.float64, generator=generator)
     share = torch.tensor([[0.5, 0.5, 0.0], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64)
-    params = {name: value[None].repeat(2, *[1] * value.dim()) for name, value in model.init(0, torch.float64).items()}
+    params = {
+        name: value[None].repeat(2, *[1] * value.dim())
+        for name, value in model.init(0, torch.float64).items()
+    }
 
     def step(output: torch.Tensor) -> Step:
         return Step(

@@ -9,7 +9,15 @@ import torch
 from fedkg.data import by_site, classes_per_site, iid
 from fedkg.data.sets import data_set, forecast_windows, standardised
 from fedkg.errors import JobError
-from fedkg.federated import CrossEntropy, KnownSquaredError, Problem, Settings, clients_of, fedavg, train
+from fedkg.federated import (
+    CrossEntropy,
+    KnownSquaredError,
+    Problem,
+    Settings,
+    clients_of,
+    fedavg,
+    train,
+)
 from fedkg.models import MODELS
 
 
@@ -76,17 +84,28 @@ def test_a_federation_of_images_learns() -> None:
     model = MODELS["softmax"](inputs=(1, 28, 28), outputs=10)
     task = Problem(model=model, loss=CrossEntropy(), clients=clients_of(data, split))
     losses = [
-        record.train_loss for _, record in train(task, fedavg(), Settings(rounds=6, local_epochs=1, learning_rate=0.05, executor="stacked"))
+        record.train_loss
+        for _, record in train(
+            task,
+            fedavg(),
+            Settings(rounds=6, local_epochs=1, learning_rate=0.05, executor="stacked"),
+        )
     ]
     assert losses[-1] < 0.5 * losses[0]
 
 
 def test_a_federation_of_stations_learns_around_unknown_hours() -> None:
-    windows = forecast_windows(data_set("traffic", size=10 * 24), history=48, horizon=24, stride=24, gaps="unknown")
+    windows = forecast_windows(
+        data_set("traffic", size=10 * 24), history=48, horizon=24, stride=24, gaps="unknown"
+    )
     ready = standardised(windows).data
     model = MODELS["gru"](history=48, horizon=24, window=24)
-    task = Problem(model=model, loss=KnownSquaredError(), clients=clients_of(ready, by_site(ready.clients)))
-    settings = Settings(rounds=4, participation=0.2, local_epochs=2, batch=4, learning_rate=0.1, executor="stacked")
+    task = Problem(
+        model=model, loss=KnownSquaredError(), clients=clients_of(ready, by_site(ready.clients))
+    )
+    settings = Settings(
+        rounds=4, participation=0.2, local_epochs=2, batch=4, learning_rate=0.1, executor="stacked"
+    )
     losses = [record.train_loss for _, record in train(task, fedavg(), settings)]
     assert all(np.isfinite(losses))
     assert losses[-1] < losses[0]

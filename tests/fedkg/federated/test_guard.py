@@ -11,7 +11,16 @@ from federations import classes, identical, largest_difference
 from torch import Tensor
 
 from fedkg.errors import TooFewClients
-from fedkg.federated import Clients, Problem, ServerState, Settings, fedavg, initial_state, scfa, train
+from fedkg.federated import (
+    Clients,
+    Problem,
+    ServerState,
+    Settings,
+    fedavg,
+    initial_state,
+    scfa,
+    train,
+)
 from fedkg.federated.executors import Sequential, Stacked, Updates, Work
 from fedkg.federated.problem import pool
 from fedkg.federated.round import run_round
@@ -34,13 +43,19 @@ def without(problem: Problem, client: int) -> Problem:
     data = problem.clients
     return replace(
         problem,
-        clients=Clients(names=tuple(data.names[i] for i in keep), x=tuple(data.x[i] for i in keep), y=tuple(data.y[i] for i in keep)),
+        clients=Clients(
+            names=tuple(data.names[i] for i in keep),
+            x=tuple(data.x[i] for i in keep),
+            y=tuple(data.y[i] for i in keep),
+        ),
     )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("executor", ["sequential", "stacked"])
-def test_a_client_with_nan_in_its_data_is_named_and_the_others_train_on(value: float, executor: str) -> None:
+def test_a_client_with_nan_in_its_data_is_named_and_the_others_train_on(
+    value: float, executor: str
+) -> None:
     settings = replace(SETTINGS, executor=executor)
     for state, record in train(with_bad_data(value), scfa(), settings):
         assert list(record.excluded) == ["site_1"]
@@ -62,7 +77,9 @@ def test_a_diverged_client_is_named() -> None:
     problem = classes(SIZES, dtype=torch.float32)
     xs = list(problem.clients.x)
     xs[1] = xs[1] * 1e30
-    _, record = next(train(replace(problem, clients=replace(problem.clients, x=tuple(xs))), fedavg(), SETTINGS))
+    _, record = next(
+        train(replace(problem, clients=replace(problem.clients, x=tuple(xs))), fedavg(), SETTINGS)
+    )
     assert list(record.excluded) == ["site_1"]
 
 
@@ -70,16 +87,25 @@ def test_a_diverged_client_is_named() -> None:
 class Huge:
     """An executor whose clients all send updates near the largest number there is."""
 
-    def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
+    def train(
+        self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
+    ) -> Iterator[Updates]:
         for updates in Stacked(chunk=4).train(work, state, clients, limit=limit):
-            yield replace(updates, update={name: torch.full_like(value, 3e38) for name, value in updates.update.items()})
+            yield replace(
+                updates,
+                update={
+                    name: torch.full_like(value, 3e38) for name, value in updates.update.items()
+                },
+            )
 
 
 def test_updates_that_overflow_together_leave_the_model_as_it_was() -> None:
     problem = classes(SIZES, dtype=torch.float32)
     work = Work(problem=problem, algorithm=fedavg(), settings=SETTINGS, pool=pool(problem.clients))
     start = initial_state(problem, fedavg(), SETTINGS)
-    start = replace(start, models={name: torch.full_like(value, 3e38) for name, value in start.models.items()})
+    start = replace(
+        start, models={name: torch.full_like(value, 3e38) for name, value in start.models.items()}
+    )
     state, record = run_round(work, Huge(), start)
     assert identical(state.models, start.models)
     assert any("overflow" in note for note in record.notes)
@@ -97,7 +123,10 @@ def test_when_too_few_are_left_the_run_stops_with_the_reasons() -> None:
 
 def test_when_nobody_is_left_the_run_stops() -> None:
     problem = classes(SIZES)
-    broken = replace(problem, clients=replace(problem.clients, x=tuple(x * float("nan") for x in problem.clients.x)))
+    broken = replace(
+        problem,
+        clients=replace(problem.clients, x=tuple(x * float("nan") for x in problem.clients.x)),
+    )
     with pytest.raises(TooFewClients):
         list(train(broken, fedavg(), SETTINGS))
 
@@ -106,7 +135,9 @@ def test_when_nobody_is_left_the_run_stops() -> None:
 class Tampering:
     """An executor between whose clients and server somebody sits."""
 
-    def train(self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None) -> Iterator[Updates]:
+    def train(
+        self, work: Work, state: ServerState, clients: Tensor, *, limit: int | None = None
+    ) -> Iterator[Updates]:
         for updates in Sequential().train(work, state, clients, limit=limit):
             client = int(updates.clients[0])
             sent = {name: value[0] for name, value in updates.update.items()}
@@ -152,7 +183,9 @@ def test_stacking_of_single_updates() -> None:
         ({**good, "v": torch.ones(1)}, "unknown parameters v"),
         ({"w": torch.ones(2, 3, dtype=torch.int64)}, "torch.int64 instead of torch.float32"),
     ]
-    kept, stack, rejected = guard.stack(like, [(7, good), *((i, update) for i, (update, _) in enumerate(cases))])
+    kept, stack, rejected = guard.stack(
+        like, [(7, good), *((i, update) for i, (update, _) in enumerate(cases))]
+    )
     assert kept == (7,)
     assert stack["w"].shape == (1, 2, 3)
     assert all(said in rejected[i] for i, (_, said) in enumerate(cases))
@@ -163,7 +196,13 @@ def test_stacking_of_single_updates() -> None:
 
 def test_a_huge_but_finite_update_is_no_offence() -> None:
     values = torch.full((1, 4), 3e38)
-    updates = Updates(clients=torch.tensor([0]), groups=torch.tensor([0]), start={"w": values}, update={"w": values}, loss=torch.zeros(1))
+    updates = Updates(
+        clients=torch.tensor([0]),
+        groups=torch.tensor([0]),
+        start={"w": values},
+        update={"w": values},
+        loss=torch.zeros(1),
+    )
     assert guard.usable(updates).rejected == {}
 
 

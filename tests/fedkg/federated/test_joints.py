@@ -9,7 +9,15 @@ import torch
 from federations import FunctionScorer, classes, identical, largest_difference, rows
 from torch import Tensor
 
-from fedkg.federated import RoundRecord, ServerState, Settings, fedavg, from_tensors, to_tensors, train
+from fedkg.federated import (
+    RoundRecord,
+    ServerState,
+    Settings,
+    fedavg,
+    from_tensors,
+    to_tensors,
+    train,
+)
 from fedkg.federated.algorithms import ditto, scaffold
 from fedkg.federated.client.optimisers import Adam
 from fedkg.federated.client.proximal import Proximal
@@ -49,13 +57,22 @@ class Clipped:
     noisy = False
 
     def client(self, update: Params, keys: Tensor) -> Params:
-        norm = torch.stack([value.flatten(1).square().sum(1) for value in update.values()]).sum(0).sqrt()
+        norm = (
+            torch.stack([value.flatten(1).square().sum(1) for value in update.values()])
+            .sum(0)
+            .sqrt()
+        )
         scale = (self.bound / norm).clamp(max=1)
-        return {name: value * scale.view(-1, *[1] * (value.dim() - 1)) for name, value in update.items()}
+        return {
+            name: value * scale.view(-1, *[1] * (value.dim() - 1)) for name, value in update.items()
+        }
 
     def server(self, update: Params, key: Tensor) -> Params:
         generator = torch.Generator().manual_seed(int(key) & 0xFFFFFFFF)
-        return {name: value + 1e-3 * torch.randn(value.shape, generator=generator, dtype=value.dtype) for name, value in update.items()}
+        return {
+            name: value + 1e-3 * torch.randn(value.shape, generator=generator, dtype=value.dtype)
+            for name, value in update.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -74,8 +91,12 @@ LATER = {
     "private head, Adam": replace(fedavg(), start=PrivateLayers(private=PRIVATE), local=Adam()),
     "clipping and noise": replace(fedavg(), privacy=Clipped()),
     "after the round": replace(fedavg(), after=HalvesTowardsZero()),
-    "clusters, Adam at both ends": replace(fedavg(), start=BestModel(models=2), server=AdaptiveStep(memory="adam"), local=Adam()),
-    "clusters, median": replace(fedavg(), start=BestModel(models=2), aggregate=TrimmedMean(trim=0.5)),
+    "clusters, Adam at both ends": replace(
+        fedavg(), start=BestModel(models=2), server=AdaptiveStep(memory="adam"), local=Adam()
+    ),
+    "clusters, median": replace(
+        fedavg(), start=BestModel(models=2), aggregate=TrimmedMean(trim=0.5)
+    ),
     "clusters, Ditto": ditto(common=BestModel(models=2)),
     "proximal SCAFFOLD": scaffold().with_terms(Proximal(strength=1.0)),
 }
@@ -97,17 +118,24 @@ def test_both_executors_agree_and_the_algorithm_is_not_fedavg(name: str) -> None
 def test_all_that_is_remembered_survives_a_restart(name: str) -> None:
     problem, settings = classes(SIZES), replace(SETTINGS, executor="stacked")
     whole = [state for state, _ in train(problem, LATER[name], settings)]
-    rest = [state for state, _ in train(problem, LATER[name], settings, from_tensors(*to_tensors(whole[1])))]
+    rest = [
+        state
+        for state, _ in train(problem, LATER[name], settings, from_tensors(*to_tensors(whole[1])))
+    ]
     assert identical(rest[-1].models, whole[-1].models)
     assert identical(dict(rest[-1].clients), dict(whole[-1].clients))
 
 
 def test_private_layers_are_never_sent() -> None:
     problem = classes(SIZES)
-    *_, (state, record) = train(problem, LATER["private head"], replace(SETTINGS, executor="stacked"))
+    *_, (state, record) = train(
+        problem, LATER["private head"], replace(SETTINGS, executor="stacked")
+    )
     start = problem.model.init(SETTINGS.seed, torch.float64)
     assert all(torch.equal(state.params[name], start[name]) for name in PRIVATE)
-    assert not torch.equal(state.clients["start/layers.2.bias"][0], state.clients["start/layers.2.bias"][1])
+    assert not torch.equal(
+        state.clients["start/layers.2.bias"][0], state.clients["start/layers.2.bias"][1]
+    )
     shared = sum(value.numel() * 8 for name, value in start.items() if name not in PRIVATE)
     assert record.bytes_up == len(record.clients) * (shared + 8)
 
@@ -125,13 +153,17 @@ def test_the_server_sees_no_private_layers_and_a_measurement_does(obeyed: bool) 
     task = replace(problem, scorer=FunctionScorer(rows=rows(1), violation=violation))
     algorithm = replace(LATER["private head"], after=HalvesTowardsZero())
     algorithm = replace(algorithm, weighting=ByValidity()) if obeyed else algorithm
-    state, record = next(train(task, algorithm, replace(SETTINGS, executor="stacked", participation=1.0)))
+    state, record = next(
+        train(task, algorithm, replace(SETTINGS, executor="stacked", participation=1.0))
+    )
     start = problem.model.init(SETTINGS.seed, torch.float64)
     assert seen[0].keys() == start.keys()
     for name in PRIVATE:
         own = sorted(map(float, state.clients[f"start/{name}"].flatten(1).sum(1)))
         server = [float(start[name].sum())] * len(record.clients)
-        assert sorted(map(float, seen[0][name].flatten(1).sum(1))) == pytest.approx(server if obeyed else own)
+        assert sorted(map(float, seen[0][name].flatten(1).sum(1))) == pytest.approx(
+            server if obeyed else own
+        )
     assert not torch.equal(seen[0]["layers.0.weight"][0], start["layers.0.weight"])
 
 
@@ -139,5 +171,10 @@ def test_groups_are_averaged_apart_and_one_without_weight_is_left_alone() -> Non
     mean = WeightedMean()
     update = torch.tensor([[1.0], [2.0], [4.0]], dtype=torch.float64)
     fold = mean.begin({"w": torch.zeros(3, 1, dtype=torch.float64)})
-    fold = mean.add(fold, {"w": update}, torch.tensor([1.0, 1.0, 2.0], dtype=torch.float64), torch.tensor([0, 2, 2]))
+    fold = mean.add(
+        fold,
+        {"w": update},
+        torch.tensor([1.0, 1.0, 2.0], dtype=torch.float64),
+        torch.tensor([0, 2, 2]),
+    )
     assert mean.finish(fold)["w"].flatten().tolist() == pytest.approx([1.0, 0.0, 10 / 3])

@@ -38,7 +38,10 @@ SIZES = (7, 14, 1, 9)
 DENSE = MLP(inputs=5, hidden=(7, 19), outputs=3, dropout=0.3)
 SEEING = ConvNet(
     image=(2, 9, 11),
-    convolutions=(Convolution(channels=5, kernel=3, padding=1), Convolution(channels=17, kernel=2, pool=2)),
+    convolutions=(
+        Convolution(channels=5, kernel=3, padding=1),
+        Convolution(channels=17, kernel=2, pool=2),
+    ),
     hidden=(6,),
     outputs=3,
     dropout=(0.2, 0.4),
@@ -53,32 +56,58 @@ DEEP = ConvNet(  # windows have longer rows than a loop sums at once
 )
 
 
-def problem(model: Model, sample: tuple[int, ...], loss: Loss | None = None, dtype: torch.dtype = torch.float64) -> Problem:
+def problem(
+    model: Model,
+    sample: tuple[int, ...],
+    loss: Loss | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> Problem:
     """Clients of several sizes, one of them smaller than a minibatch, whose classes or numbers hang on the sample."""
     generator = torch.Generator().manual_seed(3)
-    xs = [torch.randn(size, *sample, generator=generator, dtype=torch.float64).to(dtype) for size in SIZES]
+    xs = [
+        torch.randn(size, *sample, generator=generator, dtype=torch.float64).to(dtype)
+        for size in SIZES
+    ]
     ys = [(x.flatten(1).sum(1) > 0).long() + (x.flatten(1)[:, 0] > 0).long() for x in xs]
     if isinstance(loss, BinaryCrossEntropy):
         ys = [y.clamp(max=1).to(dtype) for y in ys]
     elif loss is not None:
-        ys = [torch.where(torch.randn(len(x), 3, generator=generator) > 0, x.flatten(1)[:, :3], x.flatten(1)[:, 1:4]) for x in xs]
+        ys = [
+            torch.where(
+                torch.randn(len(x), 3, generator=generator) > 0,
+                x.flatten(1)[:, :3],
+                x.flatten(1)[:, 1:4],
+            )
+            for x in xs
+        ]
     if isinstance(loss, KnownSquaredError):
         ys = [torch.where(y > 1.0, torch.nan, y) for y in ys]
     names = tuple(f"site_{place}" for place in range(len(xs)))
-    return Problem(model=model, loss=loss or CrossEntropy(), clients=Clients(names=names, x=tuple(xs), y=tuple(ys)))
+    return Problem(
+        model=model,
+        loss=loss or CrossEntropy(),
+        clients=Clients(names=names, x=tuple(xs), y=tuple(ys)),
+    )
 
 
 def work_of(task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS) -> Work:
     return Work(problem=task, algorithm=algorithm, settings=settings, pool=pool(task.clients))
 
 
-def ends(task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS) -> list[tuple[Params, float]]:
+def ends(
+    task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS
+) -> list[tuple[Params, float]]:
     """The models and the training's loss at the end: by the loop, and by the reference."""
     assert known(work_of(task, algorithm, settings)) is not None
     found = []
     for executor in ("stacked", "sequential"):
         *_, (state, record) = train(task, algorithm, replace(settings, executor=executor))
-        found.append((state.params | {name: whole(rows) for name, rows in state.clients.items()}, record.train_loss))
+        found.append(
+            (
+                state.params | {name: whole(rows) for name, rows in state.clients.items()},
+                record.train_loss,
+            )
+        )
     return found
 
 
@@ -98,13 +127,18 @@ def ends(task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS) -> 
         (replace(DEEP, activation="tanh"), (3, 9, 8)),
     ],
 )
-def test_the_loop_does_what_the_reference_does(model: Model, sample: tuple[int, ...], dtype: torch.dtype, tolerance: float) -> None:
+def test_the_loop_does_what_the_reference_does(
+    model: Model, sample: tuple[int, ...], dtype: torch.dtype, tolerance: float
+) -> None:
     (models, loss), (expected, told) = ends(problem(model, sample, dtype=dtype), fedavg())
     assert largest_difference(models, expected) < tolerance
     assert loss == pytest.approx(told, rel=10 * tolerance)
 
 
-@pytest.mark.parametrize("loss", [BinaryCrossEntropy(), BinaryCrossEntropy(pos_weight=3.0), SquaredError(), KnownSquaredError()])
+@pytest.mark.parametrize(
+    "loss",
+    [BinaryCrossEntropy(), BinaryCrossEntropy(pos_weight=3.0), SquaredError(), KnownSquaredError()],
+)
 def test_each_loss_is_the_references(loss: Loss) -> None:
     model = replace(DENSE, outputs=1 if isinstance(loss, BinaryCrossEntropy) else 3)
     (models, value), (expected, told) = ends(problem(model, (5,), loss), fedavg())
@@ -131,7 +165,11 @@ def test_each_pull_is_the_references(algorithm: Algorithm, model: Model) -> None
         head = "layers.2." if isinstance(model, MLP) else "dense.1."
         algorithm = replace(ALGORITHMS["fedrep"](private=(head,)), local=SGD())
     sample = (5,) if isinstance(model, MLP) else (2, 9, 11)
-    settings = replace(SETTINGS, local_epochs=None, local_steps=3) if algorithm.name == "scaffnew" else SETTINGS
+    settings = (
+        replace(SETTINGS, local_epochs=None, local_steps=3)
+        if algorithm.name == "scaffnew"
+        else SETTINGS
+    )
     (models, loss), (expected, told) = ends(problem(model, sample), algorithm, settings)
     assert largest_difference(models, expected) < 1e-12
     assert loss == pytest.approx(told, rel=1e-11)
@@ -180,19 +218,29 @@ def test_a_class_that_the_model_has_no_score_for_is_refused() -> None:
 
 def test_values_that_are_no_numbers_stay_none() -> None:
     task = problem(SEEING, (2, 9, 11))
-    broken = tuple(x.index_fill(0, torch.tensor([0]), torch.nan) if place == 1 else x for place, x in enumerate(task.clients.x))
+    broken = tuple(
+        x.index_fill(0, torch.tensor([0]), torch.nan) if place == 1 else x
+        for place, x in enumerate(task.clients.x)
+    )
     task = replace(task, clients=replace(task.clients, x=broken))
     *_, (_, record) = train(task, fedavg(), replace(SETTINGS, rounds=1, executor="stacked"))
     assert set(record.excluded) == {"site_1"}
 
 
-@pytest.mark.parametrize("place", [0, 40, 80])  # under a window, and in the last row and column, which no pool reads
+@pytest.mark.parametrize(
+    "place", [0, 40, 80]
+)  # under a window, and in the last row and column, which no pool reads
 @pytest.mark.parametrize("value", [torch.inf, torch.nan])
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_a_client_is_noticed_where_what_is_no_number_meets_derivatives_of_0(
     activation: Literal["relu", "tanh"], value: float, place: int
 ) -> None:
-    model = replace(DEEP, image=(3, 9, 9), convolutions=(Convolution(channels=6, kernel=3, pool=2),), activation=activation)
+    model = replace(
+        DEEP,
+        image=(3, 9, 9),
+        convolutions=(Convolution(channels=6, kernel=3, pool=2),),
+        activation=activation,
+    )
     task = problem(model, (3, 9, 9))
     x = task.clients.x[1].flatten(1).clone()
     x[0, place] = value
@@ -203,7 +251,9 @@ def test_a_client_is_noticed_where_what_is_no_number_meets_derivatives_of_0(
         assert set(record.excluded) == {"site_1"}
 
 
-def test_what_the_loop_is_told_stands_where_the_parameters_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_loop_is_told_stands_where_the_parameters_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Whatever device others are made on meanwhile: the loop reads addresses."""
     task = problem(DENSE, (5,))
     (expected, _), _ = ends(task, fedavg())

@@ -5,7 +5,13 @@ import torch
 import torch.nn.functional as F
 
 from fedkg.errors import JobError
-from fedkg.federated import LOSSES, BinaryCrossEntropy, CrossEntropy, KnownSquaredError, SquaredError
+from fedkg.federated import (
+    LOSSES,
+    BinaryCrossEntropy,
+    CrossEntropy,
+    KnownSquaredError,
+    SquaredError,
+)
 from fedkg.federated.client.losses import Loss
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -15,14 +21,26 @@ BITS = (torch.rand(3, 5, generator=GENERATOR) > 0.5).double()
 LABELS = torch.randint(0, 4, (3, 5), generator=GENERATOR)
 HALF = torch.tensor([1.0, 1.0, float("nan"), float("nan")], dtype=torch.float64).expand(3, 5, 4)
 CASES = [
-    (BinaryCrossEntropy(), ONE, BITS, F.binary_cross_entropy_with_logits(ONE[..., 0], BITS, reduction="none")),
+    (
+        BinaryCrossEntropy(),
+        ONE,
+        BITS,
+        F.binary_cross_entropy_with_logits(ONE[..., 0], BITS, reduction="none"),
+    ),
     (
         BinaryCrossEntropy(pos_weight=7.0),
         ONE,
         BITS,
-        F.binary_cross_entropy_with_logits(ONE[..., 0], BITS, reduction="none", pos_weight=torch.tensor(7.0)),
+        F.binary_cross_entropy_with_logits(
+            ONE[..., 0], BITS, reduction="none", pos_weight=torch.tensor(7.0)
+        ),
     ),
-    (CrossEntropy(), FOUR, LABELS, F.cross_entropy(FOUR.flatten(0, 1), LABELS.flatten(), reduction="none").view(3, 5)),
+    (
+        CrossEntropy(),
+        FOUR,
+        LABELS,
+        F.cross_entropy(FOUR.flatten(0, 1), LABELS.flatten(), reduction="none").view(3, 5),
+    ),
     (SquaredError(), ONE, BITS, (ONE[..., 0] - BITS) ** 2),
     (SquaredError(), FOUR, FOUR.flip(0), ((FOUR - FOUR.flip(0)) ** 2).mean(-1)),
     (KnownSquaredError(), FOUR, FOUR.flip(0), ((FOUR - FOUR.flip(0)) ** 2).mean(-1)),

@@ -13,7 +13,9 @@ from fedkg.federated import Problem, Settings, fedavg, train
 from fedkg.models import MLP, Params, lenet5
 
 SIZES = (40, 31, 25)
-SETTINGS = Settings(rounds=6, local_epochs=2, batch=8, learning_rate=0.3, seed=1, executor="stacked")
+SETTINGS = Settings(
+    rounds=6, local_epochs=2, batch=8, learning_rate=0.3, seed=1, executor="stacked"
+)
 HALF = replace(SETTINGS, precision="bfloat16")
 
 
@@ -45,15 +47,22 @@ def test_executors_agree() -> None:
     own = replace(HALF, rounds=1, local_epochs=1)
     reference = last(problem, replace(own, executor="sequential"))
     for chunk in (None, 1):
-        assert largest_difference(last(problem, replace(own, chunk=chunk)), reference) < 0.02  # a few roundings of bfloat16
+        assert (
+            largest_difference(last(problem, replace(own, chunk=chunk)), reference) < 0.02
+        )  # a few roundings of bfloat16
 
 
 def test_models_without_a_closed_form_too() -> None:
     problem = classes((12, 9), dtype=torch.float32)
-    images = replace(problem.clients, x=tuple(torch.rand(len(x), 1, 28, 28) for x in problem.clients.x))
+    images = replace(
+        problem.clients, x=tuple(torch.rand(len(x), 1, 28, 28) for x in problem.clients.x)
+    )
     own = replace(HALF, rounds=1, local_epochs=1, learning_rate=0.05)
     problem = replace(problem, model=lenet5(outputs=4), clients=images)
-    assert largest_difference(last(problem, own), last(problem, replace(own, precision="float32"))) < 0.02
+    assert (
+        largest_difference(last(problem, own), last(problem, replace(own, precision="float32")))
+        < 0.02
+    )
 
 
 def test_the_model_is_asked_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:

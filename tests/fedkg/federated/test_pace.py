@@ -10,7 +10,17 @@ from algorithm_contracts import CONTRACTS, made, settings_for, task
 from federations import classes, identical, largest_difference
 
 from fedkg.errors import JobError
-from fedkg.federated import Algorithm, Own, Problem, ServerState, Settings, fedavg, initial_state, to_tensors, train
+from fedkg.federated import (
+    Algorithm,
+    Own,
+    Problem,
+    ServerState,
+    Settings,
+    fedavg,
+    initial_state,
+    to_tensors,
+    train,
+)
 from fedkg.federated.client.optimisers import SGD, Adam
 from fedkg.federated.client.pace import rate_for, steps_for
 from fedkg.federated.executors import Stacked, Work
@@ -34,7 +44,9 @@ def end(problem: Problem, algorithm: Algorithm, settings: Settings) -> ServerSta
 def test_executors_agree_on_clients_of_different_pace(name: str) -> None:
     settings = settings_for(name, own=OWN, schedule="cosine")
     if settings.local_epochs is None:
-        settings = replace(settings, own={name: replace(one, local_epochs=None) for name, one in OWN.items()})
+        settings = replace(
+            settings, own={name: replace(one, local_epochs=None) for name, one in OWN.items()}
+        )
     one = end(task(), made(name), replace(settings, executor="sequential"))
     for chunk in (None, 2):
         other = end(task(), made(name), replace(settings, executor="stacked", chunk=chunk))
@@ -54,30 +66,46 @@ def test_a_client_trains_as_it_would_if_all_were_like_it(local: SGD | Adam) -> N
     def updates(how: Settings) -> dict[int, torch.Tensor]:
         work = Work(problem=problem, algorithm=algorithm, settings=how, pool=pool(problem.clients))
         [found] = Stacked(chunk=5).train(work, initial_state(problem, algorithm, how), everybody)
-        return {client: found.update["layers.1.weight"][place] for place, client in enumerate(found.clients.tolist())}
+        return {
+            client: found.update["layers.1.weight"][place]
+            for place, client in enumerate(found.clients.tolist())
+        }
 
     mixed = updates(settings)
     for client in range(5):
         own = OWN.get(f"site_{client}", Own())
-        alike = replace(settings, own={}, learning_rate=own.learning_rate or 0.1, local_epochs=own.local_epochs or 2, batch=own.batch or 8)
+        alike = replace(
+            settings,
+            own={},
+            learning_rate=own.learning_rate or 0.1,
+            local_epochs=own.local_epochs or 2,
+            batch=own.batch or 8,
+        )
         torch.testing.assert_close(mixed[client], updates(alike)[client], rtol=1e-11, atol=1e-13)
 
 
 def test_numbers_of_clients_and_the_schedule_of_all() -> None:
     problem = classes((14, 9, 22, 5, 17))
-    settings = Settings(rounds=4, local_epochs=2, batch=8, learning_rate=0.1, schedule="cosine", own=OWN)
+    settings = Settings(
+        rounds=4, local_epochs=2, batch=8, learning_rate=0.1, schedule="cosine", own=OWN
+    )
     work = Work(problem=problem, algorithm=fedavg(), settings=settings, pool=pool(problem.clients))
     assert steps_for(work, torch.arange(5)).tolist() == [4, 10, 8, 2, 2]
     assert steps_for(work, torch.tensor([2, 1]), limit=9).tolist() == [8, 9]
     rate = rate_for(work, 3, torch.tensor([4, 3]))
     assert isinstance(rate, torch.Tensor)
     assert rate.tolist() == pytest.approx([0.15, 0.05])
-    assert rate_for(replace(work, settings=replace(settings, own={})), 3, torch.arange(5)) == pytest.approx(0.05)
+    assert rate_for(
+        replace(work, settings=replace(settings, own={})), 3, torch.arange(5)
+    ) == pytest.approx(0.05)
 
 
 def test_what_says_nothing_changes_no_bit() -> None:
     settings = settings_for("fedavg", executor="stacked")
-    assert identical(end(task(), fedavg(), settings).models, end(task(), fedavg(), replace(settings, own={})).models)
+    assert identical(
+        end(task(), fedavg(), settings).models,
+        end(task(), fedavg(), replace(settings, own={})).models,
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +117,9 @@ def test_what_says_nothing_changes_no_bit() -> None:
         ("fedavg", {"own": OWN, "local_epochs": None, "local_steps": 5}, "leave local_epochs out"),
     ],
 )
-def test_what_counts_on_equal_clients_refuses(name: str, changes: dict[str, object], said: str) -> None:
+def test_what_counts_on_equal_clients_refuses(
+    name: str, changes: dict[str, object], said: str
+) -> None:
     with pytest.raises(JobError, match=said):
         next(train(task(), made(name), settings_for(name, **changes)))
 

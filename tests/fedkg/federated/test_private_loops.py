@@ -40,7 +40,12 @@ from fedkg.models import MLP, ConvNet, Convolution, Model, Params, lenet5
 SETTINGS = Settings(rounds=1, local_epochs=2, batch=3, learning_rate=0.1, seed=2)
 SIZES = (7, 12, 1, 4)
 DENSE = MLP(inputs=5, hidden=(7, 19), outputs=3, dropout=0.3)
-LOSSES: tuple[Loss, ...] = (CrossEntropy(), BinaryCrossEntropy(pos_weight=3.0), SquaredError(), KnownSquaredError())
+LOSSES: tuple[Loss, ...] = (
+    CrossEntropy(),
+    BinaryCrossEntropy(pos_weight=3.0),
+    SquaredError(),
+    KnownSquaredError(),
+)
 ALGORITHMS_OF_THE_LOOP: dict[str, Algorithm] = {
     "fedavg": fedavg(),
     "fedprox": ALGORITHMS["fedprox"](mu=0.7),
@@ -51,7 +56,9 @@ ALGORITHMS_OF_THE_LOOP: dict[str, Algorithm] = {
 }
 
 
-def problem(model: Model, sample: tuple[int, ...], loss: Loss, *, seed: int = 3, bad: float | None = None) -> Problem:
+def problem(
+    model: Model, sample: tuple[int, ...], loss: Loss, *, seed: int = 3, bad: float | None = None
+) -> Problem:
     """Clients of several sizes; every third sample has a value that is `bad`."""
     generator, dtype = torch.Generator().manual_seed(seed), torch.float64
     xs = [torch.randn(size, *sample, generator=generator, dtype=dtype) for size in SIZES]
@@ -76,11 +83,15 @@ def private(algorithm: Algorithm, clip: float, noise: float = 1.0) -> Algorithm:
     """The algorithm with clipped and noised gradients, its second model's too."""
     beside = algorithm.beside
     return replace(
-        algorithm, differentiation=ClippedGradient(clip=clip, noise=noise), beside=None if beside is None else private(beside, clip, noise)
+        algorithm,
+        differentiation=ClippedGradient(clip=clip, noise=noise),
+        beside=None if beside is None else private(beside, clip, noise),
     )
 
 
-def ends(task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS) -> tuple[Params, Params]:
+def ends(
+    task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS
+) -> tuple[Params, Params]:
     """The models at the end: by the loop, and by the reference."""
     assert known(work_of(task, algorithm, settings)) is not None
     found = []
@@ -106,10 +117,23 @@ def ends(task: Problem, algorithm: Algorithm, settings: Settings = SETTINGS) -> 
     bad=st.sampled_from([None, math.nan, math.inf]),
 )
 def test_dense_networks_take_the_references_steps(
-    widths: list[int], inputs: int, activation: Any, bias: bool, dropout: float, loss: Loss, **given: Any
+    widths: list[int],
+    inputs: int,
+    activation: Any,
+    bias: bool,
+    dropout: float,
+    loss: Loss,
+    **given: Any,
 ) -> None:
     outputs = 1 if isinstance(loss, BinaryCrossEntropy) else 3
-    model = MLP(inputs=inputs, hidden=tuple(widths), outputs=outputs, activation=activation, bias=bias, dropout=dropout)
+    model = MLP(
+        inputs=inputs,
+        hidden=tuple(widths),
+        outputs=outputs,
+        activation=activation,
+        bias=bias,
+        dropout=dropout,
+    )
     task = problem(model, (inputs,), loss, seed=given["seed"], bad=given["bad"])
     settings = replace(SETTINGS, batch=given["batch"], local_epochs=1, seed=given["seed"])
     models, expected = ends(task, private(fedavg(), given["clip"], given["noise"]), settings)
@@ -121,31 +145,51 @@ def test_dense_networks_take_the_references_steps(
 @pytest.mark.parametrize("clip", [0.05, 1.0])
 @pytest.mark.parametrize(
     "model",
-    [SEEING, replace(SEEING, activation="tanh", pooling="mean", dropout=(0.0, 0.0)), replace(SEEING, hidden=(), dropout=(0.0, 0.4))],
+    [
+        SEEING,
+        replace(SEEING, activation="tanh", pooling="mean", dropout=(0.0, 0.0)),
+        replace(SEEING, hidden=(), dropout=(0.0, 0.4)),
+    ],
     ids=["largest", "mean", "no hidden layer"],
 )
-def test_convolutional_networks_take_the_references_steps(model: ConvNet, clip: float, bad: float | None) -> None:
-    models, expected = ends(problem(model, (2, 9, 11), CrossEntropy(), bad=bad), private(fedavg(), clip), replace(SETTINGS, local_epochs=1))
+def test_convolutional_networks_take_the_references_steps(
+    model: ConvNet, clip: float, bad: float | None
+) -> None:
+    models, expected = ends(
+        problem(model, (2, 9, 11), CrossEntropy(), bad=bad),
+        private(fedavg(), clip),
+        replace(SETTINGS, local_epochs=1),
+    )
     assert largest_difference(models, expected) < 1e-12
 
 
 def test_lenet_takes_the_references_steps() -> None:
     settings = replace(SETTINGS, local_epochs=None, local_steps=1)
-    models, expected = ends(problem(lenet5((1, 28, 28), 3), (1, 28, 28), CrossEntropy()), private(fedavg(), 0.3), settings)
+    models, expected = ends(
+        problem(lenet5((1, 28, 28), 3), (1, 28, 28), CrossEntropy()),
+        private(fedavg(), 0.3),
+        settings,
+    )
     assert largest_difference(models, expected) < 1e-12
 
 
 @pytest.mark.parametrize("name", list(ALGORITHMS_OF_THE_LOOP))
 def test_each_pull_goes_with_clipped_steps(name: str) -> None:
-    settings = replace(SETTINGS, local_epochs=None, local_steps=3) if name == "scaffnew" else SETTINGS
+    settings = (
+        replace(SETTINGS, local_epochs=None, local_steps=3) if name == "scaffnew" else SETTINGS
+    )
     algorithm = private(ALGORITHMS_OF_THE_LOOP[name], 0.4)
-    models, expected = ends(problem(DENSE, (5,), CrossEntropy()), algorithm, replace(settings, rounds=2))
+    models, expected = ends(
+        problem(DENSE, (5,), CrossEntropy()), algorithm, replace(settings, rounds=2)
+    )
     assert largest_difference(models, expected) < 1e-12
 
 
 def test_private_layers_stay_with_their_clients() -> None:
     algorithm = replace(ALGORITHMS["fedrep"](private=("layers.2.",)), local=SGD())
-    models, expected = ends(problem(DENSE, (5,), CrossEntropy()), private(algorithm, 0.4), replace(SETTINGS, rounds=2))
+    models, expected = ends(
+        problem(DENSE, (5,), CrossEntropy()), private(algorithm, 0.4), replace(SETTINGS, rounds=2)
+    )
     assert largest_difference(models, expected) < 1e-12
 
 
@@ -159,19 +203,28 @@ def test_minibatches_may_be_empty() -> None:
     assert largest_difference(models, quiet) > 1e-2
 
 
-@pytest.mark.parametrize("model", [replace(DENSE, dropout=0.0), replace(SEEING, dropout=(0.0, 0.0))])
+@pytest.mark.parametrize(
+    "model", [replace(DENSE, dropout=0.0), replace(SEEING, dropout=(0.0, 0.0))]
+)
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
 def test_one_sample_moves_a_step_by_at_most_the_clip(model: MLP | ConvNet, size: float) -> None:
     """In float32, whatever its values are; a sample that is no number counts nothing, as if it were not there."""
     sample, clip = (5,) if isinstance(model, MLP) else (2, 9, 11), 0.01
-    settings = Settings(rounds=1, local_steps=1, batch=max(SIZES), learning_rate=1.0, executor="stacked")
+    settings = Settings(
+        rounds=1, local_steps=1, batch=max(SIZES), learning_rate=1.0, executor="stacked"
+    )
     found = []
     for value in (size, math.nan):
         task = problem(model, sample, CrossEntropy())
         x = tuple(own.float() for own in task.clients.x)
         x[1][0] = value
         task = replace(task, clients=replace(task.clients, x=x))
-        [(_, state)] = [(record, state) for state, record in train(task, private(ALGORITHMS["local_only"](), clip, 0.0), settings)]
+        [(_, state)] = [
+            (record, state)
+            for state, record in train(
+                task, private(ALGORITHMS["local_only"](), clip, 0.0), settings
+            )
+        ]
         found.append(torch.cat([rows[:][1].flatten().double() for rows in state.clients.values()]))
     moved = float((found[0] - found[1]).norm())
     assert 0.1 * clip / SIZES[1] < moved <= clip / SIZES[1] * (1 + 1e-4) + 1e-6
@@ -179,12 +232,19 @@ def test_one_sample_moves_a_step_by_at_most_the_clip(model: MLP | ConvNet, size:
 
 def moved(model: MLP, x: Tensor, y: Tensor, clip: float) -> float:
     """How far one sample's clipped gradient reaches, in float32: that of a step of rate 1 / clip, times the clip."""
-    task = Problem(model=model, loss=SquaredError(), clients=Clients(names=("site",), x=(x,), y=(y,)))
-    settings = Settings(rounds=1, local_steps=1, batch=1, learning_rate=1.0 / clip, executor="stacked")
+    task = Problem(
+        model=model, loss=SquaredError(), clients=Clients(names=("site",), x=(x,), y=(y,))
+    )
+    settings = Settings(
+        rounds=1, local_steps=1, batch=1, learning_rate=1.0 / clip, executor="stacked"
+    )
     algorithm = private(fedavg(), clip, 0.0)
     zeros = {name: torch.zeros_like(value) for name, value in model.init(0, torch.float32).items()}
     [(state, _)] = train(task, algorithm, settings, initial_state(task, algorithm, settings, zeros))
-    return float(torch.cat([value.flatten().double() for value in state.params.values()]).norm()) * clip
+    return (
+        float(torch.cat([value.flatten().double() for value in state.params.values()]).norm())
+        * clip
+    )
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -201,39 +261,76 @@ def test_many_squares_are_summed_without_losing_much(value: float) -> None:
     assert moved(MLP(inputs=100_000, hidden=()), x, y, 1.0) == pytest.approx(1.0, abs=2e-5)
 
 
-@pytest.mark.parametrize("model", [replace(DENSE, dropout=0.0), replace(SEEING, dropout=(0.0, 0.0))])
-def test_samples_are_added_up_and_noised_before_they_meet_the_parameters(model: MLP | ConvNet) -> None:
+@pytest.mark.parametrize(
+    "model", [replace(DENSE, dropout=0.0), replace(SEEING, dropout=(0.0, 0.0))]
+)
+def test_samples_are_added_up_and_noised_before_they_meet_the_parameters(
+    model: MLP | ConvNet,
+) -> None:
     """Were each rounded to a float32 parameter's precision first, one sample could change more than its clip before there is any noise."""
     task = problem(model, (5,) if isinstance(model, MLP) else (2, 9, 11), CrossEntropy())
     names, x = ("site",), torch.cat(task.clients.x).float()
     task = replace(task, clients=Clients(names=names, x=(x,), y=(torch.cat(task.clients.y),)))
     settings = Settings(rounds=1, local_steps=1, batch=len(x), learning_rate=3e-6, seed=2)
-    far = {name: torch.full_like(value, 1.0) for name, value in model.init(0, torch.float32).items()}
+    far = {
+        name: torch.full_like(value, 1.0) for name, value in model.init(0, torch.float32).items()
+    }
     found = []
     for executor in ("stacked", "sequential"):
         now = replace(settings, executor=executor)
-        [(state, _)] = train(task, private(fedavg(), 1.0, 1.0), now, initial_state(task, private(fedavg(), 1.0, 1.0), now, far))
+        [(state, _)] = train(
+            task,
+            private(fedavg(), 1.0, 1.0),
+            now,
+            initial_state(task, private(fedavg(), 1.0, 1.0), now, far),
+        )
         found.append({name: value.double() - 1.0 for name, value in state.params.items()})
-    assert largest_difference(found[0], {name: torch.zeros_like(value) for name, value in found[0].items()}) > 1e-8
+    assert (
+        largest_difference(
+            found[0], {name: torch.zeros_like(value) for name, value in found[0].items()}
+        )
+        > 1e-8
+    )
     assert largest_difference(*found) <= 1e-9
 
 
 def test_noise_alone_has_its_size_and_comes_nowhere_twice() -> None:
     """Where no sample counts, what clients send is noise: of all layers, clients, steps and rounds another."""
-    model = ConvNet(image=(1, 6, 6), convolutions=(Convolution(channels=4, kernel=3, pool=2),), hidden=(30,), outputs=3)
+    model = ConvNet(
+        image=(1, 6, 6),
+        convolutions=(Convolution(channels=4, kernel=3, pool=2),),
+        hidden=(30,),
+        outputs=3,
+    )
     task = problem(model, (1, 6, 6), CrossEntropy())
-    task = replace(task, clients=replace(task.clients, x=tuple(torch.full_like(x, torch.nan) for x in task.clients.x)))
+    task = replace(
+        task,
+        clients=replace(
+            task.clients, x=tuple(torch.full_like(x, torch.nan) for x in task.clients.x)
+        ),
+    )
     found = []
     for steps in (1, 2):
-        settings = Settings(rounds=2, local_steps=steps, batch=1, learning_rate=0.5, executor="stacked", seed=4)
+        settings = Settings(
+            rounds=2, local_steps=steps, batch=1, learning_rate=0.5, executor="stacked", seed=4
+        )
         algorithm = private(ALGORITHMS["local_only"](), 0.4, 1.5)
         start = initial_state(task, algorithm, settings)
         states = [start, *(state for state, _ in train(task, algorithm, settings, start))]
-        ends = [torch.cat([whole(rows).flatten(1) for rows in state.clients.values()], 1) for state in states]
-        found.append(torch.cat([after - before for before, after in pairwise(ends)]) / (0.5 * 0.4 * 1.5))
-    draws = torch.cat([found[0], found[1] - found[0]])  # of clients' first steps in both rounds, and of their second: [4 * C, P]
+        ends = [
+            torch.cat([whole(rows).flatten(1) for rows in state.clients.values()], 1)
+            for state in states
+        ]
+        found.append(
+            torch.cat([after - before for before, after in pairwise(ends)]) / (0.5 * 0.4 * 1.5)
+        )
+    draws = torch.cat(
+        [found[0], found[1] - found[0]]
+    )  # of clients' first steps in both rounds, and of their second: [4 * C, P]
     count = draws.shape[1]
-    torch.testing.assert_close(draws.std(1), torch.ones_like(draws[:, 0]), rtol=0, atol=4 / math.sqrt(2 * count))
+    torch.testing.assert_close(
+        draws.std(1), torch.ones_like(draws[:, 0]), rtol=0, atol=4 / math.sqrt(2 * count)
+    )
     assert len(draws.abs().mul(1e8).round().unique()) > 0.999 * draws.numel()
     assert float((torch.corrcoef(draws) - torch.eye(len(draws))).abs().max()) < 5 / math.sqrt(count)
 

@@ -33,7 +33,9 @@ def found(pick: Pick) -> Properties:
 def test_what_was_mined_and_what_was_trained_stand_in_one_ledger() -> None:
     own = found(private(0.9, 20.0, (-100.0, 100.0), torch.Generator().manual_seed(1)))
     assert own.epsilon == 20.0 * 6  # three windows, two ends each
-    algorithm = protected(fedavg().with_terms(TeacherLoss(properties=own)), EXAMPLE, PROBLEM.clients.samples, SETTINGS)
+    algorithm = protected(
+        fedavg().with_terms(TeacherLoss(properties=own)), EXAMPLE, PROBLEM.clients.samples, SETTINGS
+    )
     *_, (state, record) = train(PROBLEM, algorithm, SETTINGS)
     assert not record.excluded
     assert algorithm.budget is not None
@@ -48,20 +50,35 @@ def test_what_was_mined_without_privacy_is_refused() -> None:
     algorithm = fedavg().with_terms(TeacherLoss(properties=own))
     with pytest.raises(JobError, match="found in all samples of its client"):
         protected(algorithm, EXAMPLE, PROBLEM.clients.samples, SETTINGS)
-    client = protected(algorithm, Protection(unit="client", clip=1.0, delta=1e-3, noise=1.0), PROBLEM.clients.samples, SETTINGS)
-    assert len(list(train(PROBLEM, client, SETTINGS))) == 2  # all that a client does is within its clip
+    client = protected(
+        algorithm,
+        Protection(unit="client", clip=1.0, delta=1e-3, noise=1.0),
+        PROBLEM.clients.samples,
+        SETTINGS,
+    )
+    assert (
+        len(list(train(PROBLEM, client, SETTINGS))) == 2
+    )  # all that a client does is within its clip
 
 
 def privately(epsilon: float, seed: int = 3) -> Inferred:
     x, y = PROBLEM.clients.x[0][:5], PROBLEM.clients.y[0][:5]
-    return inferred_privately(spanned(), PROBLEM.clients, LAYOUT, steps=6, x=x, y=y, epsilon=epsilon, seed=seed)
+    return inferred_privately(
+        spanned(), PROBLEM.clients, LAYOUT, steps=6, x=x, y=y, epsilon=epsilon, seed=seed
+    )
 
 
 def spanned() -> Pack:
     """The rules with a declared span for what is mined."""
     pack = ranges()
     own = [
-        one.model_copy(update={"parameters": tuple(each.model_copy(update={"span": (-100.0, 100.0)}) for each in one.parameters)})
+        one.model_copy(
+            update={
+                "parameters": tuple(
+                    each.model_copy(update={"span": (-100.0, 100.0)}) for each in one.parameters
+                )
+            }
+        )
         for one in pack.manifest.inferences
     ]
     return replace(pack, manifest=pack.manifest.model_copy(update={"inferences": tuple(own)}))
@@ -71,7 +88,12 @@ def test_clusters_by_private_properties_and_rows_of_the_server_cost_the_mining_a
     own = privately(30.0)
     assert own.own is own.sample
     assert own.own.epsilon == pytest.approx(30.0)
-    algorithm = protected(fedstl(inferred=own, clusters=2, cluster_epochs=0), EXAMPLE, PROBLEM.clients.samples, SETTINGS)
+    algorithm = protected(
+        fedstl(inferred=own, clusters=2, cluster_epochs=0),
+        EXAMPLE,
+        PROBLEM.clients.samples,
+        SETTINGS,
+    )
     *_, (state, _) = train(PROBLEM, algorithm, SETTINGS)
     assert algorithm.budget is not None
     assert state.clients["start/cluster"].tolist() in ([0, 1], [1, 0])
@@ -83,7 +105,10 @@ def test_clusters_by_private_properties_and_rows_of_the_server_cost_the_mining_a
 
 def test_without_a_teacher_clusters_are_paid_for_all_the_same() -> None:
     algorithm = protected(
-        fedstl(inferred=privately(6.0), clusters=2, weight=0.0, cluster_epochs=0), EXAMPLE, PROBLEM.clients.samples, SETTINGS
+        fedstl(inferred=privately(6.0), clusters=2, weight=0.0, cluster_epochs=0),
+        EXAMPLE,
+        PROBLEM.clients.samples,
+        SETTINGS,
     )
     assert algorithm.budget is not None
     assert algorithm.budget.spent == (Spent(what="mined properties", epsilon=1.0, releases=6),)
@@ -91,7 +116,12 @@ def test_without_a_teacher_clusters_are_paid_for_all_the_same() -> None:
 
 def test_clusters_by_the_clients_own_rows_are_refused() -> None:
     plain = inferred(spanned(), PROBLEM.clients, LAYOUT, steps=6)
-    algorithm = protected(fedstl(inferred=plain, clusters=2, weight=0.0, cluster_epochs=0), EXAMPLE, PROBLEM.clients.samples, SETTINGS)
+    algorithm = protected(
+        fedstl(inferred=plain, clusters=2, weight=0.0, cluster_epochs=0),
+        EXAMPLE,
+        PROBLEM.clients.samples,
+        SETTINGS,
+    )
     with pytest.raises(JobError, match="by which the server puts them into clusters"):
         next(iter(train(PROBLEM, algorithm, SETTINGS)))
 
@@ -101,11 +131,22 @@ def test_what_one_client_changes_in_clustered_sums_is_within_its_clip() -> None:
     own = inferred(spanned(), PROBLEM.clients, LAYOUT, steps=6)
     promise = Protection(unit="client", clip=0.05, delta=1e-3, noise=1e-9)
     one = replace(SETTINGS, rounds=1)
-    algorithm = protected(fedstl(inferred=own, clusters=2, assignment="argmin", cluster_epochs=0), promise, PROBLEM.clients.samples, one)
+    algorithm = protected(
+        fedstl(inferred=own, clusters=2, assignment="argmin", cluster_epochs=0),
+        promise,
+        PROBLEM.clients.samples,
+        one,
+    )
     [(both, _)] = train(PROBLEM, algorithm, one)
     for away in range(2):
         [(alone, _)] = train(PROBLEM, replace(algorithm, sampling=Without(away)), one)
-        moved = sum(float((both.models[name] - alone.models[name]).double().square().sum()) for name in both.models) ** 0.5
+        moved = (
+            sum(
+                float((both.models[name] - alone.models[name]).double().square().sum())
+                for name in both.models
+            )
+            ** 0.5
+        )
         assert moved <= 0.05 / 2 * (1 + 1e-6)
 
 
@@ -123,10 +164,18 @@ def test_a_private_value_needs_a_declared_span() -> None:
     x, y = PROBLEM.clients.x[0][:5], PROBLEM.clients.y[0][:5]
     unspanned = spanned()
     bare = [
-        one.model_copy(update={"parameters": tuple(each.model_copy(update={"span": None}) for each in one.parameters)})
+        one.model_copy(
+            update={
+                "parameters": tuple(
+                    each.model_copy(update={"span": None}) for each in one.parameters
+                )
+            }
+        )
         for one in unspanned.manifest.inferences
     ]
-    pack = replace(unspanned, manifest=unspanned.manifest.model_copy(update={"inferences": tuple(bare)}))
+    pack = replace(
+        unspanned, manifest=unspanned.manifest.model_copy(update={"inferences": tuple(bare)})
+    )
     with pytest.raises(KnowledgeError, match="a declared span"):
         inferred_privately(pack, PROBLEM.clients, LAYOUT, steps=6, x=x, y=y, epsilon=1.0)
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from multiprocessing.connection import wait
@@ -31,7 +32,9 @@ from fedkg.federated.server.robust import TrimmedMean
 from fedkg.models import Module
 
 NAMES: tuple[Literal["stacked", "processes"], ...] = ("stacked", "processes")
-SETTINGS = Settings(rounds=2, local_epochs=2, batch=8, learning_rate=0.1, executor="processes", chunk=2)
+SETTINGS = Settings(
+    rounds=2, local_epochs=2, batch=8, learning_rate=0.1, executor="processes", chunk=2
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +48,9 @@ class Curved:
     """A term without a derivative of its own, as the penalty of rules is one."""
 
     def value(self, step: Step) -> Tensor:
-        return 0.1 * torch.stack([value.sin().flatten(1).sum(1) for value in step.params.values()]).sum(0)
+        return 0.1 * torch.stack(
+            [value.sin().flatten(1).sum(1) for value in step.params.values()]
+        ).sum(0)
 
 
 @dataclass(frozen=True)
@@ -59,14 +64,18 @@ class Failing:
             if self.kill:
                 os.kill(os.getpid(), signal.SIGKILL)
             raise ValueError("the third has no such thing")
-        return torch.zeros(len(step.clients), dtype=torch.float64) + 0.0 * next(iter(step.params.values())).flatten(1).sum(1)
+        return torch.zeros(len(step.clients), dtype=torch.float64) + 0.0 * next(
+            iter(step.params.values())
+        ).flatten(1).sum(1)
 
 
 @pytest.mark.parametrize("name", sorted(CONTRACTS))
 def test_processes_are_stacks_to_the_bit(name: str, crew: Crew) -> None:
     algorithm = made(name).with_terms(Curved())
     stacked = train(task(), algorithm, settings_for(name, executor="stacked", chunk=2))
-    side_by_side = train(task(), algorithm, settings_for(name, executor="processes", chunk=2), crew=crew)
+    side_by_side = train(
+        task(), algorithm, settings_for(name, executor="processes", chunk=2), crew=crew
+    )
     for (one, was), (other, record) in zip(stacked, side_by_side, strict=True):
         assert identical(to_tensors(one)[0], to_tensors(other)[0])
         assert (was.clients, was.alpha, was.train_loss, was.bytes_down) == (
@@ -81,7 +90,13 @@ def test_an_aggregate_that_keeps_all_updates_keeps_whose_they_are(crew: Crew) ->
     """More stacks than slots of the crew, so that the rooms of the first ones are written again before the round ends."""
     algorithm = replace(fedavg(), aggregate=TrimmedMean(trim=0.5), start=BestModel(models=2))
     problem, settings = classes((30, 28, 9, 9, 9, 9, 9, 9, 5, 5)), replace(SETTINGS, chunk=1)
-    by = [[state for state, _ in train(problem, algorithm, replace(settings, executor=name), crew=crew)] for name in NAMES]
+    by = [
+        [
+            state
+            for state, _ in train(problem, algorithm, replace(settings, executor=name), crew=crew)
+        ]
+        for name in NAMES
+    ]
     for one, other in zip(*by, strict=True):
         assert identical(to_tensors(one)[0], to_tensors(other)[0])
 
@@ -90,7 +105,9 @@ def test_an_error_in_a_worker_is_raised_here_and_the_crew_goes_on(crew: Crew) ->
     problem = classes((9,) * 6)
     with pytest.raises(ValueError, match="the third has no such thing") as caught:
         list(train(problem, fedavg().with_terms(Failing()), SETTINGS, crew=crew))
-    assert any("in a worker process" in note and "Traceback" in note for note in caught.value.__notes__)
+    assert any(
+        "in a worker process" in note and "Traceback" in note for note in caught.value.__notes__
+    )
     *_, (state, _) = train(problem, fedavg(), SETTINGS, crew=crew)
     *_, (expected, _) = train(problem, fedavg(), replace(SETTINGS, executor="stacked"))
     assert identical(state.models, expected.models)
@@ -103,8 +120,14 @@ def test_a_round_that_is_given_up_does_not_spoil_the_next(crew: Crew) -> None:
     for _ in range(3):
         first = next(Processes(chunk=1, crew=crew).train(work, state, everybody))
         assert first.clients.tolist() == [0]
-    found = {int(one.clients): one.update["layers.0.weight"].clone() for one in Processes(chunk=1, crew=crew).train(work, state, everybody)}
-    other = {int(one.clients): one.update["layers.0.weight"] for one in auto.Stacked(chunk=1).train(work, state, everybody)}
+    found = {
+        int(one.clients): one.update["layers.0.weight"].clone()
+        for one in Processes(chunk=1, crew=crew).train(work, state, everybody)
+    }
+    other = {
+        int(one.clients): one.update["layers.0.weight"]
+        for one in auto.Stacked(chunk=1).train(work, state, everybody)
+    }
     assert list(found) == list(other) == list(range(12))
     assert all(torch.equal(found[client], other[client]) for client in found)
 
@@ -112,9 +135,13 @@ def test_a_round_that_is_given_up_does_not_spoil_the_next(crew: Crew) -> None:
 def test_what_cannot_be_sent_is_named_before_a_process_is_started() -> None:
     base = classes((9,) * 4)
     problem = Problem(
-        model=Module(build=lambda: nn.Linear(6, 4), sample=(6,)), loss=base.loss, clients=replace(base.clients, x=base.clients.x)
+        model=Module(build=lambda: nn.Linear(6, 4), sample=(6,)),
+        loss=base.loss,
+        clients=replace(base.clients, x=base.clients.x),
     )
-    single = replace(problem, clients=replace(base.clients, x=tuple(x.float() for x in base.clients.x)))
+    single = replace(
+        problem, clients=replace(base.clients, x=tuple(x.float() for x in base.clients.x))
+    )
     with pytest.raises(JobError, match=r"the model cannot be sent(.|\n)*can be imported"):
         next(train(single, fedavg(), SETTINGS))
 
@@ -126,11 +153,22 @@ def test_one_stack_needs_no_process() -> None:
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_is_named_with_the_clients_it_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_dies_is_named_with_the_clients_it_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = set(multiprocessing.active_children())
-    with pytest.raises(JobError, match=r"the process worker [12] of 2 is gone; it trained (site_2, )?site_3(.|\n)*SIGKILL"):
-        list(train(classes((9,) * 6), fedavg().with_terms(Failing(kill=True)), replace(SETTINGS, workers=2)))
+    with pytest.raises(
+        JobError,
+        match=r"the process worker [12] of 2 is gone; it trained (site_2, )?site_3(.|\n)*SIGKILL",
+    ):
+        list(
+            train(
+                classes((9,) * 6),
+                fedavg().with_terms(Failing(kill=True)),
+                replace(SETTINGS, workers=2),
+            )
+        )
     assert set(multiprocessing.active_children()) <= before
     assert list(tmp_path.iterdir()) == []
 
@@ -154,24 +192,75 @@ def _script(folder: Path, guard: str) -> subprocess.Popen[str]:
     file = folder / "script.py"
     file.write_text(SCRIPT.format(tests=str(Path(__file__).parent), guard=guard))
     environment = {**os.environ, "TMPDIR": str(folder)}
-    return subprocess.Popen([sys.executable, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        [sys.executable, str(file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+SOON = 2.0
+"""Seconds after the death of its parent in which a worker ends."""
+
+
+def _all_end_soon(handles: list[int]) -> None:
+    """Wait for processes by their Linux handles, together at most `SOON`."""
+    left, begun = list(handles), time.monotonic()
+    while left:
+        ended = wait(left, timeout=max(0.0, begun + SOON - time.monotonic()))
+        assert ended, f"{len(left)} processes still run {SOON:g} s after their parent"
+        left = [handle for handle in left if handle not in ended]
+    for handle in handles:
+        os.close(handle)
+
+
+IMPORTING = """
+import sys, time
+from multiprocessing import get_context
+from fedkg.child_process import run_in_child, started_by_main_thread
+
+if __name__ == "__main__":
+    sys.path.insert(0, "{folder}")
+    child = get_context("spawn").Process(
+        target=run_in_child, args=("slow_module:run", (), None, started_by_main_thread()))
+    child.start()
+    print(child.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="processes are waited for by Linux's handles"
+)
+def test_a_worker_ends_with_its_parent_while_it_still_imports(tmp_path: Path) -> None:
+    (tmp_path / "slow_module.py").write_text(
+        'import pathlib, time\npathlib.Path(__file__).with_name("begun").touch()\ntime.sleep(600)\n'
+    )
+    (tmp_path / "script.py").write_text(IMPORTING.format(folder=tmp_path))
+    with subprocess.Popen(
+        [sys.executable, str(tmp_path / "script.py")], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        handle = os.pidfd_open(int(parent.stdout.readline()))
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        parent.kill()
+        _all_end_soon([handle])
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="processes are waited for by Linux's handles")
+@pytest.mark.skipif(
+    not hasattr(os, "pidfd_open"), reason="processes are waited for by Linux's handles"
+)
 def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     with _script(tmp_path, 'if __name__ == "__main__":') as parent:
         assert parent.stdout is not None
         handles = [os.pidfd_open(int(pid)) for pid in parent.stdout.readline().split()]
         assert len(handles) == 2
         parent.kill()
-        left = list(handles)
-        while left:
-            ended = wait(left, timeout=60)
-            assert ended
-            left = [handle for handle in left if handle not in ended]
-        for handle in handles:
-            os.close(handle)
+        _all_end_soon(handles)
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
 
 
@@ -184,9 +273,13 @@ def test_a_script_without_its_guard_is_told_so(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["script.py"]
 
 
-def test_auto_measures_processes_where_they_promise_to_save_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_measures_processes_where_they_promise_to_save_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """With a clock of our own: a step of a client takes a second, whoever else is in its stack."""
-    monkeypatch.setattr(auto, "_seconds_per_step", lambda work, state, executor, clients: float(len(clients)))
+    monkeypatch.setattr(
+        auto, "_seconds_per_step", lambda work, state, executor, clients: float(len(clients))
+    )
     problem = classes([30] * 40, hidden=(16,))
     settings = Settings(rounds=2, local_epochs=1, batch=8)
     job = Work(problem=problem, algorithm=fedavg(), settings=settings, pool=pool(problem.clients))
@@ -202,15 +295,23 @@ def test_auto_measures_processes_where_they_promise_to_save_enough(monkeypatch: 
     assert measured == []
     choice = auto.choose(job, state, Crew(2))
     assert (choice.executor, choice.chunk) == ("processes", measured[0])
-    assert choice.reason.startswith(f"processes with stacks of {measured[0]}: 100 s a round by the first steps, against stacks of 40")
-    assert auto.choose(job, state, Crew(2)).executor == "stacked"  # 150 s against 160 s: within what measurements swing
+    assert choice.reason.startswith(
+        f"processes with stacks of {measured[0]}: 100 s a round by the first steps, against stacks of 40"
+    )
+    assert (
+        auto.choose(job, state, Crew(2)).executor == "stacked"
+    )  # 150 s against 160 s: within what measurements swing
     monkeypatch.setattr(auto, "WORTH", 1e9)
     assert "2 processes would save 160 s in all at best" in auto.choose(job, state, Crew(2)).reason
     assert len(measured) == 2
 
 
 def test_processes_take_the_stacks_that_are_best_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(auto, "_seconds_per_step", lambda work, state, executor, clients: 1.0 if len(clients) == 4 else float(len(clients)))
+    monkeypatch.setattr(
+        auto,
+        "_seconds_per_step",
+        lambda work, state, executor, clients: 1.0 if len(clients) == 4 else float(len(clients)),
+    )
     problem = classes([30] * 40, hidden=(16,))
     settings = Settings(rounds=2, local_epochs=1, batch=8, executor="processes")
     job = Work(problem=problem, algorithm=fedavg(), settings=settings, pool=pool(problem.clients))

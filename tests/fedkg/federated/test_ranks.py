@@ -40,7 +40,9 @@ def test_what_is_sent_is_what_is_folded(name: str, executor: str, alone: Ranks) 
     assert all(identical(one, other) for one, other in zip(expected, found, strict=True))
 
 
-def test_a_process_that_nobody_started_with_others_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_nobody_started_with_others_is_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with joined() as ranks:
         assert ranks is None
@@ -92,7 +94,13 @@ def started(arguments: Sequence[str], folder: Path) -> list[tuple[int, str]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    common = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "PYTHONPATH": str(HERE.parents[1])}
+    common = {
+        **os.environ,
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+        "PYTHONPATH": str(HERE.parents[1]),
+    }
     ranks = [
         subprocess.Popen(
             [sys.executable, *arguments],
@@ -169,16 +177,29 @@ rule strain kind capacity require if torque * wear > 12000 N.m.min then failure 
 def test_a_job_of_two_ranks_has_one_folder_and_the_results_of_one_process(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     (tmp_path / "rules.fkg").write_text(RULES)
-    (first, told), (second, other) = started(["-m", "fedkg", "run", "job.yaml", "--out", "two"], tmp_path)
+    (first, told), (second, other) = started(
+        ["-m", "fedkg", "run", "job.yaml", "--out", "two"], tmp_path
+    )
     assert first == 0, told
     assert (second, other.strip()) == (0, "")
     one = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     subprocess.run(
-        [sys.executable, "-m", "fedkg", "run", "job.yaml", "--out", "one"], cwd=tmp_path, env=one, check=True, capture_output=True
+        [sys.executable, "-m", "fedkg", "run", "job.yaml", "--out", "one"],
+        cwd=tmp_path,
+        env=one,
+        check=True,
+        capture_output=True,
     )
-    kept = [json.loads((tmp_path / folder / "results.json").read_text()) for folder in ("one", "two")]
+    kept = [
+        json.loads((tmp_path / folder / "results.json").read_text()) for folder in ("one", "two")
+    ]
     for mine, theirs in zip(kept[0]["rows"], kept[1]["rows"], strict=True):
         assert {key: value for key, value in mine.items() if "second" not in key} == {
             key: value for key, value in theirs.items() if "second" not in key
         }
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["job.yaml", "one", "rules.fkg", "two"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "job.yaml",
+        "one",
+        "rules.fkg",
+        "two",
+    ]

@@ -13,11 +13,30 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.federated import Algorithm, Problem, ServerState, Settings, fedavg, from_tensors, initial_state, scfa, to_tensors, train
+from fedkg.federated import (
+    Algorithm,
+    Problem,
+    ServerState,
+    Settings,
+    fedavg,
+    from_tensors,
+    initial_state,
+    scfa,
+    to_tensors,
+    train,
+)
 from fedkg.federated.algorithms import fedadam, scaffold
 from fedkg.models import MLP, Params
 
-SETTINGS = Settings(rounds=6, participation=0.6, local_epochs=2, batch=8, learning_rate=0.1, schedule="cosine", seed=5)
+SETTINGS = Settings(
+    rounds=6,
+    participation=0.6,
+    local_epochs=2,
+    batch=8,
+    learning_rate=0.1,
+    schedule="cosine",
+    seed=5,
+)
 
 
 def task() -> Problem:
@@ -38,7 +57,9 @@ def through_a_file(state: ServerState, folder: Path) -> ServerState:
     tensors, document = to_tensors(state)
     save_file(tensors, folder / "state.safetensors")
     (folder / "state.json").write_text(json.dumps(document))
-    return from_tensors(load_file(folder / "state.safetensors"), json.loads((folder / "state.json").read_text()))
+    return from_tensors(
+        load_file(folder / "state.safetensors"), json.loads((folder / "state.json").read_text())
+    )
 
 
 @pytest.mark.parametrize("executor", ["auto", "stacked", "sequential"])
@@ -53,7 +74,11 @@ def test_a_resumed_run_is_the_uninterrupted_one(executor: str, stop: int, tmp_pa
     assert [state.round for state, _ in rest] == list(range(stop + 1, 7))
     for (state, record), (expected, was) in zip(rest, whole[stop:], strict=True):
         assert identical(state.models, expected.models)
-        assert (record.clients, record.alpha, record.validity) == (was.clients, was.alpha, was.validity)
+        assert (record.clients, record.alpha, record.validity) == (
+            was.clients,
+            was.alpha,
+            was.validity,
+        )
 
 
 def test_a_finished_run_has_nothing_left_to_do() -> None:
@@ -86,14 +111,39 @@ def test_views_are_saved_as_what_they_show(tmp_path: Path) -> None:
     ("tensors", "document", "said"),
     [
         ({}, {"format": 99}, "another format"),
-        ({}, {"format": 1}, "not whole"),
-        ({"elsewhere": torch.zeros(1)}, {"format": 1, "round": 1, "joints": [], "choice": None}, "unknown purpose"),
-        ({"joints/server/m": torch.zeros(1)}, {"format": 1, "round": 1, "joints": [], "choice": None}, "not whole"),
-        ({}, {"format": 1, "round": "x", "joints": [], "choice": None}, "not whole"),
-        ({}, {"format": 1, "round": 1, "joints": [], "choice": {"executor": "stacked"}}, "not whole"),
+        ({}, {"format": 2}, "not whole"),
+        (
+            {"elsewhere": torch.zeros(1)},
+            {"format": 2, "round": 1, "joints": [], "choice": None, "tensors": ["elsewhere"]},
+            "unknown purpose",
+        ),
+        (
+            {"joints/server/m": torch.zeros(1)},
+            {"format": 2, "round": 1, "joints": [], "choice": None, "tensors": ["joints/server/m"]},
+            "not whole",
+        ),
+        ({}, {"format": 2, "round": "x", "joints": [], "choice": None, "tensors": []}, "not whole"),
+        (
+            {},
+            {"format": 2, "round": 1, "joints": [], "choice": None, "tensors": ["models/w"]},
+            "not whole",
+        ),
+        (
+            {},
+            {
+                "format": 2,
+                "round": 1,
+                "joints": [],
+                "choice": {"executor": "stacked"},
+                "tensors": [],
+            },
+            "not whole",
+        ),
     ],
 )
-def test_damaged_states_are_refused(tensors: dict[str, Tensor], document: dict[str, object], said: str) -> None:
+def test_damaged_states_are_refused(
+    tensors: dict[str, Tensor], document: dict[str, object], said: str
+) -> None:
     with pytest.raises(JobError, match=said):
         from_tensors(tensors, document)
 
@@ -109,7 +159,11 @@ def test_a_state_of_another_model_is_refused_with_the_parameter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "said"), [(fedadam(), "remembers nothing of server: m/"), (scaffold(), "does not fit the clients: local/")]
+    ("algorithm", "said"),
+    [
+        (fedadam(), "remembers nothing of server: m/"),
+        (scaffold(), "does not fit the clients: local/"),
+    ],
 )
 def test_a_state_of_another_algorithm_is_refused(algorithm: Algorithm, said: str) -> None:
     problem = classes((5, 6))
@@ -120,6 +174,9 @@ def test_a_state_of_another_algorithm_is_refused(algorithm: Algorithm, said: str
 
 def test_threads_are_set_while_training_and_given_back() -> None:
     before = torch.get_num_threads()
-    seen = {torch.get_num_threads() for _ in train(classes((5, 6)), fedavg(), replace(SETTINGS, threads=2))}
+    seen = {
+        torch.get_num_threads()
+        for _ in train(classes((5, 6)), fedavg(), replace(SETTINGS, threads=2))
+    }
     assert seen == {before}
     assert torch.get_num_threads() == before

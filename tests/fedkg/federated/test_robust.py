@@ -23,14 +23,25 @@ from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
 F64 = torch.float64
 
 
-def aggregated(aggregate: Aggregate, updates: list[list[float]], root: list[float] | None = None, stacks: int = 1) -> list[float]:
+def aggregated(
+    aggregate: Aggregate,
+    updates: list[list[float]],
+    root: list[float] | None = None,
+    stacks: int = 1,
+) -> list[float]:
     """The one aggregate of the updates, which arrive in several stacks."""
     rows = torch.tensor(updates, dtype=F64)
     fold = aggregate.begin(
-        {"w": torch.zeros(1, rows.shape[1], dtype=F64)}, None if root is None else {"w": torch.tensor([root], dtype=F64)}
+        {"w": torch.zeros(1, rows.shape[1], dtype=F64)},
+        None if root is None else {"w": torch.tensor([root], dtype=F64)},
     )
     for part in rows.tensor_split(stacks):
-        fold = aggregate.add(fold, {"w": part}, torch.ones(len(part), dtype=F64), torch.zeros(len(part), dtype=torch.int64))
+        fold = aggregate.add(
+            fold,
+            {"w": part},
+            torch.ones(len(part), dtype=F64),
+            torch.zeros(len(part), dtype=torch.int64),
+        )
     result: list[float] = aggregate.finish(fold)["w"][0].tolist()
     return result
 
@@ -50,14 +61,18 @@ def aggregated(aggregate: Aggregate, updates: list[list[float]], root: list[floa
         (Krum(attackers=0), [[0, 0], [3, 4], [3, 5]], [3, 4]),
     ],
 )
-def test_by_hand(aggregate: Aggregate, updates: list[list[float]], expected: list[float], stacks: int) -> None:
+def test_by_hand(
+    aggregate: Aggregate, updates: list[list[float]], expected: list[float], stacks: int
+) -> None:
     assert aggregated(aggregate, updates, stacks=stacks) == pytest.approx(expected)
 
 
 def test_trust_by_hand() -> None:
     """Along the server's (1, 0): (2, 0) with trust 1, shortened; (3, 4) with trust 3/5 and length 1; across and against it: nothing."""
     updates = [[2.0, 0.0], [3.0, 4.0], [0.0, 5.0], [-1.0, 0.0], [0.0, 0.0]]
-    assert aggregated(TrustedMean(), updates, root=[1.0, 0.0], stacks=2) == pytest.approx([1.36 / 1.6, 0.48 / 1.6])
+    assert aggregated(TrustedMean(), updates, root=[1.0, 0.0], stacks=2) == pytest.approx(
+        [1.36 / 1.6, 0.48 / 1.6]
+    )
     assert aggregated(TrustedMean(), [[-1.0, 0.0]], root=[1.0, 0.0]) == [0.0, 0.0]
     assert aggregated(TrustedMean(), [[1.0, 0.0]], root=[0.0, 0.0]) == [0.0, 0.0]
 
@@ -74,15 +89,26 @@ def test_the_median_is_that_of_each_coordinate(values: list[list[float]]) -> Non
 
 
 @given(VALUES, st.randoms(use_true_random=False), st.floats(0, 0.5))
-def test_the_order_of_clients_does_not_matter_to_a_trimmed_mean(values: list[list[float]], random, trim: float) -> None:
+def test_the_order_of_clients_does_not_matter_to_a_trimmed_mean(
+    values: list[list[float]], random, trim: float
+) -> None:
     shuffled = random.sample(values, len(values))
-    assert aggregated(TrimmedMean(trim=trim), values) == pytest.approx(aggregated(TrimmedMean(trim=trim), shuffled), abs=1e-12)
+    assert aggregated(TrimmedMean(trim=trim), values) == pytest.approx(
+        aggregated(TrimmedMean(trim=trim), shuffled), abs=1e-12
+    )
 
 
 @given(VALUES)
 def test_robust_means_lie_within_the_values(values: list[list[float]]) -> None:
-    for aggregate in (TrimmedMean(trim=0.5), TrimmedMean(trim=0.2), Krum(attackers=1), Krum(attackers=1, keep=None)):
-        for found, column in zip(aggregated(aggregate, values), zip(*values, strict=True), strict=True):
+    for aggregate in (
+        TrimmedMean(trim=0.5),
+        TrimmedMean(trim=0.2),
+        Krum(attackers=1),
+        Krum(attackers=1, keep=None),
+    ):
+        for found, column in zip(
+            aggregated(aggregate, values), zip(*values, strict=True), strict=True
+        ):
             assert min(column) - 1e-9 <= found <= max(column) + 1e-9
 
 
@@ -92,7 +118,9 @@ def test_distances_are_those_of_a_plain_loop(values: list[list[float]]) -> None:
 
     rows = torch.tensor(values, dtype=F64)
     expected = (rows.unsqueeze(0) - rows.unsqueeze(1)).square().sum(2)
-    torch.testing.assert_close(_squared_distances({"a": rows[:, :1], "b": rows[:, 1:]}), expected, rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        _squared_distances({"a": rows[:, :1], "b": rows[:, 1:]}), expected, rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("loud", [1e3, 1e8, 1e12, 1e30])
@@ -102,7 +130,9 @@ def test_a_huge_update_does_not_hide_another_corrupt_one(loud: float) -> None:
     rows = torch.tensor([[3.0, 3.0], *honest, [loud, loud]], dtype=torch.float32)
     aggregate = Krum(attackers=2)
     fold = aggregate.begin({"w": torch.zeros(1, 2)})
-    fold = aggregate.add(fold, {"w": rows}, torch.ones(7, dtype=F64), torch.zeros(7, dtype=torch.int64))
+    fold = aggregate.add(
+        fold, {"w": rows}, torch.ones(7, dtype=F64), torch.zeros(7, dtype=torch.int64)
+    )
     counted = aggregate.counted(fold)
     assert counted is not None
     assert counted.tolist() == [0, 0, 0, 1, 0, 0, 0]
@@ -118,8 +148,13 @@ class Shouting:
     noisy = False
 
     def client(self, update: dict[str, Tensor], keys: Tensor) -> dict[str, Tensor]:
-        scale = torch.tensor([-100.0 if place in self.corrupt else 1.0 for place in range(self.population)], dtype=F64)
-        return {name: value * scale.view(-1, *[1] * (value.dim() - 1)) for name, value in update.items()}
+        scale = torch.tensor(
+            [-100.0 if place in self.corrupt else 1.0 for place in range(self.population)],
+            dtype=F64,
+        )
+        return {
+            name: value * scale.view(-1, *[1] * (value.dim() - 1)) for name, value in update.items()
+        }
 
     def server(self, update: dict[str, Tensor], key: Tensor) -> dict[str, Tensor]:
         return update
@@ -135,7 +170,9 @@ def attacked(algorithm: Algorithm, problem: Problem, corrupt: tuple[int, ...]) -
 
 
 @pytest.mark.parametrize(
-    "algorithm", [median(), trimmed_mean(trim=0.2), krum(attackers=1), multi_krum(attackers=1), fltrust()], ids=lambda each: each.name
+    "algorithm",
+    [median(), trimmed_mean(trim=0.2), krum(attackers=1), multi_krum(attackers=1), fltrust()],
+    ids=lambda each: each.name,
 )
 def test_one_client_that_shouts_is_not_heard(algorithm: Algorithm) -> None:
     problem = task((12, 12, 12, 12, 12))
@@ -169,7 +206,10 @@ def test_wrong_options_are_named(make, said: str) -> None:
 
 def test_a_cluster_that_nobody_is_in_stands_still() -> None:
     """The server's momentum does not carry it on either."""
-    problem, settings = classes((9, 9, 9)), Settings(rounds=4, local_epochs=1, learning_rate=0.1, executor="stacked")
+    problem, settings = (
+        classes((9, 9, 9)),
+        Settings(rounds=4, local_epochs=1, learning_rate=0.1, executor="stacked"),
+    )
     algorithm = replace(ifca(models=2), server=AdaptiveStep(memory="adam"))
     start = initial_state(problem, algorithm, settings)
     far = {name: torch.stack([value[0], value[1] + 100]) for name, value in start.models.items()}

@@ -17,16 +17,32 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from fedkg.errors import JobError
-from fedkg.federated import Clients, ServerState, Settings, from_tensors, initial_state, to_tensors, train
+from fedkg.federated import (
+    Clients,
+    ServerState,
+    Settings,
+    from_tensors,
+    initial_state,
+    to_tensors,
+    train,
+)
 from fedkg.federated.rows import FewRows, Store, StoredRows, changed, hold, placed, whole
 
 REMEMBERING = ["scaffold", "scaffnew", "fedrep", "ditto", "local_only"]
 
 
 @given(
-    st.lists(st.tuples(st.lists(st.integers(0, 9), unique=True, max_size=6), st.booleans(), st.integers(0, 4)), max_size=25), st.booleans()
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 9), unique=True, max_size=6), st.booleans(), st.integers(0, 4)
+        ),
+        max_size=25,
+    ),
+    st.booleans(),
 )
-def test_every_version_stays_what_it_was(history: list[tuple[list[int], bool, int]], shared: bool) -> None:
+def test_every_version_stays_what_it_was(
+    history: list[tuple[list[int], bool, int]], shared: bool
+) -> None:
     """Rows of ten clients change again and again, from any version that is left; versions are kept or dropped."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder), (2,), torch.float32, 10, fresh=True, lasting=True)
@@ -35,7 +51,10 @@ def test_every_version_stays_what_it_was(history: list[tuple[list[int], bool, in
         versions = [(store.version(start), first)]
         for number, (clients, keep, parent) in enumerate(history):
             rows, expected = versions[parent % len(versions)]
-            places, new = torch.tensor(clients, dtype=torch.int64), torch.full((len(clients), 2), float(number + 100))
+            places, new = (
+                torch.tensor(clients, dtype=torch.int64),
+                torch.full((len(clients), 2), float(number + 100)),
+            )
             after = rows.replaced(places, new), expected.index_copy(0, places, new)
             versions = [*versions, after] if keep else [after]
             del rows, after
@@ -49,7 +68,9 @@ def test_slots_are_written_again() -> None:
         store = Store(Path(folder), (3,), torch.float64, 100, fresh=True, lasting=True)
         rows = store.version(store.write(torch.zeros(1, 3, dtype=torch.float64)).expand(100))
         for number in range(50):
-            rows = rows.replaced(torch.arange(0, 100, 3), torch.full((34, 3), float(number), dtype=torch.float64))
+            rows = rows.replaced(
+                torch.arange(0, 100, 3), torch.full((34, 3), float(number), dtype=torch.float64)
+            )
         assert store.slots <= 200
 
 
@@ -62,7 +83,11 @@ def test_few_rows_are_found_by_client() -> None:
 
 
 def test_the_largest_go_into_files(tmp_path: Path) -> None:
-    rows = {"small": torch.zeros(4, 2), "large": torch.arange(40.0).view(4, 10), "same": torch.ones(1, 9).expand(4, 9)}
+    rows = {
+        "small": torch.zeros(4, 2),
+        "large": torch.arange(40.0).view(4, 10),
+        "same": torch.ones(1, 9).expand(4, 9),
+    }
     found = placed(rows, 40, tmp_path)
     assert [isinstance(found[name], StoredRows) for name in rows] == [False, True, True]
     assert all(torch.equal(whole(found[name]), rows[name]) for name in rows)
@@ -92,14 +117,21 @@ def checkpoint(state: ServerState, folder: Path) -> None:
 
 
 def loaded(folder: Path, rows: Path | None) -> ServerState:
-    return from_tensors(load_file(folder / "state.safetensors"), json.loads((folder / "state.json").read_text()), rows)
+    return from_tensors(
+        load_file(folder / "state.safetensors"),
+        json.loads((folder / "state.json").read_text()),
+        rows,
+    )
 
 
 @pytest.mark.parametrize("name", REMEMBERING)
 def test_a_killed_run_goes_on_from_its_checkpoint_to_the_bit(name: str, tmp_path: Path) -> None:
     """Four rounds are done after the checkpoint and then forgotten, as when a process is killed; slots are few, so that they are reused."""
     settings = settings_for(name, executor="stacked", rounds=8, client_memory=1, participation=1.0)
-    expected = [to_tensors(state)[0] for state, _ in train(task(), made(name), replace(settings, client_memory=1 << 20))]
+    expected = [
+        to_tensors(state)[0]
+        for state, _ in train(task(), made(name), replace(settings, client_memory=1 << 20))
+    ]
     rows = tmp_path / "rows"
     for state, _ in train(task(), made(name), settings, folder=rows):
         if state.round <= 2:
@@ -111,7 +143,9 @@ def test_a_killed_run_goes_on_from_its_checkpoint_to_the_bit(name: str, tmp_path
     assert again.round == 2
     rest = [state for state, _ in train(task(), made(name), settings, again, folder=rows)]
     for state, was in zip(rest, expected[2:], strict=True):
-        whole_state = replace(state, clients={key: whole(value) for key, value in state.clients.items()})
+        whole_state = replace(
+            state, clients={key: whole(value) for key, value in state.clients.items()}
+        )
         assert identical(to_tensors(whole_state)[0], was)
 
 
@@ -120,7 +154,9 @@ def test_a_checkpoint_with_rows_in_files_is_small_and_needs_them(tmp_path: Path)
     settings = Settings(rounds=1, local_epochs=1, batch=8, client_memory=1, executor="stacked")
     [(state, _)] = train(problem, made("scaffold"), settings, folder=rows)
     checkpoint(state, tmp_path)
-    assert (tmp_path / "state.safetensors").stat().st_size < 30_000  # six places of 200 clients, and two models
+    assert (
+        tmp_path / "state.safetensors"
+    ).stat().st_size < 30_000  # six places of 200 clients, and two models
     with pytest.raises(JobError, match="give their folder"):
         loaded(tmp_path, None)
     next(iter(sorted(rows.rglob("0.rows")))).unlink()
@@ -135,17 +171,35 @@ def anonymous() -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="the system does not tell what memory is a file's")
+@pytest.mark.skipif(
+    not Path("/proc/self/status").is_file(),
+    reason="the system does not tell what memory is a file's",
+)
 @pytest.mark.parametrize("name", ["fedrep", "scaffold"])
 def test_memory_stays_bounded_with_100_000_clients(name: str, tmp_path: Path) -> None:
     """One row of each client is 8 KiB and more: 0.8 GB in all, of which a twentieth stays in memory."""
     count = 100_000
     small = classes((count,), features=4, dtype=torch.float32)
     x, y = small.clients.x[0].split(1), small.clients.y[0].split(1)
-    problem = replace(small, model=replace(small.model, hidden=(32, 64)), clients=Clients(names=tuple(map(str, range(count))), x=x, y=y))
+    problem = replace(
+        small,
+        model=replace(small.model, hidden=(32, 64)),
+        clients=Clients(names=tuple(map(str, range(count))), x=x, y=y),
+    )
     algorithm = made(name) if name == "scaffold" else made(name, {"private": ("layers.1.",)})
-    settings = Settings(rounds=6, participation=0.02, local_epochs=1, batch=1, client_memory=32 << 20, executor="stacked", chunk=500)
-    total = sum(rows.shape.numel() * rows.dtype.itemsize for rows in initial_state(problem, algorithm, settings).clients.values())
+    settings = Settings(
+        rounds=6,
+        participation=0.02,
+        local_epochs=1,
+        batch=1,
+        client_memory=32 << 20,
+        executor="stacked",
+        chunk=500,
+    )
+    total = sum(
+        rows.shape.numel() * rows.dtype.itemsize
+        for rows in initial_state(problem, algorithm, settings).clients.values()
+    )
     assert total > 800_000_000
     before = anonymous()
     peak = 0

@@ -13,7 +13,17 @@ import pytest
 import torch
 from federations import LinearRules
 
-from fedkg.federated import Algorithm, Clients, Problem, Settings, SquaredError, fedavg, initial_state, scfa, train
+from fedkg.federated import (
+    Algorithm,
+    Clients,
+    Problem,
+    Settings,
+    SquaredError,
+    fedavg,
+    initial_state,
+    scfa,
+    train,
+)
 from fedkg.models import MLP
 
 SIZES = (470, 330, 165, 120, 95)
@@ -29,17 +39,28 @@ def task(seed: int) -> Problem:
     ys[BAD] = -ys[BAD]
     model = MLP(inputs=4, hidden=(), outputs=1, bias=False)
     clients = Clients(
-        names=tuple(f"site_{i}" for i in range(5)), x=tuple(torch.from_numpy(x) for x in xs), y=tuple(torch.from_numpy(y) for y in ys)
+        names=tuple(f"site_{i}" for i in range(5)),
+        x=tuple(torch.from_numpy(x) for x in xs),
+        y=tuple(torch.from_numpy(y) for y in ys),
     )
     probe = torch.from_numpy(generator.standard_normal((200, 4)))
-    return Problem(model=model, loss=SquaredError(), clients=clients, scorer=LinearRules(model=model, probe=probe))
+    return Problem(
+        model=model,
+        loss=SquaredError(),
+        clients=clients,
+        scorer=LinearRules(model=model, probe=probe),
+    )
 
 
 def distances(seed: int, algorithm: Algorithm) -> tuple[list[float], float]:
     """Distance to the truth after each of 50 rounds, and the mean weight of the bad client."""
     problem = task(seed)
-    settings = Settings(rounds=50, local_steps=5, batch=64, learning_rate=0.05, seed=seed, executor="stacked")
-    start = initial_state(problem, algorithm, settings, {"layers.0.weight": torch.zeros(1, 4, dtype=torch.float64)})
+    settings = Settings(
+        rounds=50, local_steps=5, batch=64, learning_rate=0.05, seed=seed, executor="stacked"
+    )
+    start = initial_state(
+        problem, algorithm, settings, {"layers.0.weight": torch.zeros(1, 4, dtype=torch.float64)}
+    )
     found, weights = [], []
     for state, record in train(problem, algorithm, settings, start):
         found.append(float(np.linalg.norm(state.params["layers.0.weight"].numpy()[0] - TRUTH)))

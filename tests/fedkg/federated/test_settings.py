@@ -35,7 +35,8 @@ def test_wrong_settings_are_refused_by_name(options: dict[str, object], said: st
 
 
 @pytest.mark.parametrize(
-    ("share", "population", "sampled"), [(0.6, 5, 3), (0.5, 5, 3), (0.1, 5, 1), (0.001, 5, 1), (1.0, 7, 7), (0.1, 1000, 100)]
+    ("share", "population", "sampled"),
+    [(0.6, 5, 3), (0.5, 5, 3), (0.1, 5, 1), (0.001, 5, 1), (1.0, 7, 7), (0.1, 1000, 100)],
 )
 def test_how_many_clients_are_sampled(share: float, population: int, sampled: int) -> None:
     assert Settings(rounds=1, local_epochs=1, participation=share).sampled(population) == sampled
@@ -65,7 +66,10 @@ X, Y = torch.zeros(4, 3), torch.zeros(4)
         ({"names": ("a", "b"), "x": (X, X[:, :2]), "y": (Y, Y)}, "inputs of client b"),
         ({"names": ("a", "b"), "x": (X, X.double()), "y": (Y, Y)}, "inputs of client b"),
         ({"names": ("a", "b"), "x": (X, X), "y": (Y, Y.long())}, "targets of client b"),
-        ({"names": ("a",), "x": (X,), "y": (Y,), "keys": {"machine": (torch.zeros(3),)}}, "key machine"),
+        (
+            {"names": ("a",), "x": (X,), "y": (Y,), "keys": {"machine": (torch.zeros(3),)}},
+            "key machine",
+        ),
     ],
 )
 def test_wrong_data_is_refused_by_client(data: dict[str, object], said: str) -> None:

@@ -26,7 +26,9 @@ CASES: dict[str, tuple[Model, tuple[int, ...], int]] = {
 
 
 def taken(key: str) -> int:
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(key))
+    line = next(
+        line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(key)
+    )
     return int(line.split()[1]) * 1024
 
 
@@ -49,8 +51,14 @@ def test_a_stack_takes_no_more_than_it_may(name: str) -> None:
     generator = torch.Generator().manual_seed(1)
     x = tuple(torch.randn(20, *sample, generator=generator) for _ in range(count))
     y = tuple(torch.randn(20, outputs, generator=generator) for _ in range(count))
-    problem = Problem(model=model, loss=SquaredError(), clients=Clients(names=tuple(map(str, range(count))), x=x, y=y))
-    settings = Settings(rounds=1, local_epochs=1, batch=10, learning_rate=0.01, memory=BUDGET, executor="stacked")
+    problem = Problem(
+        model=model,
+        loss=SquaredError(),
+        clients=Clients(names=tuple(map(str, range(count))), x=x, y=y),
+    )
+    settings = Settings(
+        rounds=1, local_epochs=1, batch=10, learning_rate=0.01, memory=BUDGET, executor="stacked"
+    )
     work = Work(problem=problem, algorithm=fedavg(), settings=settings, pool=pool(problem.clients))
     most = min(count, fitting(work, initial_state(problem, fedavg(), settings)))
     assert most > 2

@@ -34,20 +34,40 @@ def test_7_the_four_terms_of_the_bound() -> None:
 
 
 def test_7_the_condition_on_the_step_size() -> None:
-    common = {"gap": 1.0, "rounds": 50, "smoothness": 2.0, "local_steps": 5, "variance": 1.0, "clients": 5}
-    assert theorems.bound(**common, rate=0.1, heterogeneity=1, rho=0, gradient_bound=1).step_small_enough
-    assert not theorems.bound(**common, rate=0.11, heterogeneity=1, rho=0, gradient_bound=1).step_small_enough
+    common = {
+        "gap": 1.0,
+        "rounds": 50,
+        "smoothness": 2.0,
+        "local_steps": 5,
+        "variance": 1.0,
+        "clients": 5,
+    }
+    assert theorems.bound(
+        **common, rate=0.1, heterogeneity=1, rho=0, gradient_bound=1
+    ).step_small_enough
+    assert not theorems.bound(
+        **common, rate=0.11, heterogeneity=1, rho=0, gradient_bound=1
+    ).step_small_enough
 
 
 def test_8_the_corollary() -> None:
-    benefit = theorems.benefit(gamma=0.41, heterogeneity=1.87, gradient_bound=1.42, rho=0.053, rounds=50)
+    benefit = theorems.benefit(
+        gamma=0.41, heterogeneity=1.87, gradient_bound=1.42, rho=0.053, rounds=50
+    )
     assert benefit.quantity == pytest.approx(10.187, abs=5e-4)
     assert benefit.threshold == pytest.approx(0.07636, abs=5e-6)
     assert benefit.satisfied
-    assert theorems.benefit(gamma=0.41, heterogeneity=1.87, gradient_bound=1.42, rho=0.0, rounds=50).quantity == math.inf
+    assert (
+        theorems.benefit(
+            gamma=0.41, heterogeneity=1.87, gradient_bound=1.42, rho=0.0, rounds=50
+        ).quantity
+        == math.inf
+    )
 
 
-@pytest.mark.parametrize(("epsilon", "sigma"), [(0.1, 48.448), (1, 4.8448), (10, 0.48448), (100, 0.048448)])
+@pytest.mark.parametrize(
+    ("epsilon", "sigma"), [(0.1, 48.448), (1, 4.8448), (10, 0.48448), (100, 0.048448)]
+)
 def test_9_the_noise_scale(epsilon: float, sigma: float) -> None:
     assert theorems.noise_scale(epsilon) == pytest.approx(sigma, rel=1e-5)
 
@@ -74,7 +94,9 @@ def test_10_without_violations_there_is_no_constant_term() -> None:
 
 def test_10_noisy_values_have_an_interval_around_their_fit() -> None:
     noise = np.random.default_rng(0).normal(0, 0.05, 50)
-    values = [2.14 / math.sqrt(t) + 0.02 + float(e) for t, e in zip(range(1, 51), noise, strict=True)]
+    values = [
+        2.14 / math.sqrt(t) + 0.02 + float(e) for t, e in zip(range(1, 51), noise, strict=True)
+    ]
     fit = theorems.rate_fit(values, rho=0.053, bootstrap=200, seed=1)
     assert fit.r2_interval is not None
     assert 0.8 < fit.r2_interval[0] < fit.r2 < fit.r2_interval[1] < 1
@@ -85,7 +107,9 @@ def test_10_noisy_values_have_an_interval_around_their_fit() -> None:
 
 @pytest.mark.parametrize(("rho", "f1"), [(0.0, 0.817), (0.053, 0.79315), (0.18, 0.736)])
 def test_11_the_violation_model(rho: float, f1: float) -> None:
-    assert theorems.violation_model(rho, best=0.847, optimisation_error=0.03, slope=0.45) == pytest.approx(f1, abs=1e-12)
+    assert theorems.violation_model(
+        rho, best=0.847, optimisation_error=0.03, slope=0.45
+    ) == pytest.approx(f1, abs=1e-12)
 
 
 def test_11_the_violation_fit_recovers_the_model_and_sees_the_fall_beyond_it() -> None:
@@ -101,23 +125,35 @@ def test_11_the_violation_fit_recovers_the_model_and_sees_the_fall_beyond_it() -
 
 
 def test_privacy_loss_gives_the_claim_and_the_formula_side_by_side() -> None:
-    loss = theorems.privacy_loss(smoothness=2.0, sigma=0.5, dimensions=100, hypotheses=1000, theta=0.37)
+    loss = theorems.privacy_loss(
+        smoothness=2.0, sigma=0.5, dimensions=100, hypotheses=1000, theta=0.37
+    )
     assert loss.unconstrained == pytest.approx(0.05)
     assert loss.claimed_constrained == pytest.approx(0.0185)
     assert loss.printed_constrained == pytest.approx(0.05 / 0.37)
 
 
 def test_signal_to_noise_uses_the_expected_length_of_the_noise() -> None:
-    noise = 0.3 * torch.randn(20_000, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert theorems.signal_to_noise(1.0, sigma=0.3, clip=1.0, dimensions=7) == pytest.approx(1 / float(noise.norm(dim=1).mean()), rel=0.01)
-    assert theorems.signal_to_noise(1.0, sigma=0.5, clip=2.0, dimensions=10_000_000) == pytest.approx(1 / math.sqrt(1e7), rel=1e-6)
+    noise = 0.3 * torch.randn(
+        20_000, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
+    assert theorems.signal_to_noise(1.0, sigma=0.3, clip=1.0, dimensions=7) == pytest.approx(
+        1 / float(noise.norm(dim=1).mean()), rel=0.01
+    )
+    assert theorems.signal_to_noise(
+        1.0, sigma=0.5, clip=2.0, dimensions=10_000_000
+    ) == pytest.approx(1 / math.sqrt(1e7), rel=1e-6)
 
 
 def test_heterogeneity_and_its_reduction() -> None:
     gradients = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 3.0]])
     assert estimators.heterogeneity(gradients) == pytest.approx((2 + 2 + 4) / 3)
-    assert estimators.constrained_heterogeneity(gradients, torch.tensor([0.5, 0.5, 0.0])) == pytest.approx(1.0)
-    assert estimators.reduction(gradients, torch.tensor([0.5, 0.5, 0.0])) == pytest.approx(1 - 3 / 8)
+    assert estimators.constrained_heterogeneity(
+        gradients, torch.tensor([0.5, 0.5, 0.0])
+    ) == pytest.approx(1.0)
+    assert estimators.reduction(gradients, torch.tensor([0.5, 0.5, 0.0])) == pytest.approx(
+        1 - 3 / 8
+    )
     assert estimators.reduction(torch.ones(3, 2), torch.ones(3) / 3) == 0.0
 
 

@@ -49,5 +49,7 @@ def test_a_stack_that_is_all_or_large_is_passed_on_as_it_is() -> None:
 
 
 def test_nothing_is_kept_back_where_clients_are_missing() -> None:
-    assert [one.clients.tolist() for one in together(spoilt([stack([0]), stack([1])]), 9)] == [[0, 1]]
+    assert [one.clients.tolist() for one in together(spoilt([stack([0]), stack([1])]), 9)] == [
+        [0, 1]
+    ]
     assert not list(together(iter([]), 3))

@@ -10,7 +10,17 @@ from algorithm_contracts import made, settings_for, task
 from federations import classes
 from model_examples import EXAMPLES
 
-from fedkg.federated import ALGORITHMS, Algorithm, Clients, Problem, Settings, fedavg, from_tensors, to_tensors, train
+from fedkg.federated import (
+    ALGORITHMS,
+    Algorithm,
+    Clients,
+    Problem,
+    Settings,
+    fedavg,
+    from_tensors,
+    to_tensors,
+    train,
+)
 from fedkg.federated.privacy.protected import Protection, protected
 from fedkg.federated.state import ServerState
 from fedkg.models import Noise
@@ -20,7 +30,9 @@ SIZES = (12, 31, 5, 20)
 
 
 def moved(clients: Clients, device: torch.device) -> Clients:
-    return replace(clients, x=tuple(x.to(device) for x in clients.x), y=tuple(y.to(device) for y in clients.y))
+    return replace(
+        clients, x=tuple(x.to(device) for x in clients.x), y=tuple(y.to(device) for y in clients.y)
+    )
 
 
 def end(problem: Problem, algorithm: Algorithm, settings: Settings) -> ServerState:
@@ -44,10 +56,22 @@ def test_algorithms(elsewhere: torch.device, name: str) -> None:
 
 @pytest.mark.parametrize("unit", ["example", "client"])
 def test_private_training(elsewhere: torch.device, unit: str) -> None:
-    settings = Settings(rounds=2, participation=0.8, local_epochs=1, batch=8, learning_rate=0.1, seed=1, executor="stacked")
+    settings = Settings(
+        rounds=2,
+        participation=0.8,
+        local_epochs=1,
+        batch=8,
+        learning_rate=0.1,
+        seed=1,
+        executor="stacked",
+    )
     own = Protection(unit=unit, clip=0.5, delta=1e-2, noise=1.0)
     here, algorithm = classes(SIZES), protected(fedavg(), own, SIZES, settings)
-    alike(end(replace(here, clients=moved(here.clients, elsewhere)), algorithm, settings), end(here, algorithm, settings), elsewhere)
+    alike(
+        end(replace(here, clients=moved(here.clients, elsewhere)), algorithm, settings),
+        end(here, algorithm, settings),
+        elsewhere,
+    )
 
 
 def test_a_training_resumes_there(elsewhere: torch.device) -> None:
@@ -55,8 +79,15 @@ def test_a_training_resumes_there(elsewhere: torch.device) -> None:
     here = task()
     there = replace(here, clients=moved(here.clients, elsewhere))
     first, *_, last = [state for state, _ in train(there, made("scaffold"), settings)]
-    again = [state for state, _ in train(there, made("scaffold"), settings, from_tensors(*to_tensors(first)))]
-    alike(again[-1], replace(last, models={name: value.cpu() for name, value in last.models.items()}), elsewhere)
+    again = [
+        state
+        for state, _ in train(there, made("scaffold"), settings, from_tensors(*to_tensors(first)))
+    ]
+    alike(
+        again[-1],
+        replace(last, models={name: value.cpu() for name, value in last.models.items()}),
+        elsewhere,
+    )
 
 
 LIBRARY = ("tabnet graph", "tabnet graph features", "module one by one")

@@ -66,9 +66,19 @@ def test_terms_that_ask_for_something_of_the_clients_own_say_so() -> None:
 def test_the_servers_minibatches_are_not_those_of_the_first_client() -> None:
     """The same rows at both, in another order: other updates."""
     problem = task((12, 12))
-    same = replace(problem, root=replace(problem.clients, names=("server",), x=problem.clients.x[:1], y=problem.clients.y[:1]))
+    same = replace(
+        problem,
+        root=replace(
+            problem.clients, names=("server",), x=problem.clients.x[:1], y=problem.clients.y[:1]
+        ),
+    )
     root = first_root(fltrust(), same, "sequential")
-    alone = replace(problem, clients=replace(problem.clients, names=("a",), x=problem.clients.x[:1], y=problem.clients.y[:1]))
+    alone = replace(
+        problem,
+        clients=replace(
+            problem.clients, names=("a",), x=problem.clients.x[:1], y=problem.clients.y[:1]
+        ),
+    )
     begun = initial_state(alone, fedavg(), SETTINGS)
     state, _ = next(train(alone, fedavg(), replace(SETTINGS, executor="sequential")))
     first = {name: state.models[name] - begun.models[name] for name in root}
@@ -79,14 +89,21 @@ def test_the_servers_minibatches_are_not_those_of_the_first_client() -> None:
 def test_models_of_neighbouring_seeds_have_no_seed_in_common(seed: int, distance: int) -> None:
     """The server's own draws have none of theirs either."""
     mine = {model_seed(seed, place) for place in range(6)} | {server_seed(seed)}
-    theirs = {model_seed(seed + distance, place) for place in range(6)} | {server_seed(seed + distance)}
+    theirs = {model_seed(seed + distance, place) for place in range(6)} | {
+        server_seed(seed + distance)
+    }
     assert len(mine) == 7
     assert len(mine & theirs) == (7 if distance == 0 else 0)
 
 
 def test_the_clusters_of_one_seed_are_not_those_of_the_next() -> None:
     problem = classes((5, 6))
-    models = [initial_state(problem, ifca(models=3), replace(SETTINGS, seed=seed)).models["layers.0.weight"] for seed in (0, 1)]
+    models = [
+        initial_state(problem, ifca(models=3), replace(SETTINGS, seed=seed)).models[
+            "layers.0.weight"
+        ]
+        for seed in (0, 1)
+    ]
     every = torch.cat(models)
     apart = (every.unsqueeze(0) - every.unsqueeze(1)).abs().flatten(2).amax(2)
     assert float((apart + torch.eye(6, dtype=apart.dtype)).min()) > 0.01
@@ -97,7 +114,9 @@ HEAD = ("layers.2.",)
 
 @pytest.mark.parametrize("executor", ["stacked", "sequential"])
 @pytest.mark.parametrize(("first", "pulled"), [(1.0, False), (0.0, True)])
-def test_proximal_terms_leave_private_layers_alone(executor: str, first: float, pulled: bool) -> None:
+def test_proximal_terms_leave_private_layers_alone(
+    executor: str, first: float, pulled: bool
+) -> None:
     """Steps on private layers alone are the same with them, to the bit; steps on the others are not."""
     problem, settings = classes((14, 9, 22)), replace(SETTINGS, executor=executor)
     plain = fedrep(private=HEAD, first=first)
@@ -120,8 +139,12 @@ def test_a_model_beside_is_pulled_to_what_was_received_alone() -> None:
     from fedkg.federated.executors import Work
     from fedkg.federated.problem import pool
 
-    work = Work(problem=problem, algorithm=algorithm.beside, settings=SETTINGS, pool=pool(problem.clients))
-    point = algorithm.beside.start.place(work, initial_state(problem, algorithm, SETTINGS), torch.arange(2))
+    work = Work(
+        problem=problem, algorithm=algorithm.beside, settings=SETTINGS, pool=pool(problem.clients)
+    )
+    point = algorithm.beside.start.place(
+        work, initial_state(problem, algorithm, SETTINGS), torch.arange(2)
+    )
     assert set(point.variables) - set(point.pull) == {"layers.2.weight", "layers.2.bias"}
 
 

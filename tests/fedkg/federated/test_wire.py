@@ -19,16 +19,27 @@ from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.models import Params
 
 SIZES = (12, 31, 5, 20)
-SETTINGS = Settings(rounds=3, local_epochs=1, batch=8, learning_rate=0.1, seed=1, executor="stacked")
+SETTINGS = Settings(
+    rounds=3, local_epochs=1, batch=8, learning_rate=0.1, seed=1, executor="stacked"
+)
 
 
 def updates(value: torch.Tensor) -> Updates:
     count = len(value)
     clients = torch.arange(count)
-    return Updates(clients=clients, groups=torch.zeros_like(clients), start={"w": value * 0}, update={"w": value}, loss=torch.zeros(count))
+    return Updates(
+        clients=clients,
+        groups=torch.zeros_like(clients),
+        start={"w": value * 0},
+        update={"w": value},
+        loss=torch.zeros(count),
+    )
 
 
-@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=8), st.sampled_from(["bfloat16", "float16"]))
+@given(
+    st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=8),
+    st.sampled_from(["bfloat16", "float16"]),
+)
 def test_numbers_are_rounded_to_the_nearest_and_stay_so(values: list[float], wire: str) -> None:
     value = torch.tensor([values])
     once = sent(updates(value), wire)  # type: ignore[arg-type]
@@ -60,7 +71,10 @@ def test_executors_agree_and_the_result_is_near(make: object, wire: str) -> None
 
 def test_half_the_bytes_are_told() -> None:
     problem = classes(SIZES, dtype=torch.float32)
-    (_, plain), (_, half) = (next(iter(train(problem, fedavg(), replace(SETTINGS, wire=wire)))) for wire in (None, "bfloat16"))  # type: ignore[arg-type]
+    (_, plain), (_, half) = (
+        next(iter(train(problem, fedavg(), replace(SETTINGS, wire=wire))))
+        for wire in (None, "bfloat16")
+    )  # type: ignore[arg-type]
     counts = 8 * len(SIZES)
     assert half.bytes_up - counts == (plain.bytes_up - counts) // 2
     assert half.bytes_down == plain.bytes_down
@@ -72,7 +86,9 @@ def test_what_overflows_is_left_out_by_name() -> None:
     problem = classes(SIZES)
     wild = replace(problem.clients, x=(problem.clients.x[0] * 1e6, *problem.clients.x[1:]))
     own = replace(SETTINGS, wire="float16", learning_rate=1.0, rounds=1)
-    [(_, record)] = train(replace(problem, clients=wild), Algorithm(name="a", server=AddUpdate()), own)
+    [(_, record)] = train(
+        replace(problem, clients=wild), Algorithm(name="a", server=AddUpdate()), own
+    )
     assert "infinite values" in record.excluded["site_0"]
 
 

@@ -11,15 +11,27 @@ from fedkg.granger.moments import Series, series_of
 from fedkg.granger.system import System, places_of, recorded, two_clients
 
 
-def clients_of(system: System, *, steps: int, seed: int, process: float = 0.1, noise: float | None = None) -> tuple[Client, ...]:
+def clients_of(
+    system: System, *, steps: int, seed: int, process: float = 0.1, noise: float | None = None
+) -> tuple[Client, ...]:
     """Clients that know their own blocks, with filters that think states to be moved by `process`."""
     seen = recorded(system, steps, seed=seed)
     found = []
-    for m, (place, emission) in enumerate(zip(places_of(system.sizes), system.emissions, strict=True)):
+    for m, (place, emission) in enumerate(
+        zip(places_of(system.sizes), system.emissions, strict=True)
+    ):
         own = np.ascontiguousarray(system.transition[place, place])
         spread = (system.noise if noise is None else noise) * np.eye(len(emission))
         gain = steady_gain(own, emission, process * np.eye(emission.shape[1]), spread)
-        found.append(Client(name=f"client {m + 1}", transition=own, emission=emission, gain=gain, measurements=seen.measurements[m]))
+        found.append(
+            Client(
+                name=f"client {m + 1}",
+                transition=own,
+                emission=emission,
+                gain=gain,
+                measurements=seen.measurements[m],
+            )
+        )
     return tuple(found)
 
 

@@ -21,7 +21,9 @@ from fedkg.jobs.file.learning import Learning
 STEPS, KNOWN = 300, 220
 
 
-def _records(seed: int = 0, columns: tuple[int, ...] = (3, 2, 1), known: tuple[int, ...] = (KNOWN,) * 3) -> list[Record]:
+def _records(
+    seed: int = 0, columns: tuple[int, ...] = (3, 2, 1), known: tuple[int, ...] = (KNOWN,) * 3
+) -> list[Record]:
     """Three sites of which each follows the one before; sites measure unlike many things, a few of them unknown."""
     stream = np.random.default_rng(seed)
     made, driver = [], np.zeros(STEPS)
@@ -29,14 +31,26 @@ def _records(seed: int = 0, columns: tuple[int, ...] = (3, 2, 1), known: tuple[i
         own = np.zeros((STEPS, 2))
         for t in range(1, STEPS):
             own[t] = [0.9, 0.5] * own[t - 1] + stream.standard_normal(2) + 0.3 * driver[t - 1]
-        values = own @ stream.standard_normal((2, width)) + 0.1 * stream.standard_normal((STEPS, width))
+        values = own @ stream.standard_normal((2, width)) + 0.1 * stream.standard_normal(
+            (STEPS, width)
+        )
         values[stream.random(values.shape) < 0.05] = np.nan
-        made.append(Record(name=f"site {site}", start=0, known=until, columns=tuple(f"s{place}" for place in range(width)), values=values))
+        made.append(
+            Record(
+                name=f"site {site}",
+                start=0,
+                known=until,
+                columns=tuple(f"s{place}" for place in range(width)),
+                values=values,
+            )
+        )
         driver = own[:, 0]
     return made
 
 
-def _learnt(records: list[Record], states: int, reads: Reads, past: int = 1, lags: int = 1) -> tuple[dict[str, np.ndarray], Series, Learnt]:
+def _learnt(
+    records: list[Record], states: int, reads: Reads, past: int = 1, lags: int = 1
+) -> tuple[dict[str, np.ndarray], Series, Learnt]:
     found = filtered(records, states, past=past)
     series = found.series(np.ones((len(found.clients),) * 2, dtype=np.bool_), lags)
     learnt = learn(series, Rates(client=0.01, server=0.001, causes=0.01, normalised=1.0), epochs=5)
@@ -57,7 +71,11 @@ def test_later_steps_have_no_say(seed: int, reads: Reads, past: int, lags: int, 
     stream, changed = np.random.default_rng(seed + 1), []
     for record in records:
         values = record.values.copy()
-        values[at:] = np.where(stream.random(values[at:].shape) < 0.3, np.nan, 100 * stream.standard_normal(values[at:].shape))
+        values[at:] = np.where(
+            stream.random(values[at:].shape) < 0.3,
+            np.nan,
+            100 * stream.standard_normal(values[at:].shape),
+        )
         changed.append(replace(record, values=values))
     one, other = (_learnt(some, 1, reads, past, lags)[0] for some in (records, changed))
     for name in one:
@@ -110,7 +128,12 @@ def test_what_is_unknown_corrects_nothing() -> None:
 def test_what_one_site_is_tested_by_is_not_seen_where_another_learns() -> None:
     """Site 0 is tested from step 220 on, the others learn up to step 260: until then they do not see its states."""
     records = _records(known=(220, 260, 260))
-    changed = [replace(records[0], values=np.where(np.arange(STEPS)[:, None] >= 220, 7.0, records[0].values)), *records[1:]]
+    changed = [
+        replace(
+            records[0], values=np.where(np.arange(STEPS)[:, None] >= 220, 7.0, records[0].values)
+        ),
+        *records[1:],
+    ]
     one, other = (_learnt(some, 1, "server")[0] for some in (records, changed))
     for name in ("site 1", "site 2"):
         assert np.array_equal(one[name][:260], other[name][:260])
@@ -119,7 +142,11 @@ def test_what_one_site_is_tested_by_is_not_seen_where_another_learns() -> None:
 
 def test_sites_that_begin_and_end_when_they_like() -> None:
     records = _records()
-    moved = [records[0], replace(records[1], start=40, values=records[1].values[40:250]), records[2]]
+    moved = [
+        records[0],
+        replace(records[1], start=40, values=records[1].values[40:250]),
+        records[2],
+    ]
     made, series, _ = _learnt(moved, 1, "both")
     assert len(made["site 1"]) == 210
     assert len(series.states) == KNOWN - 40
@@ -138,13 +165,17 @@ def test_earlier_values_are_measurements_too() -> None:
 def test_what_cannot_be_is_said() -> None:
     records = _records()
     far = replace(records[1], start=STEPS, known=STEPS + KNOWN)
-    with pytest.raises(UsageError, match=f"hardly any steps in common.*\n.*expected: {LEAST} steps or more"):
+    with pytest.raises(
+        UsageError, match=f"hardly any steps in common.*\n.*expected: {LEAST} steps or more"
+    ):
         filtered([records[0], far], 1)
     still = [replace(record, values=np.ones_like(record.values)) for record in records[1:]]
     with pytest.raises(UsageError, match="two sites or more whose measurements change"):
         filtered([records[0], *still], 1)
     found = filtered([*records[:2], still[1]], 1)
-    assert found.notes == ("site 2: measure nothing that changes, have no states and are not learnt from",)
+    assert found.notes == (
+        "site 2: measure nothing that changes, have no states and are not learnt from",
+    )
     with pytest.raises(UsageError, match="so many lags"):
         found.series(np.ones((2, 2), dtype=np.bool_), KNOWN - 1)
 
@@ -160,15 +191,27 @@ def test_a_state_points_where_its_largest_measurement_counts_upwards(sign: float
 
 
 def test_learning_stops_where_it_rests_and_says_so() -> None:
-    series = series_of([client_of(Measured(name=r.name, columns=("s",), values=np.nan_to_num(r.values[:, :1])), 1) for r in _records()])
+    series = series_of(
+        [
+            client_of(
+                Measured(name=r.name, columns=("s",), values=np.nan_to_num(r.values[:, :1])), 1
+            )
+            for r in _records()
+        ]
+    )
     rates = Rates(client=0.01, server=0.001, causes=0.01, normalised=1.0)
     settled = learn(series, rates, epochs=500, tolerance=1e-2)
     assert len(settled.server_loss) < 500
     assert settled.moved <= 1e-2
-    assert course_of(settled, "sequential", 1e-2).startswith(f"the learning settled: epoch {len(settled.server_loss)} changed")
+    assert course_of(settled, "sequential", 1e-2).startswith(
+        f"the learning settled: epoch {len(settled.server_loss)} changed"
+    )
     short = learn(series, rates, epochs=2, tolerance=1e-2)
     assert "has not settled: epoch 2 still changed" in course_of(short, "sequential", 1e-2)
-    assert course_of(learn(series, rates, mode="closed_form"), "closed_form", 1e-2) == "the learning is at its point of rest"
+    assert (
+        course_of(learn(series, rates, mode="closed_form"), "closed_form", 1e-2)
+        == "the learning is at its point of rest"
+    )
     assert len(learn(series, rates, epochs=500, enough=1e9).server_loss) == 2
 
 
@@ -176,7 +219,10 @@ def test_products_that_are_at_hand_change_nothing() -> None:
     found = filtered(_records(), 1)
     series = found.series(np.ones((3, 3), dtype=np.bool_), 2)
     rates = Rates(client=0.01, server=0.001, causes=0.01, normalised=1.0)
-    plain, known = learn(series, rates, epochs=3), learn(series, rates, epochs=3, products=products_of(series))
+    plain, known = (
+        learn(series, rates, epochs=3),
+        learn(series, rates, epochs=3, products=products_of(series)),
+    )
     assert np.array_equal(plain.causes, known.causes)
     assert np.array_equal(plain.client_loss, known.client_loss)
 
@@ -187,10 +233,16 @@ def test_losses_that_have_grown_are_refused() -> None:
     learnt, said = learnt_by(Learning(epochs=5), series)
     assert "has not settled" in said
     wild = replace(learnt, causes=1e3 * np.ones_like(learnt.causes))
-    with pytest.raises(FedkgError, match=r"the learning diverges slowly: the losses of site 0 are .* times those before"):
+    with pytest.raises(
+        FedkgError,
+        match=r"the learning diverges slowly: the losses of site 0 are .* times those before",
+    ):
         refuse_grown(Learning(), series, wild)
     worse = replace(learnt, causes=np.ones_like(learnt.causes))
-    with pytest.raises(FedkgError, match="diverges slowly: what is learnt to drive site 0 foretells it worse than nothing"):
+    with pytest.raises(
+        FedkgError,
+        match="diverges slowly: what is learnt to drive site 0 foretells it worse than nothing",
+    ):
         refuse_grown(Learning(), series, worse)
 
 
@@ -200,11 +252,21 @@ def _alike(clients: int = 10, steps: int = 300) -> Series:
     course = np.zeros((steps, 3))
     for t in range(1, steps):
         course[t] = [0.95, 0.8, 0.5] * course[t - 1] + stream.standard_normal(3)
-    each = [course @ stream.standard_normal((3, 3)) + 0.1 * stream.standard_normal((steps, 3)) for _ in range(clients)]
-    return series_of([client_of(Measured(name=f"s{m}", columns=("a", "b", "c"), values=own), 2) for m, own in enumerate(each)])
+    each = [
+        course @ stream.standard_normal((3, 3)) + 0.1 * stream.standard_normal((steps, 3))
+        for _ in range(clients)
+    ]
+    return series_of(
+        [
+            client_of(Measured(name=f"s{m}", columns=("a", "b", "c"), values=own), 2)
+            for m, own in enumerate(each)
+        ]
+    )
 
 
-def test_drivers_that_go_with_each_other_run_away_by_divisors_of_their_own_and_settle_by_one() -> None:
+def test_drivers_that_go_with_each_other_run_away_by_divisors_of_their_own_and_settle_by_one() -> (
+    None
+):
     """The mean of h_n h_p^T / (1 + |h_n|^2) has an eigenvalue below 0, which any rate runs away along; by one divisor it has none."""
     series = _alike()
     rates = Rates(client=0.01, server=0.001, causes=0.1, normalised=1.0)

@@ -23,21 +23,38 @@ def _same(one: Learnt, other: Learnt) -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64])
-@pytest.mark.parametrize(("ridge", "normalised", "lags"), [(0.0, None, 1), (0.3, None, 2), (0.0, 1.0, 2), (0.3, 1.0, 1)])
+@pytest.mark.parametrize(
+    ("ridge", "normalised", "lags"), [(0.0, None, 1), (0.3, None, 2), (0.0, 1.0, 2), (0.3, 1.0, 1)]
+)
 @pytest.mark.parametrize("together", [False, True])
-def test_chunks_are_the_compiled_pass(ridge: float, normalised: float | None, lags: int, chunk: int, together: bool) -> None:
+def test_chunks_are_the_compiled_pass(
+    ridge: float, normalised: float | None, lags: int, chunk: int, together: bool
+) -> None:
     _, plain = uneven(4, steps=70)
     allowed = np.array([[True, True, False], [True, True, True], [False, True, True]])
     series = series_of(plain.clients, allowed, lags=lags)
-    rates = Rates(client=0.01, server=0.005, causes=0.01, ridge=ridge, normalised=normalised, together=together)
+    rates = Rates(
+        client=0.01,
+        server=0.005,
+        causes=0.01,
+        ridge=ridge,
+        normalised=normalised,
+        together=together,
+    )
     begun = learn(series, rates, epochs=1)
-    _same(learn_in_chunks(series, rates, epochs=3, start=begun, chunk=chunk), learn(series, rates, epochs=3, start=begun))
+    _same(
+        learn_in_chunks(series, rates, epochs=3, start=begun, chunk=chunk),
+        learn(series, rates, epochs=3, start=begun),
+    )
 
 
 def test_chunks_on_another_device(elsewhere: torch.device) -> None:
     _, series = uneven(4, steps=70)
     rates = Rates(client=0.01, server=0.005, causes=0.01, ridge=0.3, normalised=1.0)
-    _same(learn_in_chunks(series, rates, epochs=2, chunk=16, device=elsewhere), learn(series, rates, epochs=2))
+    _same(
+        learn_in_chunks(series, rates, epochs=2, chunk=16, device=elsewhere),
+        learn(series, rates, epochs=2),
+    )
 
 
 def test_setting_s_in_chunks() -> None:

@@ -21,7 +21,9 @@ def test_the_means_of_the_steps_are_the_losses(lags: int) -> None:
     found = at_rest(series, Rates(ridge=0.1))
     each = step_losses(series, found)
     for m, place in enumerate(series.places):
-        own, server = losses_of(moments(series, m), found.augmentations[m], found.causes[place, series.drivers(m)])
+        own, server = losses_of(
+            moments(series, m), found.augmentations[m], found.causes[place, series.drivers(m)]
+        )
         assert each.client[lags:, m].mean() == pytest.approx(own, rel=1e-9)
         assert each.server[lags:, m].mean() == pytest.approx(server, rel=1e-9)
 
@@ -34,7 +36,13 @@ def test_a_fault_is_seen_where_it_is() -> None:
     broken[1][faulty] += 1.0
     changed = series_of(
         [
-            type(c)(name=c.name, transition=c.transition, emission=c.emission, gain=c.gain, measurements=y)
+            type(c)(
+                name=c.name,
+                transition=c.transition,
+                emission=c.emission,
+                gain=c.gain,
+                measurements=y,
+            )
             for c, y in zip(series.clients, broken, strict=True)
         ]
     )
@@ -44,10 +52,15 @@ def test_a_fault_is_seen_where_it_is() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=20).filter(lambda rows: len({bad for _, bad in rows}) == 2)
+    st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=20).filter(
+        lambda rows: len({bad for _, bad in rows}) == 2
+    )
 )
 def test_the_area_is_the_share_of_pairs(rows: list[tuple[int, bool]]) -> None:
-    scores, faulty = np.array([score for score, _ in rows], dtype=float), np.array([bad for _, bad in rows])
+    scores, faulty = (
+        np.array([score for score, _ in rows], dtype=float),
+        np.array([bad for _, bad in rows]),
+    )
     pairs = [(a > b) + 0.5 * (a == b) for a in scores[faulty] for b in scores[~faulty]]
     assert area_under_roc(scores, faulty) == pytest.approx(np.mean(pairs))
 

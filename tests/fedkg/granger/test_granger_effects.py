@@ -18,9 +18,16 @@ from fedkg.learned import Learned
 def _chain(count: int) -> tuple[System, Learnt]:
     """Clients of one state in a row: each keeps 0.45 of itself and takes 0.4 of the one before it."""
     transition = 0.45 * np.eye(count) + 0.4 * np.eye(count, k=-1)
-    system = System(transition=transition, emissions=(np.ones((2, 1)),) * count, process=np.eye(count), noise=0.1)
+    system = System(
+        transition=transition,
+        emissions=(np.ones((2, 1)),) * count,
+        process=np.eye(count),
+        noise=0.1,
+    )
     causes = 0.4 * np.eye(count, k=-1)
-    return system, Learnt(causes=causes, augmentations=(), client_loss=np.zeros(1), server_loss=np.zeros(1))
+    return system, Learnt(
+        causes=causes, augmentations=(), client_loss=np.zeros(1), server_loss=np.zeros(1)
+    )
 
 
 def test_a_disturbance_goes_down_the_row() -> None:
@@ -40,7 +47,10 @@ def test_edges_are_the_strongest_first_and_keep_to_the_prior() -> None:
     _, series = setting_s(0, 800)
     found = learn(series, epochs=4)
     made = edges(series, found, p_values(series, shifts=19))
-    assert [(edge.driver, edge.driven) for edge in made] == [("client 1", "client 2"), ("client 2", "client 1")]
+    assert [(edge.driver, edge.driven) for edge in made] == [
+        ("client 1", "client 2"),
+        ("client 2", "client 1"),
+    ]
     assert made[0].strength > made[1].strength
     assert made[0].p_value == pytest.approx(0.05)
     held = series_of(series.clients, np.array([[True, False], [True, True]]))
@@ -50,7 +60,14 @@ def test_edges_are_the_strongest_first_and_keep_to_the_prior() -> None:
 def test_what_is_learnt_is_proposed_as_a_cause() -> None:
     _, series = setting_s(0, 800)
     found = edges(series, learn(series, epochs=4), p_values(series, shifts=39))
-    learned = Learned(run="1", title="two", software="fedkg", began="2026-01-31T12:00:00Z", step=600.0, edges=found)
+    learned = Learned(
+        run="1",
+        title="two",
+        software="fedkg",
+        began="2026-01-31T12:00:00Z",
+        step=600.0,
+        edges=found,
+    )
     assert "fkg:lagSeconds" in ontologies.learned_graph(learned)
     text = ontologies.proposals([learned]).text
     assert "client 1 drives client 2" in text

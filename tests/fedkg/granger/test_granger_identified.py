@@ -22,7 +22,9 @@ def test_15_the_stationary_covariance() -> None:
         stationary(np.eye(2), np.eye(2))
 
 
-@pytest.mark.parametrize(("slow", "quiet", "expected"), [(0.5, 1.0, 0.0179), (0.9, 0.01, 0.1899), (0.98, 0.01, 0.2368)])
+@pytest.mark.parametrize(
+    ("slow", "quiet", "expected"), [(0.5, 1.0, 0.0179), (0.9, 0.01, 0.1899), (0.98, 0.01, 0.2368)]
+)
 def test_7_the_formula_of_attenuation(slow: float, quiet: float, expected: float) -> None:
     system = two_clients(seed=0, slow=slow, quiet=quiet)
     covariance = stationary(system.transition, system.process)
@@ -30,16 +32,22 @@ def test_7_the_formula_of_attenuation(slow: float, quiet: float, expected: float
     assert found.mean() == pytest.approx(expected, abs=5e-5)
 
 
-@pytest.mark.parametrize(("slow", "quiet", "expected"), [(0.5, 1.0, 0.0179), (0.9, 0.01, 0.1899), (0.98, 0.01, 0.2368)])
+@pytest.mark.parametrize(
+    ("slow", "quiet", "expected"), [(0.5, 1.0, 0.0179), (0.9, 0.01, 0.1899), (0.98, 0.01, 0.2368)]
+)
 def test_7_the_learning_comes_to_the_formula(slow: float, quiet: float, expected: float) -> None:
     """Noise 1e-4, filters that follow the states, eta_2 / eta_1 = 1e-6, T = 20,000: of the true system, and of the covariance there was."""
     plain = two_clients(seed=0, slow=slow, quiet=quiet)
-    system = System(transition=plain.transition, emissions=plain.emissions, process=plain.process, noise=1e-4)
+    system = System(
+        transition=plain.transition, emissions=plain.emissions, process=plain.process, noise=1e-4
+    )
     series = series_of(clients_of(system, steps=20_000, seed=5, process=1.0))
     found = at_rest(series, Rates(client=1.0, server=1e-6, causes=1.0)).block(series, 1, 0)
     assert found == pytest.approx(np.full((2, 2), expected), abs=5e-3)
     empirical = np.cov(recorded(system, 20_000, seed=5).states, rowvar=False)
-    assert found == pytest.approx(limit(system.transition, empirical, system.sizes, 1)[:, :2], abs=5e-3)
+    assert found == pytest.approx(
+        limit(system.transition, empirical, system.sizes, 1)[:, :2], abs=5e-3
+    )
 
 
 def test_readings_say_how_much_is_lost() -> None:
@@ -47,7 +55,11 @@ def test_readings_say_how_much_is_lost() -> None:
     forth = next(one for one in readings(series) if one.driven == "client 2")
     assert forth.kept > 0.4
     fast = two_clients(seed=0, slow=0.5, quiet=1.0)
-    lost = next(one for one in readings(series_of(clients_of(fast, steps=4000, seed=1))) if one.driven == "client 2")
+    lost = next(
+        one
+        for one in readings(series_of(clients_of(fast, steps=4000, seed=1)))
+        if one.driven == "client 2"
+    )
     assert lost.kept < 0.15
     assert "too small" in lost.text()
 
@@ -67,14 +79,21 @@ def test_chance_and_cause_are_told_apart() -> None:
     assert found[1, 0] == pytest.approx(1 / 40)
     assert np.isnan(np.diag(found)).all()
     alone = two_clients(seed=1, drive=0.0)
-    none = np.array([p_values(series_of(clients_of(alone, steps=600, seed=seed)), shifts=19)[1, 0] for seed in range(12)])
+    none = np.array(
+        [
+            p_values(series_of(clients_of(alone, steps=600, seed=seed)), shifts=19)[1, 0]
+            for seed in range(12)
+        ]
+    )
     assert (none <= 0.05).sum() <= 3  # 12 draws at 5 %: more than 3 has a probability below 0.003
 
 
 def test_the_oracle_sees_more_than_a_client() -> None:
     system, series = setting_s(0)
     seen = recorded(system, 4000, seed=100)
-    best = oracle(system.transition, system.emissions, system.process, system.noise, seen.measurements)
+    best = oracle(
+        system.transition, system.emissions, system.process, system.noise, seen.measurements
+    )
     assert ((best - seen.states) ** 2).mean() < ((series.states - seen.states) ** 2).mean()
 
 
@@ -84,10 +103,20 @@ def test_11_losses_rise_with_the_perturbation() -> None:
     found = learn(series, epochs=8)
 
     def server_loss(transition: np.ndarray) -> float:
-        changed = System(transition=transition, emissions=system.emissions, process=system.process, noise=system.noise)
+        changed = System(
+            transition=transition,
+            emissions=system.emissions,
+            process=system.process,
+            noise=system.noise,
+        )
         other = series_of(clients_of(changed, steps=4000, seed=100))
         return sum(
-            losses_of(moments(other, m), found.augmentations[m], found.causes[other.places[m], other.drivers(m)])[1] for m in range(2)
+            losses_of(
+                moments(other, m),
+                found.augmentations[m],
+                found.causes[other.places[m], other.drivers(m)],
+            )[1]
+            for m in range(2)
         )
 
     def stronger(share: float) -> np.ndarray:

@@ -42,13 +42,18 @@ def _rows(series: Series, found: Learnt, m: int) -> tuple[np.ndarray, np.ndarray
 def test_a_client_s_lags_are_its_own(mode: Mode, orders: tuple[int, ...], m: int) -> None:
     """With the most lags that any client has it learns, to the bit, what it learns where all have so many; further blocks stay 0."""
     series, wide = _of(orders, 24), _of(max(orders), 24)
-    found, other = learn(series, RATES, mode=mode, epochs=2), learn(wide, RATES, mode=mode, epochs=2)
+    found, other = (
+        learn(series, RATES, mode=mode, epochs=2),
+        learn(wide, RATES, mode=mode, epochs=2),
+    )
     if orders[m] == max(orders):
         for own, peer in zip(_rows(series, found, m), _rows(wide, other, m), strict=True):
             assert (own == peer).all()
     total = series.states.shape[1]
     assert not found.causes[series.places[m], orders[m] * total :].any()
-    assert (found.causes[series.places[m]] != 0).sum() == series.drivers(m).sum() * len(range(*series.places[m].indices(total)))
+    assert (found.causes[series.places[m]] != 0).sum() == series.drivers(m).sum() * len(
+        range(*series.places[m].indices(total))
+    )
 
 
 @pytest.mark.parametrize("orders", [(1, 3, 2), (2, 1, 1), (2, 2, 2)])
@@ -56,7 +61,10 @@ def test_a_client_s_lags_are_its_own(mode: Mode, orders: tuple[int, ...], m: int
 def test_messages_and_chunks_learn_the_same(orders: tuple[int, ...], rates: Rates) -> None:
     series = _of(orders, steps=20)
     plain = learn(series, rates, epochs=2)
-    for found in (exchanged(series, rates, epochs=2), learn_in_chunks(series, rates, epochs=2, chunk=7)):
+    for found in (
+        exchanged(series, rates, epochs=2),
+        learn_in_chunks(series, rates, epochs=2, chunk=7),
+    ):
         assert found.causes == pytest.approx(plain.causes, abs=1e-11)
         assert found.client_loss == pytest.approx(plain.client_loss, rel=1e-10)
         assert found.server_loss == pytest.approx(plain.server_loss, rel=1e-9, abs=1e-14)
@@ -65,13 +73,20 @@ def test_messages_and_chunks_learn_the_same(orders: tuple[int, ...], rates: Rate
 def test_what_else_is_estimated_keeps_to_them() -> None:
     series = _of((1, 3, 2), steps=200)
     total = series.states.shape[1]
-    for blocks in (joint(series), innovation_label(series), learn_bent(series, epochs=3).learnt.causes):
+    for blocks in (
+        joint(series),
+        innovation_label(series),
+        learn_bent(series, epochs=3).learnt.causes,
+    ):
         for m, order in enumerate((1, 3, 2)):
             assert blocks[series.places[m], :total].any()
             assert not blocks[series.places[m], order * total :].any()
     assert len(readings(series)) == 5
     found = learn(series, RATES, mode="closed_form")
-    assert all(edge.lag <= {"client 1": 1, "client 2": 3, "client 3": 2}[edge.driven] for edge in edges(series, found))
+    assert all(
+        edge.lag <= {"client 1": 1, "client 2": 3, "client 3": 2}[edge.driven]
+        for edge in edges(series, found)
+    )
     assert {one.client for one in reach(series, found, 0, least=0.0)} == {"client 2", "client 3"}
     assert np.isfinite(p_values(series, shifts=19)).sum() == 5
 
@@ -81,8 +96,18 @@ def test_lags_are_sent_nowhere_and_cost_no_privacy() -> None:
     one, many = _of(1), _of((1, 3, 2))
     assert traffic(one) == traffic(many)
     assert traffic(one).once == 2 * sum(len(client.transition) ** 2 for client in one.clients)
-    cover = Cover(measurement=1.0, gain=5.0, augmentation=0.25, gradient=1.0, filtered=0.5, augmented=0.5, returned=0.5)
-    assert np.isfinite(exchanged(many, Rates(client=1e-4, server=1e-5, causes=1e-6), cover=cover).causes).all()
+    cover = Cover(
+        measurement=1.0,
+        response=5.0,
+        augmentation=0.25,
+        gradient=1.0,
+        filtered=0.5,
+        augmented=0.5,
+        returned=0.5,
+    )
+    assert np.isfinite(
+        exchanged(many, Rates(client=1e-4, server=1e-5, causes=1e-6), cover=cover).causes
+    ).all()
 
 
 def test_a_past_that_leaves_nothing_tells_nothing() -> None:
@@ -93,7 +118,10 @@ def test_a_past_that_leaves_nothing_tells_nothing() -> None:
 
 
 def test_a_number_of_lags_may_be_numpy_s() -> None:
-    assert _of(best_lags(_of(1), 3).max() + 1).orders == _of(int(best_lags(_of(1), 3).max()) + 1).orders
+    assert (
+        _of(best_lags(_of(1), 3).max() + 1).orders
+        == _of(int(best_lags(_of(1), 3).max()) + 1).orders
+    )
 
 
 def _two_delays(steps: int = 1500) -> tuple[Client, ...]:
@@ -105,7 +133,13 @@ def _two_delays(steps: int = 1500) -> tuple[Client, ...]:
         states[t, 1:] += 0.5 * states[[t - 3, t - 1], 0]
     seen = states + 0.001 * stream.standard_normal((steps, 3))
     return tuple(
-        Client(name=name, transition=np.array([[rate]]), emission=np.eye(1), gain=0.999 * np.eye(1), measurements=seen[:, m : m + 1])
+        Client(
+            name=name,
+            transition=np.array([[rate]]),
+            emission=np.eye(1),
+            gain=0.999 * np.eye(1),
+            measurements=seen[:, m : m + 1],
+        )
         for m, (name, rate) in enumerate((("a", 0.8), ("b", 0.3), ("c", 0.3)))
     )
 
@@ -115,13 +149,23 @@ def test_the_criterion_chooses_for_each_client() -> None:
     assert best_lags(series_of(clients), 4).tolist() == [0, 3, 1]
     series = series_of(clients, lags=(1, 3, 1))
     label = innovation_label(series)
-    assert [label[1, 0], label[1, 3], label[1, 6], label[2, 0]] == pytest.approx([0, 0, 0.5, 0.5], abs=0.02)
-    lags = {(edge.driver, edge.driven): edge.lag for edge in edges(series, replace(learn(series, mode="closed_form"), causes=label))}
+    assert [label[1, 0], label[1, 3], label[1, 6], label[2, 0]] == pytest.approx(
+        [0, 0, 0.5, 0.5], abs=0.02
+    )
+    lags = {
+        (edge.driver, edge.driven): edge.lag
+        for edge in edges(series, replace(learn(series, mode="closed_form"), causes=label))
+    }
     assert (lags["a", "b"], lags["a", "c"]) == (3, 1)
 
 
 @pytest.mark.parametrize(
-    ("lags", "said"), [((1, 2), "3 numbers, or one for all"), ((1, 0, 1), "so many lags"), ((1, 1, 59), "so many lags")]
+    ("lags", "said"),
+    [
+        ((1, 2), "3 numbers, or one for all"),
+        ((1, 0, 1), "so many lags"),
+        ((1, 1, 59), "so many lags"),
+    ],
 )
 def test_lags_that_are_none_are_refused(lags: tuple[int, ...], said: str) -> None:
     with pytest.raises(UsageError, match=said):

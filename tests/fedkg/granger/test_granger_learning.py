@@ -23,11 +23,19 @@ def _one_step(series: Series, rates: Rates, start: Learnt | None = None) -> Lear
 def test_1_the_scalar_step_by_hand() -> None:
     """A = 0.5, C = 1, h_m = 0.2, h_n = 1, y = 1 then 0.8, theta = 0.1, A_mn = 0.3, all rates 0.1."""
     known = {"transition": np.array([[0.5]]), "emission": np.array([[1.0]])}
-    first = Client(name="m", gain=np.array([[0.2]]), measurements=np.array([[1.0], [0.8], [0.0]]), **known)
-    second = Client(name="n", gain=np.array([[1.0]]), measurements=np.array([[1.0], [0.0], [0.0]]), **known)
+    first = Client(
+        name="m", gain=np.array([[0.2]]), measurements=np.array([[1.0], [0.8], [0.0]]), **known
+    )
+    second = Client(
+        name="n", gain=np.array([[1.0]]), measurements=np.array([[1.0], [0.0], [0.0]]), **known
+    )
     series = series_of([first, second])
     assert series.states[0] == pytest.approx([0.2, 1.0])
-    two = Series(clients=tuple(_cut(client) for client in series.clients), states=series.states[:2].copy(), allowed=series.allowed)
+    two = Series(
+        clients=tuple(_cut(client) for client in series.clients),
+        states=series.states[:2].copy(),
+        allowed=series.allowed,
+    )
     start = Learnt(
         causes=np.array([[0.0, 0.3], [0.0, 0.0]]),
         augmentations=(np.array([[0.1]]), np.array([[0.0]])),
@@ -56,17 +64,37 @@ def test_2_a_step_is_the_recursion_of_that_one_sample(seed: int, ridge: float) -
     thetas = tuple(0.1 * stream.standard_normal(client.gain.shape) for client in series.clients)
     rates = Rates(client=0.03, server=0.02, causes=0.05, ridge=ridge)
     for m, place in enumerate(series.places):
-        two = Series(clients=tuple(_cut(client) for client in series.clients), states=series.states[:2].copy(), allowed=series.allowed)
+        two = Series(
+            clients=tuple(_cut(client) for client in series.clients),
+            states=series.states[:2].copy(),
+            allowed=series.allowed,
+        )
         drivers = two.drivers(m)
         row = 0.1 * stream.standard_normal((place.stop - place.start, int(drivers.sum())))
         causes = np.zeros((6, 6))
         causes[place, drivers] = row
         found = learn(
-            two, rates, epochs=1, start=Learnt(causes=causes, augmentations=thetas, client_loss=np.zeros(1), server_loss=np.zeros(1))
+            two,
+            rates,
+            epochs=1,
+            start=Learnt(
+                causes=causes,
+                augmentations=thetas,
+                client_loss=np.zeros(1),
+                server_loss=np.zeros(1),
+            ),
         )
-        expected = recursion(moments(two, m), client=rates.client, server=rates.server, causes=rates.causes, ridge=ridge)
+        expected = recursion(
+            moments(two, m),
+            client=rates.client,
+            server=rates.server,
+            causes=rates.causes,
+            ridge=ridge,
+        )
         before = np.concatenate([row.ravel(order="F"), thetas[m].ravel(order="F")])
-        after = np.concatenate([found.causes[place, drivers].ravel(order="F"), found.augmentations[m].ravel(order="F")])
+        after = np.concatenate(
+            [found.causes[place, drivers].ravel(order="F"), found.augmentations[m].ravel(order="F")]
+        )
         assert after == pytest.approx(expected.matrix @ before + expected.push, abs=1e-12)
 
 
@@ -74,8 +102,13 @@ def test_3_gradients_are_central_differences() -> None:
     _, series = uneven(3)
     stream = np.random.default_rng(3)
     known = moments(series, 0)
-    theta, row = 0.2 * stream.standard_normal(known.surprise.shape), 0.2 * stream.standard_normal((2, 4))
-    rates = Rates(client=0.04, server=0.03, causes=0.03)  # gamma = eta_2: plain descent of eta_1 L_a + eta_2 L_s
+    theta, row = (
+        0.2 * stream.standard_normal(known.surprise.shape),
+        0.2 * stream.standard_normal((2, 4)),
+    )
+    rates = Rates(
+        client=0.04, server=0.03, causes=0.03
+    )  # gamma = eta_2: plain descent of eta_1 L_a + eta_2 L_s
     causes = np.zeros((6, 6))
     causes[series.places[0], series.drivers(0)] = row
     zeros = tuple(np.zeros(client.gain.shape) for client in series.clients[1:])
@@ -84,7 +117,12 @@ def test_3_gradients_are_central_differences() -> None:
         rates,
         mode="batch",
         epochs=1,
-        start=Learnt(causes=causes, augmentations=(theta, *zeros), client_loss=np.zeros(1), server_loss=np.zeros(1)),
+        start=Learnt(
+            causes=causes,
+            augmentations=(theta, *zeros),
+            client_loss=np.zeros(1),
+            server_loss=np.zeros(1),
+        ),
     )
 
     def phi(theta: np.ndarray, row: np.ndarray) -> float:
@@ -111,8 +149,15 @@ def test_4_batch_comes_to_the_point_of_rest() -> None:
     assert found.causes == pytest.approx(rest.causes, abs=1e-6)
     for m, place in enumerate(series.places):
         known = moments(series, m)
-        both = recursion(known, client=rates.client, server=rates.server, causes=rates.causes, ridge=rates.ridge)
-        delta = np.concatenate([rest.causes[place, series.drivers(m)].ravel(order="F"), rest.augmentations[m].ravel(order="F")])
+        both = recursion(
+            known, client=rates.client, server=rates.server, causes=rates.causes, ridge=rates.ridge
+        )
+        delta = np.concatenate(
+            [
+                rest.causes[place, series.drivers(m)].ravel(order="F"),
+                rest.augmentations[m].ravel(order="F"),
+            ]
+        )
         assert both.matrix @ delta + both.push == pytest.approx(delta, abs=1e-9)
 
 
@@ -148,7 +193,11 @@ def test_6_swapped_clients_swap_the_result() -> None:
 
 def test_8_one_sample_never_contracts_and_a_ridge_does() -> None:
     _, series = uneven(6, steps=3)
-    two = Series(clients=tuple(_cut(client) for client in series.clients), states=series.states[:2].copy(), allowed=series.allowed)
+    two = Series(
+        clients=tuple(_cut(client) for client in series.clients),
+        states=series.states[:2].copy(),
+        allowed=series.allowed,
+    )
     own = {"client": 1e-3, "server": 1e-4, "causes": 1e-3}
     for m in range(3):
         assert recursion(moments(two, m), **own).radius == pytest.approx(1.0, abs=1e-9)
@@ -203,10 +252,16 @@ def test_normalised_steps_stand_large_rates() -> None:
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.integers(0, 1000), st.sampled_from([0.0, 0.05]), st.sampled_from([None, 0.5]), st.booleans())
-def test_the_loops_are_the_messages(seed: int, ridge: float, normalised: float | None, together: bool) -> None:
+@given(
+    st.integers(0, 1000), st.sampled_from([0.0, 0.05]), st.sampled_from([None, 0.5]), st.booleans()
+)
+def test_the_loops_are_the_messages(
+    seed: int, ridge: float, normalised: float | None, together: bool
+) -> None:
     _, series = uneven(seed, steps=25)
-    rates = Rates(client=1e-3, server=2e-3, causes=3e-3, ridge=ridge, normalised=normalised, together=together)
+    rates = Rates(
+        client=1e-3, server=2e-3, causes=3e-3, ridge=ridge, normalised=normalised, together=together
+    )
     fast, plain = learn(series, rates, epochs=2), exchanged(series, rates, epochs=2)
     assert fast.causes == pytest.approx(plain.causes, abs=1e-11)
     for own, other in zip(fast.augmentations, plain.augmentations, strict=True):
@@ -232,7 +287,9 @@ def test_14_traffic() -> None:
     assert sent.saved == 8 * (16 - 8)
 
 
-def test_14_no_array_as_wide_as_the_measurements_leaves_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_14_no_array_as_wide_as_the_measurements_leaves_a_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What a client hands out in a step: two arrays of P numbers, and its loss for the record; what it is handed: one array of P."""
     _, series = setting_s(0, 500)
     out: list[tuple[int, ...]] = []

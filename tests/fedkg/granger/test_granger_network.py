@@ -24,10 +24,20 @@ def _folded(steps: int = 1200) -> Series:
     for t in range(1, steps):
         push = np.sqrt(np.diag(system.process)) * stream.standard_normal(4)
         states[t, :2] = 0.9 * states[t - 1, :2] + push[:2]
-        states[t, 2:] = 1.5 * np.sin(2 * states[t - 1, 2:]) + 0.1 * states[t - 1, :2].sum() + push[2:]
+        states[t, 2:] = (
+            1.5 * np.sin(2 * states[t - 1, 2:]) + 0.1 * states[t - 1, :2].sum() + push[2:]
+        )
     made = []
-    for client, place in zip(clients_of(system, steps=3, seed=0, process=10.0), (slice(0, 2), slice(2, 4)), strict=True):
-        made.append(replace(client, measurements=states[:, place] @ client.emission.T + 0.1 * stream.standard_normal((steps, 8))))
+    for client, place in zip(
+        clients_of(system, steps=3, seed=0, process=10.0), (slice(0, 2), slice(2, 4)), strict=True
+    ):
+        made.append(
+            replace(
+                client,
+                measurements=states[:, place] @ client.emission.T
+                + 0.1 * stream.standard_normal((steps, 8)),
+            )
+        )
     return series_of(made)
 
 
@@ -36,20 +46,26 @@ def test_a_network_sees_what_bends() -> None:
     series, held = cut(whole, 0, 900), cut(whole, 899, 1200)
     bent = learn_bent(series, epochs=150, rate=0.02)
     linear = at_rest(series, Rates(client=1.0, server=0.1, causes=1.0))
-    plain = losses_of(moments(held, 1), linear.augmentations[1], linear.causes[held.places[1], held.drivers(1)])[0]
+    plain = losses_of(
+        moments(held, 1), linear.augmentations[1], linear.causes[held.places[1], held.drivers(1)]
+    )[0]
     assert client_losses(held, bent)[1] < 0.6 * plain
 
 
 def test_where_nothing_bends_both_find_the_same_edge() -> None:
     _, series = setting_s(0, 800)
     bent, linear = learn_bent(series, epochs=250), learn(series, mode="closed_form")
-    assert np.linalg.norm(bent.learnt.block(series, 1, 0)) == pytest.approx(np.linalg.norm(linear.block(series, 1, 0)), rel=0.25)
+    assert np.linalg.norm(bent.learnt.block(series, 1, 0)) == pytest.approx(
+        np.linalg.norm(linear.block(series, 1, 0)), rel=0.25
+    )
 
 
 def test_the_seed_decides_and_nothing_else_is_drawn() -> None:
     _, series = setting_s(0, 200)
     state = torch.random.get_rng_state()
-    first, again, other = (learn_bent(series, epochs=5, seed=seed).learnt.causes for seed in (1, 1, 2))
+    first, again, other = (
+        learn_bent(series, epochs=5, seed=seed).learnt.causes for seed in (1, 1, 2)
+    )
     assert (torch.random.get_rng_state() == state).all()
     assert (first == again).all()
     assert (first != other).any()

@@ -19,13 +19,24 @@ NONE = ~TRUE & ~np.eye(3, dtype=bool)
 
 
 @cache
-def _chain(seed: int, *, noise: float, own: float = 0.9, steps: int = 1200, states: int = 1) -> Series:
+def _chain(
+    seed: int, *, noise: float, own: float = 0.9, steps: int = 1200, states: int = 1
+) -> Series:
     """Three clients, each of which drives the next; their dynamics are fitted to what they measure."""
     stream = np.random.default_rng(seed)
     emissions = tuple(stream.standard_normal((6, states)) / np.sqrt(6) for _ in range(3))
     transition = np.kron(own * np.eye(3) + 0.2 * TRUE, np.eye(states))
-    seen = recorded(System(transition=transition, emissions=emissions, process=np.eye(3 * states), noise=noise), steps, seed=seed + 1000)
-    return series_of([client_of(Measured(name=str(m), columns=tuple("abcdef"), values=y), states) for m, y in enumerate(seen.measurements)])
+    seen = recorded(
+        System(transition=transition, emissions=emissions, process=np.eye(3 * states), noise=noise),
+        steps,
+        seed=seed + 1000,
+    )
+    return series_of(
+        [
+            client_of(Measured(name=str(m), columns=tuple("abcdef"), values=y), states)
+            for m, y in enumerate(seen.measurements)
+        ]
+    )
 
 
 @pytest.mark.parametrize("states", [1, 2])

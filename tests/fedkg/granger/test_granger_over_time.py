@@ -28,7 +28,13 @@ def _delayed(delay: int, steps: int = 1500) -> tuple[Client, ...]:
     emission, gain = np.eye(1), 0.999 * np.eye(1)
     seen = [own + 0.001 * stream.standard_normal((steps, 1)) for own in (first, second)]
     return tuple(
-        Client(name=name, transition=np.array([[rate]]), emission=emission, gain=gain, measurements=values)
+        Client(
+            name=name,
+            transition=np.array([[rate]]),
+            emission=emission,
+            gain=gain,
+            measurements=values,
+        )
         for name, rate, values in zip(("a", "b"), (0.8, 0.3), seen, strict=True)
     )
 
@@ -66,9 +72,13 @@ def _switched() -> Series:
     states = np.zeros((2000, 4))
     for t in range(1, 2000):
         transition = (without if t < 1000 else within).transition
-        states[t] = transition @ states[t - 1] + np.sqrt(np.diag(within.process)) * stream.standard_normal(4)
+        states[t] = transition @ states[t - 1] + np.sqrt(
+            np.diag(within.process)
+        ) * stream.standard_normal(4)
     made = []
-    for client, place in zip(clients_of(within, steps=3, seed=0), (slice(0, 2), slice(2, 4)), strict=True):
+    for client, place in zip(
+        clients_of(within, steps=3, seed=0), (slice(0, 2), slice(2, 4)), strict=True
+    ):
         seen = states[:, place] @ client.emission.T + 0.1 * stream.standard_normal((2000, 8))
         made.append(replace(client, measurements=seen))
     return series_of(made)
@@ -107,6 +117,9 @@ def test_what_is_forgotten_weighs_less() -> None:
     series = _switched()
     kept, fading = (begun(cut(series, 0, 1000), forget=forget) for forget in (0.0, 0.01))
     kept, fading = (continued(stream, cut(series, 999, 2000)) for stream in (kept, fading))
-    assert at_rest_of(fading, series).strength(series)[1, 0] > at_rest_of(kept, series).strength(series)[1, 0]
+    assert (
+        at_rest_of(fading, series).strength(series)[1, 0]
+        > at_rest_of(kept, series).strength(series)[1, 0]
+    )
     with pytest.raises(UsageError, match="share"):
         begun(series, forget=1.0)

@@ -10,10 +10,18 @@ from plants import setting_s
 
 from fedkg.errors import UsageError
 from fedkg.granger.learn import Rates
-from fedkg.granger.private import Cover, clip, clipped_rows, multiplier, projected
+from fedkg.granger.private import Cover, clip, clipped_rows, multiplier, projected, response
 from fedkg.granger.protocol import exchanged
 
-COVER = Cover(measurement=1.0, gain=0.5, augmentation=0.25, gradient=1.0, filtered=0.5, augmented=0.5, returned=0.5)
+COVER = Cover(
+    measurement=1.0,
+    response=0.5,
+    augmentation=0.25,
+    gradient=1.0,
+    filtered=0.5,
+    augmented=0.5,
+    returned=0.5,
+)
 
 
 def test_12_the_numbers_of_the_specification() -> None:
@@ -44,16 +52,34 @@ def test_rows_and_matrices_are_held() -> None:
 
 def test_the_formula_is_refused_where_it_does_not_hold() -> None:
     with pytest.raises(UsageError, match="0 < epsilon < 1"):
-        Cover(measurement=1, gain=1, augmentation=1, gradient=1, filtered=1.5, augmented=0.5, returned=0.5)
+        Cover(
+            measurement=1,
+            response=1,
+            augmentation=1,
+            gradient=1,
+            filtered=1.5,
+            augmented=0.5,
+            returned=0.5,
+        )
     _, series = setting_s(0, 200)
-    with pytest.raises(UsageError, match="its gain is larger than the promised bound"):
+    with pytest.raises(UsageError, match="farther than `response` promises"):
         exchanged(series, Rates(), cover=COVER)
 
 
 def test_a_covered_learning_keeps_its_bounds_and_the_seed_decides() -> None:
     _, series = setting_s(0, 200)
-    size = max(float(np.linalg.norm(client.gain, 2)) for client in series.clients)
-    cover = Cover(measurement=5.0, gain=size, augmentation=0.1, gradient=1.0, filtered=0.9, augmented=0.9, returned=0.9)
+    size = max(
+        response(client.transition, client.emission, client.gain, 200) for client in series.clients
+    )
+    cover = Cover(
+        measurement=5.0,
+        response=size,
+        augmentation=0.1,
+        gradient=1.0,
+        filtered=0.9,
+        augmented=0.9,
+        returned=0.9,
+    )
     rates = Rates(client=1e-4, server=1e-5, causes=1e-6)
     first, again, other = (exchanged(series, rates, cover=cover, seed=seed) for seed in (1, 1, 2))
     assert (first.causes == again.causes).all()

@@ -16,7 +16,14 @@ from fedkg.granger.identified import readings
 from fedkg.granger.learn import Rates, at_rest, learn
 from fedkg.granger.moments import Series, series_of
 from fedkg.granger.precedence import precedence
-from fedkg.granger.reference import adjusted, distinct_shifts, innovation_label, joint, p_values, strengths_of
+from fedkg.granger.reference import (
+    adjusted,
+    distinct_shifts,
+    innovation_label,
+    joint,
+    p_values,
+    strengths_of,
+)
 from fedkg.granger.states import Measured, client_of
 from fedkg.granger.system import recorded, two_clients
 
@@ -36,7 +43,10 @@ def _walk(seed: int, steps: int = 300, drive: float = 0.3) -> list[F64]:
 def _fitted(slow: float, quiet: float, steps: int = 3000, drive: float = 0.25) -> Series:
     """Two clients whose dynamics are fitted to their own measurements."""
     seen = recorded(two_clients(seed=0, slow=slow, quiet=quiet, drive=drive), steps, seed=1)
-    each = [Measured(name=name, columns=tuple("abcdefgh"), values=own) for name, own in zip("xy", seen.measurements, strict=True)]
+    each = [
+        Measured(name=name, columns=tuple("abcdefgh"), values=own)
+        for name, own in zip("xy", seen.measurements, strict=True)
+    ]
     return series_of([client_of(one, 2) for one in each])
 
 
@@ -50,7 +60,9 @@ def test_the_var_is_that_of_statsmodels(lags: int) -> None:
     for m in range(3):
         for n in range(3):
             if m != n:
-                assert found[m, n] == pytest.approx(peer.test_causality(place[m], place[n], kind="f").pvalue, abs=1e-9)
+                assert found[m, n] == pytest.approx(
+                    peer.test_causality(place[m], place[n], kind="f").pvalue, abs=1e-9
+                )
     assert np.isnan(np.diag(found)).all()
 
 
@@ -82,7 +94,10 @@ def test_shifted_states_and_the_var_agree_on_known_truth() -> None:
     for seed in range(20):
         groups = _walk(seed, steps=250)
         clients = [
-            client_of(Measured(name=str(m), columns=("a", "b")[: own.shape[1]], values=own), own.shape[1]) for m, own in enumerate(groups)
+            client_of(
+                Measured(name=str(m), columns=("a", "b")[: own.shape[1]], values=own), own.shape[1]
+            )
+            for m, own in enumerate(groups)
         ]
         shifted.append(p_values(series_of(clients), shifts=39, seed=seed))
         central.append(centralised(groups))
@@ -92,7 +107,9 @@ def test_shifted_states_and_the_var_agree_on_known_truth() -> None:
     off = ~np.eye(3, dtype=bool)
     off[1, 0] = False
     assert np.corrcoef(ours[:, off].ravel(), theirs[:, off].ravel())[0, 1] > 0.9
-    assert (ours[:, off] <= 0.05).mean() < 0.12  # of 100 at 5 %: 12 or more with a probability below 0.005
+    assert (
+        ours[:, off] <= 0.05
+    ).mean() < 0.12  # of 100 at 5 %: 12 or more with a probability below 0.005
 
 
 def test_a_short_series_has_no_more_chances_than_shifts() -> None:
@@ -100,14 +117,31 @@ def test_a_short_series_has_no_more_chances_than_shifts() -> None:
     stream = np.random.default_rng(0)
     lead = stream.standard_normal(20)
     each = [lead[:, None], np.roll(lead, 1)[:, None] + 0.01 * stream.standard_normal((20, 1))]
-    series = series_of([client_of(Measured(name=str(m), columns=("a",), values=own), 1) for m, own in enumerate(each)])
+    series = series_of(
+        [
+            client_of(Measured(name=str(m), columns=("a",), values=own), 1)
+            for m, own in enumerate(each)
+        ]
+    )
     assert distinct_shifts(20) == 16
     found = p_values(series, shifts=399)
     assert found[1, 0] == pytest.approx(1 / 17)
-    assert (found[~np.eye(2, dtype=bool)] * 17 == pytest.approx(np.round(found[~np.eye(2, dtype=bool)] * 17))) is True
-    short, least = (series_of([replace(one, measurements=one.measurements[:steps]) for one in series.clients]) for steps in (4, 3))
-    assert p_values(short, shifts=19)[1, 0] * 3 in (pytest.approx(1), pytest.approx(2), pytest.approx(3))
-    assert p_values(least, shifts=19)[1, 0] == 1.0  # two steps and two coefficients: the driver shifted explains as much
+    assert (
+        found[~np.eye(2, dtype=bool)] * 17
+        == pytest.approx(np.round(found[~np.eye(2, dtype=bool)] * 17))
+    ) is True
+    short, least = (
+        series_of([replace(one, measurements=one.measurements[:steps]) for one in series.clients])
+        for steps in (4, 3)
+    )
+    assert p_values(short, shifts=19)[1, 0] * 3 in (
+        pytest.approx(1),
+        pytest.approx(2),
+        pytest.approx(3),
+    )
+    assert (
+        p_values(least, shifts=19)[1, 0] == 1.0
+    )  # two steps and two coefficients: the driver shifted explains as much
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
@@ -136,8 +170,13 @@ def test_a_p_value_at_the_level_is_told() -> None:
 
 def test_dynamics_fitted_alone_swallow_a_slow_driver_and_all_together_do_not() -> None:
     series = _fitted(0.98, 0.01)
-    whole, label = strengths_of(series, joint(series)), strengths_of(series, innovation_label(series))
-    assert whole[1, 0] == pytest.approx(0.5, abs=0.05)  # the norm of 0.25 everywhere, in states of unit variance
+    whole, label = (
+        strengths_of(series, joint(series)),
+        strengths_of(series, innovation_label(series)),
+    )
+    assert whole[1, 0] == pytest.approx(
+        0.5, abs=0.05
+    )  # the norm of 0.25 everywhere, in states of unit variance
     assert label[1, 0] < 0.2 * whole[1, 0]
     assert p_values(series, shifts=39)[1, 0] == pytest.approx(1 / 40)
 
@@ -149,7 +188,11 @@ def test_readings_foretell_what_is_learnt(slow: float, quiet: float, fitted: boo
     from plants import clients_of
 
     plain = two_clients(seed=0, slow=slow, quiet=quiet)
-    series = _fitted(slow, quiet) if fitted else series_of(clients_of(plain, steps=3000, seed=1, process=1.0))
+    series = (
+        _fitted(slow, quiet)
+        if fitted
+        else series_of(clients_of(plain, steps=3000, seed=1, process=1.0))
+    )
     found = at_rest(series, Rates(client=1.0, server=1e-3, causes=1.0)).block(series, 1, 0)
     block, covariance = joint(series)[2:, :2], np.cov(series.states, rowvar=False)[:2, :2]
     actual = np.trace(found @ covariance @ block.T) / np.trace(block @ covariance @ block.T)
@@ -179,7 +222,10 @@ def test_what_follows_what_is_told_in_the_units_of_the_columns() -> None:
     lead = stream.standard_normal((1200, 2))
     follow = 0.2 * stream.standard_normal((1200, 2))
     follow[1:, 1] -= 0.9 * np.diff(lead[:, 0], prepend=0.0)[:-1] / 1.0
-    each = [Measured(name=name, columns=columns, values=own) for name, columns, own in (("a", ("p", "q"), lead), ("b", ("r", "s"), follow))]
+    each = [
+        Measured(name=name, columns=columns, values=own)
+        for name, columns, own in (("a", ("p", "q"), lead), ("b", ("r", "s"), follow))
+    ]
     series = series_of([client_of(one, 2) for one in each])
     said = precedence(series, joint(series), 1, 0, (("r", "s"), ("p", "q")), (100 * follow, lead))
     assert said is not None

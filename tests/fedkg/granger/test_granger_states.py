@@ -16,8 +16,12 @@ def _measured(seed: int = 0, steps: int = 400) -> tuple[Measured, Measured]:
     slow = np.cumsum(stream.standard_normal(steps)) * 0.3
     noise = stream.standard_normal((steps, 6))
     first = np.stack([slow + 0.1 * noise[:, 0], 2 * slow + 0.1 * noise[:, 1], noise[:, 2]], 1)
-    second = np.stack([np.roll(slow, 1) + 0.1 * noise[:, 3], noise[:, 4], -slow + 0.2 * noise[:, 5]], 1)
-    return Measured(name="a", columns=("p", "q", "r"), values=first), Measured(name="b", columns=("s", "t", "u"), values=second)
+    second = np.stack(
+        [np.roll(slow, 1) + 0.1 * noise[:, 3], noise[:, 4], -slow + 0.2 * noise[:, 5]], 1
+    )
+    return Measured(name="a", columns=("p", "q", "r"), values=first), Measured(
+        name="b", columns=("s", "t", "u"), values=second
+    )
 
 
 def test_measurements_that_go_with_nobodys_are_left_out() -> None:
@@ -34,7 +38,9 @@ def test_states_explain_the_measurements_best() -> None:
         client = client_of(measured, states)
         sizes = np.linalg.svd(values, compute_uv=False)
         projected = values @ client.emission @ np.linalg.pinv(client.emission)
-        assert np.linalg.norm(values - projected) ** 2 == pytest.approx((sizes[states:] ** 2).sum(), rel=1e-9)
+        assert np.linalg.norm(values - projected) ** 2 == pytest.approx(
+            (sizes[states:] ** 2).sum(), rel=1e-9
+        )
         assert client.measurements == pytest.approx(values)
 
 
@@ -47,7 +53,11 @@ def test_real_looking_data_can_be_learnt_from() -> None:
 
 def test_what_cannot_be_is_said() -> None:
     first, second = _measured()
-    broken = Measured(name="a", columns=first.columns, values=np.where(np.arange(400)[:, None] == 7, np.nan, first.values))
+    broken = Measured(
+        name="a",
+        columns=first.columns,
+        values=np.where(np.arange(400)[:, None] == 7, np.nan, first.values),
+    )
     with pytest.raises(UsageError, match="a: unknown values in p"):
         correlated([broken, second])
     with pytest.raises(UsageError, match="none of its measurements"):

@@ -32,24 +32,42 @@ def test_every_combination_and_seed():
 
 
 def test_arms_with_the_same_data_share_a_scenario():
-    found = arms(compare={"data.alpha": [1, 10], "algorithm": ["fedavg", "scfa"]}, seeds=2, corrupt={"site": "linz"})
+    found = arms(
+        compare={"data.alpha": [1, 10], "algorithm": ["fedavg", "scfa"]},
+        seeds=2,
+        corrupt={"site": "linz"},
+    )
     assert len(found) == 16
     assert len({arm.scenario for arm in found}) == 8
 
 
 def test_corrupted_arms_may_compare_less():
     found = arms(
-        compare={"data.alpha": [1, 10], "algorithm": ["fedavg", "scfa"]}, corrupt={"site": "linz", "compare": {"data.alpha": [10]}}
+        compare={"data.alpha": [1, 10], "algorithm": ["fedavg", "scfa"]},
+        corrupt={"site": "linz", "compare": {"data.alpha": [10]}},
     )
     corrupted = [arm for arm in found if arm.corrupt]
-    assert [arm.id for arm in corrupted] == ["alpha10-fedavg-s0-linz-flipped-labels", "alpha10-scfa-s0-linz-flipped-labels"]
+    assert [arm.id for arm in corrupted] == [
+        "alpha10-fedavg-s0-linz-flipped-labels",
+        "alpha10-scfa-s0-linz-flipped-labels",
+    ]
 
 
 def test_a_named_algorithm_carries_its_own_scoring():
-    algorithms = {"strict": {"preset": "scfa", "scoring": {"combine": "min", "beta": 2}, "training": {"penalty": 0.1}}}
+    algorithms = {
+        "strict": {
+            "preset": "scfa",
+            "scoring": {"combine": "min", "beta": 2},
+            "training": {"penalty": 0.1},
+        }
+    }
     (arm,) = arms(algorithm="strict", algorithms=algorithms)
     assert arm.preset == "scfa"
-    assert (arm.job.scoring.combine, arm.job.scoring.beta, arm.job.training.penalty) == ("min", 2.0, 0.1)
+    assert (arm.job.scoring.combine, arm.job.scoring.beta, arm.job.training.penalty) == (
+        "min",
+        2.0,
+        0.1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,10 +84,19 @@ def test_a_named_algorithm_carries_its_own_scoring():
         ({"rules": ["a.fkg"]}, "either `rules` or `pack`"),
         ({"pack": None}, "either `rules` or `pack`"),
         ({"sites": {}}, "no site"),
-        ({"training": {"local_epochs": 1, "local_steps": 5}}, "either `local_epochs` or `local_steps`"),
+        (
+            {"training": {"local_epochs": 1, "local_steps": 5}},
+            "either `local_epochs` or `local_steps`",
+        ),
         ({"sites": {"graz": {"table": "a.csv"}, "linz": {}}}, "without: linz"),
-        ({"sites": {"graz": {"table": "a.csv"}}, "data": {"path": "b.csv"}}, "either `data.path` or a table"),
-        ({"algorithm": "x", "algorithms": {"x": {"preset": "scfa", "scoring": {"betta": 1}}}}, "`scoring.betta` is no field"),
+        (
+            {"sites": {"graz": {"table": "a.csv"}}, "data": {"path": "b.csv"}},
+            "either `data.path` or a table",
+        ),
+        (
+            {"algorithm": "x", "algorithms": {"x": {"preset": "scfa", "scoring": {"betta": 1}}}},
+            "`scoring.betta` is no field",
+        ),
     ],
 )
 def test_contradictions_are_named(fields, said):
@@ -80,18 +107,34 @@ def test_contradictions_are_named(fields, said):
 
 def test_a_misspelt_algorithm_is_recognised():
     with pytest.raises(JobError, match="there is no such algorithm") as caught:
-        arms_of(Job.model_validate({"pack": "p", "sites": ["graz", "linz"], "compare": {"algorithm": ["fedavg", "fedproxx"]}}))
+        arms_of(
+            Job.model_validate(
+                {
+                    "pack": "p",
+                    "sites": ["graz", "linz"],
+                    "compare": {"algorithm": ["fedavg", "fedproxx"]},
+                }
+            )
+        )
     assert caught.value.help == "did you mean `fedprox`?"
 
 
 def test_the_median_of_two_sites_is_told_in_words_of_a_median():
-    job = {"pack": "p", "sites": ["graz", "linz"], "algorithm": "median", "training": {"participation": 1.0}}
+    job = {
+        "pack": "p",
+        "sites": ["graz", "linz"],
+        "algorithm": "median",
+        "training": {"participation": 1.0},
+    }
     with pytest.raises(JobError, match="the median of one or two clients is their mean"):
         arms_of(Job.model_validate(job))
 
 
 def test_what_no_arm_looks_at_is_told():
-    given = {"data": {"split": "iid", "alpha": 0.1, "size_alpha": 1.0}, "training": {"workers": 2, "executor": "stacked"}}
+    given = {
+        "data": {"split": "iid", "alpha": 0.1, "size_alpha": 1.0},
+        "training": {"workers": 2, "executor": "stacked"},
+    }
     told = idle(arms(**given, scoring={"beta": 2.0}, algorithm="fedavg"))
     assert [text.partition("`")[2].partition("`")[0] for text in told] == [
         "data.alpha",
@@ -100,7 +143,16 @@ def test_what_no_arm_looks_at_is_told():
         "scoring.beta",
     ]
     assert "belongs to `data.split: dirichlet` or `sizes`" in told[0]
-    assert idle(arms(**given, scoring={"beta": 2.0}, compare={"data.split": ["iid", "dirichlet"], "training.executor": ["auto"]})) == ()
+    assert (
+        idle(
+            arms(
+                **given,
+                scoring={"beta": 2.0},
+                compare={"data.split": ["iid", "dirichlet"], "training.executor": ["auto"]},
+            )
+        )
+        == ()
+    )
     assert idle(arms(data={"alpha": 1.0})) == ()
     mined = {"unit": "example", "noise": 1.0, "mined": {"epsilon": 2.0}}
     [said] = idle(arms(privacy=mined, algorithm="fedavg"))
@@ -110,29 +162,44 @@ def test_what_no_arm_looks_at_is_told():
     assert idle(arms(privacy=mined, data=series, algorithms=joints, algorithm="own")) == ()
     assert idle(arms(data={"rows": 400})) == ()
     apart = {"graz": {"table": "a.csv"}, "linz": {"table": "b.csv"}}
-    assert [note.split()[0] for note in idle(arms(sites=apart, data={"split": "column", "site_column": "plant", "size_alpha": 2.0}))] == [
-        *("`data.split`", "`data.size_alpha`", "`data.site_column`")
-    ]
+    assert [
+        note.split()[0]
+        for note in idle(
+            arms(sites=apart, data={"split": "column", "site_column": "plant", "size_alpha": 2.0})
+        )
+    ] == [*("`data.split`", "`data.size_alpha`", "`data.site_column`")]
     assert idle(arms(data={"rows": 400, "path": "table.csv"})) == (
         "`data.rows` is not looked at: it belongs to the generator of the table",
     )
-    assert set(FIELDS) <= {f"{part}.{name}" for part in ("data", "training", "scoring") for name in fields_at((part,))}
+    assert set(FIELDS) <= {
+        f"{part}.{name}" for part in ("data", "training", "scoring") for name in fields_at((part,))
+    }
 
 
 def test_a_corrupted_site_must_be_named():
-    fields = {"sites": {}, "data": {"set": "traffic", "window": {"history": 4, "horizon": 1}}, "algorithm": "fedavg"}
+    fields = {
+        "sites": {},
+        "data": {"set": "traffic", "window": {"history": 4, "horizon": 1}},
+        "algorithm": "fedavg",
+    }
     with pytest.raises(JobError, match="to be named in the job"):
         arms(**fields, corrupt={"site": "north"})
 
 
 def test_algorithms_that_are_defined_and_not_trained_are_told():
-    given = {"pack": "p", "sites": ["graz", "linz"], "algorithms": {"fedavg": {"preset": "fedavg"}, "scfa": {"preset": "scfa"}}}
+    given = {
+        "pack": "p",
+        "sites": ["graz", "linz"],
+        "algorithms": {"fedavg": {"preset": "fedavg"}, "scfa": {"preset": "scfa"}},
+    }
 
     def told(**more: object) -> tuple[str, ...]:
         job = Job.model_validate(given | more)
         return never_chosen(job, arms_of(job))
 
     [said] = told()
-    assert said.startswith("`algorithms` has sections that are not trained: fedavg; the job trains scfa")
+    assert said.startswith(
+        "`algorithms` has sections that are not trained: fedavg; the job trains scfa"
+    )
     assert "`compare: {algorithm: [scfa, fedavg]}`" in said
     assert told(compare={"algorithm": ["scfa", "fedavg"]}) == told(algorithm="fedavg") == ()

@@ -64,7 +64,9 @@ def _x(ground: Sets, use: int) -> np.ndarray[Any, Any]:
     return np.asarray(course.inputs.of(ground.samples.rows(use)).numpy())
 
 
-def test_what_the_test_is_made_of_changes_no_training_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_test_is_made_of_changes_no_training_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Other values from the first tested step on: windows to learn from are the same to the bit, those of the test are not."""
     before = _ground()
     tested = before.samples.source.time
@@ -86,7 +88,9 @@ def test_what_the_test_is_made_of_changes_no_training_input(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("horizon", [6, 0])
-def test_a_gap_at_the_first_test_is_not_bridged_to_it(horizon: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_at_the_first_test_is_not_bridged_to_it(
+    horizon: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing is known on both sides of every site's first tested step: what is learnt from does not change with what comes after."""
     window = {"history": 12, "horizon": horizon, "stride": 3, "gaps": "interpolate"}
     fields = {"augment": "none", "data": {**DATA, "window": window}}
@@ -94,7 +98,10 @@ def test_a_gap_at_the_first_test_is_not_bridged_to_it(horizon: int, monkeypatch:
     assert tested.source.time is not None
     assert tested.source.clients is not None
     test = tested.rows(TEST)
-    begins = {name: tested.source.time[test][tested.source.clients[test] == name].min() for name in tested.source.client_names}
+    begins = {
+        name: tested.source.time[test][tested.source.clients[test] == name].min()
+        for name in tested.source.client_names
+    }
 
     def holed(later: float) -> Sets:
         def changed(name: str, path: str | None, *, seed: int, size: int | None) -> DataSet:
@@ -134,19 +141,35 @@ def test_a_job_is_trained_with_and_without_states(tmp_path: Path) -> None:
     )
     fields = _fields(
         rules=[str(rules)],
-        algorithms={"fedstl": {"preset": "fedstl", "grouping": {"fedstl": {"clusters": 2, "share": 0.3, "weight": 0.5}}}},
+        algorithms={
+            "fedstl": {
+                "preset": "fedstl",
+                "grouping": {"fedstl": {"clusters": 2, "share": 0.3, "weight": 0.5}},
+            }
+        },
         compare={"augment": ["none", "filter", "granger"], "algorithm": ["fedavg", "fedstl"]},
         evaluation={"local_baseline": True},
     )
     run = run_job(fields, out=tmp_path / "run")
     folder = RunFolder(run.folder)
     causes = folder.rows("causes.csv")
-    assert {row["arm"] for row in causes} == {"augmentgranger-fedavg-s0", "augmentgranger-fedstl-s0"}  # sites alone learn from nobody
+    assert {row["arm"] for row in causes} == {
+        "augmentgranger-fedavg-s0",
+        "augmentgranger-fedstl-s0",
+    }  # sites alone learn from nobody
     assert len(causes) == 2 * 3 * 2
     assert all(float(row["strength"]) > 0 for row in causes)
-    beside = [said for said in run.sentences if "with the states of a learning of causes among its inputs" in said]
+    beside = [
+        said
+        for said in run.sentences
+        if "with the states of a learning of causes among its inputs" in said
+    ]
     assert [said.partition(" ends")[0] for said in beside] == ["FedAvg", "fedstl"]
-    assert any(said.startswith("Each site alone ends at MSE") and "the states of each site's own filter" in said for said in run.sentences)
+    assert any(
+        said.startswith("Each site alone ends at MSE")
+        and "the states of each site's own filter" in said
+        for said in run.sentences
+    )
     assert folder.environment()["features"]["names"] == [
         "volume",
         *(f"granger_{word}_{number}" for word in ("state", "next", "server") for number in (1, 2)),
@@ -169,13 +192,22 @@ def test_rules_may_speak_of_states(tmp_path: Path) -> None:
         writer.writerow(["unit", "hour", "load", "fault"])
         for unit in ("mill", "press"):
             load = np.cumsum(stream.standard_normal(120))
-            writer.writerows([unit, hour, f"{load[hour]:.4f}", int(load[hour] > 3)] for hour in range(120))
+            writer.writerows(
+                [unit, hour, f"{load[hour]:.4f}", int(load[hour] > 3)] for hour in range(120)
+            )
     rules.write_text(
         'timeline step 1 s time column "hour" ends clip\nsignal load span -1000 .. 1000\n'
         "signal granger_state_1 span -10 .. 10\noutput fault in probability\n"
         "rule known require load >= -1000\nrule loud require if granger_state_1 >= 1 then fault >= 0.5\n"
     )
-    data = {"set": "table", "path": str(table), "split": "column", "site_column": "unit", "window": {"history": 5}, "min_samples": 5}
+    data = {
+        "set": "table",
+        "path": str(table),
+        "split": "column",
+        "site_column": "unit",
+        "window": {"history": 5},
+        "min_samples": 5,
+    }
     fields = _fields(rules=[str(rules)], data=data, augment="granger", algorithm="fedavg")
     run = run_job(fields, out=tmp_path / "run")
     row = next(row for row in RunFolder(run.folder).rows("rules.csv") if row["rule"] == "loud")
@@ -187,15 +219,26 @@ def test_rules_may_speak_of_states(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"data": {**DATA, "clients": None, "split": "iid"}, "sites": 3}, "the windows are dealt out to sites that have none"),
+        (
+            {"data": {**DATA, "clients": None, "split": "iid"}, "sites": 3},
+            "the windows are dealt out to sites that have none",
+        ),
         ({"data": {"set": "ai4i"}, "sites": 3}, "`data` cuts no windows"),
-        ({"data": {"set": "cmapss", "size": 3, "window": {"history": 5}}}, "every engine counts cycles of its own"),
-        ({"privacy": {"unit": "client", "noise": 1.0}}, "states that every site sends at every step, which are not noised"),
+        (
+            {"data": {"set": "cmapss", "size": 3, "window": {"history": 5}}},
+            "every engine counts cycles of its own",
+        ),
+        (
+            {"privacy": {"unit": "client", "noise": 1.0}},
+            "states that every site sends at every step, which are not noised",
+        ),
         ({"augment": {"states": 3}}, "at most 1 state a site"),
         ({"augment": {"learning": {"normalised": False, "client": 5.0}}}, "the learning diverges"),
     ],
 )
-def test_what_cannot_be_is_refused_before_anything_is_trained(fields: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_trained(
+    fields: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     with pytest.raises(FedkgError, match=said):
         run_job(_fields(**fields), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -217,7 +260,10 @@ def test_wrong_fields_are_named(value: object, said: str) -> None:
 
 def test_one_word_keeps_what_the_section_says() -> None:
     job = Job.model_validate(_fields(compare={"augment": ["none", "granger"]}))
-    assert [(arm.job.augment.by, arm.job.augment.past) for arm in arms_of(job)] == [("none", 3), ("granger", 3)]
+    assert [(arm.job.augment.by, arm.job.augment.past) for arm in arms_of(job)] == [
+        ("none", 3),
+        ("granger", 3),
+    ]
     assert Job.model_validate(_fields(augment=None)).augment.by == "none"
 
 

@@ -8,7 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedkg.federated import BinaryCrossEntropy, Clients, Problem, ServerState, Settings, initial_state
+from fedkg.federated import (
+    BinaryCrossEntropy,
+    Clients,
+    Problem,
+    ServerState,
+    Settings,
+    initial_state,
+)
 from fedkg.federated.algorithms import local_only
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
@@ -30,7 +37,9 @@ def made() -> tuple[Work, ServerState]:
     rows: dict[str, Tensor] = {}
     for name, value in state.models.items():
         rows[f"start/{name}"] = torch.randn(SITES, *value.shape[1:])
-    return Work(problem=problem, algorithm=local_only(), settings=settings, pool=pool(clients)), replace(state, clients=rows)
+    return Work(
+        problem=problem, algorithm=local_only(), settings=settings, pool=pool(clients)
+    ), replace(state, clients=rows)
 
 
 @pytest.mark.parametrize("part", [1, 2, 3, 7, 100])
@@ -59,6 +68,8 @@ def test_no_more_are_in_memory_than_there_is_room_for() -> None:
             return local_only().deployed(work, state, clients)
 
     size = sum(4 * value[0].numel() for value in state.models.values())
-    narrow = replace(work, algorithm=Counting(), settings=replace(work.settings, client_memory=3 * size))  # type: ignore[arg-type]
+    narrow = replace(
+        work, algorithm=Counting(), settings=replace(work.settings, client_memory=3 * size)
+    )  # type: ignore[arg-type]
     assert len(list(Deployed(work=narrow).models(state))) == SITES
     assert asked == [3, 3, 1]

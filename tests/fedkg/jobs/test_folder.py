@@ -21,7 +21,14 @@ def folder(tmp_path):
 
 
 def row(number: int, **more):
-    return {"arm": "a", "round": number, "client": "graz", "samples": 3, "validity": 0.1 + 0.2, **more}
+    return {
+        "arm": "a",
+        "round": number,
+        "client": "graz",
+        "samples": 3,
+        "validity": 0.1 + 0.2,
+        **more,
+    }
 
 
 def test_lines_are_kept_to_the_bit(folder):
@@ -32,13 +39,28 @@ def test_lines_are_kept_to_the_bit(folder):
     assert second["alpha"] == ""
 
 
-def test_a_line_that_was_cut_off_is_left_out(folder):
+def test_lines_that_are_not_logged_do_not_count(folder):
+    folder.append("clients.csv", [row(1)])
+    folder.write_json("arms.json", [])
+    folder.append("clients.csv", [row(2)])
+    path = folder.path / "clients.csv"
+    path.write_bytes(path.read_bytes() + b"a,3,gr")
+    other = RunFolder(folder.path)
+    assert [line["round"] for line in other.rows("clients.csv")] == ["1"]
+    assert [line["round"] for line in other.rows("clients.csv", unlogged=True)] == ["1", "2"]
+    assert other.damage() == ()
+    other.recover()
+    other.append("clients.csv", [row(2)])
+    assert [line["round"] for line in other.rows("clients.csv")] == ["1", "2"]
+
+
+def test_a_line_that_is_cut_off_is_damage(folder):
     folder.append("clients.csv", [row(1), row(2)])
+    folder.write_json("arms.json", [])
     path = folder.path / "clients.csv"
     path.write_bytes(path.read_bytes()[:-5])
-    assert [line["round"] for line in folder.rows("clients.csv")] == ["1"]
-    path.write_bytes(b"arm,rou")
-    assert folder.rows("clients.csv") == []
+    with pytest.raises(JobError, match=r"clients\.csv is damaged"):
+        RunFolder(folder.path).rows("clients.csv")
 
 
 def test_line_breaks_in_a_cell_become_blanks(folder):
@@ -70,9 +92,14 @@ def test_something_else_in_its_place_is_refused(tmp_path):
 def test_a_second_process_is_kept_out(folder):
     code = f"from fedkg.jobs.folder import RunFolder; from pathlib import Path\nwith RunFolder(Path({str(folder.path)!r})).locked(): pass"
     with folder.locked():
-        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        other = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False
+        )
     assert "another process is working" in other.stderr
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 def test_the_next_free_folder(tmp_path):
@@ -84,7 +111,11 @@ def test_the_next_free_folder(tmp_path):
 def test_differences_name_fields():
     before = {"a": {"b": 1, "c": [1]}, "d": {}}
     assert differences(before, json.loads(json.dumps(before))) == []
-    assert differences(before, {"a": {"b": 2, "c": [1]}, "e": 1}) == ["a.b: 1 -> 2", "d: {} -> (not there)", "e: (not there) -> 1"]
+    assert differences(before, {"a": {"b": 2, "c": [1]}, "e": 1}) == [
+        "a.b: 1 -> 2",
+        "d: {} -> (not there)",
+        "e: (not there) -> 1",
+    ]
     assert len(differences({}, {str(i): i for i in range(50)})) == 21
 
 

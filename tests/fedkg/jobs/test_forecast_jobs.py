@@ -46,7 +46,13 @@ DATA = {
     "size": 240,
     "clients": 4,
     "min_samples": 3,
-    "window": {"history": 12, "horizon": 6, "stride": 6, "targets": ["volume"], "gaps": "interpolate"},
+    "window": {
+        "history": 12,
+        "horizon": 6,
+        "stride": 6,
+        "targets": ["volume"],
+        "gaps": "interpolate",
+    },
 }
 ALL = {
     "title": "All at once",
@@ -69,11 +75,20 @@ def fields(rules: str, **changes: Any) -> dict[str, Any]:
         "rules": [rules],
         "data": DATA,
         "model": {"kind": "gru", "hidden": 4, "layers": 1},
-        "training": {"rounds": 2, "participation": 1.0, "learning_rate": 0.05, "batch": 8, "executor": "stacked"},
+        "training": {
+            "rounds": 2,
+            "participation": 1.0,
+            "learning_rate": 0.05,
+            "batch": 8,
+            "executor": "stacked",
+        },
         "evaluation": {"local_baseline": False},
         "algorithm": "fedavg",
     }
-    return given | {key: {**given[key], **value} if isinstance(given.get(key), dict) else value for key, value in changes.items()}
+    return given | {
+        key: {**given[key], **value} if isinstance(given.get(key), dict) else value
+        for key, value in changes.items()
+    }
 
 
 def made(document: dict[str, Any]) -> tuple[Any, Any]:
@@ -88,7 +103,9 @@ def made(document: dict[str, Any]) -> tuple[Any, Any]:
 def test_everything_at_once_in_one_job(rules, tmp_path):
     job = fields(
         rules,
-        model={"inject": {"trust": "cross-validation", "trusts": [0, 0.2], "folds": 2, "rounds": 1}},
+        model={
+            "inject": {"trust": "cross-validation", "trusts": [0, 0.2], "folds": 2, "rounds": 1}
+        },
         training={"penalty": 0.1},
         algorithms={"all": ALL},
         algorithm="all",
@@ -119,30 +136,58 @@ def test_everything_at_once_in_one_job(rules, tmp_path):
 
 
 def test_the_joints_are_those_that_the_job_names(rules):
-    _, course = made(fields(rules, algorithms={"all": ALL}, algorithm="all", training={"penalty": 0.1}))
+    _, course = made(
+        fields(rules, algorithms={"all": ALL}, algorithm="all", training={"penalty": 0.1})
+    )
     algorithm = course.algorithm
     assert isinstance(algorithm.weighting, ByValidity)
-    assert [type(term).__name__ for term in algorithm.terms] == ["TeacherLoss", "SetPenalty", "ForecastPenalty"]
-    assert (type(algorithm.before).__name__, type(algorithm.after).__name__) == ("ByProperty", "ClusterTraining")
-    assert (type(algorithm.start).__name__, algorithm.start.private) == ("PrivateLayers", ("head.",))
+    assert [type(term).__name__ for term in algorithm.terms] == [
+        "TeacherLoss",
+        "SetPenalty",
+        "ForecastPenalty",
+    ]
+    assert (type(algorithm.before).__name__, type(algorithm.after).__name__) == (
+        "ByProperty",
+        "ClusterTraining",
+    )
+    assert (type(algorithm.start).__name__, algorithm.start.private) == (
+        "PrivateLayers",
+        ("head.",),
+    )
 
 
 def test_fedstl_without_teacher_clusters_and_private_layers_is_fedavg_to_the_bit(rules, tmp_path):
-    plain = {"title": "plain", "grouping": {"fedstl": {"clusters": 1, "weight": 0, "cluster_epochs": 0}}}
+    plain = {
+        "title": "plain",
+        "grouping": {"fedstl": {"clusters": 1, "weight": 0, "cluster_epochs": 0}},
+    }
     run = run_job(
-        fields(rules, algorithms={"plain": plain}, compare={"algorithm": ["fedavg", "plain"]}), out=tmp_path / "run", report=False
+        fields(rules, algorithms={"plain": plain}, compare={"algorithm": ["fedavg", "plain"]}),
+        out=tmp_path / "run",
+        report=False,
     )
     rows = RunFolder(run.folder).rows("rounds.csv")
-    found = {row["arm"]: [row[name] for name in ("mse", "loss", "train_loss", "rho_mean")] for row in rows}
+    found = {
+        row["arm"]: [row[name] for name in ("mse", "loss", "train_loss", "rho_mean")]
+        for row in rows
+    }
     assert found["fedavg-s0"] == found["plain-s0"]
 
 
 def test_answers_stay_within_what_is_known_of_the_last_hour(rules):
     ground, course = made(fields(rules, model={"inject": {"trust": 0.0}}))
     outputs = ground.samples.ready.outputs
-    params = {name: 50 * torch.randn_like(value)[None] for name, value in course.problem.model.init(0).items()}
+    params = {
+        name: 50 * torch.randn_like(value)[None]
+        for name, value in course.problem.model.init(0).items()
+    }
     answers = (
-        course.problem.model.apply(params, course.inputs.of(torch.arange(len(course.inputs.place))))[0].double().numpy() * outputs.std
+        course.problem.model.apply(
+            params, course.inputs.of(torch.arange(len(course.inputs.place)))
+        )[0]
+        .double()
+        .numpy()
+        * outputs.std
         + outputs.mean
     )
     before = ground.samples.source.x[:, -1, 0]
@@ -155,11 +200,18 @@ def test_answers_stay_within_what_is_known_of_the_last_hour(rules):
 def test_the_penalty_teaches_a_rule_over_time(rules, tmp_path):
     rates = {}
     for weight in (0.0, 200.0):
-        job = fields(rules, training={"rounds": 3, "penalty": weight, "local_epochs": 4, "learning_rate": 0.3})
+        job = fields(
+            rules,
+            training={"rounds": 3, "penalty": weight, "local_epochs": 4, "learning_rate": 0.3},
+        )
         run = run_job(job, out=tmp_path / f"run{weight:g}", report=False)
         found = {row["rule"]: float(row["rate"]) for row in RunFolder(run.folder).rows("rules.csv")}
         rates[weight] = found["busy"]
-        example = next(row["example"] for row in RunFolder(run.folder).rows("rules.csv") if row["rule"] == "busy")
+        example = next(
+            row["example"]
+            for row in RunFolder(run.folder).rows("rules.csv")
+            if row["rule"] == "busy"
+        )
         if weight == 0.0:
             assert "station" in example
             assert "forecast from 2024-01-" in example
@@ -184,7 +236,11 @@ def test_windows_are_held_out_at_the_end_of_each_station(rules):
     [
         (lambda text: text.replace("infer", "# infer"), "the rules infer none"),
         (
-            lambda text: text.replace("output volume", "output flow").replace("volume <=", "flow <=").replace("volume >=", "flow >="),
+            lambda text: (
+                text.replace("output volume", "output flow")
+                .replace("volume <=", "flow <=")
+                .replace("volume >=", "flow >=")
+            ),
             "something that is not forecast",
         ),
     ],
@@ -193,12 +249,18 @@ def test_rules_that_do_not_speak_of_the_forecast_are_refused(change, said, rules
     text = change(RULES)
     if "flow" in text:
         text = "\n".join(
-            line for line in text.splitlines() if not line.startswith(("infer", "range", "predict", "  when", "  otherwise", "use"))
+            line
+            for line in text.splitlines()
+            if not line.startswith(("infer", "range", "predict", "  when", "  otherwise", "use"))
         )
         text = text.replace("past volume", "past flow")
     Path(rules).write_text(text)
     with pytest.raises(JobError) as caught:
-        run_job(fields(rules, algorithm="fedstl" if "flow" not in text else "fedavg"), out=tmp_path / "run", report=False)
+        run_job(
+            fields(rules, algorithm="fedstl" if "flow" not in text else "fedavg"),
+            out=tmp_path / "run",
+            report=False,
+        )
     assert said in str(caught.value)
 
 
@@ -207,15 +269,31 @@ def test_a_table_is_forecast_by_its_contract(tmp_path):
     lines = ["time,plant,load,heat"]
     for plant in ("a", "b"):
         level = 50 + 20 * np.sin(np.arange(120) / 4) + stream.normal(0, 1, 120)
-        lines += [f"2024-01-{1 + hour // 24:02d} {hour % 24:02d}:00,{plant},{value:.2f},20" for hour, value in enumerate(level)]
+        lines += [
+            f"2024-01-{1 + hour // 24:02d} {hour % 24:02d}:00,{plant},{value:.2f},20"
+            for hour, value in enumerate(level)
+        ]
     (tmp_path / "load.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "rules.fkg").write_text(
         'timeline step 1 h time column "time" trace column "plant" ends clip\nsignal heat in degC span 0 .. 50\n'
         "output load span 0 .. 200\nrule positive require load >= 0\nrule warm require heat >= 0 degC\n"
     )
-    data = {"set": "table", "path": str(tmp_path / "load.csv"), "split": "sites", "min_samples": 3, "size": None, "clients": None}
-    job = fields(str(tmp_path / "rules.fkg"), data={**data, "window": {"history": 8, "horizon": 4, "stride": 2}})
+    data = {
+        "set": "table",
+        "path": str(tmp_path / "load.csv"),
+        "split": "sites",
+        "min_samples": 3,
+        "size": None,
+        "clients": None,
+    }
+    job = fields(
+        str(tmp_path / "rules.fkg"),
+        data={**data, "window": {"history": 8, "horizon": 4, "stride": 2}},
+    )
     run = run_job(job, out=tmp_path / "run", report=False)
-    assert json.loads((run.folder / "environment.json").read_text())["features"]["names"] == ["heat", "load"]
+    assert json.loads((run.folder / "environment.json").read_text())["features"]["names"] == [
+        "heat",
+        "load",
+    ]
     assert [row["client"] for row in RunFolder(run.folder).rows("sites.csv")] == ["a", "b"]
     assert [row["rule"] for row in RunFolder(run.folder).rows("rules.csv")] == ["positive"]

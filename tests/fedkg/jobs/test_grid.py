@@ -30,11 +30,25 @@ def job(tmp_path: Path) -> Path:
 def test_commas_within_brackets_belong_to_a_value():
     assert axis_of("data.alpha=0.1,1,10").values == ("0.1", "1", "10")
     assert axis_of("model.hidden=[16],[32, 32]").values == ("[16]", "[32, 32]")
-    assert axis_of("algorithm={preset: fedprox, proximal: 0.1}, scfa").values == ("{preset: fedprox, proximal: 0.1}", "scfa")
+    assert axis_of("algorithm={preset: fedprox, proximal: 0.1}, scfa").values == (
+        "{preset: fedprox, proximal: 0.1}",
+        "scfa",
+    )
     assert axis_of("algorithm.name=fedavg,scfa").field == "algorithm"
 
 
-@pytest.mark.parametrize("text", ["data.alpha", "=1,2", "data.alpha=", "data.alpha=1,,2", "data.alpha=1,1", "seeds=1,2", "a..b=1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data.alpha",
+        "=1,2",
+        "data.alpha=",
+        "data.alpha=1,,2",
+        "data.alpha=1,1",
+        "seeds=1,2",
+        "a..b=1",
+    ],
+)
 def test_what_is_no_axis_is_refused(text: str):
     with pytest.raises(UsageError, match="--grid"):
         axis_of(text)
@@ -52,8 +66,14 @@ def test_what_are_no_seeds_is_refused(text: str):
 
 
 def test_the_product_of_all_axes_and_seeds(job: Path):
-    cells = cells_of(job, [], [axis_of("algorithm=fedavg,scfa"), axis_of("data.alpha=0.1,10")], (0, 5))
-    assert [cell.id for cell in cells][:3] == ["fedavg-alpha0.1-s0", "fedavg-alpha0.1-s5", "fedavg-alpha10-s0"]
+    cells = cells_of(
+        job, [], [axis_of("algorithm=fedavg,scfa"), axis_of("data.alpha=0.1,10")], (0, 5)
+    )
+    assert [cell.id for cell in cells][:3] == [
+        "fedavg-alpha0.1-s0",
+        "fedavg-alpha0.1-s5",
+        "fedavg-alpha10-s0",
+    ]
     assert len(cells) == len({cell.id for cell in cells}) == 8
     last = cells[-1].job
     assert (last.data.alpha, last.seed_list, last.compare["algorithm"]) == (10.0, (5,), ("scfa",))
@@ -72,7 +92,9 @@ def test_what_is_changed_first_is_no_part_of_the_grid(job: Path):
 
 
 def test_local_training_stands_beside_one_algorithm_alone(job: Path):
-    cells = cells_of(job, [], [axis_of("algorithm=fedavg,scfa"), axis_of("data.alpha=0.1,10")], None)
+    cells = cells_of(
+        job, [], [axis_of("algorithm=fedavg,scfa"), axis_of("data.alpha=0.1,10")], None
+    )
     assert [cell.job.evaluation.local_baseline for cell in cells] == [True, True, False, False]
 
 
@@ -83,10 +105,18 @@ def test_local_training_stands_beside_one_algorithm_alone(job: Path):
         (["training.rounds=1,no"], "--grid training.rounds=no"),
         (["algorithm=fedavg,scaf"], "algorithm=scaf"),
         (["data.alpha=1", "data.alpha=2"], "given twice"),
-        ([f"data.seed={','.join(map(str, range(40)))}", f"data.rows={','.join(map(str, range(100, 140)))}"], "1,600 combinations"),
+        (
+            [
+                f"data.seed={','.join(map(str, range(40)))}",
+                f"data.rows={','.join(map(str, range(100, 140)))}",
+            ],
+            "1,600 combinations",
+        ),
     ],
 )
-def test_what_no_job_can_have_is_refused_before_anything_is_run(job: Path, axes: list[str], words: str):
+def test_what_no_job_can_have_is_refused_before_anything_is_run(
+    job: Path, axes: list[str], words: str
+):
     with pytest.raises((JobError, UsageError)) as caught:
         cells_of(job, [], [axis_of(axis) for axis in axes], None)
     assert words in str(caught.value)

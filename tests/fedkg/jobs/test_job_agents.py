@@ -31,12 +31,23 @@ set small keep parameters in l2_ball(radius = job)
 
 
 def made(**section):
-    return assembled("x", Algorithm.model_validate(section), Scoring(), MLP(inputs=3, hidden=(4,)), sets_of([L2Ball(1.0)] * 2))
+    return assembled(
+        "x",
+        Algorithm.model_validate(section),
+        Scoring(),
+        MLP(inputs=3, hidden=(4,)),
+        sets_of([L2Ball(1.0)] * 2),
+    )
 
 
 def test_the_section_becomes_the_algorithm():
     one = made(preset="pcfedavg", agents={"strength": 0.5, "penalty": 2.0, "growing": True})
-    assert (one.name, one.start, one.local.strengths, one.alike) == ("x", OwnAndMean(), (0.5,), True)
+    assert (one.name, one.start, one.local.strengths, one.alike) == (
+        "x",
+        OwnAndMean(),
+        (0.5,),
+        True,
+    )
     assert one.before.schedule.at(4, 10) == 4.0
     other = made(agents={"form": "all", "smooth": 3.0, "by_rule": True}, server="adam")
     assert (other.start, other.server) == (AllBlocks(), AdaptiveStep(memory="adam"))
@@ -67,7 +78,14 @@ def test_what_does_not_go_together_is_refused(section, said):
 
 
 def test_sites_that_stay_away_are_refused():
-    job = Job.model_validate({"pack": "p", "sites": ["graz", "linz", "wien"], "algorithm": "pcfedavg", "training": {"participation": 0.5}})
+    job = Job.model_validate(
+        {
+            "pack": "p",
+            "sites": ["graz", "linz", "wien"],
+            "algorithm": "pcfedavg",
+            "training": {"participation": 0.5},
+        }
+    )
     with pytest.raises(JobError, match="all agents in every round"):
         arms_of(job)
 
@@ -76,7 +94,11 @@ def test_sites_that_stay_away_are_refused():
 def test_the_sets_of_the_rules_hold_the_sites(tmp_path: Path):
     (tmp_path / "rules.fkg").write_text(RULES, encoding="utf-8")
     algorithms = {
-        f"within_{radius}": {"preset": "pcfedavg", "agents": {"penalty": 100.0, "given": {"radius": radius}}} for radius in (1, 1000)
+        f"within_{radius}": {
+            "preset": "pcfedavg",
+            "agents": {"penalty": 100.0, "given": {"radius": radius}},
+        }
+        for radius in (1, 1000)
     }
     fields = {
         "name": "sets",
@@ -84,7 +106,13 @@ def test_the_sets_of_the_rules_hold_the_sites(tmp_path: Path):
         "sites": ["north", "south"],
         "data": {"rows": 1500},
         "model": {"hidden": [4]},
-        "training": {"rounds": 4, "participation": 1.0, "local_steps": 5, "learning_rate": 0.01, "executor": "stacked"},
+        "training": {
+            "rounds": 4,
+            "participation": 1.0,
+            "local_steps": 5,
+            "learning_rate": 0.01,
+            "executor": "stacked",
+        },
         "algorithms": algorithms,
         "compare": {"algorithm": list(algorithms)},
     }
@@ -93,7 +121,10 @@ def test_the_sets_of_the_rules_hold_the_sites(tmp_path: Path):
     assert last["within_1-s0"] != last["within_1000-s0"]
     misspelt = {"budgets": {"preset": "pcfedavg", "agents": {"given": {"radius": 1, "raduis": 2}}}}
     with pytest.raises(SetError, match="leaves a number `raduis` to the job"):
-        run_job({**fields, "compare": {}, "algorithms": misspelt, "algorithm": "budgets"}, out=tmp_path / "misspelt")
+        run_job(
+            {**fields, "compare": {}, "algorithms": misspelt, "algorithm": "budgets"},
+            out=tmp_path / "misspelt",
+        )
     nothing = {**fields, "algorithms": {}, "compare": {}, "algorithm": "pcfedavg"}
     with pytest.raises((SetError, JobError), match="left to the job"):
         run_job(nothing, out=tmp_path / "other")

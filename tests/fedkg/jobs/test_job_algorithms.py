@@ -26,7 +26,11 @@ from fedkg.jobs.folder import RunFolder
 from fedkg.models import MLP
 
 MODEL = MLP(inputs=3, hidden=(4,))
-SITES = {"pack": "p", "sites": ["graz", "linz", "wien", "steyr", "wels"], "training": {"participation": 1.0, "local_steps": 4}}
+SITES = {
+    "pack": "p",
+    "sites": ["graz", "linz", "wien", "steyr", "wels"],
+    "training": {"participation": 1.0, "local_steps": 4},
+}
 EQUAL = ScoreOptions(soft_tolerance=0.05)
 
 
@@ -40,27 +44,45 @@ def test_a_preset_of_a_job_is_the_preset_of_the_library(name):
 
 
 def test_fedrep_of_a_job_keeps_the_head_of_the_model():
-    assert replace(made(preset="fedrep"), name="fedrep") == ALGORITHMS["fedrep"](private=("layers.1.",))
-    assert made(preset="fedrep", private={"layers": ["layers.0."], "first": 0.25}).local == PrivateFirst(private=("layers.0.",), share=0.25)
+    assert replace(made(preset="fedrep"), name="fedrep") == ALGORITHMS["fedrep"](
+        private=("layers.1.",)
+    )
+    assert made(
+        preset="fedrep", private={"layers": ["layers.0."], "first": 0.25}
+    ).local == PrivateFirst(private=("layers.0.",), share=0.25)
     with pytest.raises(JobError, match="which layers are its head"):
         assembled("x", Algorithm.model_validate({"private": {}}), Scoring(), object())
 
 
 def test_joints_are_put_together():
-    both = made(weighting="scfa", proximal=0.5, server={"adam": {"rate": 0.01}}, local={"sgd": {"momentum": 0.5}}, personal={})
+    both = made(
+        weighting="scfa",
+        proximal=0.5,
+        server={"adam": {"rate": 0.01}},
+        local={"sgd": {"momentum": 0.5}},
+        personal={},
+    )
     assert isinstance(both.weighting, ByValidity)
     assert both.terms == (Proximal(strength=0.5),)
     assert both.server == AdaptiveStep(memory="adam", rate=0.01)
     assert both.local == both.beside.local == SGD(momentum=0.5)
     assert made(preset="ditto", local={"adam": {"beta1": 0.5}}).beside.local == Adam(beta1=0.5)
     many = made(aggregate="median", grouping={"ifca": {"models": 3}}, server="yogi")
-    assert (many.aggregate, many.start, many.server) == (TrimmedMean(trim=0.5), BestModel(models=3), AdaptiveStep(memory="yogi"))
-    assert made(private={"layers": ["layers.0.weight"]}).start == PrivateLayers(private=("layers.0.weight",))
+    assert (many.aggregate, many.start, many.server) == (
+        TrimmedMean(trim=0.5),
+        BestModel(models=3),
+        AdaptiveStep(memory="yogi"),
+    )
+    assert made(private={"layers": ["layers.0.weight"]}).start == PrivateLayers(
+        private=("layers.0.weight",)
+    )
 
 
 def test_what_is_written_differs_from_the_preset_in_its_settings_alone():
     assert made(preset="fedprox", proximal=0.2).terms == (Proximal(strength=0.2),)
-    assert made(preset="fedadam", server={"adam": {"rate": 0.5}}).server == AdaptiveStep(memory="adam", rate=0.5)
+    assert made(preset="fedadam", server={"adam": {"rate": 0.5}}).server == AdaptiveStep(
+        memory="adam", rate=0.5
+    )
     assert made(preset="ifca", grouping={"ifca": {"models": 5}}).start == BestModel(models=5)
     assert made(preset="trimmed_mean", server="adam").server == AdaptiveStep(memory="adam")
 
@@ -74,14 +96,33 @@ def test_a_section_survives_its_own_dump():
 def test_an_algorithm_may_be_written_out_where_its_name_would_stand():
     job = Job.model_validate({**SITES, "algorithm": {"preset": "fedprox", "proximal": 0.3}})
     [arm] = arms_of(job)
-    assert (arm.id, arm.preset, arm.job.algorithms["fedprox"].proximal) == ("fedprox-s0", "fedprox", 0.3)
-    [own] = arms_of(Job.model_validate({**SITES, "algorithm": {"aggregate": "median", "server": "adam", "title": "Robust Adam"}}))
+    assert (arm.id, arm.preset, arm.job.algorithms["fedprox"].proximal) == (
+        "fedprox-s0",
+        "fedprox",
+        0.3,
+    )
+    [own] = arms_of(
+        Job.model_validate(
+            {
+                **SITES,
+                "algorithm": {"aggregate": "median", "server": "adam", "title": "Robust Adam"},
+            }
+        )
+    )
     assert (own.id, own.preset) == ("own-s0", "")
 
 
 def test_settings_of_an_algorithm_can_be_compared():
-    job = {**SITES, "algorithm": "mine", "algorithms": {"mine": {"proximal": 0.1}}, "compare": {"algorithms.mine.proximal": [0.1, 1.0]}}
-    assert [arm.job.algorithms["mine"].proximal for arm in arms_of(Job.model_validate(job))] == [0.1, 1.0]
+    job = {
+        **SITES,
+        "algorithm": "mine",
+        "algorithms": {"mine": {"proximal": 0.1}},
+        "compare": {"algorithms.mine.proximal": [0.1, 1.0]},
+    }
+    assert [arm.job.algorithms["mine"].proximal for arm in arms_of(Job.model_validate(job))] == [
+        0.1,
+        1.0,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,19 +132,31 @@ def test_settings_of_an_algorithm_can_be_compared():
         ({"preset": "scaffold", "local": "adam"}, "scaffold is FedAvg with `local: scaffold`"),
         ({"preset": "fedadam", "server": {"yogi": {}}}, "fedadam is FedAvg with `server: adam`"),
         ({"preset": "scfa", "weighting": "samples"}, "scfa is FedAvg with `weighting: scfa`"),
-        ({"preset": "local_only", "exchange": "models"}, "local_only is FedAvg with `exchange: none`"),
+        (
+            {"preset": "local_only", "exchange": "models"},
+            "local_only is FedAvg with `exchange: none`",
+        ),
         ({"server": {"adam": {}, "yogi": {}}}, "must be one of add, adam, yogi, adagrad"),
         ({"server": "adamm"}, "did you mean `adam`?"),
         ({"server": {"adam": {"rate": 0}}}, "above 0"),
         ({"grouping": {"ifca": {"models": 1}}}, "at least 2"),
-        ({"weighting": "scfa", "aggregate": "median"}, "weights by the rules would be ignored; instead: `aggregate: mean`"),
+        (
+            {"weighting": "scfa", "aggregate": "median"},
+            "weights by the rules would be ignored; instead: `aggregate: mean`",
+        ),
         ({"weighting": "scfa", "aggregate": "fltrust"}, "FLTrust weighs by its own trust"),
         ({"weighting": "scfa", "private": {}}, "a head that nobody trains"),
         ({"preset": "krum", "private": {}}, "a corrupt site would hide there"),
         ({"preset": "scaffold", "private": {}}, "private layers have none"),
         ({"preset": "scaffold", "grouping": "ifca"}, "control variates belong to one common model"),
-        ({"preset": "scaffnew", "server": "adam"}, "Scaffnew's variates cancel only where the server takes the mean"),
-        ({"preset": "fedrep", "local": "adam"}, "private layers first, then the others, is plain gradient descent"),
+        (
+            {"preset": "scaffnew", "server": "adam"},
+            "Scaffnew's variates cancel only where the server takes the mean",
+        ),
+        (
+            {"preset": "fedrep", "local": "adam"},
+            "private layers first, then the others, is plain gradient descent",
+        ),
         ({"preset": "ifca", "aggregate": "krum"}, "a cluster may be smaller than Krum needs"),
         ({"preset": "ifca", "aggregate": "fltrust"}, "FLTrust compares with one update"),
         ({"preset": "ifca", "private": {}}, "either clusters or private layers"),
@@ -122,13 +175,19 @@ def test_what_contradicts_itself_is_refused_with_what_to_do(section, said, tmp_p
     [
         ({"preset": "scaffnew"}, {"local_steps": None}, "`local_steps` instead of `local_epochs`"),
         ({"preset": "scaffnew"}, {"participation": 0.6}, "`participation: 1`"),
-        ({"preset": "krum", "aggregate": {"krum": {"attackers": 2}}}, {}, "2 attackers + 3 clients"),
+        (
+            {"preset": "krum", "aggregate": {"krum": {"attackers": 2}}},
+            {},
+            "2 attackers + 3 clients",
+        ),
         ({"preset": "trimmed_mean"}, {}, "take no client away"),
         ({"preset": "median"}, {"participation": 0.4}, "leave nobody out"),
     ],
 )
 def test_what_contradicts_how_it_is_run_is_refused(section, training, said):
-    job = Job.model_validate({**SITES, "algorithm": section, "training": {**SITES["training"], **training}})
+    job = Job.model_validate(
+        {**SITES, "algorithm": section, "training": {**SITES["training"], **training}}
+    )
     with pytest.raises(JobError) as caught:
         arms_of(job)
     assert said in str(caught.value)
@@ -143,7 +202,14 @@ def small(job_fields, **fields):
         "steyr": {"machines": ["M4"]},
         "wels": {},
     }
-    return {**job_fields, "sites": sites, "training": training, "compare": {}, "corrupt": None, **fields}
+    return {
+        **job_fields,
+        "sites": sites,
+        "training": training,
+        "compare": {},
+        "corrupt": None,
+        **fields,
+    }
 
 
 PENALISED = {"training": {"penalty": 0.5}}
@@ -152,18 +218,30 @@ PENALISED = {"training": {"penalty": 0.5}}
 @pytest.mark.usefixtures("no_report")
 def test_every_preset_runs_in_a_job_and_can_be_repeated(job_fields, tmp_path):
     options = {"trimmed_mean": {"aggregate": {"trimmed_mean": {"trim": 0.2}}}}
-    presets = [name for name in PRESETS if name != "fedstl"]  # which forecasts, see test_forecast_jobs
+    presets = [
+        name for name in PRESETS if name != "fedstl"
+    ]  # which forecasts, see test_forecast_jobs
     algorithms = {name: {"preset": name, **options.get(name, {})} for name in presets}
     fields = small(job_fields, algorithms=algorithms, compare={"algorithm": presets})
     run = run_job(fields, out=tmp_path / "run")
     rows = RunFolder(run.folder).rows("rounds.csv")
     assert len(rows) == 2 * len(presets)
-    assert all(row["notes"] == "" or "executor" in row["notes"] or "no update has any weight" in row["notes"] for row in rows)
+    assert all(
+        row["notes"] == ""
+        or "executor" in row["notes"]
+        or "no update has any weight" in row["notes"]
+        for row in rows
+    )
     last = {row["arm"].removesuffix("-s0"): row for row in rows}
-    assert len({row["loss"] for name, row in last.items() if name not in ("fedavg", "scfa")}) == len(presets) - 2
+    assert (
+        len({row["loss"] for name, row in last.items() if name not in ("fedavg", "scfa")})
+        == len(presets) - 2
+    )
     assert last["local_only"]["bytes"] == last["centralised"]["bytes"] == "0"
     assert all(0 <= float(row["rho_worst"]) <= 1 for row in rows)
-    assert {row["arm"].removesuffix("-s0") for row in RunFolder(run.folder).rows("rules.csv")} == set(presets)
+    assert {
+        row["arm"].removesuffix("-s0") for row in RunFolder(run.folder).rows("rules.csv")
+    } == set(presets)
 
 
 @pytest.mark.usefixtures("no_report")
@@ -173,14 +251,26 @@ def test_every_preset_runs_in_a_job_and_can_be_repeated(job_fields, tmp_path):
         {"preset": "fedprox", **PENALISED},
         {"preset": "scaffold", **PENALISED},
         {"preset": "ditto", "grouping": "ifca", "server": "adam", **PENALISED},
-        {"preset": "fedrep", "aggregate": "median", "proximal": 0.1, "training": {"projection": True}},
+        {
+            "preset": "fedrep",
+            "aggregate": "median",
+            "proximal": 0.1,
+            "training": {"projection": True},
+        },
     ],
 )
-def test_joints_of_several_algorithms_run_together_with_the_rules_penalty(section, job_fields, tmp_path):
+def test_joints_of_several_algorithms_run_together_with_the_rules_penalty(
+    section, job_fields, tmp_path
+):
     fields = small(job_fields, algorithm=section)
     stacked = {**fields, "training": {**fields["training"], "executor": "stacked"}}
-    one, other = run_job(fields, out=tmp_path / "one").folder, run_job(stacked, out=tmp_path / "other").folder
-    for mine, theirs in zip(RunFolder(one).rows("rounds.csv"), RunFolder(other).rows("rounds.csv"), strict=True):
+    one, other = (
+        run_job(fields, out=tmp_path / "one").folder,
+        run_job(stacked, out=tmp_path / "other").folder,
+    )
+    for mine, theirs in zip(
+        RunFolder(one).rows("rounds.csv"), RunFolder(other).rows("rounds.csv"), strict=True
+    ):
         assert float(mine["loss"]) == pytest.approx(float(theirs["loss"]), rel=1e-4)
     assert figures(run_job(fields, out=tmp_path / "again").folder) == figures(one)
 
@@ -189,7 +279,11 @@ def test_joints_of_several_algorithms_run_together_with_the_rules_penalty(sectio
 @pytest.mark.parametrize(
     "section",
     [
-        {"preset": "scfa", "scoring": {"on_all_invalid": "fedavg"}, "training": {"local_steps": 30}},
+        {
+            "preset": "scfa",
+            "scoring": {"on_all_invalid": "fedavg"},
+            "training": {"local_steps": 30},
+        },
         {"preset": "ditto"},
         {"preset": "scaffold", **PENALISED},
     ],
@@ -199,7 +293,10 @@ def test_projected_answers_break_no_linear_rule_under_any_algorithm(section, job
     run = run_job(fields, out=tmp_path / "run")
     rates = {(row["arm"], row["rule"]): row for row in RunFolder(run.folder).rows("rules.csv")}
     name = section["preset"]
-    broken = {on: float(rates[f"projection{on}-{name}-s0", "overstrain"]["rate"]) for on in ("False", "True")}
+    broken = {
+        on: float(rates[f"projection{on}-{name}-s0", "overstrain"]["rate"])
+        for on in ("False", "True")
+    }
     assert broken["True"] == 0.0 < broken["False"]
     lines = {row["arm"]: float(row["loss"]) for row in RunFolder(run.folder).rows("rounds.csv")}
     assert lines[f"projectionTrue-{name}-s0"] != lines[f"projectionFalse-{name}-s0"]
@@ -209,10 +306,15 @@ def test_projected_answers_break_no_linear_rule_under_any_algorithm(section, job
     ("change", "said"),
     [
         ({"model": {"hidden": [8], "private": ["tail."]}}, r"tail\."),
-        ({"model": {"hidden": []}, "compare": {"algorithm": ["fedavg", "fedrep"]}}, "nothing is left to share"),
+        (
+            {"model": {"hidden": []}, "compare": {"algorithm": ["fedavg", "fedrep"]}},
+            "nothing is left to share",
+        ),
     ],
 )
-def test_a_model_that_an_algorithm_cannot_train_is_refused_before_anything_is_written(job_fields, tmp_path, change, said):
+def test_a_model_that_an_algorithm_cannot_train_is_refused_before_anything_is_written(
+    job_fields, tmp_path, change, said
+):
     with pytest.raises(JobError, match=said):
         run_job({**job_fields, **change}, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

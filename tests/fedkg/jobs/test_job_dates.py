@@ -15,7 +15,9 @@ from fedkg.pack import Column, DataContract
 CONTRACT = DataContract(columns=(Column(name="x", source="x"),), time="when")
 
 
-def times(folder: Path, dates: tuple[str, ...], order: Literal["day-first", "month-first"] | None = None) -> list[str]:
+def times(
+    folder: Path, dates: tuple[str, ...], order: Literal["day-first", "month-first"] | None = None
+) -> list[str]:
     path = folder / "t.csv"
     path.write_text("when,x,y,machine\n" + "".join(f"{date},1,0,M1\n" for date in dates))
     job = Job.model_construct(data=Data(path=str(path), label="y", dates=order), sites={})
@@ -25,8 +27,15 @@ def times(folder: Path, dates: tuple[str, ...], order: Literal["day-first", "mon
 
 
 def test_one_date_of_the_whole_table_decides(tmp_path: Path) -> None:
-    assert times(tmp_path, ("03/04/2024", "25/04/2024 10:00")) == ["2024-04-03 00:00:00", "2024-04-25 10:00:00"]
-    assert times(tmp_path, ("03/04/2024", "soon", "04/25/2024")) == ["2024-03-04 00:00:00", "soon", "2024-04-25 00:00:00"]
+    assert times(tmp_path, ("03/04/2024", "25/04/2024 10:00")) == [
+        "2024-04-03 00:00:00",
+        "2024-04-25 10:00:00",
+    ]
+    assert times(tmp_path, ("03/04/2024", "soon", "04/25/2024")) == [
+        "2024-03-04 00:00:00",
+        "soon",
+        "2024-04-25 00:00:00",
+    ]
     assert times(tmp_path, ("2024-04-03", "2024-04-04")) == ["2024-04-03", "2024-04-04"]
 
 

@@ -21,25 +21,39 @@ pytestmark = pytest.mark.usefixtures("no_report")
 @pytest.fixture
 def device(elsewhere: torch.device, monkeypatch: pytest.MonkeyPatch) -> str:
     """What a job says to be trained elsewhere."""
-    monkeypatch.setattr("fedkg.jobs.training.device_named", lambda name: elsewhere if name == "cuda" else torch.device("cpu"))
+    monkeypatch.setattr(
+        "fedkg.jobs.training.device_named",
+        lambda name: elsewhere if name == "cuda" else torch.device("cpu"),
+    )
     return "cuda"
 
 
 def alike(fields: dict[str, Any], device: str, tmp_path: Path) -> Path:
     """Trained here and there: the rounds' figures agree as far as float32 goes. The folder of the one trained there."""
     training = {**fields["training"], "executor": "stacked", "chunk": 8}
-    here, there = (run_job({**fields, "training": {**training, "device": name}}, out=tmp_path / name).folder for name in ("cpu", device))
-    for one, other in zip(figures(here)["rounds"], figures(there)["rounds"], strict=True):
+    here, there = (
+        run_job({**fields, "training": {**training, "device": name}}, out=tmp_path / name).folder
+        for name in ("cpu", device)
+    )
+    for one, other in zip(figures(here)["rounds.csv"], figures(there)["rounds.csv"], strict=True):
         for name in ("loss", "mse", "train_loss", "rho_worst"):
             if one.get(name):
-                assert float(other[name]) == pytest.approx(float(one[name]), rel=1e-3, abs=1e-6), name
+                assert float(other[name]) == pytest.approx(float(one[name]), rel=1e-3, abs=1e-6), (
+                    name
+                )
     return there
 
 
 @pytest.mark.slow
-def test_weights_by_the_rules_penalty_and_projection(job_fields: dict[str, Any], device: str, tmp_path: Path) -> None:
+def test_weights_by_the_rules_penalty_and_projection(
+    job_fields: dict[str, Any], device: str, tmp_path: Path
+) -> None:
     algorithms = {"compare": {"algorithm": ["scfa", "scaffold", "ditto"]}}
-    alike({**job_fields, **algorithms, "training": {**job_fields["training"], "penalty": 0.1}}, device, tmp_path)
+    alike(
+        {**job_fields, **algorithms, "training": {**job_fields["training"], "penalty": 0.1}},
+        device,
+        tmp_path,
+    )
 
 
 @pytest.mark.slow
@@ -52,7 +66,10 @@ def test_all_of_it_under_privacy(device: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_run_there_is_resumed(job_fields: dict[str, Any], device: str, tmp_path: Path) -> None:
     fields = {**job_fields, "compare": {"algorithm": ["scaffold"]}}
-    fields = {**fields, "training": {**job_fields["training"], "device": device, "executor": "stacked"}}
+    fields = {
+        **fields,
+        "training": {**job_fields["training"], "device": device, "executor": "stacked"},
+    }
     whole = figures(run_job(fields, out=tmp_path / "whole").folder)
 
     def stop(event: Event) -> None:
@@ -61,11 +78,14 @@ def test_a_run_there_is_resumed(job_fields: dict[str, Any], device: str, tmp_pat
 
     with pytest.raises(Stopped):
         run_job(fields, out=tmp_path / "stopped", on_event=stop)
-    assert figures(resume(tmp_path / "stopped").folder)["rounds"] == whole["rounds"]
+    assert figures(resume(tmp_path / "stopped").folder)["rounds.csv"] == whole["rounds.csv"]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_a_device_that_is_not_there_is_refused(job_fields: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"training\.device: there is no cuda"):
-        run_job({**job_fields, "training": {**job_fields["training"], "device": "cuda"}}, out=tmp_path / "run")
+        run_job(
+            {**job_fields, "training": {**job_fields["training"], "device": "cuda"}},
+            out=tmp_path / "run",
+        )
     assert not (tmp_path / "run").exists()  # it is said before a folder is made

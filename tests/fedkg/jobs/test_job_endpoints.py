@@ -49,11 +49,23 @@ def small(job_fields: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
     """A job of one training of one round with rules of its own."""
     (tmp_path / "rules.fkg").write_text(RULES, encoding="utf-8")
     (tmp_path / "plant.ttl").write_text(PLANT, encoding="utf-8")
-    plain = {"compare": {}, "corrupt": None, "seeds": 1, "algorithm": "scfa", "evaluation": {"local_baseline": False}}
+    plain = {
+        "compare": {},
+        "corrupt": None,
+        "seeds": 1,
+        "algorithm": "scfa",
+        "evaluation": {"local_baseline": False},
+    }
     training = {**job_fields["training"], "rounds": 1, "executor": "stacked"}
     fields = {key: value for key, value in job_fields.items() if key != "pack"}
     data = {**fields["data"], "rows": 800}
-    return {**fields, **plain, "data": data, "training": training, "rules": [str(tmp_path / "rules.fkg")]}
+    return {
+        **fields,
+        **plain,
+        "data": data,
+        "training": training,
+        "rules": [str(tmp_path / "rules.fkg")],
+    }
 
 
 def with_graph(small: dict[str, Any], graph: str, **more: Any) -> dict[str, Any]:
@@ -64,23 +76,45 @@ def figures(folder: Path) -> list[dict[str, str]]:
     return [{**row, "seconds": "", "notes": ""} for row in RunFolder(folder).rows("rounds.csv")]
 
 
-def test_the_rules_of_a_job_speak_of_a_graph_wherever_it_stands(small: dict[str, Any], server: str, tmp_path: Path) -> None:
+def test_the_rules_of_a_job_speak_of_a_graph_wherever_it_stands(
+    small: dict[str, Any], server: str, tmp_path: Path
+) -> None:
     put(server, PLANT)
     load_files(tmp_path / "plant.store", [tmp_path / "plant.ttl"])
-    places = {"file": str(tmp_path / "plant.ttl"), "store": str(tmp_path / "plant.store"), "endpoint": f"{server}/query"}
-    runs = {name: run_job(with_graph(small, graph), out=tmp_path / name).folder for name, graph in places.items()}
+    places = {
+        "file": str(tmp_path / "plant.ttl"),
+        "store": str(tmp_path / "plant.store"),
+        "endpoint": f"{server}/query",
+    }
+    runs = {
+        name: run_job(with_graph(small, graph), out=tmp_path / name).folder
+        for name, graph in places.items()
+    }
     packs = {(folder / "pack.fkgpack").read_bytes() for folder in runs.values()}
     assert len(packs) == 1
     assert figures(runs["file"]) == figures(runs["store"]) == figures(runs["endpoint"])
-    [source] = [one for one in fedkg.load(runs["file"] / "pack.fkgpack").manifest.provenance.sources if one.kind == "graph"]
+    [source] = [
+        one
+        for one in fedkg.load(runs["file"] / "pack.fkgpack").manifest.provenance.sources
+        if one.kind == "graph"
+    ]
     assert RunFolder(runs["file"]).environment()["fetched"] == []
     assert RunFolder(runs["endpoint"]).environment()["fetched"] == [
-        {"address": f"{server}/query", "triples": 6, "sha256": source.sha256}  # what the pack says of its graph
+        {
+            "address": f"{server}/query",
+            "triples": 6,
+            "sha256": source.sha256,
+        }  # what the pack says of its graph
     ]
     put(server, PLANT + "plant:other a plant:Mill .")
-    again = reproduce(runs["endpoint"], out=tmp_path / "again")  # from the pack: the rules' graph is not asked for again
+    again = reproduce(
+        runs["endpoint"], out=tmp_path / "again"
+    )  # from the pack: the rules' graph is not asked for again
     assert again.differences == ()
-    assert RunFolder(again.folder).environment()["fetched"] == RunFolder(runs["endpoint"]).environment()["fetched"]
+    assert (
+        RunFolder(again.folder).environment()["fetched"]
+        == RunFolder(runs["endpoint"]).environment()["fetched"]
+    )
 
 
 def test_a_model_reads_its_graph_from_an_endpoint_and_goes_on_with_the_same_alone(
@@ -88,7 +122,9 @@ def test_a_model_reads_its_graph_from_an_endpoint_and_goes_on_with_the_same_alon
 ) -> None:
     put(server, PLANT)
     address = f"{server}/query"
-    fields = with_graph(small, str(tmp_path / "plant.ttl"), model={**TABNET, "graph": {"files": [address]}})
+    fields = with_graph(
+        small, str(tmp_path / "plant.ttl"), model={**TABNET, "graph": {"files": [address]}}
+    )
     by_file = {**fields, "model": {**TABNET, "graph": True}}
 
     def stop(event: Any) -> None:
@@ -130,7 +166,9 @@ def test_an_endpoint_gets_the_header_that_the_surroundings_hold(
         assert not (tmp_path / "run").exists()
         monkeypatch.setenv("FEDKG_SPARQL_AUTHORIZATION", "Bearer plant-7")
         folder = run_job(fields, out=tmp_path / "run").folder
-    assert not [path for path in folder.rglob("*") if path.is_file() and b"plant-7" in path.read_bytes()]
+    assert not [
+        path for path in folder.rglob("*") if path.is_file() and b"plant-7" in path.read_bytes()
+    ]
 
 
 def test_an_endpoint_that_has_no_graph_or_cannot_be_read_ends_the_job_before_it_begins(
@@ -139,7 +177,11 @@ def test_an_endpoint_that_has_no_graph_or_cannot_be_read_ends_the_job_before_it_
     put(server, "")
     for fields in (
         with_graph(small, f"{server}/query"),
-        with_graph(small, str(tmp_path / "plant.ttl"), model={**TABNET, "graph": {"files": [f"{server}/query"]}}),
+        with_graph(
+            small,
+            str(tmp_path / "plant.ttl"),
+            model={**TABNET, "graph": {"files": [f"{server}/query"]}},
+        ),
     ):
         with pytest.raises(CompileError, match="FKG140") as caught:
             run_job(fields, out=tmp_path / "run")
@@ -147,15 +189,23 @@ def test_an_endpoint_that_has_no_graph_or_cannot_be_read_ends_the_job_before_it_
         assert not (tmp_path / "run").exists()
 
 
-def test_a_learning_of_causes_reads_who_may_drive_whom_from_an_endpoint(server: str, tmp_path: Path) -> None:
+def test_a_learning_of_causes_reads_who_may_drive_whom_from_an_endpoint(
+    server: str, tmp_path: Path
+) -> None:
     example = Path(__file__).parents[3] / "examples/causes"
     put(server, (example / "plant.ttl").read_text(encoding="utf-8"))
     small = ["data.plant.steps=900", "shifts=19", "learning.epochs=1"]
     folders = [
-        run_causes(example / "job.yaml", out=tmp_path / name, overrides=[*small, f"rules=[rules.fkg, {graph}]"]).folder
+        run_causes(
+            example / "job.yaml",
+            out=tmp_path / name,
+            overrides=[*small, f"rules=[rules.fkg, {graph}]"],
+        ).folder
         for name, graph in (("file", "plant.ttl"), ("endpoint", f"{server}/query"))
     ]
     assert (folders[0] / "edges.csv").read_text() == (folders[1] / "edges.csv").read_text()
     [fetched] = RunFolder(folders[1]).read_json("environment.json")["fetched"]
     assert fetched["address"] == f"{server}/query"
-    assert (fetched["address"], fetched["sha256"]) in [(one.name, one.sha256) for one in learned_of(folders[1]).files]
+    assert (fetched["address"], fetched["sha256"]) in [
+        (one.name, one.sha256) for one in learned_of(folders[1]).files
+    ]

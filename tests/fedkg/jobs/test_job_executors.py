@@ -18,7 +18,11 @@ pytestmark = pytest.mark.usefixtures("no_report")
 
 
 def of(fields: dict[str, Any], algorithms: list[str], **training: object) -> dict[str, Any]:
-    changed = {**fields, "compare": {"algorithm": algorithms}, "training": {**fields["training"], **training}}
+    changed = {
+        **fields,
+        "compare": {"algorithm": algorithms},
+        "training": {**fields["training"], **training},
+    }
     return {name: value for name, value in changed.items() if name != "corrupt"}
 
 
@@ -26,18 +30,29 @@ def of(fields: dict[str, Any], algorithms: list[str], **training: object) -> dic
 def test_a_job_by_processes_is_the_stacked_one(job_fields, tmp_path):
     fields = of(job_fields, ["scfa", "fedrep", "scaffold"], penalty=0.1, chunk=1)
     algorithms = ["scfa", "fedrep", "scaffold"]
-    by = [run_job(of(fields, algorithms, executor=name, workers=2), out=tmp_path / name) for name in ("stacked", "processes")]
+    by = [
+        run_job(of(fields, algorithms, executor=name, workers=2), out=tmp_path / name)
+        for name in ("stacked", "processes")
+    ]
     one, other = (figures(run.folder) for run in by)
-    said = [row.pop("notes") for row in one["rounds"]], [row.pop("notes") for row in other["rounds"]]
+    said = (
+        [row.pop("notes") for row in one["rounds.csv"]],
+        [row.pop("notes") for row in other["rounds.csv"]],
+    )
     assert EXECUTOR + "2 processes, as the job says, with stacks of 1" in said[1][0]
-    assert one["rounds"] == other["rounds"]
-    assert one["clients"] == other["clients"]
-    assert one["rules"] == other["rules"]
+    assert one["rounds.csv"] == other["rounds.csv"]
+    assert one["clients.csv"] == other["clients.csv"]
+    assert one["rules.csv"] == other["rules.csv"]
 
 
-def test_what_memory_has_no_room_for_is_part_of_the_run_and_resumed_to_the_bit(job_fields, tmp_path):
+def test_what_memory_has_no_room_for_is_part_of_the_run_and_resumed_to_the_bit(
+    job_fields, tmp_path
+):
     """Three sites with a model of 0.5 MB each of their own, one MiB of room, checkpoints every other round, stopped in the third."""
-    fields = {**of(job_fields, ["ditto"], checkpoint_every=2, rounds=4, executor="stacked"), "model": {"hidden": [1024, 128]}}
+    fields = {
+        **of(job_fields, ["ditto"], checkpoint_every=2, rounds=4, executor="stacked"),
+        "model": {"hidden": [1024, 128]},
+    }
     memory = figures(run_job(fields, out=tmp_path / "memory").folder)
     small = of(fields, ["ditto"], client_memory=1)
 
@@ -52,10 +67,18 @@ def test_what_memory_has_no_room_for_is_part_of_the_run_and_resumed_to_the_bit(j
     assert state.round == 2
     stored = [name for name, rows in state.clients.items() if isinstance(rows, StoredRows)]
     assert stored == ["own/layers.1.weight"]
-    assert (checkpoint.rows_folder(RunFolder(tmp_path / "files"), "ditto-s0") / "own--layers.1.weight" / "0.rows").is_file()
+    assert (
+        checkpoint.rows_folder(RunFolder(tmp_path / "files"), "ditto-s0")
+        / "own--layers.1.weight"
+        / "0.rows"
+    ).is_file()
     files = figures(resume(tmp_path / "files").folder)
-    assert (files["rounds"], files["clients"], files["rules"]) == (memory["rounds"], memory["clients"], memory["rules"])
-    assert math.isfinite(float(files["rounds"][-1]["train_loss"]))
+    assert (files["rounds.csv"], files["clients.csv"], files["rules.csv"]) == (
+        memory["rounds.csv"],
+        memory["clients.csv"],
+        memory["rules.csv"],
+    )
+    assert math.isfinite(float(files["rounds.csv"][-1]["train_loss"]))
 
 
 def test_a_site_trains_at_a_pace_of_its_own(job_fields, tmp_path):
@@ -65,14 +88,20 @@ def test_a_site_trains_at_a_pace_of_its_own(job_fields, tmp_path):
     one, other = (
         figures(
             run_job(
-                {**of(fields, ["fedavg"], executor=executor), "sites": {**fields["sites"], "linz": linz}}, out=tmp_path / executor
+                {
+                    **of(fields, ["fedavg"], executor=executor),
+                    "sites": {**fields["sites"], "linz": linz},
+                },
+                out=tmp_path / executor,
             ).folder
         )
         for executor in ("stacked", "sequential")
     )
-    for mine, theirs in zip(one["rounds"], other["rounds"], strict=True):
+    for mine, theirs in zip(one["rounds.csv"], other["rounds.csv"], strict=True):
         assert float(mine["loss"]) == pytest.approx(float(theirs["loss"]), rel=1e-4)
-    assert float(one["rounds"][-1]["loss"]) != pytest.approx(float(common["rounds"][-1]["loss"]), rel=1e-3)
+    assert float(one["rounds.csv"][-1]["loss"]) != pytest.approx(
+        float(common["rounds.csv"][-1]["loss"]), rel=1e-3
+    )
 
 
 def test_an_executor_is_shared_by_arms_that_ask_for_the_same_one(job_fields, tmp_path):
@@ -81,9 +110,15 @@ def test_an_executor_is_shared_by_arms_that_ask_for_the_same_one(job_fields, tmp
     fields["compare"]["training.chunk"] = [1, 2]
     folder = RunFolder(run_job(fields, out=tmp_path / "run").folder)
     states = {record["id"]: load_state(folder, record["id"]) for record in folder.read_json(ARMS)}
-    chunks = {name: state.choice.chunk for name, state in states.items() if state is not None and state.choice is not None}
+    chunks = {
+        name: state.choice.chunk
+        for name, state in states.items()
+        if state is not None and state.choice is not None
+    }
     assert chunks == {
-        f"chunk{chunk}-{name}-s0": 1 if name == "centralised" else chunk for name in fields["compare"]["algorithm"] for chunk in (1, 2)
+        f"chunk{chunk}-{name}-s0": 1 if name == "centralised" else chunk
+        for name in fields["compare"]["algorithm"]
+        for chunk in (1, 2)
     }
 
 
@@ -95,7 +130,9 @@ def test_an_executor_is_shared_by_arms_that_ask_for_the_same_one(job_fields, tmp
         ("fedavg", {"local_steps": 4}, "some have `local_epochs` of their own"),
     ],
 )
-def test_a_pace_that_cannot_be_kept_is_refused_before_anything_is_loaded(job_fields, tmp_path, algorithm, training, said):
+def test_a_pace_that_cannot_be_kept_is_refused_before_anything_is_loaded(
+    job_fields, tmp_path, algorithm, training, said
+):
     fields = of(job_fields, [algorithm], **training)
     fields["sites"] = {**fields["sites"], "wien": {"machines": ["M4"], "local_epochs": 2}}
     with pytest.raises(JobError, match=said):

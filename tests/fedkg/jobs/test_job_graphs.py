@@ -34,16 +34,26 @@ def of_table(job_fields: dict[str, Any], graph: Any) -> dict[str, Any]:
     plain = {"compare": {}, "corrupt": None, "seeds": 1, "algorithm": "scfa"}
     training = {**job_fields["training"], "rounds": 2, "executor": "stacked"}
     evaluation = {**job_fields.get("evaluation", {}), "local_baseline": False}
-    return {**job_fields, **plain, "training": training, "evaluation": evaluation, "model": {**TABNET, "graph": graph}}
+    return {
+        **job_fields,
+        **plain,
+        "training": training,
+        "evaluation": evaluation,
+        "model": {**TABNET, "graph": graph},
+    }
 
 
 @pytest.mark.usefixtures("no_report")
-def test_the_graph_of_a_file_is_read_trained_and_resumed_to_the_bit(job_fields, tmp_path, monkeypatch):
+def test_the_graph_of_a_file_is_read_trained_and_resumed_to_the_bit(
+    job_fields, tmp_path, monkeypatch
+):
     (tmp_path / "plant.ttl").write_text(PLANT)
     fields = of_table(job_fields, {"files": [str(tmp_path / "plant.ttl")], "convolutions": 2})
     whole = run_job(fields, out=tmp_path / "whole")
     folder = RunFolder(whole.folder)
-    assert str(tmp_path / "plant.ttl") in [source["path"] for source in folder.environment()["sources"]]
+    assert str(tmp_path / "plant.ttl") in [
+        source["path"] for source in folder.environment()["sources"]
+    ]
     job = job_of(fields, name="j", base=tmp_path)
     graph = Graphs(nothing()).of(job, ("Torque [Nm]", "Tool wear [min]", "Type=L", "speed"))
     assert graph is not None
@@ -71,14 +81,19 @@ def test_the_graph_of_a_file_is_read_trained_and_resumed_to_the_bit(job_fields, 
 def test_without_files_the_graph_is_made_of_names_and_rules(job_fields):
     pack = load(job_fields["pack"])
     job = job_of(of_table(job_fields, True), name="j", base=Path())
-    graph = Graphs(pack).of(job, ("Torque [Nm]", "Tool wear [min]", "Type=L", "Type=M", "L0_S1_F2", "L0_S1_F3", "L0_S2_F4"))
+    graph = Graphs(pack).of(
+        job,
+        ("Torque [Nm]", "Tool wear [min]", "Type=L", "Type=M", "L0_S1_F2", "L0_S1_F3", "L0_S2_F4"),
+    )
     assert graph is not None
     nodes = graph.column_node.tolist()
     assert nodes[2] == nodes[3]
     assert len(set(nodes)) == 6
     around = graph.around.to_dense() > 0
     line = torch.matrix_power(around.double(), 2) > 0
-    assert bool(around[nodes[0]].logical_and(around[nodes[1]]).any())  # the rule that reads both stands between them
+    assert bool(
+        around[nodes[0]].logical_and(around[nodes[1]]).any()
+    )  # the rule that reads both stands between them
     assert bool(line[nodes[4], nodes[5]])  # of one station
     assert not bool(line[nodes[4], nodes[6]])  # of two
     assert bool((torch.matrix_power(around.double(), 8) > 0).all())  # one piece
@@ -105,9 +120,13 @@ def test_a_data_set_with_bosch_s_names_has_stations(tmp_path):
 
 
 def test_a_graph_that_knows_no_column_is_refused(job_fields, tmp_path):
-    (tmp_path / "plant.ttl").write_text(PLANT.replace("Torque [Nm]", "A").replace("Tool wear [min]", "B"))
+    (tmp_path / "plant.ttl").write_text(
+        PLANT.replace("Torque [Nm]", "A").replace("Tool wear [min]", "B")
+    )
     with pytest.raises(JobError, match="says of no column") as caught:
-        run_job(of_table(job_fields, {"files": [str(tmp_path / "plant.ttl")]}), out=tmp_path / "run")
+        run_job(
+            of_table(job_fields, {"files": [str(tmp_path / "plant.ttl")]}), out=tmp_path / "run"
+        )
     assert "A, B" in str(caught.value)
     assert not (tmp_path / "run").exists()
     with pytest.raises(JobError, match="there is no such file"):

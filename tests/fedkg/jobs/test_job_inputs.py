@@ -27,7 +27,13 @@ def of_shape(shape: tuple[int, ...], kind: type[np.floating]) -> DataSet:
         x.reshape(-1)[:: max(1, x.size // 5)] = np.nan
     features = tuple(f"f{number}" for number in range(shape[1] if len(shape) == 4 else shape[-1]))
     return DataSet(
-        name="d", source="s", x=x, y=draw.normal(size=shape[0]), features=features, units=("",) * len(features), task="regression"
+        name="d",
+        source="s",
+        x=x,
+        y=draw.normal(size=shape[0]),
+        features=features,
+        units=("",) * len(features),
+        task="regression",
     )
 
 
@@ -38,7 +44,9 @@ def of_shape(shape: tuple[int, ...], kind: type[np.floating]) -> DataSet:
     cuts=st.tuples(st.integers(0, 5), st.integers(5, 7)),
     seed=st.integers(0, 5),
 )
-def test_every_sample_is_found_wherever_it_lies(shape: tuple[int, ...], kind: type[np.floating], cuts: tuple[int, int], seed: int) -> None:
+def test_every_sample_is_found_wherever_it_lies(
+    shape: tuple[int, ...], kind: type[np.floating], cuts: tuple[int, int], seed: int
+) -> None:
     ready = standardised(of_shape(shape, kind))
     order = np.random.Generator(np.random.PCG64(seed)).permutation(shape[0])
     groups = [order[: cuts[0]], order[cuts[0] : cuts[1]]]
@@ -47,14 +55,21 @@ def test_every_sample_is_found_wherever_it_lies(shape: tuple[int, ...], kind: ty
     assert torch.equal(inputs.of(np.arange(shape[0])), whole)
     assert torch.equal(inputs.of(order[:3]), whole[torch.from_numpy(order[:3])])
     assert not inputs.rows[list(inputs.blank)].any()
-    for index, seen in ((groups[0], True), (groups[1], True), (groups[1][::-1].copy(), False), (order, False)):
+    for index, seen in (
+        (groups[0], True),
+        (groups[1], True),
+        (groups[1][::-1].copy(), False),
+        (order, False),
+    ):
         if not len(index):
             continue
         found = inputs.end_to_end(index)
         assert torch.equal(found[:-1], whole[torch.from_numpy(index)])
         assert not found[-1].any()
         shared = found.untyped_storage().data_ptr() == inputs.rows.untyped_storage().data_ptr()
-        assert shared == (seen or (len(index) == 1 and int(inputs.place[index[0]]) + 1 in inputs.blank))
+        assert shared == (
+            seen or (len(index) == 1 and int(inputs.place[index[0]]) + 1 in inputs.blank)
+        )
 
 
 def test_what_is_told_stands_behind_the_features_and_codes_behind_all() -> None:
@@ -71,7 +86,14 @@ def test_what_is_told_stands_behind_the_features_and_codes_behind_all() -> None:
 
 def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
     fields = {
-        "data": {"set": "bosch", "size": 300, "split": "dirichlet", "alpha": 1.0, "min_samples": 5, "server": 0.1},
+        "data": {
+            "set": "bosch",
+            "size": 300,
+            "split": "dirichlet",
+            "alpha": 1.0,
+            "min_samples": 5,
+            "server": 0.1,
+        },
         "sites": ["a", "b", "c"],
         "model": {"kind": "mlp", "hidden": [4]},
         "training": {"rounds": 1, "participation": 1, "executor": "stacked"},
@@ -85,9 +107,15 @@ def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
     first, second = (next(arm for arm in arms if arm.seed == seed) for seed in (0, 1))
     course = ground.course(first)
     memory = course.inputs.rows.untyped_storage().data_ptr()
-    shown = (pool(course.problem.clients), pool(gathered(course.problem).clients), pool(course.problem.root))  # type: ignore[arg-type]
+    shown = (
+        pool(course.problem.clients),
+        pool(gathered(course.problem).clients),
+        pool(course.problem.root),
+    )  # type: ignore[arg-type]
     assert [one.x.untyped_storage().data_ptr() == memory for one in shown] == [True] * 3
-    other = ground.course(second).problem.clients  # another split: copied once, and trained where it lies
+    other = ground.course(
+        second
+    ).problem.clients  # another split: copied once, and trained where it lies
     assert other.x[0].untyped_storage().data_ptr() != memory
     assert pool(other).x.untyped_storage().data_ptr() == other.x[0].untyped_storage().data_ptr()
     whole = torch.from_numpy(ground.samples.ready.data.x)
@@ -100,7 +128,9 @@ def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
 def test_rows_that_do_not_lie_end_to_end_with_zeros_behind_them_are_copied(behind: str) -> None:
     rows = torch.arange(1.0, 13.0).view(6, 2)
     rows[5] = {"a number": 1.0, "nan": torch.nan}.get(behind, 0.0)
-    parts = {"nothing": (rows[2:4], rows[4:]), "a gap": (rows[:2], rows[3:5])}.get(behind, (rows[:2], rows[2:5]))
+    parts = {"nothing": (rows[2:4], rows[4:]), "a gap": (rows[:2], rows[3:5])}.get(
+        behind, (rows[:2], rows[2:5])
+    )
     clients = Clients(names=("a", "b"), x=parts, y=tuple(torch.zeros(len(part)) for part in parts))
     made = pool(clients)
     assert torch.equal(made.x[:-1], torch.cat(parts))

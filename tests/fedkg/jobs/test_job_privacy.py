@@ -49,8 +49,13 @@ def rows(folder: Path, name: str = "privacy.csv") -> list[dict[str, str]]:
 def test_a_run_tells_what_it_spent(fields, tmp_path, privacy):
     run = run_job({**fields, "privacy": privacy}, out=tmp_path / "run")
     spent = rows(run.folder)
-    assert [row["unit"] for row in spent] == (["a client"] if privacy is CLIENT else [row["unit"] for row in spent])
-    assert all(row["what"] == "training" and float(row["noise"]) == 2.0 and float(row["epsilon"]) > 0 for row in spent)
+    assert [row["unit"] for row in spent] == (
+        ["a client"] if privacy is CLIENT else [row["unit"] for row in spent]
+    )
+    assert all(
+        row["what"] == "training" and float(row["noise"]) == 2.0 and float(row["epsilon"]) > 0
+        for row in spent
+    )
     assert {row["train_loss"] for row in rows(run.folder, "rounds.csv")} == {""}
     said = [sentence for sentence in run.sentences if "is protected" in sentence]
     assert len(said) == 1
@@ -62,14 +67,24 @@ def test_a_spent_budget_ends_the_run_and_it_is_a_finished_one(fields, tmp_path):
     whole = run_job({**fields, "privacy": EXAMPLE}, out=tmp_path / "whole")
     most = max(float(row["epsilon"]) for row in rows(whole.folder))
     events: list[Event] = []
-    job = {**fields, "privacy": {**EXAMPLE, "epsilon": 0.9 * most}, "evaluation": {**fields["evaluation"], "every": 3}}
+    job = {
+        **fields,
+        "privacy": {**EXAMPLE, "epsilon": 0.9 * most},
+        "evaluation": {**fields["evaluation"], "every": 3},
+    }
     run = run_job(job, out=tmp_path / "run", on_event=events.append)
     done = rows(run.folder, "rounds.csv")
     assert 0 < len(done) < 3
     assert done[-1]["f1"]  # the last round is judged whenever it comes
     assert "one more would exceed the budget" in done[-1]["notes"]
-    assert any("one more would exceed the budget" in event.message for event in events if event.kind == "note")
-    assert [entry["rounds"] for entry in json.loads((run.folder / "arms.json").read_text())] == [len(done)]
+    assert any(
+        "one more would exceed the budget" in event.message
+        for event in events
+        if event.kind == "note"
+    )
+    assert [entry["rounds"] for entry in json.loads((run.folder / "arms.json").read_text())] == [
+        len(done)
+    ]
     assert max(float(row["epsilon"]) for row in rows(run.folder)) <= 0.9 * most
     assert resume(run.folder).sentences == run.sentences
     assert len(rows(run.folder, "rounds.csv")) == len(done)
@@ -88,7 +103,9 @@ def test_a_protected_run_resumes_to_the_bit(fields, tmp_path):
         run_job(job, out=tmp_path / "run", on_event=interrupt)
     again = resume(tmp_path / "run")
     assert rows(again.folder) == rows(whole.folder)
-    assert [row["f1"] for row in rows(again.folder, "rounds.csv")] == [row["f1"] for row in rows(whole.folder, "rounds.csv")]
+    assert [row["f1"] for row in rows(again.folder, "rounds.csv")] == [
+        row["f1"] for row in rows(whole.folder, "rounds.csv")
+    ]
 
 
 def test_a_budget_below_one_round_is_refused_before_there_is_a_folder(fields, tmp_path):
@@ -100,7 +117,13 @@ def test_a_budget_below_one_round_is_refused_before_there_is_a_folder(fields, tm
 
 def test_an_epsilon_finds_its_noise_and_can_be_compared(fields):
     job = job_of(
-        {**fields, "privacy": EXAMPLE | {"epsilon": 3.0, "noise": None}, "compare": {"privacy.epsilon": [2, 8]}}, name="j", base=Path()
+        {
+            **fields,
+            "privacy": EXAMPLE | {"epsilon": 3.0, "noise": None},
+            "compare": {"privacy.epsilon": [2, 8]},
+        },
+        name="j",
+        base=Path(),
     )
     ground = ground_of(job, load_rules(job)[0])
     arms = arms_of(job)
@@ -137,7 +160,10 @@ def test_the_texts_of_categories_are_those_of_the_servers_rows(fields, monkeypat
     texts[row] = "a single one"
     tables = Tables(whole=whole.with_texts("Type", texts))
     monkeypatch.setattr("fedkg.jobs.tables.prepare.read_tables", lambda job, contract: tables)
-    plain, private = (prepare(job.model_copy(update={"privacy": privacy}), pack).features.names for privacy in (None, Privacy(**EXAMPLE)))
+    plain, private = (
+        prepare(job.model_copy(update={"privacy": privacy}), pack).features.names
+        for privacy in (None, Privacy(**EXAMPLE))
+    )
     assert set(plain) - set(private) == {"Type=a single one"}
 
 
@@ -154,14 +180,24 @@ def test_sites_alone_send_nothing_and_are_trained_as_they_are(fields, tmp_path):
     losses = {row["arm"]: row["train_loss"] for row in rows(run.folder, "rounds.csv")}
     assert losses["local_only-s0"]
     assert not losses["fedavg-s0"]
-    assert not any("learnt from the same data" in sentence for sentence in run.sentences)  # one of them is protected
+    assert not any(
+        "learnt from the same data" in sentence for sentence in run.sentences
+    )  # one of them is protected
 
 
 @pytest.mark.usefixtures("no_report")
 def test_trainings_on_the_same_data_add_up(fields, tmp_path):
-    job = {**fields, "seeds": 2, "privacy": EXAMPLE, "training": {**fields["training"], "rounds": 1}}
+    job = {
+        **fields,
+        "seeds": 2,
+        "privacy": EXAMPLE,
+        "training": {**fields["training"], "rounds": 1},
+    }
     run = run_job(job, out=tmp_path / "run")
-    worst = {arm: max(float(row["epsilon"]) for row in rows(run.folder) if row["arm"] == arm) for arm in ("scfa-s0", "scfa-s1")}
+    worst = {
+        arm: max(float(row["epsilon"]) for row in rows(run.folder) if row["arm"] == arm)
+        for arm in ("scfa-s0", "scfa-s1")
+    }
     [said] = [sentence for sentence in run.sentences if "learnt from the same data" in sentence]
     assert said.startswith("2 trainings")
     epsilon = float(said.partition("to epsilon ")[2].partition(" at delta 0.001 ")[0])
@@ -174,7 +210,9 @@ def test_trainings_on_the_same_data_add_up(fields, tmp_path):
 def test_no_two_protected_trainings_share_their_noise(fields):
     """With the same noise in two of them, their difference would tell of the rows without any."""
     compare = {"algorithm": ["fedavg", "scfa", "local_only"], "training.learning_rate": [0.1, 0.2]}
-    job = job_of({**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2}, name="j", base=Path())
+    job = job_of(
+        {**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2}, name="j", base=Path()
+    )
     arms = arms_of(job)
     clients = Clients(names=("a",), x=(torch.zeros(3, 2),), y=(torch.zeros(3),))
     seeds = {arm.id: settings_of(arm, nothing(), clients).seed for arm in arms}
@@ -184,7 +222,16 @@ def test_no_two_protected_trainings_share_their_noise(fields):
     assert [seeds[arm.id] for arm in arms if arm.algorithm == "local_only"] == [0, 1, 0, 1]
     computed = {**fields["training"], "executor": "processes", "workers": 2}
     again = job_of(
-        {**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2, "training": computed, "title": "x"}, name="k", base=Path()
+        {
+            **fields,
+            "privacy": EXAMPLE,
+            "compare": compare,
+            "seeds": 2,
+            "training": computed,
+            "title": "x",
+        },
+        name="k",
+        base=Path(),
     )
     assert {arm.id: settings_of(arm, nothing(), clients).seed for arm in arms_of(again)} == seeds
     plain = job_of({**fields, "compare": compare}, name="j", base=Path())
@@ -205,7 +252,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("changes", "privacy", "words"), REFUSED)
-def test_what_cannot_be_covered_is_refused_before_anything_is_loaded(fields, changes, privacy, words):
+def test_what_cannot_be_covered_is_refused_before_anything_is_loaded(
+    fields, changes, privacy, words
+):
     job = {**fields, "privacy": privacy, "training": {**fields["training"], "participation": 1.0}}
     for name, value in changes.items():
         section, _, field = name.partition(".")
@@ -233,14 +282,22 @@ def test_a_section_that_promises_nothing_is_refused(fields, privacy, words):
 def test_half_the_bytes_and_mixed_precision_are_settings_of_a_job(fields, tmp_path, no_report):
     training = {**fields["training"], "wire": "bfloat16", "precision": "bfloat16", "rounds": 1}
     plain, half = (
-        run_job({**fields, "training": own}, out=tmp_path / name) for name, own in (("a", {**training, "wire": None}), ("b", training))
+        run_job({**fields, "training": own}, out=tmp_path / name)
+        for name, own in (("a", {**training, "wire": None}), ("b", training))
     )
     up = [int(rows(run.folder, "rounds.csv")[0]["bytes_up"]) - 24 for run in (plain, half)]
     assert up[1] == up[0] // 2
 
 
 def test_the_report_has_a_section(fields, tmp_path):
-    run = run_job({**fields, "privacy": EXAMPLE | {"epsilon": 40.0}, "training": {**fields["training"], "rounds": 1}}, out=tmp_path / "run")
+    run = run_job(
+        {
+            **fields,
+            "privacy": EXAMPLE | {"epsilon": 40.0},
+            "training": {**fields["training"], "rounds": 1},
+        },
+        out=tmp_path / "run",
+    )
     assert run.report is not None
     text = run.report.read_text(encoding="utf-8")
     assert 'id="privacy"' in text
@@ -254,17 +311,36 @@ def test_the_report_has_a_section(fields, tmp_path):
 
 def test_a_job_with_privacy_is_written_and_read_again(fields):
     job = job_of({**fields, "privacy": EXAMPLE}, name="j", base=Path())
-    assert job_of(yaml.safe_load(yaml.safe_dump(job.model_dump(mode="json"))), name="j", base=Path()).privacy == job.privacy
+    assert (
+        job_of(
+            yaml.safe_load(yaml.safe_dump(job.model_dump(mode="json"))), name="j", base=Path()
+        ).privacy
+        == job.privacy
+    )
 
 
 @pytest.mark.usefixtures("no_report")
 def test_the_cells_of_a_grid_add_up(fields, tmp_path):
-    (tmp_path / "job.yaml").write_text(yaml.safe_dump({**fields, "privacy": EXAMPLE, "training": {**fields["training"], "rounds": 1}}))
-    sweep = run_sweep(tmp_path / "job.yaml", [axis_of("training.learning_rate=0.1,0.2")], None, out=tmp_path / "sweep")
-    costs = [max(float(row["epsilon"]) for row in rows(folder)) for folder in sorted((tmp_path / "sweep" / "cells").iterdir())]
+    (tmp_path / "job.yaml").write_text(
+        yaml.safe_dump(
+            {**fields, "privacy": EXAMPLE, "training": {**fields["training"], "rounds": 1}}
+        )
+    )
+    sweep = run_sweep(
+        tmp_path / "job.yaml",
+        [axis_of("training.learning_rate=0.1,0.2")],
+        None,
+        out=tmp_path / "sweep",
+    )
+    costs = [
+        max(float(row["epsilon"]) for row in rows(folder))
+        for folder in sorted((tmp_path / "sweep" / "cells").iterdir())
+    ]
     [said] = [sentence for sentence in sweep.sentences if "learnt from the same data" in sentence]
     assert said.startswith("2 trainings")
-    assert max(costs) < float(said.partition("to epsilon ")[2].partition(" at delta ")[0]) < sum(costs)
+    assert (
+        max(costs) < float(said.partition("to epsilon ")[2].partition(" at delta ")[0]) < sum(costs)
+    )
 
 
 @pytest.mark.parametrize(
@@ -277,7 +353,11 @@ def test_the_cells_of_a_grid_add_up(fields, tmp_path):
     ],
 )
 def test_a_step_of_a_series_is_in_several_windows(window, privacy, often):
-    job = job_of({"data": {"set": "traffic", "window": window}, "privacy": privacy}, name="j", base=Path())
+    job = job_of(
+        {"data": {"set": "traffic", "window": window}, "privacy": privacy}, name="j", base=Path()
+    )
     said = taken_as_known(job, Algorithm(preset="fedavg"))
     assert [sentence for sentence in said if "standardised" in sentence]
-    assert [often in sentence for sentence in said if "one window" in sentence] == ([True] if often else [])
+    assert [often in sentence for sentence in said if "one window" in sentence] == (
+        [True] if often else []
+    )

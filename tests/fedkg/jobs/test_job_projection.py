@@ -18,12 +18,24 @@ rule no_safer kind physical require failure never falls as torque rises
 
 
 @pytest.mark.usefixtures("no_report")
-def test_answers_keep_rules_that_ask_for_a_category_and_the_run_names_the_others(job_fields, tmp_path):
+def test_answers_keep_rules_that_ask_for_a_category_and_the_run_names_the_others(
+    job_fields, tmp_path
+):
     (tmp_path / "rules.fkg").write_text(RULES)
-    fields = {name: value for name, value in job_fields.items() if name not in ("pack", "compare", "corrupt")}
-    fields |= {"rules": [str(tmp_path / "rules.fkg")], "algorithm": "fedavg", "training": {**fields["training"], "projection": True}}
+    fields = {
+        name: value
+        for name, value in job_fields.items()
+        if name not in ("pack", "compare", "corrupt")
+    }
+    fields |= {
+        "rules": [str(tmp_path / "rules.fkg")],
+        "algorithm": "fedavg",
+        "training": {**fields["training"], "projection": True},
+    }
     folder = RunFolder(run_job(fields, out=tmp_path / "run").folder)
-    counts = {row["rule"]: (int(row["violated"]), int(row["applied"])) for row in folder.rows("rules.csv")}
+    counts = {
+        row["rule"]: (int(row["violated"]), int(row["applied"])) for row in folder.rows("rules.csv")
+    }
     for rule in ("strained", "eased"):
         assert counts[rule][0] == 0 < counts[rule][1]
     said = "answers are projected onto strained, eased, not (or not in every part) onto no_safer"

@@ -32,7 +32,14 @@ predict knowledge told of failure
   when current >= 38.5 predict 0.9
   otherwise predict 0.1
 """
-WINDOWS = {"set": "skab", "size": 3, "clients": 3, "min_samples": 3, "server": 0.2, "window": {"history": 6, "stride": 12}}
+WINDOWS = {
+    "set": "skab",
+    "size": 3,
+    "clients": 3,
+    "min_samples": 3,
+    "server": 0.2,
+    "window": {"history": 6, "stride": 12},
+}
 ROWS = {"set": "skab", "size": 1, "split": "iid", "min_samples": 3, "server": 0.2}
 
 
@@ -46,7 +53,10 @@ def fields(tmp_path: Path, rules: str = RULES, **changes: Any) -> dict[str, Any]
         "evaluation": {"local_baseline": False},
         "algorithm": "scfa",
     }
-    return given | {key: {**given[key], **value} if isinstance(given.get(key), dict) else value for key, value in changes.items()}
+    return given | {
+        key: {**given[key], **value} if isinstance(given.get(key), dict) else value
+        for key, value in changes.items()
+    }
 
 
 def sites_of(data: dict[str, Any]) -> dict[str, Any]:
@@ -64,8 +74,15 @@ def course_of(document: dict[str, Any], tmp_path: Path) -> tuple[Any, Any]:
 def chances(course: Any, scale: float) -> Tensor:
     generator = torch.Generator().manual_seed(3)
     start = course.problem.model.init(0)
-    params = {name: scale * torch.randn(1, *value.shape, generator=generator) for name, value in start.items()}
-    return torch.sigmoid(course.problem.model.apply(params, course.inputs.of(torch.arange(len(course.inputs.place)))).double()).flatten()
+    params = {
+        name: scale * torch.randn(1, *value.shape, generator=generator)
+        for name, value in start.items()
+    }
+    return torch.sigmoid(
+        course.problem.model.apply(
+            params, course.inputs.of(torch.arange(len(course.inputs.place)))
+        ).double()
+    ).flatten()
 
 
 def test_rules_about_the_label_of_a_window_weigh_teach_and_are_counted(tmp_path):
@@ -88,8 +105,17 @@ def test_a_rule_reads_the_last_step_of_a_window(tmp_path):
 
 @pytest.mark.parametrize("data", [WINDOWS, ROWS], ids=["windows", "rows"])
 def test_answers_are_projected_onto_linear_rules(tmp_path, data):
-    model = {"kind": "gru", "hidden": 4, "layers": 1} if data is WINDOWS else {"kind": "mlp", "hidden": [4]}
-    document = {**fields(tmp_path, training={"projection": True}), "data": data, "model": model, **sites_of(data)}
+    model = (
+        {"kind": "gru", "hidden": 4, "layers": 1}
+        if data is WINDOWS
+        else {"kind": "mlp", "hidden": [4]}
+    )
+    document = {
+        **fields(tmp_path, training={"projection": True}),
+        "data": data,
+        "model": model,
+        **sites_of(data),
+    }
     ground, course = course_of(document, tmp_path)
     x = ground.samples.source.x
     last = x[:, -1] if x.ndim == 3 else x
@@ -97,17 +123,31 @@ def test_answers_are_projected_onto_linear_rules(tmp_path, data):
     assert strained.any()
     assert float(chances(course, 20.0)[torch.from_numpy(strained)].min()) >= 0.6 - 1e-6
     run = run_job(document, out=tmp_path / "run", report=False)
-    broken = {row["rule"]: float(row["rate"] or 0) for row in RunFolder(run.folder).rows("rules.csv")}
+    broken = {
+        row["rule"]: float(row["rate"] or 0) for row in RunFolder(run.folder).rows("rules.csv")
+    }
     assert broken["strained"] == 0.0
 
 
 @pytest.mark.parametrize("data", [WINDOWS, ROWS], ids=["windows", "rows"])
 def test_what_is_known_of_a_yes_or_no_is_obeyed_and_followed(tmp_path, data):
-    model = {"kind": "gru", "hidden": 4, "layers": 1} if data is WINDOWS else {"kind": "mlp", "hidden": [4]}
-    document = {**fields(tmp_path), "data": data, "model": {**model, "inject": {"trust": 0.5}}, "algorithm": "fedavg", **sites_of(data)}
+    model = (
+        {"kind": "gru", "hidden": 4, "layers": 1}
+        if data is WINDOWS
+        else {"kind": "mlp", "hidden": [4]}
+    )
+    document = {
+        **fields(tmp_path),
+        "data": data,
+        "model": {**model, "inject": {"trust": 0.5}},
+        "algorithm": "fedavg",
+        **sites_of(data),
+    }
     ground, course = course_of(document, tmp_path)
     x = ground.samples.source.x
-    current = torch.from_numpy((x[:, -1] if x.ndim == 3 else x)[:, list(ground.samples.source.features).index("Current")])
+    current = torch.from_numpy(
+        (x[:, -1] if x.ndim == 3 else x)[:, list(ground.samples.source.features).index("Current")]
+    )
     found = chances(course, 20.0)
     assert float(found[current <= 37.0].max()) <= 0.2 + 1e-6
     high = found[current >= 38.5]
@@ -117,6 +157,10 @@ def test_what_is_known_of_a_yes_or_no_is_obeyed_and_followed(tmp_path, data):
 
 
 def test_a_forecast_is_not_projected_and_says_why(tmp_path):
-    document = fields(tmp_path, training={"projection": True}, data={"window": {"history": 6, "horizon": 2, "targets": ["Current"]}})
+    document = fields(
+        tmp_path,
+        training={"projection": True},
+        data={"window": {"history": 6, "horizon": 2, "targets": ["Current"]}},
+    )
     with pytest.raises(JobError, match="a forecast is many steps"):
         arms_of(job_of(document, name="j", base=tmp_path))

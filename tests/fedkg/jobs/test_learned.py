@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from command import call
 
 from fedkg import authoring
-from fedkg.errors import UsageError
+from fedkg.errors import JobError, UsageError
 from fedkg.jobs import run_job
-from fedkg.jobs.folder import RESULTS
+from fedkg.jobs.folder import ENVIRONMENT, RESULTS, RunFolder
 from fedkg.jobs.learned import learned_of
 
 RULES = """
@@ -33,7 +34,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "rules": [str(folder / "rules.fkg")],
         "data": {"set": "traffic", "size": 120, "clients": 3, "min_samples": 3, "window": window},
         "model": {"kind": "rnn", "hidden": 2, "layers": 1},
-        "training": {"rounds": 1, "participation": 1.0, "learning_rate": 0.05, "batch": 8, "executor": "stacked"},
+        "training": {
+            "rounds": 1,
+            "participation": 1.0,
+            "learning_rate": 0.05,
+            "batch": 8,
+            "executor": "stacked",
+        },
         "evaluation": {"local_baseline": False},
         "algorithm": "fedavg",
     }
@@ -47,13 +54,18 @@ def test_what_was_mined_at_each_site_and_in_all(run: Path) -> None:
     (together,) = [found for found in learned.properties if found.inference == "late"]
     assert together.client == ""
     assert together.traces == sum(found.traces for found in own)
-    assert all([number.name for number in found.numbers] == ["low", "high"] for found in learned.properties)
+    assert all(
+        [number.name for number in found.numbers] == ["low", "high"] for found in learned.properties
+    )
     assert all(found.numbers[0].value <= found.numbers[1].value for found in learned.properties)
     assert learned.step == 3600
     assert learned.window == ("2024-01-01T00:00:00", "2024-01-05T23:00:00")
     assert together.window == max((found.window for found in own), key=str)
     assert all(found.window is not None and found.window[0] == learned.window[0] for found in own)
-    assert all(found.window is not None and "2024-01-04" < found.window[1] < learned.window[1] for found in own)
+    assert all(
+        found.window is not None and "2024-01-04" < found.window[1] < learned.window[1]
+        for found in own
+    )
     assert [one.rule for one in learned.evidence if one.about == "model"] == ["no_negative"]
 
 
@@ -81,22 +93,30 @@ def test_one_site_and_what_is_not_known(run: Path, capsys: pytest.CaptureFixture
 def test_what_is_no_finished_run_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is no run"):
         learned_of(tmp_path)
-    results = (run / RESULTS).read_bytes()
-    (run / RESULTS).unlink()
-    try:
-        with pytest.raises(UsageError, match="not come to its end"):
-            learned_of(run)
-    finally:
-        (run / RESULTS).write_bytes(results)
+    begun = RunFolder(tmp_path)
+    begun.write_json(ENVIRONMENT, {})
+    with pytest.raises(UsageError, match="not come to its end"):
+        learned_of(tmp_path)
 
 
-def test_a_graph_without_findings_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_run_is_refused(run: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(run, tmp_path / "copy")
+    (copy / RESULTS).unlink()
+    with pytest.raises(JobError, match=r"results\.json is missing"):
+        learned_of(copy)
+
+
+def test_a_graph_without_findings_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "plant.ttl").write_text("<urn:a> <urn:b> <urn:c> .\n")
     refused = call(capsys, "suggest", str(tmp_path / "plant.ttl"))
     assert (refused.code, "holds no findings" in refused.err) == (2, True)
 
 
-def test_half_a_graph_of_findings_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_half_a_graph_of_findings_is_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     graph = tmp_path / "learned.ttl"
     assert call(capsys, "ontology", "learned", str(run), "-o", str(graph)).code == 0
     text = graph.read_text()

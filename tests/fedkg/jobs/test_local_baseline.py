@@ -17,7 +17,12 @@ from fedkg.jobs.tables.sites import owners
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
-SITES = {"pack": "p", "sites": ["graz", "linz"], "compare": {"data.alpha": [1, 10], "algorithm": ["fedavg", "scfa"]}, "seeds": 2}
+SITES = {
+    "pack": "p",
+    "sites": ["graz", "linz"],
+    "compare": {"data.alpha": [1, 10], "algorithm": ["fedavg", "scfa"]},
+    "seeds": 2,
+}
 
 
 def test_the_sites_alone_stand_behind_every_setting_with_sound_data():
@@ -25,7 +30,12 @@ def test_the_sites_alone_stand_behind_every_setting_with_sound_data():
     arms = planned(job)
     assert arms[: len(arms_of(job))] == arms_of(job)
     assert [arm.id for arm in arms[len(arms_of(job)) :]] == [
-        *("alpha1-local_only-s0", "alpha1-local_only-s1", "alpha10-local_only-s0", "alpha10-local_only-s1")
+        *(
+            "alpha1-local_only-s0",
+            "alpha1-local_only-s1",
+            "alpha10-local_only-s0",
+            "alpha10-local_only-s1",
+        )
     ]
     assert all(arm.baseline and arm.corrupt is None for arm in arms[len(arms_of(job)) :])
 
@@ -43,12 +53,24 @@ def test_no_baseline_where_it_is_not_wanted_or_asked_for_anyway(changed: dict[st
     assert planned(job) == arms_of(job)
 
 
-def test_a_run_has_its_baseline_and_every_site_by_itself(job_fields: dict[str, Any], tmp_path: Path):
-    fields = {**job_fields, "corrupt": None, "evaluation": {}, "data": {**job_fields["data"], "alpha": 0.5}}
+def test_a_run_has_its_baseline_and_every_site_by_itself(
+    job_fields: dict[str, Any], tmp_path: Path
+):
+    fields = {
+        **job_fields,
+        "corrupt": None,
+        "evaluation": {},
+        "data": {**job_fields["data"], "alpha": 0.5},
+    }
     fields["compare"], fields["algorithm"] = {}, "fedavg"
     done = run_job(fields, out=tmp_path / "run")
     base, local = done.results
-    assert (local["algorithm"], local["title"], local["baseline"], base["baseline"]) == ("local_only", "Each site alone", True, False)
+    assert (local["algorithm"], local["title"], local["baseline"], base["baseline"]) == (
+        "local_only",
+        "Each site alone",
+        True,
+        False,
+    )
     assert any("when it trains alone" in sentence for sentence in done.sentences)
     rows = [row for row in RunFolder(done.folder).rows("sites.csv") if row["arm"] == "fedavg-s0"]
     assert [row["client"] for row in rows] == ["graz", "linz", "wien"]
@@ -60,18 +82,32 @@ def test_a_run_has_its_baseline_and_every_site_by_itself(job_fields: dict[str, A
     rules = [row for row in RunFolder(done.folder).rows("rules.csv") if row["arm"] == "fedavg-s0"]
     violated, applied = (sum(int(row[name]) for row in rules) for name in ("violated", "applied"))
     shares = [(float(row["violation"]), int(row["test_rows"])) for row in rows]
-    assert min(share for share, _ in shares) <= violated / applied <= max(share for share, _ in shares)
+    assert (
+        min(share for share, _ in shares) <= violated / applied <= max(share for share, _ in shares)
+    )
 
 
 def test_test_rows_are_dealt_out_as_training_rows_were(job_fields: dict[str, Any]):
-    job = Job.model_validate({**job_fields, "compare": {}, "corrupt": None, "data": {"rows": 4000, "alpha": 0.3, "min_samples": 20}})
+    job = Job.model_validate(
+        {
+            **job_fields,
+            "compare": {},
+            "corrupt": None,
+            "data": {"rows": 4000, "alpha": 0.3, "min_samples": 20},
+        }
+    )
     prepared = prepare(job, load_rules(job)[0])
     [arm] = arms_of(job)
     scene = scenario(prepared, arm)
     found = owners(prepared, arm, scene)
     label = prepared.test.numbers("Machine failure")
     for value in (0.0, 1.0):
-        trained = np.array([np.count_nonzero(frame.numbers("Machine failure") == value) for frame in scene.frames.values()])
+        trained = np.array(
+            [
+                np.count_nonzero(frame.numbers("Machine failure") == value)
+                for frame in scene.frames.values()
+            ]
+        )
         dealt = np.bincount(found[label == value], minlength=3)
         assert np.abs(dealt - trained / trained.sum() * dealt.sum()).max() < 1.0
     np.testing.assert_array_equal(found, owners(prepared, arm, scene))
@@ -81,10 +117,18 @@ def test_rows_that_name_their_site_stay_there(job_fields: dict[str, Any], tmp_pa
     job = Job.model_validate({**job_fields, "compare": {}, "corrupt": None})
     prepared = prepare(job, load_rules(job)[0])
     lines = ["Torque [Nm],Tool wear [min],Machine failure,site"]
-    lines += [f"{20 + i % 40},{i % 200},{int(i % 9 == 0)},{('graz', 'linz', 'wien')[i % 3]}" for i in range(600)]
+    lines += [
+        f"{20 + i % 40},{i % 200},{int(i % 9 == 0)},{('graz', 'linz', 'wien')[i % 3]}"
+        for i in range(600)
+    ]
     (tmp_path / "table.csv").write_text("\n".join(lines))
     named = Job.model_validate(
-        {**job_fields, "compare": {}, "corrupt": None, "data": {"path": str(tmp_path / "table.csv"), "split": "column", "min_samples": 20}}
+        {
+            **job_fields,
+            "compare": {},
+            "corrupt": None,
+            "data": {"path": str(tmp_path / "table.csv"), "split": "column", "min_samples": 20},
+        }
     )
     prepared = prepare(named, load_rules(named)[0])
     [arm] = arms_of(named)

@@ -29,16 +29,35 @@ SITES = {"unit": "client", "noise": 50.0, "delta": 1e-2, "clip": 1e-9}
 @pytest.fixture
 def fields(job_fields):
     training = {**job_fields["training"], "executor": "stacked", "local_epochs": 1}
-    evaluation = {**job_fields["evaluation"], "threshold": 0.999}  # models as they begin raise no alarm
-    return {**job_fields, "compare": {}, "corrupt": None, "algorithm": "fedavg", "training": training, "evaluation": evaluation}
+    evaluation = {
+        **job_fields["evaluation"],
+        "threshold": 0.999,
+    }  # models as they begin raise no alarm
+    return {
+        **job_fields,
+        "compare": {},
+        "corrupt": None,
+        "algorithm": "fedavg",
+        "training": training,
+        "evaluation": evaluation,
+    }
 
 
 def job(**privacy) -> Job:
-    return Job.model_validate({"pack": "p", "sites": {"graz": {}, "linz": {}}, "privacy": privacy or ROWS, "training": {"rounds": 7}})
+    return Job.model_validate(
+        {
+            "pack": "p",
+            "sites": {"graz": {}, "linz": {}},
+            "privacy": privacy or ROWS,
+            "training": {"rounds": 7},
+        }
+    )
 
 
 def ended(figure: float, trivial: float = 0.1, measure: str = "f1", **privacy) -> Ended:
-    return Ended(title="FedAvg", job=job(**privacy), measure=measure, figure=figure, trivial=trivial)
+    return Ended(
+        title="FedAvg", job=job(**privacy), measure=measure, figure=figure, trivial=trivial
+    )
 
 
 @pytest.mark.usefixtures("no_report")
@@ -65,7 +84,9 @@ def test_a_run_that_noise_has_drowned_says_so_and_what_to_change(fields, tmp_pat
 @pytest.mark.usefixtures("no_report")
 def test_a_sweep_counts_its_trainings(fields, tmp_path):
     (tmp_path / "job.yaml").write_text(yaml.safe_dump({**fields, "privacy": SITES}))
-    sweep = run_sweep(tmp_path / "job.yaml", [axis_of("privacy.noise=50,80")], None, out=tmp_path / "sweep")
+    sweep = run_sweep(
+        tmp_path / "job.yaml", [axis_of("privacy.noise=50,80")], None, out=tmp_path / "sweep"
+    )
     [said] = [sentence for sentence in sweep.sentences if "likely cause" in sentence]
     assert said.startswith("2 of 2 protected trainings end no better")
     assert "less `privacy.noise` (now 50 and 80)" in said
@@ -74,12 +95,18 @@ def test_a_sweep_counts_its_trainings(fields, tmp_path):
 def test_trainings_that_have_learnt_something_or_of_which_nothing_is_known_are_not_told():
     assert list(drowned([ended(0.11), ended(math.nan), ended(0.0, math.nan)])) == []
     assert list(drowned([ended(0.9, 1.0, "rmse"), ended(0.6, 0.5, "accuracy")])) == []
-    assert len(list(drowned([ended(1.0, 1.0, "rmse")]))) == len(list(drowned([ended(0.5, 0.5, "accuracy")]))) == 1
+    assert (
+        len(list(drowned([ended(1.0, 1.0, "rmse")])))
+        == len(list(drowned([ended(0.5, 0.5, "accuracy")])))
+        == 1
+    )
 
 
 def test_what_would_help_is_told_by_what_was_asked_for():
     [said] = drowned([ended(0.02), ended(0.3), ended(0.05)])
-    assert said.startswith("2 of 3 protected trainings end no better than the same answer for every test row (F1 0.100): FedAvg at 0.020")
+    assert said.startswith(
+        "2 of 3 protected trainings end no better than the same answer for every test row (F1 0.100): FedAvg at 0.020"
+    )
     ways = (
         "a larger `privacy.epsilon` (now 0.5)",
         "few `training.rounds` (now 7)",
@@ -92,7 +119,12 @@ def test_what_would_help_is_told_by_what_was_asked_for():
     assert "hides a row" in said
     assert "participation" not in said
     assert "a small `training.learning_rate` (now 0.1)" in said
-    both = [ended(0.0), ended(0.0, **SITES), ended(0.0, unit="example", epsilon=4.0, noise=2.0, delta=1e-3), *[ended(0.0)] * 3]
+    both = [
+        ended(0.0),
+        ended(0.0, **SITES),
+        ended(0.0, unit="example", epsilon=4.0, noise=2.0, delta=1e-3),
+        *[ended(0.0)] * 3,
+    ]
     [said] = drowned(both)
     assert "hides a row or a site" in said
     assert "and 2 more. " in said
@@ -103,15 +135,24 @@ def test_what_would_help_is_told_by_what_was_asked_for():
 def test_all_sites_cannot_take_part_more_often():
     for share, told in ((1.0, False), (0.5, True)):
         one = job(**SITES)
-        one = one.model_copy(update={"training": one.training.model_copy(update={"participation": share})})
+        one = one.model_copy(
+            update={"training": one.training.model_copy(update={"participation": share})}
+        )
         [said] = drowned([Ended(title="FedAvg", job=one, measure="f1", figure=0.0, trivial=0.1)])
-        assert [("participation" in said), ("a larger `training.participation` (now 0.5)" in said)] == [told, told]
+        assert [
+            ("participation" in said),
+            ("a larger `training.participation` (now 0.5)" in said),
+        ] == [told, told]
         assert "more sites" in said
 
 
 def test_arms_without_a_promise_are_not_among_them():
     arms = arms_of(job().model_copy(update={"compare": {"algorithm": ("fedavg", "local_only")}}))
-    rounds = [{"arm": arms[0].id, "f1": "0.5"}, {"arm": arms[0].id, "f1": ""}, {"arm": arms[1].id, "f1": "0.25"}]
+    rounds = [
+        {"arm": arms[0].id, "f1": "0.5"},
+        {"arm": arms[0].id, "f1": ""},
+        {"arm": arms[1].id, "f1": "0.25"},
+    ]
     [found] = protected_arms(arms, rounds, [{"arm": arms[0].id}], "f1", 0.1)
     assert (found.figure, found.learnt, found.title) == (0.5, True, "FedAvg")
 
@@ -123,16 +164,26 @@ def test_the_same_answer_for_all_is_what_constant_models_come_to():
     assert alarm_everywhere(9, 40) == pytest.approx(alarms.f1)
     assert math.isnan(alarm_everywhere(0, 40))
     classes = ready(x, dice.integers(3, size=60), task="classes", classes=("a", "b", "c"))
-    by_class = [figures_of(classes, one.expand(40, 3), torch.from_numpy(classes.y[rows]), 0.5)["accuracy"] for one in torch.eye(3)]
+    by_class = [
+        figures_of(classes, one.expand(40, 3), torch.from_numpy(classes.y[rows]), 0.5)["accuracy"]
+        for one in torch.eye(3)
+    ]
     assert same_for_all(classes, rows) == max(by_class)
     bad = ready(x, (dice.random(60) < 0.3).astype(np.float64), task="detection")
     assert same_for_all(bad, rows) == pytest.approx(alarm_everywhere(int(bad.y[rows].sum()), 40))
     assert math.isnan(same_for_all(bad, rows[:0]))
     numbers = ready(x, dice.normal(size=60) * 5 + 3, task="regression", targets=("load",))
     y = torch.from_numpy(numbers.y[rows])
-    tried = [figures_of(numbers, torch.full((40, 1), shift), y, 0.5)["rmse"] for shift in np.linspace(-1, 1, 401)]
+    tried = [
+        figures_of(numbers, torch.full((40, 1), shift), y, 0.5)["rmse"]
+        for shift in np.linspace(-1, 1, 401)
+    ]
     assert same_for_all(numbers, rows) == pytest.approx(min(tried), rel=1e-4)
 
 
 def ready(x, y, **of) -> Standardised:
-    return standardised(DataSet(name="drawn", source="drawn here", x=x, y=y, features=("a", "b"), units=("", ""), **of))
+    return standardised(
+        DataSet(
+            name="drawn", source="drawn here", x=x, y=y, features=("a", "b"), units=("", ""), **of
+        )
+    )

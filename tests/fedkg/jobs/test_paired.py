@@ -15,9 +15,25 @@ from fedkg.jobs.compared.over_sites import alone, over_sites
 from fedkg.jobs.compared.paired import pairs, told
 
 
-def row(title: str, values: list[float], *, alpha: str = "", seeds: list[int] | None = None, **more: Any) -> dict[str, Any]:
-    facts = {"setting": {"data.alpha": alpha} if alpha else {}, "corrupted": "", "preset": title, "title": title, "baseline": False}
-    return facts | {"seed_list": seeds or list(range(len(values))), "measure": "f1", "f1": {"values": values}} | more
+def row(
+    title: str, values: list[float], *, alpha: str = "", seeds: list[int] | None = None, **more: Any
+) -> dict[str, Any]:
+    facts = {
+        "setting": {"data.alpha": alpha} if alpha else {},
+        "corrupted": "",
+        "preset": title,
+        "title": title,
+        "baseline": False,
+    }
+    return (
+        facts
+        | {
+            "seed_list": seeds or list(range(len(values))),
+            "measure": "f1",
+            "f1": {"values": values},
+        }
+        | more
+    )
 
 
 def test_the_quantiles_are_those_of_student():
@@ -43,7 +59,9 @@ def test_an_interval_holds_its_mean_and_moves_with_it(values: list[float]):
 
 
 def test_pairs_are_made_on_the_seeds_that_both_have():
-    [pair] = pairs([row("scfa", [0.5, 0.9], seeds=[1, 2]), row("fedavg", [0.1, 0.3, 0.4], seeds=[0, 1, 2])])
+    [pair] = pairs(
+        [row("scfa", [0.5, 0.9], seeds=[1, 2]), row("fedavg", [0.1, 0.3, 0.4], seeds=[0, 1, 2])]
+    )
     assert (pair.one, pair.other, pair.where) == ("scfa", "fedavg", "as given")
     assert pair.found.pairs == pytest.approx((0.2, 0.5))
     assert told([row("scfa", [0.5]), row("fedavg", [0.1])]) == []
@@ -53,25 +71,49 @@ def test_settings_of_one_algorithm_are_held_to_the_first():
     rows = [row("scfa", [0.2, 0.3], alpha="0.1"), row("scfa", [0.6, 0.7], alpha="10")]
     local = row("local", [0.1, 0.1], alpha="0.1", baseline=True)
     found = pairs([rows[0], local, rows[1]])
-    assert [(pair.one, pair.other) for pair in found] == [("alpha 10", "alpha 0.1"), ("local", "scfa")]
+    assert [(pair.one, pair.other) for pair in found] == [
+        ("alpha 10", "alpha 0.1"),
+        ("local", "scfa"),
+    ]
     [said] = told([rows[0], local, rows[1]])
-    assert said == "F1 with alpha 10 against alpha 0.1: which may be chance: higher by 0.400 (95 % interval +0.400 to +0.400, 2 seeds)."
+    assert (
+        said
+        == "F1 with alpha 10 against alpha 0.1: which may be chance: higher by 0.400 (95 % interval +0.400 to +0.400, 2 seeds)."
+    )
 
 
 def test_figures_over_sites_by_hand():
-    lines = [{"f1": "0.2", "violation": "0.1"}, {"f1": "0.6", "violation": "0.3"}, {"f1": "", "violation": "0.2"}]
+    lines = [
+        {"f1": "0.2", "violation": "0.1"},
+        {"f1": "0.6", "violation": "0.3"},
+        {"f1": "", "violation": "0.2"},
+    ]
     found = over_sites([lines])
     assert {name: value["mean"] for name, value in found["f1"].items()} == pytest.approx(
-        {"mean": 0.4, "deviation": math.sqrt(0.08), "worst": 0.2, "q10": 0.24, "q50": 0.4, "q90": 0.56}
+        {
+            "mean": 0.4,
+            "deviation": math.sqrt(0.08),
+            "worst": 0.2,
+            "q10": 0.24,
+            "q50": 0.4,
+            "q90": 0.56,
+        }
     )
     assert found["violation"]["worst"]["mean"] == 0.3
     assert set(found) == {"f1", "violation"}
-    assert over_sites([lines, [{"f1": "0.0"}, {"f1": "1.0"}]])["f1"]["worst"]["mean"] == pytest.approx(0.1)
+    assert over_sites([lines, [{"f1": "0.0"}, {"f1": "1.0"}]])["f1"]["worst"][
+        "mean"
+    ] == pytest.approx(0.1)
 
 
 def test_what_sites_have_of_the_federation_is_said():
-    figures = [over_sites([[{"f1": str(one)}, {"f1": str(two)}]]) for one, two in ((0.5, 0.7), (0.2, 0.3))]
-    base, local = row("FedAvg", [0.6], preset="fedavg", sites=figures[0]), row("Each site alone", [0.2], baseline=True, sites=figures[1])
+    figures = [
+        over_sites([[{"f1": str(one)}, {"f1": str(two)}]]) for one, two in ((0.5, 0.7), (0.2, 0.3))
+    ]
+    base, local = (
+        row("FedAvg", [0.6], preset="fedavg", sites=figures[0]),
+        row("Each site alone", [0.2], baseline=True, sites=figures[1]),
+    )
     [said] = alone([base, local])
     assert said == (
         "On its own test rows a site ends at F1 0.600 on average (0.500 at the worst) with FedAvg, "

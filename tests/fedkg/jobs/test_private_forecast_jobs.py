@@ -35,7 +35,13 @@ def together(rules: str, privacy: dict[str, Any] | None, **fedstl: Any) -> dict[
         "grouping": {"fedstl": {"clusters": 2, "weight": 0.5, "cluster_epochs": 0, **fedstl}},
         "sets": {"penalty": 0.5, "given": {"radius": 1.5}},
     }
-    job = fields(rules, model={"inject": {"trust": 0.2}}, training={"penalty": 0.1}, algorithms={"all": joints}, algorithm="all")
+    job = fields(
+        rules,
+        model={"inject": {"trust": 0.2}},
+        training={"penalty": 0.1},
+        algorithms={"all": joints},
+        algorithm="all",
+    )
     return job | {"data": {**DATA, "server": 0.2}, "privacy": privacy}
 
 
@@ -51,14 +57,23 @@ def test_all_of_it_under_the_privacy_of_rows(rules, tmp_path):
     assert state is not None
     assert sorted(state.clients[CLUSTER].bincount().tolist()) == [2, 2]
     assert all(row["validity"] and not row["status"] for row in folder.rows("clients.csv"))
-    assert {row["by"] for row in folder.rows("forecasts.csv")} == {"client", "cluster", "teacher", "truth"}
+    assert {row["by"] for row in folder.rows("forecasts.csv")} == {
+        "client",
+        "cluster",
+        "teacher",
+        "truth",
+    }
     found = folder.rows("properties.csv")
-    assert {row["arm"] for row in found} <= {"all-s0"}  # what the sites alone are held to was mined without noise
+    assert {row["arm"] for row in found} <= {
+        "all-s0"
+    }  # what the sites alone are held to was mined without noise
     assert {row["epsilon"] for row in found} <= {"6.0"}
     learned = learned_of(run.folder)
     assert len(learned.properties) == len({(row["client"], row["inference"]) for row in found})
     assert {one.about for one in learned.evidence} <= {"model"}
-    assert folder.environment()["window"] is None  # nor in the report: from when to when the data reaches has no noise on it
+    assert (
+        folder.environment()["window"] is None
+    )  # nor in the report: from when to when the data reaches has no noise on it
     assert {row["from"] + row["to"] for row in found} <= {""}
 
 
@@ -66,7 +81,9 @@ def test_all_of_it_under_the_privacy_of_sites(rules, tmp_path):
     run = run_job(together(rules, SITES, assignment="argmin"), out=tmp_path / "run", report=False)
     [spent] = RunFolder(run.folder).rows("privacy.csv")
     assert (spent["unit"], spent["what"], spent["releases"]) == ("a client", "training", "2")
-    assert not RunFolder(run.folder).rows("properties.csv")  # each site's own matter, and no noise on it
+    assert not RunFolder(run.folder).rows(
+        "properties.csv"
+    )  # each site's own matter, and no noise on it
 
 
 @pytest.mark.parametrize(
@@ -98,7 +115,10 @@ def test_a_property_of_all_sites_together_is_refused_under_the_privacy_of_sites(
 
 
 def test_what_cannot_be_mined_privately_is_refused_before_there_is_a_folder(rules, tmp_path):
-    Path(rules).write_text(RULES + "infer soon per client find ?high, ?end in operational_range(volume, 0, ?high, 0, ?end)\n")
+    Path(rules).write_text(
+        RULES
+        + "infer soon per client find ?high, ?end in operational_range(volume, 0, ?high, 0, ?end)\n"
+    )
     with pytest.raises(FedkgError, match="bounds of windows are not found privately"):
         run_job(together(rules, ROWS), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

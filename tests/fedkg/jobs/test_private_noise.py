@@ -52,7 +52,11 @@ def test_data_that_differ_in_one_number_share_no_noise():
         replace(first, x=tuple(x.double() for x in first.x)),
         replace(first, keys={"m": (torch.zeros(3), torch.zeros(3))}),
         replace(first, keys={"m": (torch.zeros(3), torch.ones(3))}),
-        Clients(names=("a", "b"), x=(torch.cat(first.x)[:4], first.x[1][1:]), y=(torch.tensor([0.0, 0, 0, 1]), torch.ones(2))),
+        Clients(
+            names=("a", "b"),
+            x=(torch.cat(first.x)[:4], first.x[1][1:]),
+            y=(torch.tensor([0.0, 0, 0, 1]), torch.ones(2)),
+        ),
     ]
     assert len({digest(one) for one in (first, *others)}) == 1 + len(others)
     assert digest(sites_of_numbers(11.0)) == digest(first)
@@ -63,7 +67,10 @@ def test_data_that_differ_in_one_number_share_no_noise():
 def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, columnar):
     """Two runs whose data differ in one row would otherwise differ by that row alone: the noise would go with the difference."""
     path = tmp_path / "t.csv"
-    lines = ["x1,x2,bad,site", *(f"{i % 7},{i * 37 % 11},{int(i % 5 == 0)},{'ab'[i % 2]}" for i in range(120))]
+    lines = [
+        "x1,x2,bad,site",
+        *(f"{i % 7},{i * 37 % 11},{int(i % 5 == 0)},{'ab'[i % 2]}" for i in range(120)),
+    ]
     (tmp_path / "r.fkg").write_text(
         'signal one column "x1" span 0 .. 20\noutput bad in probability span 0 .. 1\nrule r require bad never falls as one rises\n'
     )
@@ -92,7 +99,10 @@ def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, colu
 
     first = of("\n".join(lines))
     again = of("\n".join(lines))
-    changed = [of("\n".join([*lines[:row], lines[row].replace(",", "9,", 1), *lines[row + 1 :]])) for row in (3, 50)]
+    changed = [
+        of("\n".join([*lines[:row], lines[row].replace(",", "9,", 1), *lines[row + 1 :]]))
+        for row in (3, 50)
+    ]
     assert first == again
     assert len({first, *changed}) == 3
     assert of("\n".join(lines), None) == 0

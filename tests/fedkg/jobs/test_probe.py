@@ -16,7 +16,9 @@ from fedkg.jobs.tables.probe import probe_rows
 @pytest.fixture
 def server():
     frame = generate(1200, 6)
-    return frame.with_texts("machine", deal(1200, ["M1", "M2", "M3", "M4"], np.random.Generator(np.random.PCG64(0))))
+    return frame.with_texts(
+        "machine", deal(1200, ["M1", "M2", "M3", "M4"], np.random.Generator(np.random.PCG64(0)))
+    )
 
 
 def test_a_plain_probe_is_server_rows_as_they_are(pack, server):
@@ -44,7 +46,9 @@ def test_a_probe_can_be_drawn_again_and_differs_by_seed(pack, server):
 def test_rows_are_never_invented(pack, server):
     probe = probe_rows(pack, server, Scoring(probe_rows=20), 0)
     known = set(zip(server.texts("UDI"), server.texts(TORQUE), server.texts(WEAR), strict=True))
-    assert set(zip(probe.texts("UDI"), probe.texts(TORQUE), probe.texts(WEAR), strict=True)) <= known
+    assert (
+        set(zip(probe.texts("UDI"), probe.texts(TORQUE), probe.texts(WEAR), strict=True)) <= known
+    )
 
 
 def test_labels_are_not_used(pack, server):

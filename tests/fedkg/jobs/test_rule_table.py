@@ -25,7 +25,11 @@ def test_a_row_without_the_wear_says_nothing_of_more_wear(job_fields, pack):
     wear[: wear.size // 2] = np.nan
     lacking = replace(prepared, test=prepared.test.with_numbers("Tool wear [min]", wear))
     applied = [
-        next(row["applied"] for row in rule_table(one, module_of(one), Flat(), [{}], "arm") if row["rule"] == "risk_follows_wear")
+        next(
+            row["applied"]
+            for row in rule_table(one, module_of(one), Flat(), [{}], "arm")
+            if row["rule"] == "risk_follows_wear"
+        )
         for one in (prepared, lacking)
     ]
     assert applied == [wear.size, wear.size - wear.size // 2]
@@ -34,18 +38,34 @@ def test_a_row_without_the_wear_says_nothing_of_more_wear(job_fields, pack):
 def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     """Of a yes or no what stands there; a rule about nothing in particular names the row alone."""
     kept = pack.banks[2]
-    machine = replace(kept, skeleton=CategoryIs(slot=0, param=0), slots=np.full_like(kept.slots, 3)).take(np.array([0]))
-    everywhere = replace(machine, keys=machine.keys[:, :0], codes=machine.codes[:, :0], entity=np.zeros_like(machine.entity))
-    manifest = pack.manifest.model_copy(update={"skeletons": (*pack.manifest.skeletons[:2], everywhere.skeleton)})
+    machine = replace(
+        kept, skeleton=CategoryIs(slot=0, param=0), slots=np.full_like(kept.slots, 3)
+    ).take(np.array([0]))
+    everywhere = replace(
+        machine,
+        keys=machine.keys[:, :0],
+        codes=machine.codes[:, :0],
+        entity=np.zeros_like(machine.entity),
+    )
+    manifest = pack.manifest.model_copy(
+        update={"skeletons": (*pack.manifest.skeletons[:2], everywhere.skeleton)}
+    )
     sited = prepare(Job.model_validate(job_fields), pack)
     [first] = [i for i, name in enumerate(sited.test.texts("machine")) if name != "M1"][:1]
     one = sited.test.take(np.array([first]))
-    found = data_checks(replace(sited, pack=Pack(manifest=manifest, banks=(*pack.banks[:2], everywhere))), [one])
+    found = data_checks(
+        replace(sited, pack=Pack(manifest=manifest, banks=(*pack.banks[:2], everywhere))), [one]
+    )
     row = int(one.numbers(ROW)[0])
     example = f"row {row}: machine {one.texts('machine')[0]}"
-    assert [(check["violated"], check["rate"], check["example"]) for check in found] == [(1, 1.0, example)]
+    assert [(check["violated"], check["rate"], check["example"]) for check in found] == [
+        (1, 1.0, example)
+    ]
     cold = one.with_numbers("Torque [Nm]", np.array([-2.5]))
-    assert data_checks(sited, [cold])[0]["example"] == f"{one.texts('machine')[0]}, row {row}: misses by 2.5"
+    assert (
+        data_checks(sited, [cold])[0]["example"]
+        == f"{one.texts('machine')[0]}, row {row}: misses by 2.5"
+    )
 
 
 def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fields, pack):
@@ -60,8 +80,15 @@ def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fie
     sited = prepare(Job.model_validate(job_fields), pack)
     one = sited.test.take(np.array([0])).with_numbers("Torque [Nm]", np.array([-2.5]))
     [machine], row = one.texts("machine"), int(one.numbers(ROW)[0])
-    assert data_checks(sited, [one.with_texts(SITE, ["linz"])])[0]["example"] == f"{machine}, site linz, row {row}: misses by 2.5"
+    assert (
+        data_checks(sited, [one.with_texts(SITE, ["linz"])])[0]["example"]
+        == f"{machine}, site linz, row {row}: misses by 2.5"
+    )
     named = replace(sited, test=sited.test.with_texts(SITE, ["graz"] * sited.test.rows))
-    examples = [line["example"] for line in rule_table(named, module_of(named), Denying(), [{}], "arm") if line["example"]]
+    examples = [
+        line["example"]
+        for line in rule_table(named, module_of(named), Denying(), [{}], "arm")
+        if line["example"]
+    ]
     assert examples
     assert all("site graz, row " in example for example in examples)

@@ -33,19 +33,47 @@ def test_violations_are_measured_alike_for_all_algorithms(job_fields, tmp_path, 
         assert first["fedavg-s0"] == ("0.0", "0.0")
 
 
+def test_graded_scoring_reports_equal_models_alike(job_fields, tmp_path):
+    """The measure of a run does not depend on how updates are weighed; the weights do."""
+    measured, alphas = [], []
+    for graded in (False, True):
+        fields = {
+            **job_fields,
+            "corrupt": None,
+            "scoring": {**job_fields["scoring"], "graded": graded},
+            "training": {**job_fields["training"], "rounds": 1},
+        }
+        folder = RunFolder(run_job(fields, out=tmp_path / str(graded)).folder)
+        columns = ("arm", "rho_worst", "rho_mean", "zone")
+        measured.append([[row[name] for name in columns] for row in folder.rows("rounds.csv")])
+        alphas.append([row["alpha"] for row in folder.rows("clients.csv")])
+    assert measured[0] == measured[1]
+    assert any(float(rho) > 0 for _, rho, _, _ in measured[0])
+    assert alphas[0] != alphas[1]
+
+
 def test_bound_rows_that_the_probe_cannot_judge_are_named(job_fields, tmp_path):
-    fields = {**job_fields, "corrupt": None, "compare": {"algorithm": ["scfa"]}, "scoring": {"probe": "plain", "probe_rows": 1}}
+    fields = {
+        **job_fields,
+        "corrupt": None,
+        "compare": {"algorithm": ["scfa"]},
+        "scoring": {"probe": "plain", "probe_rows": 1},
+    }
     events: list[Event] = []
     run = run_job(fields, out=tmp_path / "run", on_event=events.append)
-    said = [e.message for e in events if "count as kept" in e.message]
+    said = [e.message for e in events if "are not evaluated on the probe" in e.message]
     assert events[0].message == "1 training over 3 sites, 12 bound rows of 3 rules"
     assert len(said) == 1
-    assert said[0].startswith("7 of 8 bound rows apply to no row of the probe and count as kept: overstrain (4), risk_follows_wear (3)")
+    assert said[0].startswith(
+        "7 of 8 bound rows are not evaluated on the probe: overstrain (4), risk_follows_wear (3)"
+    )
     assert said[0] in RunFolder(run.folder).rows("rounds.csv")[0]["notes"]
 
 
 def test_turned_labels_do_not_change_the_failures_that_are_reported(job_fields, tmp_path):
-    split = json.loads((run_job(job_fields, out=tmp_path / "run").folder / "split.json").read_text())
+    split = json.loads(
+        (run_job(job_fields, out=tmp_path / "run").folder / "split.json").read_text()
+    )
     sound, damaged = split["splits"]
     assert damaged["corrupted"] == "linz"
     assert sound["sites"] == damaged["sites"]
@@ -54,13 +82,19 @@ def test_turned_labels_do_not_change_the_failures_that_are_reported(job_fields, 
 def test_missing_rounds_are_refused_instead_of_compared(job_fields, tmp_path):
     folder = run_job({**job_fields, "corrupt": None}, out=tmp_path / "run").folder
     lines = (folder / "rounds.csv").read_text().splitlines(keepends=True)
-    (folder / "rounds.csv").write_text("".join(line for line in lines if not line.startswith("scfa-s0,2,")))
-    with pytest.raises(JobError, match=r"rounds\.csv is damaged: round 2 of scfa-s0 is not in it"):
+    (folder / "rounds.csv").write_text(
+        "".join(line for line in lines if not line.startswith("scfa-s0,2,"))
+    )
+    with pytest.raises(JobError, match=r"rounds\.csv is damaged"):
         resume(folder)
 
 
 def test_auto_says_what_it_chose_and_why(job_fields, tmp_path):
-    fields = {**job_fields, "corrupt": None, "training": {**job_fields["training"], "executor": "auto", "rounds": 1}}
+    fields = {
+        **job_fields,
+        "corrupt": None,
+        "training": {**job_fields["training"], "executor": "auto", "rounds": 1},
+    }
     rows = RunFolder(run_job(fields, out=tmp_path / "run").folder).rows("rounds.csv")
     notes = {row["notes"].split(" | ")[0] for row in rows}
     assert len(notes) == 1
@@ -75,14 +109,21 @@ def test_what_the_model_reads_is_scaled_without_the_rows_held_out(job_fields, pa
     frame = generate(1500, 6)
     torque = frame.numbers("Torque [Nm]").copy()
     torque[held] = 1e6
-    monkeypatch.setattr("fedkg.jobs.sources.generate", lambda rows, seed: frame.with_numbers("Torque [Nm]", torque))
+    monkeypatch.setattr(
+        "fedkg.jobs.sources.generate", lambda rows, seed: frame.with_numbers("Torque [Nm]", torque)
+    )
     after = prepare(job, pack)
     assert (after.test.numbers("Torque [Nm]") == 1e6).all()
     assert after.features.names == before.features.names
     assert np.array_equal(after.scaling.mean, before.scaling.mean)
     assert np.array_equal(after.scaling.std, before.scaling.std)
-    assert np.array_equal(after.train[ALL].numbers("Torque [Nm]"), before.train[ALL].numbers("Torque [Nm]"))
+    assert np.array_equal(
+        after.train[ALL].numbers("Torque [Nm]"), before.train[ALL].numbers("Torque [Nm]")
+    )
 
 
 def test_a_job_may_name_the_presets_that_there_are():
-    assert set(PRESETS) == {*ALGORITHMS, "fedstl"}  # which is made of what was mined in data, and has no settings of its own alone
+    assert set(PRESETS) == {
+        *ALGORITHMS,
+        "fedstl",
+    }  # which is made of what was mined in data, and has no settings of its own alone

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.usefixtures("no_report")
 
 
 FILES = {
+    "log.jsonl",
     "arms.json",
     "checks.csv",
     "clients.csv",
@@ -35,7 +36,11 @@ FILES = {
 def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
     events: list[Event] = []
     run = run_job(job_fields, out=tmp_path / "run", on_event=events.append)
-    assert {path.name for path in run.folder.iterdir() if path.is_file() and not path.name.startswith(".")} == FILES
+    assert {
+        path.name
+        for path in run.folder.iterdir()
+        if path.is_file() and not path.name.startswith(".")
+    } == FILES
     kinds = ["prepared", *(["arm", "round", "round", "round", "arm_done"] * 4), "finished"]
     assert [e.kind for e in events if e.kind != "note"] == kinds
     assert [e.message for e in events if e.kind == "note"] == [
@@ -48,17 +53,30 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
     ]
     assert len(run.results) == 4
     environment = json.loads((run.folder / "environment.json").read_text())
-    assert {"python", "platform", "job_sha256", "pack_sha256", "libraries", "started"} <= set(environment)
+    assert {"python", "platform", "job_sha256", "pack_sha256", "libraries", "started"} <= set(
+        environment
+    )
     assert all(entry["done"] for entry in json.loads((run.folder / "arms.json").read_text()))
     rows = RunFolder(run.folder).rows("rounds.csv")
     assert len(rows) == 12
     assert all(0 <= float(row["f1"]) <= 1 and row["zone"] and int(row["bytes"]) > 0 for row in rows)
     clients = RunFolder(run.folder).rows("clients.csv")
-    assert {row["status"] for row in clients if row["arm"].endswith("flipped-labels") and row["client"] == "linz"} == {"corrupted"}
+    assert {
+        row["status"]
+        for row in clients
+        if row["arm"].endswith("flipped-labels") and row["client"] == "linz"
+    } == {"corrupted"}
     for arm in {row["arm"] for row in clients if row["arm"].startswith("fedavg")}:
-        assert sum(float(row["alpha"]) for row in clients if row["arm"] == arm) == pytest.approx(3.0)
+        assert sum(float(row["alpha"]) for row in clients if row["arm"] == arm) == pytest.approx(
+            3.0
+        )
     split = json.loads((run.folder / "split.json").read_text())
-    assert sum(site["rows"] for site in split["splits"][0]["sites"].values()) + split["test"]["rows"] + split["server"]["rows"] == 1500
+    assert (
+        sum(site["rows"] for site in split["splits"][0]["sites"].values())
+        + split["test"]["rows"]
+        + split["server"]["rows"]
+        == 1500
+    )
     checks = RunFolder(run.folder).rows("checks.csv")
     assert checks[0]["evaluations"] == "1500"
     assert checks[0]["violated"] == "0"
@@ -75,10 +93,17 @@ def test_fedavg_and_scfa_begin_alike_and_a_run_can_be_repeated_to_the_bit(job_fi
 
 def test_the_examples_in_words_name_machine_row_and_values(job_fields, tmp_path):
     run = run_job({**job_fields, "corrupt": None}, out=tmp_path / "run")
-    examples = [row["example"] for row in RunFolder(run.folder).rows("rules.csv") if row["rule"] == "overstrain" and row["example"]]
+    examples = [
+        row["example"]
+        for row in RunFolder(run.folder).rows("rules.csv")
+        if row["rule"] == "overstrain" and row["example"]
+    ]
     assert examples
     assert all(
-        text.startswith("M") and "torque" in text and "Wanted: failure at least 0.5, because torque × wear is" in text for text in examples
+        text.startswith("M")
+        and "torque" in text
+        and "Wanted: failure at least 0.5, because torque × wear is" in text
+        for text in examples
     )
 
 
@@ -90,17 +115,35 @@ def test_threshold_from_the_server_rows_and_evaluation_every_other_round(job_fie
 
 
 def test_a_penalty_teaches_the_rules(job_fields, tmp_path):
-    algorithms = {"taught": {"preset": "fedavg", "title": "FedAvg with penalty", "training": {"penalty": 50.0}}}
-    fields = {**job_fields, "corrupt": None, "algorithms": algorithms, "compare": {"algorithm": ["fedavg", "taught"]}}
-    run = run_job({**fields, "training": {**job_fields["training"], "rounds": 6}}, out=tmp_path / "run")
-    rates = {(row["arm"], row["rule"]): float(row["rate"]) for row in RunFolder(run.folder).rows("rules.csv")}
+    algorithms = {
+        "taught": {
+            "preset": "fedavg",
+            "title": "FedAvg with penalty",
+            "training": {"penalty": 50.0},
+        }
+    }
+    fields = {
+        **job_fields,
+        "corrupt": None,
+        "algorithms": algorithms,
+        "compare": {"algorithm": ["fedavg", "taught"]},
+    }
+    run = run_job(
+        {**fields, "training": {**job_fields["training"], "rounds": 6}}, out=tmp_path / "run"
+    )
+    rates = {
+        (row["arm"], row["rule"]): float(row["rate"])
+        for row in RunFolder(run.folder).rows("rules.csv")
+    }
     assert rates["taught-s0", "risk_follows_wear"] < 0.5 * rates["fedavg-s0", "risk_follows_wear"]
 
 
 def test_the_model_may_differ_between_arms(job_fields, tmp_path):
     fields = {**job_fields, "corrupt": None, "compare": {"model.dropout": [0.0, 0.5]}}
     run_job(fields, out=tmp_path / "run")
-    losses = {row["arm"]: row["train_loss"] for row in RunFolder(tmp_path / "run").rows("rounds.csv")}
+    losses = {
+        row["arm"]: row["train_loss"] for row in RunFolder(tmp_path / "run").rows("rounds.csv")
+    }
     assert losses["dropout0-scfa-s0"] != losses["dropout0.5-scfa-s0"]
 
 

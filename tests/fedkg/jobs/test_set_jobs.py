@@ -50,12 +50,19 @@ def fields(**changes: Any) -> dict[str, Any]:
         "sites": ["north", "south", "west"],
         "data": {"set": "mnist", "size": 120, "min_samples": 5},
         "model": {"kind": "softmax"},
-        "training": {"rounds": 2, "participation": 1.0, "learning_rate": 0.1, "batch": 16, "executor": "stacked"},
+        "training": {
+            "rounds": 2,
+            "participation": 1.0,
+            "learning_rate": 0.1,
+            "batch": 16,
+            "executor": "stacked",
+        },
         "evaluation": {"local_baseline": False},
     }
-    return {key: {**given[key], **value} if isinstance(given.get(key), dict) else value for key, value in changes.items()} | {
-        key: value for key, value in given.items() if key not in changes
-    }
+    return {
+        key: {**given[key], **value} if isinstance(given.get(key), dict) else value
+        for key, value in changes.items()
+    } | {key: value for key, value in given.items() if key not in changes}
 
 
 def grades(folder: Path, rows: int = 240) -> dict[str, Any]:
@@ -63,12 +70,22 @@ def grades(folder: Path, rows: int = 240) -> dict[str, Any]:
     stream = np.random.Generator(np.random.PCG64(3))
     heat, flow = stream.uniform(0, 100, rows), stream.uniform(0, 10, rows)
     letter = np.where(heat < 20, "A", np.where((heat > 70) & (flow > 5), "C", "B"))
-    lines = [f"{h:.2f},{f:.2f},{g},{s}" for h, f, g, s in zip(heat, flow, letter, np.arange(rows) % 3, strict=True)]
+    lines = [
+        f"{h:.2f},{f:.2f},{g},{s}"
+        for h, f, g, s in zip(heat, flow, letter, np.arange(rows) % 3, strict=True)
+    ]
     (folder / "grades.csv").write_text("\n".join(["heat,flow,grade,site", *lines]) + "\n")
     (folder / "rules.fkg").write_text(RULES.replace('signal kind is category column "kind"\n', ""))
     return fields(
         rules=[str(folder / "rules.fkg")],
-        data={"set": "table", "path": str(folder / "grades.csv"), "split": "dirichlet", "alpha": 5, "min_samples": 5, "size": None},
+        data={
+            "set": "table",
+            "path": str(folder / "grades.csv"),
+            "split": "dirichlet",
+            "alpha": 5,
+            "min_samples": 5,
+            "size": None,
+        },
         model={"kind": "mlp", "hidden": [8]},
     )
 
@@ -81,9 +98,28 @@ def last(run: Any) -> dict[str, str]:
     ("changes", "figure"),
     [
         ({"data": {"split": "classes", "classes_per_site": 5}}, "accuracy"),
-        ({"data": {"set": "covtype", "split": "sizes", "alpha": 5}, "model": {"kind": "tabnet", "steps": 2, "width": 8}}, "accuracy"),
-        ({"data": {"set": "secom", "split": "quantity", "shares": [3, 2, 1], "size": 150}, "model": {"kind": "mlp"}}, "f1"),
-        ({"data": {"set": "mnist", "split": "iid", "size": 90}, "model": {"kind": "lenet5"}, "training": {"rounds": 1}}, "accuracy"),
+        (
+            {
+                "data": {"set": "covtype", "split": "sizes", "alpha": 5},
+                "model": {"kind": "tabnet", "steps": 2, "width": 8},
+            },
+            "accuracy",
+        ),
+        (
+            {
+                "data": {"set": "secom", "split": "quantity", "shares": [3, 2, 1], "size": 150},
+                "model": {"kind": "mlp"},
+            },
+            "f1",
+        ),
+        (
+            {
+                "data": {"set": "mnist", "split": "iid", "size": 90},
+                "model": {"kind": "lenet5"},
+                "training": {"rounds": 1},
+            },
+            "accuracy",
+        ),
     ],
 )
 def test_a_data_set_by_its_name_is_trained_on(changes, figure, tmp_path):
@@ -91,14 +127,36 @@ def test_a_data_set_by_its_name_is_trained_on(changes, figure, tmp_path):
     assert run.results[0]["measure"] == figure
     assert 0 <= float(last(run)[figure]) <= 1
     split = json.loads((run.folder / "split.json").read_text())
-    assert sum(site["rows"] for site in split["splits"][0]["sites"].values()) + split["test"]["rows"] + split["server"]["rows"] > 80
-    assert [row["client"] for row in RunFolder(run.folder).rows("sites.csv")] == ["north", "south", "west"]
-    assert sum(int(row["test_rows"]) for row in RunFolder(run.folder).rows("sites.csv")) == split["test"]["rows"]
+    assert (
+        sum(site["rows"] for site in split["splits"][0]["sites"].values())
+        + split["test"]["rows"]
+        + split["server"]["rows"]
+        > 80
+    )
+    assert [row["client"] for row in RunFolder(run.folder).rows("sites.csv")] == [
+        "north",
+        "south",
+        "west",
+    ]
+    assert (
+        sum(int(row["test_rows"]) for row in RunFolder(run.folder).rows("sites.csv"))
+        == split["test"]["rows"]
+    )
 
 
 def test_engines_are_sites_and_their_life_is_a_number(tmp_path):
-    data = {"set": "cmapss", "size": 4, "clients": 2, "min_samples": 1, "server": 0, "window": {"history": 8, "stride": 24}}
-    run = run_job(fields(sites={}, data=data, model={"kind": "gru", "hidden": 4, "layers": 1}), out=tmp_path / "run")
+    data = {
+        "set": "cmapss",
+        "size": 4,
+        "clients": 2,
+        "min_samples": 1,
+        "server": 0,
+        "window": {"history": 8, "stride": 24},
+    }
+    run = run_job(
+        fields(sites={}, data=data, model={"kind": "gru", "hidden": 4, "layers": 1}),
+        out=tmp_path / "run",
+    )
     assert float(last(run)["rmse"]) > 1.0  # in cycles
     assert float(last(run)["mse"]) < 20.0  # in standard deviations
     sites = [row["client"] for row in RunFolder(run.folder).rows("sites.csv")]
@@ -111,8 +169,14 @@ def test_a_resumed_run_ends_as_one_that_was_never_stopped(tmp_path):
     whole = run_job(job, out=tmp_path / "whole")
     part = run_job({**job, "training": {**job["training"], "rounds": 2}}, out=tmp_path / "part")
     assert (whole.folder / "rounds.csv").read_text().count("\n") == 3
-    again = [{key: value for key, value in row.items() if key != "seconds"} for row in RunFolder(part.folder).rows("rounds.csv")]
-    first = [{key: value for key, value in row.items() if key != "seconds"} for row in RunFolder(whole.folder).rows("rounds.csv")]
+    again = [
+        {key: value for key, value in row.items() if key != "seconds"}
+        for row in RunFolder(part.folder).rows("rounds.csv")
+    ]
+    first = [
+        {key: value for key, value in row.items() if key != "seconds"}
+        for row in RunFolder(whole.folder).rows("rounds.csv")
+    ]
     assert again == first
 
 
@@ -136,35 +200,56 @@ def test_injected_knowledge_is_obeyed_to_the_last_row(tmp_path):
     (arm,) = arms_of(job)
     ground.prepare([arm])
     course = ground.course(arm)
-    params = {name: 30 * torch.randn_like(value) for name, value in course.problem.model.init(0).items()}
+    params = {
+        name: 30 * torch.randn_like(value) for name, value in course.problem.model.init(0).items()
+    }
     answers = course.problem.model.apply(
-        {name: value[None] for name, value in params.items()}, course.inputs.of(torch.arange(len(course.inputs.place)))
+        {name: value[None] for name, value in params.items()},
+        course.inputs.of(torch.arange(len(course.inputs.place))),
     )[0]  # type: ignore[attr-defined]
     heat = ground.samples.source.x[:, 0]  # type: ignore[attr-defined]
     assert bool((answers[heat > 70][:, 0].exp() == 0).all())
-    assert bool((answers[(heat > 70) & (ground.samples.source.x[:, 1] > 5)].exp()[:, 2] >= 0.3 - 1e-6).all())  # type: ignore[attr-defined]
+    assert bool(
+        (answers[(heat > 70) & (ground.samples.source.x[:, 1] > 5)].exp()[:, 2] >= 0.3 - 1e-6).all()
+    )  # type: ignore[attr-defined]
 
 
 def test_labels_that_knowledge_rules_out_are_counted(tmp_path):
     job = grades(tmp_path)
     job["model"] = {**job["model"], "inject": {"trust": 0.3}}
-    assert "rules out" not in RunFolder(run_job(job, out=tmp_path / "sound").folder).rows("rounds.csv")[0]["notes"]
+    assert (
+        "rules out"
+        not in RunFolder(run_job(job, out=tmp_path / "sound").folder).rows("rounds.csv")[0]["notes"]
+    )
     job["corrupt"] = {"site": job["sites"][0], "share": 1.0}
     run = run_job(job, out=tmp_path / "run")
-    [sound, turned] = [row["notes"] for row in RunFolder(run.folder).rows("rounds.csv") if row["round"] == "1"]
+    [sound, turned] = [
+        row["notes"] for row in RunFolder(run.folder).rows("rounds.csv") if row["round"] == "1"
+    ]
     assert "rules out" not in sound
-    found = re.search(rf"`by_heat` rules out (\d+) of (\d+) labels that are trained on \(at {job['sites'][0]}\): each costs 10,000", turned)
+    found = re.search(
+        rf"`by_heat` rules out (\d+) of (\d+) labels that are trained on \(at {job['sites'][0]}\): each costs 10,000",
+        turned,
+    )
     assert found
     assert 0 < int(found[1]) < int(found[2])
     hidden = {**job, "privacy": {"unit": "example", "noise": 2.0, "delta": 1e-3}}
-    assert "rules out" not in (run_job(hidden, out=tmp_path / "hidden").folder / "rounds.csv").read_text()
+    assert (
+        "rules out"
+        not in (run_job(hidden, out=tmp_path / "hidden").folder / "rounds.csv").read_text()
+    )
 
 
 def test_the_trust_is_chosen_and_said(tmp_path):
     job = grades(tmp_path)
-    job["model"] = {**job["model"], "inject": {"trust": "cross-validation", "trusts": [0, 0.6], "folds": 2, "rounds": 1}}
+    job["model"] = {
+        **job["model"],
+        "inject": {"trust": "cross-validation", "trusts": [0, 0.6], "folds": 2, "rounds": 1},
+    }
     run = run_job(job, out=tmp_path / "run")
-    assert "cross-validation chose trust 0.6" in RunFolder(run.folder).rows("rounds.csv")[0]["notes"]  # the predictions are always right
+    assert (
+        "cross-validation chose trust 0.6" in RunFolder(run.folder).rows("rounds.csv")[0]["notes"]
+    )  # the predictions are always right
 
 
 def test_labels_of_a_site_are_turned_round(tmp_path):
@@ -188,7 +273,10 @@ def read_job_of(document: dict[str, Any]) -> Job:
         ({"data": {"set": "mnist", "rows": 5}}, "`rows` would not be looked at"),
         ({"data": {"split": "quantity"}}, "belong together"),
         ({"data": {"set": None, "size": None, "split": "classes"}}, "is of data sets"),
-        ({"data": {"window": {"history": 3, "gaps": "error", "longest": 2}}}, "belongs to `gaps: interpolate`"),
+        (
+            {"data": {"window": {"history": 3, "gaps": "error", "longest": 2}}},
+            "belongs to `gaps: interpolate`",
+        ),
         ({"data": {"clients": 3}}, "`split: sites`"),
         ({"model": {"kind": "gru", "hidden": [3, 4]}}, "is one width"),
         ({"model": {"kind": "softmax", "hidden": 3}}, "not of `softmax`"),
@@ -209,9 +297,15 @@ def test_what_does_not_fit_is_said_by_the_schema(changes, said):
     [
         ({"model": {"kind": "gru"}}, ["reads windows of series"]),
         ({"data": {"set": "covtype"}, "model": {"kind": "cnn"}}, ["reads images"]),
-        ({"algorithm": "scfa", "training": {"penalty": 1.0}}, ["(1) `weighting: scfa` takes what is known", "(2) `training.penalty`"]),
+        (
+            {"algorithm": "scfa", "training": {"penalty": 1.0}},
+            ["(1) `weighting: scfa` takes what is known", "(2) `training.penalty`"],
+        ),
         ({"algorithm": "fltrust", "data": {"server": 0}}, ["leaves it no rows"]),
-        ({"algorithm": "fedstl"}, ["properties are those of forecasts", "takes what is known from rules"]),
+        (
+            {"algorithm": "fedstl"},
+            ["properties are those of forecasts", "takes what is known from rules"],
+        ),
         ({"sites": {"north": {"machines": ["M1"]}}}, ["its samples are those of data set mnist"]),
     ],
 )
@@ -226,11 +320,26 @@ def test_every_contradiction_of_an_arm_is_told_before_anything_is_loaded(changes
     ("changes", "said"),
     [
         (
-            {"data": {"set": "cmapss", "size": 2}, "model": {"kind": "mlp"}, "sites": {}, "training": {"positive_weight": 3}},
+            {
+                "data": {"set": "cmapss", "size": 2},
+                "model": {"kind": "mlp"},
+                "sites": {},
+                "training": {"positive_weight": 3},
+            },
             "positive_weight",
         ),
-        ({"data": {"set": "cmapss", "size": 2, "split": "dirichlet"}, "model": {"kind": "mlp"}}, "makes sites unlike in their classes"),
-        ({"data": {"set": "traffic", "size": 48, "split": "sites"}, "model": {"kind": "mlp"}, "sites": {}}, "is a series to be forecast"),
+        (
+            {"data": {"set": "cmapss", "size": 2, "split": "dirichlet"}, "model": {"kind": "mlp"}},
+            "makes sites unlike in their classes",
+        ),
+        (
+            {
+                "data": {"set": "traffic", "size": 48, "split": "sites"},
+                "model": {"kind": "mlp"},
+                "sites": {},
+            },
+            "is a series to be forecast",
+        ),
         ({"data": {"set": "mnist", "split": "sites"}, "sites": {}}, "has no sites of its own"),
         ({"data": {"set": "covtype", "split": "sites"}}, "has no site of this name"),
     ],
@@ -254,7 +363,7 @@ def test_a_module_beside_the_job_is_a_model(tmp_path):
     )
     job = read_job(tmp_path / "job.yaml")
     assert list(job.sites) == ["site 1", "site 2", "site 3"]
-    run = run_job(job, out=tmp_path / "run")
+    run = run_job(job, out=tmp_path / "run", trust_code=True)
     assert 0 <= float(last(run)["accuracy"]) <= 1
     with pytest.raises(JobError, match="answers 10 numbers for a sample"):
         built(job.model, sample=(1, 28, 28), outputs=7)
@@ -273,7 +382,9 @@ def test_a_file_of_a_module_may_have_dataclasses(tmp_path):
 def test_no_step_that_the_test_asks_for_is_a_target_of_the_training():
     """Windows of 8 + 4 steps, one at each step: those whose forecast reaches into the test's are for nothing."""
     window = {"history": 8, "horizon": 4, "targets": ["volume"]}
-    job = Job.model_validate({"data": {"set": "traffic", "size": 120, "clients": 2, "min_samples": 3, "window": window}})
+    job = Job.model_validate(
+        {"data": {"set": "traffic", "size": 120, "clients": 2, "min_samples": 3, "window": window}}
+    )
     samples = ground_of(job, load_rules(job)[0]).samples
     source = samples.source
     for site in source.client_names:
@@ -299,13 +410,17 @@ def test_what_would_not_be_looked_at_is_refused(data, said):
 
 
 def test_a_threshold_of_a_server_without_rows_is_refused():
-    job = Job.model_validate(fields(data={"set": "secom", "server": 0}, evaluation={"threshold": "server"}))
+    job = Job.model_validate(
+        fields(data={"set": "secom", "server": 0}, evaluation={"threshold": "server"})
+    )
     with pytest.raises(JobError, match="threshold is found on labelled rows of the server"):
         arms_of(job)
 
 
 def test_tables_of_sites_are_read_as_they_are():
-    job = Job.model_validate({"rules": ["r.fkg"], "sites": {"a": {"table": "a.csv"}}, "data": {"dates": "day-first"}})
+    job = Job.model_validate(
+        {"rules": ["r.fkg"], "sites": {"a": {"table": "a.csv"}}, "data": {"dates": "day-first"}}
+    )
     with pytest.raises(JobError, match=r"data\.dates: sites have tables of their own"):
         arms_of(job)
 
@@ -315,13 +430,17 @@ def test_marked_layers_are_those_that_a_site_may_keep():
     names: Params = model.init(0)
     assert head_of(Model(), model) == model.parts["head"]
     assert head_of(Model(private=("layers.0.",)), model) == ("layers.0.weight", "layers.0.bias")
-    assert head_of(Model(shared=("layers.0.",)), model) == tuple(name for name in names if not name.startswith("layers.0."))
+    assert head_of(Model(shared=("layers.0.",)), model) == tuple(
+        name for name in names if not name.startswith("layers.0.")
+    )
     with pytest.raises(JobError, match="begins so"):
         head_of(Model(private=("layers.7.",)), model)
 
 
 def test_wrong_fields_are_named_with_their_line(tmp_path):
-    (tmp_path / "job.yaml").write_text("name: x\nsites: 3\ndata:\n  set: mnist\n  clients: many\nmodel:\n  kind: sofmax\n")
+    (tmp_path / "job.yaml").write_text(
+        "name: x\nsites: 3\ndata:\n  set: mnist\n  clients: many\nmodel:\n  kind: sofmax\n"
+    )
     with pytest.raises(JobError) as caught:
         read_job(tmp_path / "job.yaml")
     told = str(caught.value).splitlines()
@@ -329,7 +448,9 @@ def test_wrong_fields_are_named_with_their_line(tmp_path):
     assert any("`model.kind`" in line and line.endswith("(line 7)") for line in told)
     with pytest.raises(JobError) as caught:
         read_job(tmp_path / "job.yaml", ["data.clients=some", "model.kind=mlp"])
-    assert str(caught.value).endswith("(--set data.clients=some)")  # what the command line says stands on no line
+    assert str(caught.value).endswith(
+        "(--set data.clients=some)"
+    )  # what the command line says stands on no line
 
 
 def test_rules_without_knowledge_have_nothing_to_inject(tmp_path):
@@ -347,14 +468,25 @@ def test_rules_without_knowledge_have_nothing_to_inject(tmp_path):
 def test_knowledge_of_a_label_that_no_rule_reads_is_injected(tmp_path):
     """Knowledge alone is enough: the data contract has no column for its label."""
     job = grades(tmp_path)
-    names = ("Spruce/Fir", "Lodgepole Pine", "Ponderosa Pine", "Cottonwood/Willow", "Aspen", "Douglas-fir", "Krummholz")
+    names = (
+        "Spruce/Fir",
+        "Lodgepole Pine",
+        "Ponderosa Pine",
+        "Cottonwood/Willow",
+        "Aspen",
+        "Douglas-fir",
+        "Krummholz",
+    )
     classes = ", ".join(f'"{name}"' for name in names)
     (tmp_path / "rules.fkg").write_text(
         'signal elevation in m column "Elevation" span 0 .. 5000\n'
         f'label cover column "Cover_Type" classes {classes}\n'
         'range knowledge high of cover when elevation > 0 m allow "Aspen" otherwise allow any\n'
     )
-    job |= {"data": {"set": "covtype", "size": 200, "split": "iid", "min_samples": 5}, "algorithm": "fedavg"}
+    job |= {
+        "data": {"set": "covtype", "size": 200, "split": "iid", "min_samples": 5},
+        "algorithm": "fedavg",
+    }
     job["model"] = {"kind": "softmax", "inject": {}}
     job = read_job_of(job)
     ground = ground_of(job, load_rules(job)[0])
@@ -362,5 +494,7 @@ def test_knowledge_of_a_label_that_no_rule_reads_is_injected(tmp_path):
     ground.prepare([arm])
     course = ground.course(arm)
     params = {name: value[None] for name, value in course.problem.model.init(0).items()}
-    answers = course.problem.model.apply(params, course.inputs.of(torch.arange(len(course.inputs.place))))[0]  # type: ignore[attr-defined]
+    answers = course.problem.model.apply(
+        params, course.inputs.of(torch.arange(len(course.inputs.place)))
+    )[0]  # type: ignore[attr-defined]
     assert set(answers.argmax(-1).tolist()) == {names.index("Aspen")}

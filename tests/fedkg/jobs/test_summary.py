@@ -10,7 +10,12 @@ from fedkg.jobs.compared.summary import comparison, sentences, spread
 
 
 def arms(seeds: int = 2, corrupt: bool = False):
-    fields = {"pack": "p", "sites": ["graz", "linz"], "compare": {"algorithm": ["fedavg", "scfa"]}, "seeds": seeds}
+    fields = {
+        "pack": "p",
+        "sites": ["graz", "linz"],
+        "compare": {"algorithm": ["fedavg", "scfa"]},
+        "seeds": seeds,
+    }
     return arms_of(Job.model_validate(fields | ({"corrupt": {"site": "linz"}} if corrupt else {})))
 
 
@@ -24,7 +29,10 @@ def lines(arm: str, f1: list[float], rho: float = 0.2):
         "bytes": "100",
         "bytes_paper": "30",
     }
-    return [{"arm": arm, "round": str(i), "f1": "" if value < 0 else str(value), **fields} for i, value in enumerate(f1, start=1)]
+    return [
+        {"arm": arm, "round": str(i), "f1": "" if value < 0 else str(value), **fields}
+        for i, value in enumerate(f1, start=1)
+    ]
 
 
 def test_figures_by_hand():
@@ -37,14 +45,21 @@ def test_figures_by_hand():
     base, ours = comparison(arms(), rounds, [], 0.5)
     assert base["f1"]["mean"] == pytest.approx(0.5)
     assert base["f1"]["spread"] == pytest.approx(0.1414, abs=1e-4)
-    assert base["rounds_to_target"] == {"mean": 2.0, "interval": None, "spread": None, "values": [2.0, None]}
+    assert base["rounds_to_target"] == {
+        "mean": 2.0,
+        "interval": None,
+        "spread": None,
+        "values": [2.0, None],
+    }
     assert base["reached"] == 1
     assert base["rounds_to_90"]["values"] == [3.0, 3.0]
     assert ours["rounds_to_target"]["mean"] == 1.5
     assert ours["bytes"]["mean"] == 300.0
     assert ours["zone"] == "critical"
     (said,) = sentences([base, ours], 0.5)
-    assert ": higher, by 0.200 ± 0.000 (on 2 of 2 seeds), which may be chance." in said  # the same twice tells nothing of chance
+    assert (
+        ": higher, by 0.200 ± 0.000 (on 2 of 2 seeds), which may be chance." in said
+    )  # the same twice tells nothing of chance
 
 
 def test_rounds_without_an_evaluation_are_not_counted_but_numbered():
@@ -56,14 +71,21 @@ def test_rounds_without_an_evaluation_are_not_counted_but_numbered():
 
 
 def test_mixed_seeds_are_no_clear_difference():
-    rounds = lines("fedavg-s0", [0.5]) + lines("fedavg-s1", [0.5]) + lines("scfa-s0", [0.6]) + lines("scfa-s1", [0.45])
+    rounds = (
+        lines("fedavg-s0", [0.5])
+        + lines("fedavg-s1", [0.5])
+        + lines("scfa-s0", [0.6])
+        + lines("scfa-s1", [0.45])
+    )
     (said,) = sentences(comparison(arms(), rounds, [], 0.5), 0.5)
     assert "higher, by 0.025 ± 0.106 (on 1 of 2 seeds), which may be chance" in said
     assert "clearly" not in said
 
 
 def test_one_seed_says_little_and_nobody_reaches_the_target():
-    said = sentences(comparison(arms(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.5), 0.5)
+    said = sentences(
+        comparison(arms(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.5), 0.5
+    )
     assert "one seed, which says little" in said[0]
     assert said[-1] == "No training reached an F1 of 0.5 on the test rows."
 
@@ -79,26 +101,46 @@ def test_the_corrupted_site_s_weight_is_compared_with_its_share():
     results = comparison(found, rounds, clients, 0.5)
     assert [row["alpha_corrupted"]["mean"] for row in results] == [0.4, 0.1]
     said = sentences(results, 0.5)
-    assert any(text.startswith("FedAvg gives linz") and "what its rows give it" in text for text in said)
-    assert any(text.startswith("SCFA gives linz") and "75% less than its rows" in text for text in said)
+    assert any(
+        text.startswith("FedAvg gives linz") and "what its rows give it" in text for text in said
+    )
+    assert any(
+        text.startswith("SCFA gives linz") and "75% less than its rows" in text for text in said
+    )
 
 
 def test_spread():
     assert spread([1.0, 3.0])["spread"] == pytest.approx(2**0.5)
     assert spread([1.0])["spread"] is None
-    assert spread([float("nan")]) == {"mean": None, "interval": None, "spread": None, "values": [None]}
+    assert spread([float("nan")]) == {
+        "mean": None,
+        "interval": None,
+        "spread": None,
+        "values": [None],
+    }
 
 
 def test_a_tie_is_not_called_lower_on_all_seeds():
-    rounds = lines("fedavg-s0", [0.5]) + lines("fedavg-s1", [0.5]) + lines("scfa-s0", [0.5]) + lines("scfa-s1", [0.4])
+    rounds = (
+        lines("fedavg-s0", [0.5])
+        + lines("fedavg-s1", [0.5])
+        + lines("scfa-s0", [0.5])
+        + lines("scfa-s1", [0.4])
+    )
     (said,) = sentences(comparison(arms(), rounds, [], 0.5), 0.5)
     assert "lower, by 0.050 ± 0.071 (on 1 of 2 seeds), which may be chance" in said
 
 
 def test_the_base_is_the_arm_with_plain_averaging_whatever_it_is_called():
-    fields = {"pack": "p", "sites": ["graz", "linz"], "algorithms": {"plain": {"preset": "fedavg", "title": "Plain"}}}
+    fields = {
+        "pack": "p",
+        "sites": ["graz", "linz"],
+        "algorithms": {"plain": {"preset": "fedavg", "title": "Plain"}},
+    }
     found = arms_of(Job.model_validate(fields | {"compare": {"algorithm": ["scfa", "plain"]}}))
-    (said,) = sentences(comparison(found, lines("plain-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1), 0.1)
+    (said,) = sentences(
+        comparison(found, lines("plain-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1), 0.1
+    )
     assert said.startswith("On this split, SCFA ends at F1 0.300, Plain at 0.200")
 
 

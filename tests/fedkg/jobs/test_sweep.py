@@ -30,7 +30,16 @@ def job(job_fields: dict[str, Any], tmp_path: Path) -> Path:
 
 def figures(sweep: Any) -> list[Any]:
     """What must be the same however often a sweep was stopped."""
-    return [(row["setting"], row["algorithm"], row["f1"]["values"], row["rho_mean"]["values"], row["sites"]) for row in sweep.results]
+    return [
+        (
+            row["setting"],
+            row["algorithm"],
+            row["f1"]["values"],
+            row["rho_mean"]["values"],
+            row["sites"],
+        )
+        for row in sweep.results
+    ]
 
 
 def test_seeds_in_runs_of_their_own_are_those_of_one_run(job: Path, tmp_path: Path):
@@ -46,7 +55,11 @@ def test_seeds_in_runs_of_their_own_are_those_of_one_run(job: Path, tmp_path: Pa
 
 def test_a_grid_is_one_comparison_and_one_table(job: Path, tmp_path: Path):
     sweep = run_sweep(
-        job, [axis_of("algorithm.name=fedavg,scfa"), axis_of("data.alpha=1,10")], None, out=tmp_path / "grid", overrides=SMALL
+        job,
+        [axis_of("algorithm.name=fedavg,scfa"), axis_of("data.alpha=1,10")],
+        None,
+        out=tmp_path / "grid",
+        overrides=SMALL,
     )
     assert [(row["setting"], row["algorithm"]) for row in sweep.results] == [
         ({"data.alpha": "1"}, "fedavg"),
@@ -55,9 +68,16 @@ def test_a_grid_is_one_comparison_and_one_table(job: Path, tmp_path: Path):
         ({"data.alpha": "10"}, "scfa"),
     ]
     rows = list(csv.DictReader(io.StringIO((tmp_path / "grid" / "comparison.csv").read_text())))
-    assert [(row["data.alpha"], row["algorithm"]) for row in rows] == [("1", "fedavg"), ("1", "scfa"), ("10", "fedavg"), ("10", "scfa")]
+    assert [(row["data.alpha"], row["algorithm"]) for row in rows] == [
+        ("1", "fedavg"),
+        ("1", "scfa"),
+        ("10", "fedavg"),
+        ("10", "scfa"),
+    ]
     assert float(rows[0]["f1_mean"]) == sweep.results[0]["f1"]["mean"]
-    assert json.loads((tmp_path / "grid" / "results.json").read_text())["rows"] == json.loads(json.dumps(sweep.results))
+    assert json.loads((tmp_path / "grid" / "results.json").read_text())["rows"] == json.loads(
+        json.dumps(sweep.results)
+    )
 
 
 def test_a_stopped_sweep_goes_on_without_running_again_what_is_done(job: Path, tmp_path: Path):
@@ -99,7 +119,14 @@ def test_the_same_sweep_into_its_folder_goes_on_and_another_is_refused(job: Path
 
 def test_a_run_that_fails_is_told_and_does_not_lose_the_others(job: Path, tmp_path: Path):
     events: list[Event] = []
-    sweep = run_sweep(job, [axis_of("data.min_samples=20,5000")], None, out=tmp_path / "s", overrides=SMALL, on_event=events.append)
+    sweep = run_sweep(
+        job,
+        [axis_of("data.min_samples=20,5000")],
+        None,
+        out=tmp_path / "s",
+        overrides=SMALL,
+        on_event=events.append,
+    )
     assert [row["setting"] for row in sweep.results] == [{"data.min_samples": "20"}] * 2
     assert list(sweep.failed) == ["min_samples5000"]
     assert "5000" in sweep.failed["min_samples5000"]

@@ -23,7 +23,14 @@ from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
-SMALL = ["training.rounds=2", "corrupt=null", "data.rows=700", "algorithm=fedavg", "compare={}", "evaluation.local_baseline=false"]
+SMALL = [
+    "training.rounds=2",
+    "corrupt=null",
+    "data.rows=700",
+    "algorithm=fedavg",
+    "compare={}",
+    "evaluation.local_baseline=false",
+]
 
 
 @pytest.fixture
@@ -40,7 +47,9 @@ def test_processors_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("cells", "most"), [([], 1), ([4, 2], 2)])
-def test_no_more_shares_are_made_than_there_are_runs(cells: list[int], most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_more_shares_are_made_than_there_are_runs(
+    cells: list[int], most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """What is left of a sweep has the whole machine, however many runs at once were asked for."""
     asked: list[int] = []
 
@@ -59,7 +68,9 @@ def test_no_more_shares_are_made_than_there_are_runs(cells: list[int], most: int
 
 
 @pytest.mark.slow
-def test_runs_side_by_side_are_those_one_after_the_other_and_a_failed_one_leaves_them_alone(job: Path, tmp_path: Path) -> None:
+def test_runs_side_by_side_are_those_one_after_the_other_and_a_failed_one_leaves_them_alone(
+    job: Path, tmp_path: Path
+) -> None:
     grid = [axis_of("data.min_samples=20,5000,21")]
     one = run_sweep(job, grid, None, out=tmp_path / "one", overrides=SMALL)
     events: list[Event] = []
@@ -73,16 +84,24 @@ def test_runs_side_by_side_are_those_one_after_the_other_and_a_failed_one_leaves
             seen.append([run.state for run in told.runs])
 
     two = run_sweep(job, grid, None, out=tmp_path / "two", overrides=SMALL, jobs=2, on_event=watch)
-    assert [row | {"seconds": None} for row in two.results] == [row | {"seconds": None} for row in one.results]
+    assert [row | {"seconds": None} for row in two.results] == [
+        row | {"seconds": None} for row in one.results
+    ]
     assert two.failed == one.failed
     assert list(two.failed) == ["min_samples5000"]
     for name in ("min_samples20", "min_samples21"):
-        states = [(tmp_path / folder / "cells" / name / "checkpoints").glob("*") for folder in ("one", "two")]
+        states = [
+            (tmp_path / folder / "cells" / name / "checkpoints").glob("*")
+            for folder in ("one", "two")
+        ]
         assert len({tuple(file.read_bytes() for file in sorted(files)) for files in states}) == 1
     assert sorted(event.arm_number for event in events if event.kind == "arm_done") == [1, 3]
     assert {event.arms for event in events if event.kind in ("arm", "round", "arm_done")} == {3}
     told = [event.message for event in events if event.kind == "note"]
-    assert {f"run {place} of 3: {cell.id}" for place, cell in enumerate(read_plan(tmp_path / "two"), start=1)} <= set(told)
+    assert {
+        f"run {place} of 3: {cell.id}"
+        for place, cell in enumerate(read_plan(tmp_path / "two"), start=1)
+    } <= set(told)
     assert len(told) == len(set(told))
     assert [run.state for run in standing(tmp_path / "two").runs] == ["done", "failed", "done"]
     assert all(state in ("open", "begun", "done", "failed") for states in seen for state in states)
@@ -90,7 +109,9 @@ def test_runs_side_by_side_are_those_one_after_the_other_and_a_failed_one_leaves
 
 
 @pytest.mark.slow
-def test_a_run_whose_process_is_killed_has_failed_and_goes_on_later(job: Path, tmp_path: Path) -> None:
+def test_a_run_whose_process_is_killed_has_failed_and_goes_on_later(
+    job: Path, tmp_path: Path
+) -> None:
     import multiprocessing
 
     def kill(event: Event) -> None:
@@ -109,7 +130,9 @@ def test_a_run_whose_process_is_killed_has_failed_and_goes_on_later(job: Path, t
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_all_runs_and_the_sweep_goes_on_with_another_number_at_once(job: Path, tmp_path: Path) -> None:
+def test_ctrl_c_ends_all_runs_and_the_sweep_goes_on_with_another_number_at_once(
+    job: Path, tmp_path: Path
+) -> None:
     import multiprocessing
 
     def stop(event: Event) -> None:
@@ -117,18 +140,34 @@ def test_ctrl_c_ends_all_runs_and_the_sweep_goes_on_with_another_number_at_once(
             raise KeyboardInterrupt
 
     with pytest.raises(Stopped, match="fedkg run --resume"):
-        run_sweep(job, [], (0, 1), out=tmp_path / "s", overrides=[*SMALL, "training.rounds=12"], jobs=2, on_event=stop)
+        run_sweep(
+            job,
+            [],
+            (0, 1),
+            out=tmp_path / "s",
+            overrides=[*SMALL, "training.rounds=12"],
+            jobs=2,
+            on_event=stop,
+        )
     assert not multiprocessing.active_children()
     assert not standing(tmp_path / "s").running
-    whole = run_sweep(job, [], (0, 1), out=tmp_path / "whole", overrides=[*SMALL, "training.rounds=12"])
+    whole = run_sweep(
+        job, [], (0, 1), out=tmp_path / "whole", overrides=[*SMALL, "training.rounds=12"]
+    )
     again = resume_sweep(tmp_path / "s")
-    assert [row | {"seconds": None} for row in again.results] == [row | {"seconds": None} for row in whole.results]
+    assert [row | {"seconds": None} for row in again.results] == [
+        row | {"seconds": None} for row in whole.results
+    ]
 
 
-def test_a_device_that_is_not_there_is_told_before_the_first_run(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_is_not_there_is_told_before_the_first_run(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(JobError, match=r"--grid training\.device=cuda: .*there is no cuda"):
-        run_sweep(job, [axis_of("training.device=cpu,cuda")], None, out=tmp_path / "s", overrides=SMALL)
+        run_sweep(
+            job, [axis_of("training.device=cpu,cuda")], None, out=tmp_path / "s", overrides=SMALL
+        )
     assert not (tmp_path / "s").exists()
     with pytest.raises(JobError, match=r"^training\.device: there is no cuda"):
         run_sweep(job, [], (0, 1), out=tmp_path / "s", overrides=[*SMALL, "training.device=cuda"])

@@ -15,17 +15,36 @@ TRIED = "the quickest way on this machine by a short trial, which the report tel
 @pytest.mark.parametrize(
     ("executor", "chunk", "asked", "said"),
     [
-        ("stacked", 4, "auto", f"the sites of a round are trained together, up to 4 at a time: {TRIED}"),
-        ("stacked", 1, "stacked", "the sites of a round are trained one after the other: as the job says"),
+        (
+            "stacked",
+            4,
+            "auto",
+            f"the sites of a round are trained together, up to 4 at a time: {TRIED}",
+        ),
+        (
+            "stacked",
+            1,
+            "stacked",
+            "the sites of a round are trained one after the other: as the job says",
+        ),
         ("sequential", 1, "auto", f"the sites of a round are trained one after the other: {TRIED}"),
-        ("processes", 1, "processes", "the sites of a round are trained side by side in several processes: as the job says"),
+        (
+            "processes",
+            1,
+            "processes",
+            "the sites of a round are trained side by side in several processes: as the job says",
+        ),
     ],
 )
-def test_the_executor_is_told_in_plain_words(executor: str, chunk: int, asked: ExecutorName, said: str) -> None:
+def test_the_executor_is_told_in_plain_words(
+    executor: str, chunk: int, asked: ExecutorName, said: str
+) -> None:
     assert for_people(NOTE, Choice(executor=executor, chunk=chunk, threads=1), asked) == said
 
 
 def test_other_notes_are_told_as_they_are() -> None:
     choice = Choice(executor="stacked", chunk=1, threads=1)
-    assert for_people("the model was kept as it was", choice, "auto") == "the model was kept as it was"
+    assert (
+        for_people("the model was kept as it was", choice, "auto") == "the model was kept as it was"
+    )
     assert for_people(NOTE, None, "auto") == NOTE

@@ -24,14 +24,20 @@ NAN = float("nan")
         ((0.6, 0.7), (0.5, 0.75), 0),
         ((0.6,), (0.1,), 0),
         ((0.6, 0.9), (0.59, 0.5), 0),
-        ((0.280, 0.472, 0.316), (0.187, 0.449, 0.153), 0),  # higher on all three seeds by 1.3 times the spread: one chance in fifteen
+        (
+            (0.280, 0.472, 0.316),
+            (0.187, 0.449, 0.153),
+            0,
+        ),  # higher on all three seeds by 1.3 times the spread: one chance in fifteen
         ((0.632, 0.643, 0.633), (0.187, 0.449, 0.153), 1),
         ((0.5, 0.5), (0.5, 0.5), 0),
         ((), (), 0),
         ((NAN, 0.6, None, 0.71), (0.1, 0.5, 0.2, 0.6), 1),
     ],
 )
-def test_a_lead_counts_beyond_chance(one: tuple[float, ...], other: tuple[float, ...], clear: int) -> None:
+def test_a_lead_counts_beyond_chance(
+    one: tuple[float, ...], other: tuple[float, ...], clear: int
+) -> None:
     assert verdict(one, other).clear == clear
 
 
@@ -42,7 +48,9 @@ def test_it_is_the_one_sided_paired_t_test() -> None:
     for count in range(2, 18):
         one, other = stream.normal(0.3, 1.0, count), stream.normal(0.0, 1.0, count)
         p = stats.ttest_rel(one, other, alternative="greater").pvalue
-        assert verdict(one.tolist(), other.tolist()).clear == (1 if p < 0.05 else -1 if p > 0.95 else 0)
+        assert verdict(one.tolist(), other.tolist()).clear == (
+            1 if p < 0.05 else -1 if p > 0.95 else 0
+        )
 
 
 def test_the_quantiles() -> None:

@@ -12,13 +12,29 @@ from fedkg.knowledge import bin_of, centres, edges, expected, mask_of
 
 def test_bins_are_half_open_and_the_last_one_is_closed() -> None:
     ends = edges((0.0, 10.0), 5)
-    np.testing.assert_array_equal(bin_of(np.array([0.0, 1.999, 2.0, 9.9, 10.0, -3.0, 12.0, np.nan]), ends), [0, 0, 1, 4, 4, 0, 4, np.nan])
+    np.testing.assert_array_equal(
+        bin_of(np.array([0.0, 1.999, 2.0, 9.9, 10.0, -3.0, 12.0, np.nan]), ends),
+        [0, 0, 1, 4, 4, 0, 4, np.nan],
+    )
     np.testing.assert_array_equal(centres(ends), [1, 3, 5, 7, 9])
 
 
 def test_an_interval_is_the_bins_that_it_meets() -> None:
     ends = edges((0.0, 10.0), 5)
-    masks = mask_of(np.array([[1.0, 4.0], [2.0, 2.0], [9.5, 10.0], [10.0, 10.0], [5.0, 4.0], [11.0, 12.0], [-np.inf, np.inf]]), ends)
+    masks = mask_of(
+        np.array(
+            [
+                [1.0, 4.0],
+                [2.0, 2.0],
+                [9.5, 10.0],
+                [10.0, 10.0],
+                [5.0, 4.0],
+                [11.0, 12.0],
+                [-np.inf, np.inf],
+            ]
+        ),
+        ends,
+    )
     found = ["".join(map(str, row.astype(int))) for row in masks]
     assert found == ["11100", "01000", "00001", "00001", "00000", "00000", "11111"]
 
@@ -35,7 +51,9 @@ def test_the_expected_number_is_the_mean_of_the_centres() -> None:
     assert expected(np.array([[0.5, 0.5, 0.0]]), edges((0.0, 3.0), 3)).tolist() == [1.0]
 
 
-@pytest.mark.parametrize(("span", "count"), [((1.0, 1.0), 3), ((0.0, 1.0), 0), ((0.0, float("inf")), 3)])
+@pytest.mark.parametrize(
+    ("span", "count"), [((1.0, 1.0), 3), ((0.0, 1.0), 0), ((0.0, float("inf")), 3)]
+)
 def test_no_bins_without_width(span: tuple[float, float], count: int) -> None:
     with pytest.raises(ValueError, match="bins between"):
         edges(span, count)

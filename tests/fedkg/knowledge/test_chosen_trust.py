@@ -14,7 +14,14 @@ from fedkg.knowledge import chosen_trust, folds
 
 
 def test_the_least_mean_loss_over_the_folds_wins():
-    losses = {(0.0, 0): 1.0, (0.0, 1): 3.0, (0.3, 0): 2.0, (0.3, 1): 1.0, (0.6, 0): 0.5, (0.6, 1): 4.0}
+    losses = {
+        (0.0, 0): 1.0,
+        (0.0, 1): 3.0,
+        (0.3, 0): 2.0,
+        (0.3, 1): 1.0,
+        (0.6, 0): 0.5,
+        (0.6, 1): 4.0,
+    }
     found = chosen_trust([0.0, 0.3, 0.6], 2, lambda trust, fold: losses[trust, fold])
     assert (found.trust, found.losses) == (0.3, (2.0, 1.5, 2.25))
     assert found.text() == "trust 0.3 (loss 1.5; 0: 2, 0.6: 2.25)"
@@ -22,7 +29,12 @@ def test_the_least_mean_loss_over_the_folds_wins():
 
 def test_of_equal_losses_the_smallest_trust_and_what_is_not_finite_is_worst():
     assert chosen_trust([0.6, 0.2, 0.4], 2, lambda trust, fold: 1.0).trust == 0.2
-    assert chosen_trust([0.0, 0.5], 2, lambda trust, fold: math.nan if trust == 0.0 and fold else 7.0).trust == 0.5
+    assert (
+        chosen_trust(
+            [0.0, 0.5], 2, lambda trust, fold: math.nan if trust == 0.0 and fold else 7.0
+        ).trust
+        == 0.5
+    )
 
 
 @pytest.mark.parametrize(("candidates", "count"), [([], 2), ([1.5], 2), ([0.5], 1)])

@@ -63,16 +63,27 @@ def trained(model: Injected | nn.Module, steps: int = 5) -> list[Tensor]:
             for parameter, value in zip(inner.parameters(), start, strict=True):
                 parameter.data = value.clone()
             plain = nn.functional.cross_entropy
-            loss = model.loss(x[rows], y[rows]).mean() if isinstance(model, Injected) else plain(model(x[rows]), y[rows])
+            loss = (
+                model.loss(x[rows], y[rows]).mean()
+                if isinstance(model, Injected)
+                else plain(model(x[rows]), y[rows])
+            )
             slopes = torch.autograd.grad(loss, list(inner.parameters()))
-            ends.append([p.detach() - 0.1 * slope for p, slope in zip(inner.parameters(), slopes, strict=True)])
+            ends.append(
+                [
+                    p.detach() - 0.1 * slope
+                    for p, slope in zip(inner.parameters(), slopes, strict=True)
+                ]
+            )
         for parameter, *values in zip(inner.parameters(), *ends, strict=True):
             parameter.data = torch.stack(values).mean(0)
     return [p.detach() for p in inner.parameters()]
 
 
 def test_without_restriction_training_is_that_of_plain_cross_entropy() -> None:
-    everything = inject(net(), range=lambda x: torch.ones(x.shape[0], CLASSES, dtype=torch.bool), trust=0.0)
+    everything = inject(
+        net(), range=lambda x: torch.ones(x.shape[0], CLASSES, dtype=torch.bool), trust=0.0
+    )
     for mine, plain in zip(trained(everything), trained(net()), strict=True):
         torch.testing.assert_close(mine, plain, atol=1e-12, rtol=0)
 
@@ -123,13 +134,23 @@ def test_a_packs_knowledge_on_standardised_features(pack: fedkg.Pack) -> None:
     from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
 
     layout = fedkg.columns(["sulphur", "ash"], mean=[1.0, 10.0], std=[0.5, 5.0])
-    raw = torch.tensor([[0.5, 13.0], [4.5, 35.0], [0.5, 4.0], [0.5, float("nan")], [4.5, 3.0]], dtype=torch.float64)
+    raw = torch.tensor(
+        [[0.5, 13.0], [4.5, 35.0], [0.5, 4.0], [0.5, float("nan")], [4.5, 3.0]], dtype=torch.float64
+    )
     x = (raw - torch.tensor([1.0, 10.0])) / torch.tensor([0.5, 5.0])
     allowed = RangeKnowledge(pack, "grade", x=layout)(x)
-    assert ["".join(c for c, on in zip("ABCD", row, strict=True) if on) for row in allowed.tolist()] == ["CD", "D", "AB", "ABCD", "D"]
+    assert [
+        "".join(c for c, on in zip("ABCD", row, strict=True) if on) for row in allowed.tolist()
+    ] == ["CD", "D", "AB", "ABCD", "D"]
     assert PredictionKnowledge(pack, "said", x=layout)(x).tolist() == [2, 3, 0, -1, 3]
     quality = RangeKnowledge(pack, "quality", x=layout, bins=5)
-    assert quality(x).int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 1, 0], [0, 0, 0, 1, 1], [1] * 5, [0, 0, 0, 1, 1]]
+    assert quality(x).int().tolist() == [
+        [1, 1, 1, 1, 0],
+        [1, 1, 1, 1, 0],
+        [0, 0, 0, 1, 1],
+        [1] * 5,
+        [0, 0, 0, 1, 1],
+    ]
     guess = PredictionKnowledge(pack, "quality", x=layout, bins=5)
     model = inject(nn.Linear(2, 5).double(), guess, quality, trust=0.6)
     known = model.known(x)
@@ -166,7 +187,11 @@ def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
     with pytest.raises(LayoutError, match="sulphur"):
         RangeKnowledge(pack, "grade", x=fedkg.columns(["ash"]))
     with pytest.raises(KnowledgeError, match="different classes"):
-        inject(net(), PredictionKnowledge(pack, "quality", x=layout, bins=4), RangeKnowledge(pack, "grade", x=layout))
+        inject(
+            net(),
+            PredictionKnowledge(pack, "quality", x=layout, bins=4),
+            RangeKnowledge(pack, "grade", x=layout),
+        )
     with pytest.raises(KnowledgeError, match=r"0 \.\. 1"):
         inject(net(), range=by_sign, trust=1.5)
     with pytest.raises(KnowledgeError, match="nothing to inject"):
@@ -207,7 +232,13 @@ def test_contradictions_are_refused_by_row_and_client() -> None:
 
 def test_contradictions_are_dropped() -> None:
     settled = reconcile(WRONG, LABELS, policy="drop", trust=0.3)
-    assert settled.known.allowed.int().tolist() == [[1, 1, 0], [1, 1, 1], [0, 1, 1], [1, 0, 0], [0, 0, 1]]
+    assert settled.known.allowed.int().tolist() == [
+        [1, 1, 0],
+        [1, 1, 1],
+        [0, 1, 1],
+        [1, 0, 0],
+        [0, 0, 1],
+    ]
     assert settled.known.predicted.tolist() == [0, 1, -1, -1, -1]
     assert settled.kept.tolist() == [True, True, True, False, False]
     assert (settled.empty, settled.outside, settled.wrong) == (1, 2, 1)
@@ -215,7 +246,13 @@ def test_contradictions_are_dropped() -> None:
 
 def test_contradictions_are_repaired() -> None:
     settled = reconcile(WRONG, LABELS, policy="repair", trust=0.3)
-    assert settled.known.allowed.int().tolist() == [[1, 1, 0], [1, 1, 1], [1, 1, 1], [1, 0, 1], [1, 0, 1]]
+    assert settled.known.allowed.int().tolist() == [
+        [1, 1, 0],
+        [1, 1, 1],
+        [1, 1, 1],
+        [1, 0, 1],
+        [1, 0, 1],
+    ]
     assert settled.known.predicted.tolist() == [0, 1, 0, -1, 0]
     assert bool(settled.kept.all())
     again = reconcile(settled.known, LABELS, trust=0.3)
@@ -228,7 +265,9 @@ def test_what_is_kept_has_finite_losses(policy: str) -> None:
     rows = settled.kept.nonzero().squeeze(1)
     model = inject(nn.Identity(), range=by_sign)
     logits = torch.zeros(5, 3)
-    assert bool(torch.isfinite(model.loss(logits[rows], LABELS[rows], known=settled.known[rows])).all())
+    assert bool(
+        torch.isfinite(model.loss(logits[rows], LABELS[rows], known=settled.known[rows])).all()
+    )
 
 
 def test_the_papers_operators() -> None:
@@ -252,7 +291,9 @@ def test_every_batch_that_is_not_what_the_layout_says_is_refused(pack: fedkg.Pac
         source = kind(pack, "grade", x=fedkg.columns(["ash", "sulphur"]))
         scaled(z), source(raw)
         with pytest.raises(LayoutError, match="raw"):
-            inject(nn.Linear(2, 4), **{"range" if kind is RangeKnowledge else "prediction": scaled})(raw)
+            inject(
+                nn.Linear(2, 4), **{"range" if kind is RangeKnowledge else "prediction": scaled}
+            )(raw)
         with pytest.raises(LayoutError, match="looks standardised"):
             source(z)
         with pytest.raises(LayoutError, match="shape"):
@@ -262,7 +303,9 @@ def test_every_batch_that_is_not_what_the_layout_says_is_refused(pack: fedkg.Pac
 def test_each_condition_has_the_name_of_its_own_model(pack: fedkg.Pack) -> None:
     from fedkg.knowledge.models import RangeKnowledge
 
-    names = RangeKnowledge(pack, "grade", x=fedkg.columns(["ash", "sulphur"]))._conditions.rules.rule_names
+    names = RangeKnowledge(
+        pack, "grade", x=fedkg.columns(["ash", "sulphur"])
+    )._conditions.rules.rule_names
     assert names == ("by_ash, part 0", "by_ash, part 1", "by_sulphur, part 0")
 
 
@@ -271,11 +314,17 @@ def test_labels_that_are_no_classes_are_named() -> None:
     model = inject(net(), range=by_sign)
     for wrong in (CLASSES, -1, 99):
         y[3] = wrong
-        with pytest.raises(LayoutError, match=rf"row 3 is none of the 4 classes\n  expected: 0 \.\. 3\n  received: {wrong}$"):
+        with pytest.raises(
+            LayoutError,
+            match=rf"row 3 is none of the 4 classes\n  expected: 0 \.\. 3\n  received: {wrong}$",
+        ):
             model.loss(x, y)
         with pytest.raises(LayoutError, match="row 3"):
             reconcile(Known(allowed=by_sign(x), predicted=first_of_range(x)), y)
-    with pytest.raises(LayoutError, match=r"expected: int64 \[40\], .*\n  received: int64 \[40, 1\]\n  help: labels.squeeze\(-1\)$"):
+    with pytest.raises(
+        LayoutError,
+        match=r"expected: int64 \[40\], .*\n  received: int64 \[40, 1\]\n  help: labels.squeeze\(-1\)$",
+    ):
         model.loss(x, y[:, None])
     with pytest.raises(LayoutError, match=r"received: float32 \[40\]\n  help: labels.long\(\)$"):
         model.loss(x, y.float())
@@ -285,3 +334,21 @@ def test_a_policy_that_there_is_not_is_refused() -> None:
     known = Known(allowed=torch.tensor([[True, False]]), predicted=torch.tensor([1]))
     with pytest.raises(UsageError, match="no policy `fix`\\n  expected: error, drop, repair"):
         reconcile(known, policy="fix")  # type: ignore[arg-type]  # that is what is tested
+
+
+def test_under_autocast_probabilities_and_losses_are_float32_as_torchs_own() -> None:
+    x, labels = batch()
+    net32 = net().float()
+    free = inject(net32, lambda x: first_of_range(x) * 0 - 1, lambda x: by_sign(x) | True)
+    exact = free.loss(x.float(), labels)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = net32(x.float())
+        own = nn.functional.cross_entropy(logits, labels, reduction="none")
+        loss, answer = free.loss(x.float(), labels), free(x.float())
+    assert logits.dtype == torch.bfloat16
+    assert answer.dtype == loss.dtype == torch.float32
+    assert torch.allclose(loss, own, rtol=1e-6, atol=0)
+    assert torch.allclose(answer.sum(-1), torch.ones(len(x)), atol=1e-6, rtol=0)
+    assert torch.allclose(loss.mean(), exact.mean(), rtol=5e-3)
+    loss.mean().backward()
+    assert all(part.grad is not None for part in net32.parameters())

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fedkg.knowledge.injection import NOTHING, decided, injected, injected_log_probability, range_log_softmax, range_softmax
+from fedkg.knowledge.injection import (
+    NOTHING,
+    decided,
+    injected,
+    injected_log_probability,
+    range_log_softmax,
+    range_softmax,
+)
 
 Z = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
 ALLOWED = torch.tensor([True, False, True])
@@ -20,16 +27,23 @@ def loss(logits: Tensor, trust: float, label: int) -> Tensor:
 
 
 def close(found: Tensor, expected: list[float]) -> None:
-    torch.testing.assert_close(found.detach(), torch.tensor(expected, dtype=torch.float64), atol=5e-7, rtol=0)
+    torch.testing.assert_close(
+        found.detach(), torch.tensor(expected, dtype=torch.float64), atol=5e-7, rtol=0
+    )
 
 
 def test_the_papers_case() -> None:
     close(range_softmax(Z, ALLOWED), [0.119203, 0, 0.880797])
     close(injected(Z, ALLOWED, FIRST, 0.3), [0.383442, 0, 0.616558])
-    close(torch.stack([loss(Z, 0.3, 2), loss(Z, 0.3, 0), loss(Z, 0.0, 2)]), [0.483603, 0.958567, 0.126928])
+    close(
+        torch.stack([loss(Z, 0.3, 2), loss(Z, 0.3, 0), loss(Z, 0.0, 2)]),
+        [0.483603, 0.958567, 0.126928],
+    )
     close(injected(Z, ALLOWED, FIRST, 0.5), [0.559601, 0, 0.440399])
     close(injected(Z, ALLOWED, FIRST, 0.51), [0.568409, 0, 0.431591])
-    assert [int(decided(injected(Z, ALLOWED, FIRST, trust), FIRST)) for trust in (0.3, 0.5, 0.51)] == [2, 0, 0]
+    assert [
+        int(decided(injected(Z, ALLOWED, FIRST, trust), FIRST)) for trust in (0.3, 0.5, 0.51)
+    ] == [2, 0, 0]
 
 
 def test_the_papers_gradients() -> None:
@@ -46,7 +60,9 @@ def cases(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Logits, ranges, predictions within them or none, trusts, labels within the ranges; 64 rows of k classes."""
     seed, k = draw(st.integers(0, 2**31)), draw(st.integers(1, 9))
     dice = torch.Generator().manual_seed(seed)
-    logits = torch.randn(64, k, generator=dice, dtype=torch.float64) * 10.0 ** draw(st.integers(-2, 4))
+    logits = torch.randn(64, k, generator=dice, dtype=torch.float64) * 10.0 ** draw(
+        st.integers(-2, 4)
+    )
     allowed = torch.rand(64, k, generator=dice) < draw(st.floats(0.1, 1))
     label = torch.randint(k, (64,), generator=dice)
     allowed[torch.arange(64), label] = True
@@ -63,7 +79,12 @@ def test_what_holds_for_any_logits(case: tuple[Tensor, ...], dtype: torch.dtype)
     logits, trust = logits.to(dtype), trust.to(dtype)
     answer = injected(logits, allowed, predicted, trust)
     assert bool((answer >= 0).all())
-    torch.testing.assert_close(answer.double().sum(-1), torch.ones(64, dtype=torch.float64), atol=8 * torch.finfo(dtype).eps, rtol=0)
+    torch.testing.assert_close(
+        answer.double().sum(-1),
+        torch.ones(64, dtype=torch.float64),
+        atol=8 * torch.finfo(dtype).eps,
+        rtol=0,
+    )
     assert bool((answer[~allowed] == 0).all())
     said = predicted >= 0
     of_predicted = answer.gather(1, predicted.clamp(min=0)[:, None])[:, 0]
@@ -73,7 +94,9 @@ def test_what_holds_for_any_logits(case: tuple[Tensor, ...], dtype: torch.dtype)
 
 
 @given(cases())
-def test_losses_and_gradients_are_finite_where_the_label_is_allowed(case: tuple[Tensor, ...]) -> None:
+def test_losses_and_gradients_are_finite_where_the_label_is_allowed(
+    case: tuple[Tensor, ...],
+) -> None:
     logits, allowed, predicted, trust, label = case
     trust = trust.clamp(max=0.999)
     logits.requires_grad_()
@@ -85,7 +108,11 @@ def test_losses_and_gradients_are_finite_where_the_label_is_allowed(case: tuple[
     hot = torch.nn.functional.one_hot(label, logits.shape[1])
     of_label = own.gather(1, label[:, None])
     agreed = (predicted == label) & (trust > 0)
-    factor = torch.where(agreed[:, None], (1 - trust)[:, None] * of_label / ((1 - trust)[:, None] * of_label + trust[:, None]), 1.0)
+    factor = torch.where(
+        agreed[:, None],
+        (1 - trust)[:, None] * of_label / ((1 - trust)[:, None] * of_label + trust[:, None]),
+        1.0,
+    )
     torch.testing.assert_close(slope, factor * (own - hot), atol=1e-9, rtol=1e-9)
 
 
@@ -96,12 +123,21 @@ def test_gradients_equal_central_differences() -> None:
     label = torch.randint(5, (20,), generator=dice)
     allowed[torch.arange(20), label] = True
     predicted = torch.randint(-1, 5, (20,), generator=dice)
-    assert torch.autograd.gradcheck(lambda z: injected_log_probability(z, allowed, predicted, 0.3, label), logits, eps=1e-6, atol=1e-6)
-    assert torch.autograd.gradcheck(lambda z: injected(z, allowed, predicted, 0.3), logits, eps=1e-6, atol=1e-6)
+    assert torch.autograd.gradcheck(
+        lambda z: injected_log_probability(z, allowed, predicted, 0.3, label),
+        logits,
+        eps=1e-6,
+        atol=1e-6,
+    )
+    assert torch.autograd.gradcheck(
+        lambda z: injected(z, allowed, predicted, 0.3), logits, eps=1e-6, atol=1e-6
+    )
 
 
 def test_adding_a_constant_to_all_logits_changes_nothing() -> None:
-    torch.testing.assert_close(injected(Z + 7, ALLOWED, FIRST, 0.3), injected(Z, ALLOWED, FIRST, 0.3))
+    torch.testing.assert_close(
+        injected(Z + 7, ALLOWED, FIRST, 0.3), injected(Z, ALLOWED, FIRST, 0.3)
+    )
 
 
 @pytest.mark.parametrize("trust", [0.0, 0.3, 1.0])
@@ -116,7 +152,9 @@ def test_one_allowed_class_teaches_nothing(trust: float) -> None:
 
 
 @pytest.mark.parametrize(("trust", "label"), [(0.3, 1), (0.0, 1), (1.0, 2)])
-def test_a_label_that_is_ruled_out_has_infinite_loss_and_no_gradient(trust: float, label: int) -> None:
+def test_a_label_that_is_ruled_out_has_infinite_loss_and_no_gradient(
+    trust: float, label: int
+) -> None:
     logits = Z.clone().requires_grad_()
     value = loss(logits, trust, label)
     assert value.item() == float("inf")
@@ -125,18 +163,32 @@ def test_a_label_that_is_ruled_out_has_infinite_loss_and_no_gradient(trust: floa
 
 def test_logits_that_have_overflown_still_give_an_answer() -> None:
     logits = torch.tensor([torch.inf, 3.0, -torch.inf, torch.inf], dtype=torch.float16)
-    assert range_softmax(logits, torch.tensor([False, True, True, True])).tolist() == [0.0, 0.0, 0.0, 1.0]
-    assert range_log_softmax(logits, torch.tensor([False, True, True, False])).tolist()[:2] == [-float("inf"), 0.0]
+    assert range_softmax(logits, torch.tensor([False, True, True, True])).tolist() == [
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+    ]
+    assert range_log_softmax(logits, torch.tensor([False, True, True, False])).tolist()[:2] == [
+        -float("inf"),
+        0.0,
+    ]
 
 
 def test_stacked_models_answer_under_vmap_as_one_by_one() -> None:
     dice = torch.Generator().manual_seed(1)
     weights = torch.randn(5, 4, 3, generator=dice, dtype=torch.float64)
     x = torch.randn(6, 4, generator=dice, dtype=torch.float64)
-    allowed, predicted, label = ALLOWED.expand(6, 3), torch.tensor([0, 2, NOTHING, 0, 2, 0]), torch.tensor([0, 2, 0, 2, 0, 2])
+    allowed, predicted, label = (
+        ALLOWED.expand(6, 3),
+        torch.tensor([0, 2, NOTHING, 0, 2, 0]),
+        torch.tensor([0, 2, 0, 2, 0, 2]),
+    )
 
     def value(weight: Tensor) -> Tensor:
         return -injected_log_probability(x @ weight, allowed, predicted, 0.3, label).mean()
 
     together = torch.func.vmap(torch.func.grad(value))(weights)
-    torch.testing.assert_close(together, torch.stack([torch.func.grad(value)(weight) for weight in weights]))
+    torch.testing.assert_close(
+        together, torch.stack([torch.func.grad(value)(weight) for weight in weights])
+    )

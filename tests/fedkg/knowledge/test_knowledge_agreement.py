@@ -23,7 +23,9 @@ predict knowledge s of quality  when ash > 12 % predict 60 %  otherwise predict 
 """
 
 
-def test_range_models_that_leave_nothing_together_are_counted_beside_those_that_do_so_alone() -> None:
+def test_range_models_that_leave_nothing_together_are_counted_beside_those_that_do_so_alone() -> (
+    None
+):
     with pytest.warns(fedkg.RuleWarning, match="FKG379"):
         pack = fedkg.compile(
             text="""
@@ -40,10 +42,17 @@ range knowledge t of quality  when ash > 20 % allow between 60 % and 2 * ash  ot
     values = np.full((1, 5, len(columns)), np.nan)
     values[0, :, columns.index("ash")] = [1.0, 13.0, 25.0, 35.0, np.nan]
     found = {one.model: one for one in agreement(pack, values, {})}
-    assert [(found[name].empty, found[name].disjoint, found[name].first_disjoint) for name in "rs"] == [(1, 1, 2), (0, 2, 2)]
-    assert [(found[name].empty, found[name].disjoint, found[name].first_disjoint) for name in "qt"] == [(0, 2, 2), (1, 1, 3)]
+    assert [
+        (found[name].empty, found[name].disjoint, found[name].first_disjoint) for name in "rs"
+    ] == [(1, 1, 2), (0, 2, 2)]
+    assert [
+        (found[name].empty, found[name].disjoint, found[name].first_disjoint) for name in "qt"
+    ] == [(0, 2, 2), (1, 1, 3)]
     [told] = [line for line in knowledge_lines(found["s"]) if "together" in line]
-    assert told == "s: the ranges of `grade` together allow nothing in 2 rows, first in row 3: they contradict it"
+    assert (
+        told
+        == "s: the ranges of `grade` together allow nothing in 2 rows, first in row 3: they contradict it"
+    )
 
 
 def test_contradictions_are_counted_and_the_first_is_named() -> None:
@@ -54,7 +63,10 @@ def test_contradictions_are_counted_and_the_first_is_named() -> None:
     if len(pack.manifest.contract.columns) > 1:
         values = np.full((1, 6, len(pack.manifest.contract.columns)), np.nan)
         values[0, :, [column.name for column in pack.manifest.contract.columns].index("ash")] = ash
-    truth = {"grade": np.array([0.0, 1.0, 2.0, 2.0, 2.0, 0.0]), "quality": np.array([90.0, 89.0, 60.0, np.nan, 40.0, 1.0])}
+    truth = {
+        "grade": np.array([0.0, 1.0, 2.0, 2.0, 2.0, 0.0]),
+        "quality": np.array([90.0, 89.0, 60.0, np.nan, 40.0, 1.0]),
+    }
     found = {one.model: one for one in agreement(pack, values, truth)}
     assert (found["r"].empty, found["r"].first_empty) == (1, 4)
     assert (found["r"].restricted, found["r"].labelled, found["r"].right) == (3, 3, 0)

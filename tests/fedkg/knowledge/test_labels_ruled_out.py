@@ -15,7 +15,9 @@ from fedkg.knowledge.inject import Injected, inject
 from fedkg.knowledge.known import reconcile
 from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
 
-pytestmark = pytest.mark.filterwarnings("ignore:a trust of")  # predictions come with what is known, here
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:a trust of"
+)  # predictions come with what is known, here
 X = torch.tensor([[1.0, 0.0], [-1.0, 0.5], [2.0, 1.0], [-2.0, -1.0]], dtype=torch.float64)
 LABELS = torch.tensor([0, 2, 2, 0])  # those of samples 2 and 3 are ruled out
 
@@ -38,7 +40,9 @@ def test_the_samples_and_what_rules_them_out_are_named() -> None:
     with pytest.raises(KnowledgeError) as caught:
         model_of().loss(X, LABELS)
     said = str(caught.value)
-    assert said.startswith("what is known by `positive_is_low` rules out 2 of 4 labels, whose loss is infinite")
+    assert said.startswith(
+        "what is known by `positive_is_low` rules out 2 of 4 labels, whose loss is infinite"
+    )
     assert "received: sample 2, 3 (the first has class 2)" in said
     assert 'loss(..., policy="drop")' in said
     many = torch.ones(25, 2, dtype=torch.float64)
@@ -57,14 +61,22 @@ def test_the_knowledge_of_a_pack_is_named_by_its_models(tmp_path: Path) -> None:
     with pytest.warns(RuleWarning, match="what `said` predicts is not allowed"):
         pack = fedkg.compile(path)
     layout = fedkg.columns(["ash"])
-    parts = {"range": RangeKnowledge(pack, "grade", x=layout), "prediction": PredictionKnowledge(pack, "grade", x=layout)}
+    parts = {
+        "range": RangeKnowledge(pack, "grade", x=layout),
+        "prediction": PredictionKnowledge(pack, "grade", x=layout),
+    }
     model = inject(nn.Linear(1, 3), **parts)
     x = torch.tensor([[25.0], [10.0], [18.0]])
     wrong = model.known(x, policy="repair")
     for known in (wrong, wrong[torch.tensor([0, 1, 2])], wrong.to("cpu")):
-        with pytest.raises(KnowledgeError, match=r"what is known by `by_ash` rules out 1 of 3 labels[^\n]*\n.*\n  received: sample 0 "):
+        with pytest.raises(
+            KnowledgeError,
+            match=r"what is known by `by_ash` rules out 1 of 3 labels[^\n]*\n.*\n  received: sample 0 ",
+        ):
             model.loss(x, torch.tensor([0, 1, 2]), known=known)
-    with pytest.raises(KnowledgeError, match="the knowledge by `by_ash`, `said` contradicts itself or the labels"):
+    with pytest.raises(
+        KnowledgeError, match="the knowledge by `by_ash`, `said` contradicts itself or the labels"
+    ):
         reconcile(wrong, torch.tensor([0, 1, 2]))
 
 
@@ -73,12 +85,18 @@ def test_a_predicted_label_is_not_ruled_out_while_it_is_trusted() -> None:
     outside = torch.where(torch.arange(4) == 3, 0, known.predicted)
     narrow = known.__class__(allowed=positive_is_low(X), predicted=outside)
     model = model_of(trust=0.3)
-    torch.testing.assert_close(model.loss(X[3:], LABELS[3:], known=narrow[3:]), -torch.tensor([0.3], dtype=torch.float64).log())
+    torch.testing.assert_close(
+        model.loss(X[3:], LABELS[3:], known=narrow[3:]),
+        -torch.tensor([0.3], dtype=torch.float64).log(),
+    )
     with pytest.raises(KnowledgeError, match="rules out 1 of 1 labels"):
         model_of(trust=0.0).loss(X[3:], LABELS[3:], known=narrow[3:])
 
 
-@pytest.mark.parametrize("trust", [0.0, 0.3, pytest.param(1.0, marks=pytest.mark.filterwarnings("ignore:with a trust of 1"))])
+@pytest.mark.parametrize(
+    "trust",
+    [0.0, 0.3, pytest.param(1.0, marks=pytest.mark.filterwarnings("ignore:with a trust of 1"))],
+)
 def test_dropped_samples_cost_nothing_and_teach_nothing(trust: float) -> None:
     model = model_of(trust)
     losses = model.loss(X, LABELS, policy="drop")
@@ -100,12 +118,16 @@ def test_repaired_ranges_are_wider_by_the_label() -> None:
 
 @pytest.mark.filterwarnings("ignore:with a trust of 1")
 def test_with_full_trust_no_policy_but_error_leaves_an_infinite_loss() -> None:
-    model = model_of(1.0, prediction=says_zero, range=lambda x: torch.ones(len(x), 3, dtype=torch.bool))
+    model = model_of(
+        1.0, prediction=says_zero, range=lambda x: torch.ones(len(x), 3, dtype=torch.bool)
+    )
     label = torch.tensor([0, 1, 2, 0])
     assert torch.isinf(model.loss(X, label)).tolist() == [False, True, True, False]
     assert model.loss(X, label, policy="drop").tolist() == [0.0] * 4
     repaired = model.loss(X, label, policy="repair")
-    torch.testing.assert_close(repaired[1:3], nn.functional.cross_entropy(model.model(X), label, reduction="none")[1:3])
+    torch.testing.assert_close(
+        repaired[1:3], nn.functional.cross_entropy(model.model(X), label, reduction="none")[1:3]
+    )
 
 
 def test_a_policy_that_there_is_not_is_refused() -> None:
@@ -128,18 +150,33 @@ def test_transforms_over_labels_are_asked_for_nothing(policy: str) -> None:
 def test_compiled_functions_hold_the_loss_in_one_graph(policy: str) -> None:
     model = model_of()
     known = model.known(X)
-    loss = torch.compile(lambda label: model.loss(X, label, known=known, policy=policy), backend="eager", fullgraph=True)  # type: ignore[arg-type]
+    loss = torch.compile(
+        lambda label: model.loss(X, label, known=known, policy=policy),
+        backend="eager",
+        fullgraph=True,
+    )  # type: ignore[arg-type]
     found = loss(LABELS)
-    expected = torch.inf if policy == "error" else model.loss(X, LABELS, known=known, policy=policy)[2:]  # type: ignore[arg-type]
+    expected = (
+        torch.inf if policy == "error" else model.loss(X, LABELS, known=known, policy=policy)[2:]
+    )  # type: ignore[arg-type]
     assert bool((found[2:] == expected).all())
 
 
 @pytest.mark.parametrize("policy", ["error", "drop", "repair"])
-def test_a_device_is_not_waited_for(policy: str, elsewhere: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_is_not_waited_for(
+    policy: str, elsewhere: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = model_of()
     known = model.known(X)
-    expected = torch.func.vmap(lambda label: model.loss(X, label, known=known, policy=policy))(LABELS[None])[0]  # type: ignore[arg-type]
-    model, x, label, there = model.to(elsewhere), X.to(elsewhere), LABELS.to(elsewhere), known.to(elsewhere)
+    expected = torch.func.vmap(lambda label: model.loss(X, label, known=known, policy=policy))(
+        LABELS[None]
+    )[0]  # type: ignore[arg-type]
+    model, x, label, there = (
+        model.to(elsewhere),
+        X.to(elsewhere),
+        LABELS.to(elsewhere),
+        known.to(elsewhere),
+    )
 
     def asked(_: Tensor) -> bool:
         raise AssertionError("the device was asked for a number")
@@ -151,6 +188,8 @@ def test_a_device_is_not_waited_for(policy: str, elsewhere: torch.device, monkey
     torch.testing.assert_close(found.cpu(), expected)
 
 
-def test_on_a_device_labels_are_looked_at_where_knowledge_is_worked_out(elsewhere: torch.device) -> None:
+def test_on_a_device_labels_are_looked_at_where_knowledge_is_worked_out(
+    elsewhere: torch.device,
+) -> None:
     with pytest.raises(KnowledgeError, match="rules out 2 of 4 labels"):
         model_of().to(elsewhere).loss(X.to(elsewhere), LABELS.to(elsewhere))

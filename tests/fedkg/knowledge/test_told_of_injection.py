@@ -47,7 +47,10 @@ def nothing(x: Tensor) -> Tensor:
 def test_features_that_are_no_tensor(call: str) -> None:
     model = inject(nn.Linear(1, 3), range=above_zero)
     for wrong in (X.tolist(), X.numpy()):
-        with pytest.raises(LayoutError, match=r"x is no tensor\n  expected: .*\n  received: (list|ndarray)\n  help: .*as_tensor"):
+        with pytest.raises(
+            LayoutError,
+            match=r"x is no tensor\n  expected: .*\n  received: (list|ndarray)\n  help: .*as_tensor",
+        ):
             getattr(model, call)(wrong)
     with pytest.raises(LayoutError, match="x is no tensor"):
         model(X.tolist(), known=model.known(X))
@@ -61,20 +64,33 @@ def test_features_that_are_no_tensor(call: str) -> None:
         (LABELS.int(), "labels.long()"),
         (LABELS.float(), "labels.long()"),
         (LABELS.float()[:, None], "labels.squeeze(-1).long()"),
-        (nn.functional.one_hot(LABELS), "of one column for each class, the largest: labels.argmax(-1)"),
+        (
+            nn.functional.one_hot(LABELS),
+            "of one column for each class, the largest: labels.argmax(-1)",
+        ),
         (LABELS[:2], "one label for each sample that the model is asked about"),
     ],
 )
 def test_labels_that_do_not_fit_are_told_what_makes_them_fit(labels: Any, help: str) -> None:
-    with pytest.raises(LayoutError, match=r"the labels do not fit the batch\n  expected: int64 \[4\]") as caught:
+    with pytest.raises(
+        LayoutError, match=r"the labels do not fit the batch\n  expected: int64 \[4\]"
+    ) as caught:
         inject(nn.Linear(1, 3), range=above_zero).loss(X, labels)
     assert caught.value.help == help
 
 
 def test_numbers_as_labels_of_bins() -> None:
-    knowledge = RangeKnowledge(fedkg.compile(text=RULES), "quality", x=fedkg.columns(["ash"]), bins=20)
-    model, numbers = inject(nn.Linear(1, 20), range=knowledge), torch.tensor([55.0, 90.0, 12.5, 100.0])
-    with pytest.raises(LayoutError, match=r"bins of a number, counted from 0 to 19\n.*\n  received: float32 \[4\]\n  help: .*bin_of\("):
+    knowledge = RangeKnowledge(
+        fedkg.compile(text=RULES), "quality", x=fedkg.columns(["ash"]), bins=20
+    )
+    model, numbers = (
+        inject(nn.Linear(1, 20), range=knowledge),
+        torch.tensor([55.0, 90.0, 12.5, 100.0]),
+    )
+    with pytest.raises(
+        LayoutError,
+        match=r"bins of a number, counted from 0 to 19\n.*\n  received: float32 \[4\]\n  help: .*bin_of\(",
+    ):
         model.loss(X, numbers)
     assert knowledge.ends is not None
     bins = torch.from_numpy(bin_of(numbers.double().numpy(), knowledge.ends)).long()
@@ -84,26 +100,42 @@ def test_numbers_as_labels_of_bins() -> None:
 
 def test_prediction_and_range_exchanged() -> None:
     pack, layout = fedkg.compile(text=RULES), fedkg.columns(["ash"])
-    allows, says = RangeKnowledge(pack, "grade", x=layout), PredictionKnowledge(pack, "grade", x=layout)
+    allows, says = (
+        RangeKnowledge(pack, "grade", x=layout),
+        PredictionKnowledge(pack, "grade", x=layout),
+    )
     for given in ({"prediction": allows, "range": says}, {"prediction": allows}, {"range": says}):
         with pytest.raises(KnowledgeError, match="are exchanged") as caught:
             inject(nn.Linear(1, 3), **given)
-        assert caught.value.received == ", ".join(f"{name}={type(part).__name__}" for name, part in given.items())
-    with pytest.raises(LayoutError, match=r"expected: bool \[4, K\], whether.*\n  received: int64 \[4\]\n  help: .*exchanged\?"):
+        assert caught.value.received == ", ".join(
+            f"{name}={type(part).__name__}" for name, part in given.items()
+        )
+    with pytest.raises(
+        LayoutError,
+        match=r"expected: bool \[4, K\], whether.*\n  received: int64 \[4\]\n  help: .*exchanged\?",
+    ):
         inject(nn.Linear(1, 3), range=nothing)(X)
-    with pytest.raises(LayoutError, match=r"expected: int64 \[4\], the position.*\n  received: bool \[4, 3\]\n  help: .*exchanged\?"):
+    with pytest.raises(
+        LayoutError,
+        match=r"expected: int64 \[4\], the position.*\n  received: bool \[4, 3\]\n  help: .*exchanged\?",
+    ):
         inject(nn.Linear(1, 3), prediction=above_zero, range=above_zero)(X)
     with pytest.raises(LayoutError, match=r"received: list\n  help: a bool tensor"):
         inject(nn.Linear(1, 3), range=listed)(X)
 
 
 def test_what_counts_for_nothing_is_told() -> None:
-    with pytest.warns(UserWarning, match=r"a trust of 0\.5 counts for nothing: there is no prediction="):
+    with pytest.warns(
+        UserWarning, match=r"a trust of 0\.5 counts for nothing: there is no prediction="
+    ):
         inject(nn.Linear(1, 3), range=above_zero, trust=0.5)
     inject(nn.Linear(1, 3), range=above_zero, trust=0.0)
     assert inject(nn.Linear(1, 3), nothing, above_zero).trust == 0.3
     for kind in (RangeKnowledge, PredictionKnowledge):
-        with pytest.raises(KnowledgeError, match=r"`grade` is a label.*\n  expected: .*A, B, C\n  received: bins=5\n  help: leave"):
+        with pytest.raises(
+            KnowledgeError,
+            match=r"`grade` is a label.*\n  expected: .*A, B, C\n  received: bins=5\n  help: leave",
+        ):
             kind(fedkg.compile(text=RULES), "grade", x=fedkg.columns(["ash"]), bins=5)
 
 
@@ -116,7 +148,12 @@ def test_an_empty_range_says_what_an_answer_can_be_had_by() -> None:
 
 
 def test_arrays_are_told_of_by_bins_too() -> None:
-    model = inject(nn.Linear(1, 20), range=RangeKnowledge(fedkg.compile(text=RULES), "quality", x=fedkg.columns(["ash"]), bins=20))
+    model = inject(
+        nn.Linear(1, 20),
+        range=RangeKnowledge(
+            fedkg.compile(text=RULES), "quality", x=fedkg.columns(["ash"]), bins=20
+        ),
+    )
     numbers: Any = np.zeros(4)
     with pytest.raises(LayoutError, match="received: ndarray"):
         model.loss(X, numbers)

@@ -22,7 +22,9 @@ STEPS = 7
 @pytest.mark.parametrize("inner", OPERATORS)
 @pytest.mark.parametrize("outer", OPERATORS)
 def test_windows_that_end_with_their_trace(outer: str, inner: str) -> None:
-    x = 100 * torch.rand(20, STEPS, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x = 100 * torch.rand(
+        20, STEPS, 1, generator=torch.Generator().manual_seed(1), dtype=torch.float64
+    )
     for (a, b), (c, d) in product([(0, 4), (2, 5), (6, 9)], [(0, 1), (2, 3), (5, 8)]):
         condition = f"{outer} [{a}, {b}] (x >= 50 % or ({inner} [{c}, {d}] x <= 30 %))"
         if outer in ("historically", "once"):

@@ -54,21 +54,38 @@ def holds(pack: fedkg.Pack, name: str, traces: Tensor, values: list[float]) -> l
         params[parameter.param] = value
     names = [pack.manifest.contract.columns[column].name for column in bank.slots[0]]
     channels = traces[..., [LAYOUT.names.index(name) for name in names]].numpy()
-    return [trace_satisfaction(bank.skeleton, trace, params.tolist(), end="clip") is True for trace in channels]
+    return [
+        trace_satisfaction(bank.skeleton, trace, params.tolist(), end="clip") is True
+        for trace in channels
+    ]
 
 
 def traces(seed: int, clients: int = 2, samples: int = 3, steps: int = 9) -> Tensor:
-    return torch.rand(clients, samples, steps, 2, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 100
+    return (
+        torch.rand(
+            clients,
+            samples,
+            steps,
+            2,
+            generator=torch.Generator().manual_seed(seed),
+            dtype=torch.float64,
+        )
+        * 100
+    )
 
 
 @pytest.mark.parametrize("name", ["t1", "t2", "t3", "t4", "t5", "t6", "t7"])
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**31))
-def test_mined_values_satisfy_all_traces_are_tight_and_equal_halving(pack: fedkg.Pack, name: str, seed: int) -> None:
+def test_mined_values_satisfy_all_traces_are_tight_and_equal_halving(
+    pack: fedkg.Pack, name: str, seed: int
+) -> None:
     x = traces(seed)
     exact = found(pack, name, x)
     halved = found(pack, name, x, method="bisection")
-    directions = [p.direction for one in pack.manifest.inferences if one.name == name for p in one.parameters]
+    directions = [
+        p.direction for one in pack.manifest.inferences if one.name == name for p in one.parameters
+    ]
     tolerance = 300 * 1e-6
     for client in range(2):
         values = exact.values[client].tolist()
@@ -88,11 +105,17 @@ def test_the_closed_forms_of_the_paper(pack: fedkg.Pack) -> None:
     x = traces(1, clients=1, samples=5)[0]
     first = x[:, :3, 0]
     assert found(pack, "t1", x).values[0].tolist() == [first.min().item(), first.max().item()]
-    assert found(pack, "t2", x).values[0].tolist() == [first.amax(1).min().item(), first.amin(1).max().item()]
+    assert found(pack, "t2", x).values[0].tolist() == [
+        first.amax(1).min().item(),
+        first.amin(1).max().item(),
+    ]
     difference = (x[:, :2, 0] - x[:, :2, 1]).min().item()
     assert found(pack, "t4", x).values[0, 0].item() == pytest.approx(difference, abs=1e-3)
     assert found(pack, "t4", x).values[0, 0].item() < difference
-    assert found(pack, "t7", x).values[0].tolist() == [x[:, :3, 0].amax(1).min().item(), x[:, 3:6, 0].amax(1).min().item()]
+    assert found(pack, "t7", x).values[0].tolist() == [
+        x[:, :3, 0].amax(1).min().item(),
+        x[:, 3:6, 0].amax(1).min().item(),
+    ]
 
 
 def test_the_papers_example() -> None:
@@ -160,11 +183,25 @@ def test_a_private_quantile_is_near_and_noisy(pack: fedkg.Pack) -> None:
     x = traces(9, clients=1, samples=400)
     noise = torch.Generator().manual_seed(0)
     [inference] = [one for one in pack.manifest.inferences if one.name == "t4"]
-    values = torch.cat([mine(pack, inference, x, layout=LAYOUT, pick=private(0.9, 1.0, (-300, 300), noise)).values[0] for _ in range(40)])
+    values = torch.cat(
+        [
+            mine(
+                pack, inference, x, layout=LAYOUT, pick=private(0.9, 1.0, (-300, 300), noise)
+            ).values[0]
+            for _ in range(40)
+        ]
+    )
     plain = found(pack, "t4", x, pick=quantile(0.9)).values[0, 0]
     assert float(values.std()) > 0
     assert float((values - plain).abs().median()) < 10
-    far = torch.cat([mine(pack, inference, x, layout=LAYOUT, pick=private(0.9, 1e-4, (-300, 300), noise)).values[0] for _ in range(40)])
+    far = torch.cat(
+        [
+            mine(
+                pack, inference, x, layout=LAYOUT, pick=private(0.9, 1e-4, (-300, 300), noise)
+            ).values[0]
+            for _ in range(40)
+        ]
+    )
     assert float(far.std()) > 5 * float(values.std())
 
 
@@ -178,12 +215,16 @@ def test_whether_there_is_a_trace_at_all_is_not_told_by_a_private_value() -> Non
 
 def test_a_private_value_is_asked_for_once_and_nothing_else_is_told(pack: fedkg.Pack) -> None:
     x = traces(9, clients=2, samples=50)
-    mined = found(pack, "t1", x, pick=private(0.9, 1.0, (-300, 300), torch.Generator().manual_seed(1)))
+    mined = found(
+        pack, "t1", x, pick=private(0.9, 1.0, (-300, 300), torch.Generator().manual_seed(1))
+    )
     assert bool(mined.determined.all())
     assert bool(torch.isnan(torch.stack([mined.satisfied, mined.robustness])).all())
     asked = []
     inner = private(0.9, 1.0, (-300, 300), torch.Generator().manual_seed(1))
-    counted = Pick(lambda levels, usable: asked.append(1) or inner.choose(levels, usable), noisy=True)  # type: ignore[func-returns-value]
+    counted = Pick(
+        lambda levels, usable: asked.append(1) or inner.choose(levels, usable), noisy=True
+    )  # type: ignore[func-returns-value]
     found(pack, "t1", x, pick=counted)
     assert len(asked) == 2
     with pytest.raises(KnowledgeError, match="windows are not found privately"):
@@ -196,7 +237,10 @@ def test_a_template_that_fits_no_value_is_told(pack: fedkg.Pack) -> None:
     x = traces(3)
     x[0, :, 0, 0] = 5.0  # below the 10 that `length` asks for
     mined = found(pack, "length", x)
-    assert mined.fits.tolist() == [False, bool((x[1, :, 0, 0] >= 10).all() and (x[1, :, 0, 0] <= 90).all())]
+    assert mined.fits.tolist() == [
+        False,
+        bool((x[1, :, 0, 0] >= 10).all() and (x[1, :, 0, 0] <= 90).all()),
+    ]
     assert mined.determined.tolist()[0] == [False]
 
 
@@ -237,11 +281,15 @@ def test_numbers_that_make_no_sense_are_refused(pack: fedkg.Pack) -> None:
 @pytest.mark.parametrize("method", ["exact", "bisection"])
 def test_a_window_that_needs_no_step_ends_at_0(method: Literal["exact", "bisection"]) -> None:
     text = "timeline step 1 h\nsignal v span 0 .. 5000\ntemplate top(x, a, b, w) = if x >= b then eventually [0, w] x >= a\n"
-    traces = torch.tensor([[[1000.0, 1.0, 1, 1]] * 2, [[1, 1000.0, 1, 1], [1000.0, 1, 1, 1]], [[1.0, 1, 1, 1]] * 2])[..., None]
+    traces = torch.tensor(
+        [[[1000.0, 1.0, 1, 1]] * 2, [[1, 1000.0, 1, 1], [1000.0, 1, 1, 1]], [[1.0, 1, 1, 1]] * 2]
+    )[..., None]
 
     def found(asked: str) -> tuple[list[float], list[bool]]:
         pack = fedkg.compile(text=f"{text}infer w per client find {asked}\n")
-        mined = mine(pack, pack.manifest.inferences[0], traces, layout=fedkg.columns(["v"]), method=method)
+        mined = mine(
+            pack, pack.manifest.inferences[0], traces, layout=fedkg.columns(["v"]), method=method
+        )
         place = mined.names.index("w")
         return mined.values[:, place].tolist(), mined.determined[:, place].tolist()
 

@@ -28,7 +28,13 @@ def pack() -> fedkg.Pack:
 
 
 def call(rules: fedkg.Pack, ask: Any, **changed: Any) -> Any:
-    named = {"pack": rules, "inference": rules.manifest.inferences[0], "x": X, "layout": LAYOUT, **changed}
+    named = {
+        "pack": rules,
+        "inference": rules.manifest.inferences[0],
+        "x": X,
+        "layout": LAYOUT,
+        **changed,
+    }
     if ask is mine_properties:
         named |= {"windows": [(0, 2)], "generator": torch.Generator()}
         del named["inference"]
@@ -41,30 +47,53 @@ def call(rules: fedkg.Pack, ask: Any, **changed: Any) -> Any:
 @pytest.mark.parametrize(
     ("changed", "kind", "said"),
     [
-        ({"x": X.tolist()}, LayoutError, r"traces are a tensor(.*\n)*  received: list\n  help: torch.tensor\(x"),
+        (
+            {"x": X.tolist()},
+            LayoutError,
+            r"traces are a tensor(.*\n)*  received: list\n  help: torch.tensor\(x",
+        ),
         ({"x": X.numpy()}, LayoutError, r"traces are a tensor(.*\n)*  received: ndarray"),
         ({"layout": ["x"]}, LayoutError, r"help: layout=fedkg.columns"),
-        ({"inside": torch.ones(2, 3)}, LayoutError, r"`inside` says(.*\n)*  received: float32 \[2, 3\]\n  help: inside.bool\(\)"),
-        ({"inside": [[True] * 3] * 2}, LayoutError, r"`inside` says(.*\n)*  received: list\n  help: torch.tensor\(inside"),
+        (
+            {"inside": torch.ones(2, 3)},
+            LayoutError,
+            r"`inside` says(.*\n)*  received: float32 \[2, 3\]\n  help: inside.bool\(\)",
+        ),
+        (
+            {"inside": [[True] * 3] * 2},
+            LayoutError,
+            r"`inside` says(.*\n)*  received: list\n  help: torch.tensor\(inside",
+        ),
         ({"pack": "rules.fkg"}, KnowledgeError, r"stands in a pack(.*\n)*  received: 'rules.fkg'"),
     ],
 )
-def test_what_is_no_data_is_told(pack: fedkg.Pack, ask: Any, changed: dict[str, Any], kind: type[FedkgError], said: str) -> None:
+def test_what_is_no_data_is_told(
+    pack: fedkg.Pack, ask: Any, changed: dict[str, Any], kind: type[FedkgError], said: str
+) -> None:
     with pytest.raises(kind, match=said):
         call(pack, ask, **changed)
 
 
 @pytest.mark.parametrize("ask", [mine, satisfied, tightness])
 def test_an_inference_by_its_name_is_told_where_it_stands(pack: fedkg.Pack, ask: Any) -> None:
-    with pytest.raises(KnowledgeError, match=r"one of pack.manifest.inferences \(range\)\n  received: 'range'\n  help: \[found\] ="):
+    with pytest.raises(
+        KnowledgeError,
+        match=r"one of pack.manifest.inferences \(range\)\n  received: 'range'\n  help: \[found\] =",
+    ):
         call(pack, ask, inference="range")
 
 
 def test_a_pick_and_a_method_are_those_that_there_are(pack: fedkg.Pack) -> None:
     for ask in (mine, mine_properties):
-        with pytest.raises(KnowledgeError, match=r"private\(...\)\n  received: the number 0.9\n  help: pick=quantile\(0.9\)"):
+        with pytest.raises(
+            KnowledgeError,
+            match=r"private\(...\)\n  received: the number 0.9\n  help: pick=quantile\(0.9\)",
+        ):
             call(pack, ask, pick=0.9)
-    with pytest.raises(KnowledgeError, match=r'expected: method="exact" or method="bisection"\n  received: \'bisect\''):
+    with pytest.raises(
+        KnowledgeError,
+        match=r'expected: method="exact" or method="bisection"\n  received: \'bisect\'',
+    ):
         call(pack, mine, method="bisect")
     assert call(pack, satisfied, values=torch.tensor([[0.0, 100.0]] * 2)).all()
 
@@ -73,6 +102,10 @@ def test_a_private_quantile_is_of_each_number(pack: fedkg.Pack) -> None:
     """What the guide says of epsilon: parameters are each chosen with all of it."""
     given = private(0.9, 2.0, (-100.0, 100.0), torch.Generator().manual_seed(0))
     asked: list[float] = []
-    counted = Pick(lambda levels, usable: (asked.append(given.epsilon), given.choose(levels, usable))[1], noisy=True, epsilon=2.0)
+    counted = Pick(
+        lambda levels, usable: (asked.append(given.epsilon), given.choose(levels, usable))[1],
+        noisy=True,
+        epsilon=2.0,
+    )
     call(pack, mine, pick=counted)
     assert asked == [2.0, 2.0]

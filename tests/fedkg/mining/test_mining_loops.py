@@ -17,12 +17,33 @@ from fedkg.mining import loops
 from fedkg.mining.first import Steps, at_first
 from fedkg.mining.levels import ALWAYS, NoLevel, holding_of, levels_of, robustness_of, slope_of
 from fedkg.mining.lowered import Lowering, NoProgram
-from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Known, Not, Or, Temporal, Until
+from fedkg.pack.formulas import (
+    And,
+    Compare,
+    Formula,
+    Implies,
+    Initially,
+    Known,
+    Not,
+    Or,
+    Temporal,
+    Until,
+)
 from fedkg.pack.terms import Negate, Param, Product, Slot, Sum, Term
 
 STEPS, CLIENTS, SAMPLES = 7, 3, 2
 TARGET = 3
-PARAMS = [1.0, 0.5, 2.0, 0.0, 0.0, 1.0, 2.0, 4.0, -1.0]  # 0 is a scale, 1 and 2 are numbers, 3 the target, the rest bounds of windows
+PARAMS = [
+    1.0,
+    0.5,
+    2.0,
+    0.0,
+    0.0,
+    1.0,
+    2.0,
+    4.0,
+    -1.0,
+]  # 0 is a scale, 1 and 2 are numbers, 3 the target, the rest bounds of windows
 
 
 def term(draw: st.DrawFn, depth: int) -> Term:
@@ -72,23 +93,37 @@ def formulas(draw: st.DrawFn, depth: int = 3) -> Formula:
         return Temporal(op=along, low=low, high=high, arg=part())
     if kind == 6:
         until: Literal["until", "since"] = draw(st.sampled_from(("until", "since")))
-        return Until(op=until, low=low, high=high, left=part(), right=part(), closed=draw(st.booleans()))
+        return Until(
+            op=until, low=low, high=high, left=part(), right=part(), closed=draw(st.booleans())
+        )
     return comparison(draw)
 
 
 def prepared(seed: int) -> tuple[np.ndarray, Reading]:
     dice = np.random.default_rng(seed)
-    slots = np.round(dice.uniform(-2, 3, (2, CLIENTS * SAMPLES, STEPS)) * 2) / 2  # multiples of a half: many ties and exact hits
+    slots = (
+        np.round(dice.uniform(-2, 3, (2, CLIENTS * SAMPLES, STEPS)) * 2) / 2
+    )  # multiples of a half: many ties and exact hits
     params = np.repeat(np.array([PARAMS]), CLIENTS, axis=0)
     params[:, TARGET] = [0.5, -1.0, 1e200]
-    spread = [torch.from_numpy(params[:, place]).repeat_interleave(SAMPLES * STEPS)[None] for place in range(len(PARAMS))]
-    reading = Reading(slots={place: torch.from_numpy(slots[place].reshape(1, -1)) for place in range(2)}, params=spread)
+    spread = [
+        torch.from_numpy(params[:, place]).repeat_interleave(SAMPLES * STEPS)[None]
+        for place in range(len(PARAMS))
+    ]
+    reading = Reading(
+        slots={place: torch.from_numpy(slots[place].reshape(1, -1)) for place in range(2)},
+        params=spread,
+    )
     return slots, reading
 
 
-def looped(lowering: Lowering, formula: Formula, slots: np.ndarray, params: np.ndarray) -> torch.Tensor:
+def looped(
+    lowering: Lowering, formula: Formula, slots: np.ndarray, params: np.ndarray
+) -> torch.Tensor:
     result = np.full(slots.shape[1], np.nan)
-    loops.first_numbers(*lowering.program(formula), slots, params, result, np.arange(slots.shape[1]))
+    loops.first_numbers(
+        *lowering.program(formula), slots, params, result, np.arange(slots.shape[1])
+    )
     return torch.from_numpy(result)
 
 
@@ -98,7 +133,9 @@ def numbers_of(reading: Reading) -> np.ndarray:
 
 @settings(max_examples=40, deadline=None)
 @given(formula=formulas(), seed=st.integers(0, 1000))
-def test_robustness_is_that_of_the_tensors_and_of_the_interpreter(formula: Formula, seed: int) -> None:
+def test_robustness_is_that_of_the_tensors_and_of_the_interpreter(
+    formula: Formula, seed: int
+) -> None:
     slots, reading = prepared(seed)
     steps = Steps(count=STEPS, numbers=PARAMS)
     params = numbers_of(reading)
@@ -106,7 +143,9 @@ def test_robustness_is_that_of_the_tensors_and_of_the_interpreter(formula: Formu
     expected = at_first(formula, robustness_of(reading, STEPS), steps).expand(CLIENTS * SAMPLES)
     assert torch.equal(found, expected)
     for trace in range(CLIENTS * SAMPLES):
-        told = trace_values(formula, slots[:, trace].T, params[trace // SAMPLES].tolist(), end="clip")
+        told = trace_values(
+            formula, slots[:, trace].T, params[trace // SAMPLES].tolist(), end="clip"
+        )
         assert bool(found[trace] >= 0) == bool(told.satisfied[0, 0])
 
 
@@ -125,22 +164,38 @@ def test_levels_are_those_of_the_tensors(formula: Formula, seed: int) -> None:
         return slope_of(atom, TARGET, params[0].tolist()) if id(atom) in holding else None
 
     found = looped(Lowering(steps, slope, target=TARGET, always=ALWAYS), formula, slots, params)
-    assert torch.equal(found, at_first(formula, levels_of(formula, reading, TARGET, STEPS), steps).expand(CLIENTS * SAMPLES))
+    assert torch.equal(
+        found,
+        at_first(formula, levels_of(formula, reading, TARGET, STEPS), steps).expand(
+            CLIENTS * SAMPLES
+        ),
+    )
 
 
 def test_what_is_no_finite_number_is_unknown() -> None:
-    formula = Compare(op="le", left=Product(args=(Param(index=2), Slot(index=0))), right=Param(index=1), scale=0)
+    formula = Compare(
+        op="le", left=Product(args=(Param(index=2), Slot(index=0))), right=Param(index=1), scale=0
+    )
     slots, reading = prepared(0)
     slots[0, 1, 0] = 1e308
-    found = looped(Lowering(Steps(count=STEPS, numbers=PARAMS)), formula, slots, numbers_of(reading))
+    found = looped(
+        Lowering(Steps(count=STEPS, numbers=PARAMS)), formula, slots, numbers_of(reading)
+    )
     assert torch.isnan(found).tolist() == [False, True, False, False, False, False]
 
 
 def test_a_window_may_count_as_a_number() -> None:
-    always = Temporal(op="always", low=4, high=5, arg=Compare(op="le", left=Slot(index=0), right=Param(index=1), scale=0))
+    always = Temporal(
+        op="always",
+        low=4,
+        high=5,
+        arg=Compare(op="le", left=Slot(index=0), right=Param(index=1), scale=0),
+    )
     slots, reading = prepared(0)
     steps = Steps(count=STEPS, numbers=PARAMS, param=5, number=math.inf)
-    assert looped(Lowering(steps), Not(arg=always), slots, numbers_of(reading)).tolist() == [-math.inf] * (CLIENTS * SAMPLES)
+    assert looped(Lowering(steps), Not(arg=always), slots, numbers_of(reading)).tolist() == [
+        -math.inf
+    ] * (CLIENTS * SAMPLES)
 
 
 def test_what_has_no_operation_is_left_to_tensors() -> None:

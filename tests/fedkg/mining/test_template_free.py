@@ -35,13 +35,17 @@ def traces() -> Tensor:
             if trace[step, 0] >= 70 and trace[step + 1 : step + 3, 1].max() < 75:
                 trace[step + 1, 1] = 75 + 25 * torch.rand(1, generator=dice, dtype=torch.float64)
     x[1, :, 4:7, 0] = 40 + 5 * torch.rand(SAMPLES, 3, generator=dice, dtype=torch.float64)
-    x[2, ..., 1] = x[2, ..., 0] - 10 - 30 * torch.rand(SAMPLES, STEPS, generator=dice, dtype=torch.float64)
+    x[2, ..., 1] = (
+        x[2, ..., 0] - 10 - 30 * torch.rand(SAMPLES, STEPS, generator=dice, dtype=torch.float64)
+    )
     return x
 
 
 @pytest.fixture(scope="module")
 def found(pack: fedkg.Pack, traces: Tensor) -> list[list[Property]]:
-    return mine_properties(pack, traces, layout=LAYOUT, windows=GRID, generator=torch.Generator().manual_seed(0))
+    return mine_properties(
+        pack, traces, layout=LAYOUT, windows=GRID, generator=torch.Generator().manual_seed(0)
+    )
 
 
 def test_planted_properties_come_first(found: list[list[Property]]) -> None:
@@ -49,9 +53,13 @@ def test_planted_properties_come_first(found: list[list[Property]]) -> None:
     assert [one.name for one in answer] == ["nested_intra_task_x_y"]
     assert (answer[0].values["soonest"], answer[0].values["latest"]) == (1, 2)
     assert answer[0].values["answer"] == pytest.approx(75, abs=1)
-    assert [(one.name, one.values["begin"], one.values["end"]) for one in calm] == [("operational_range_x", 4, 6)]
+    assert [(one.name, one.values["begin"], one.values["end"]) for one in calm] == [
+        ("operational_range_x", 4, 6)
+    ]
     assert calm[0].text.startswith("always [4 h, 6 h] (40.")
-    assert [(one.name, one.values["begin"], one.values["end"]) for one in above] == [("intra_task_x_y", 0, 8)]
+    assert [(one.name, one.values["begin"], one.values["end"]) for one in above] == [
+        ("intra_task_x_y", 0, 8)
+    ]
     assert above[0].values["least"] == pytest.approx(10, abs=0.5)
 
 
@@ -59,10 +67,14 @@ def test_noise_has_no_properties(found: list[list[Property]]) -> None:
     assert found[3] == []
 
 
-def test_what_is_said_of_a_property_is_so(pack: fedkg.Pack, traces: Tensor, found: list[list[Property]]) -> None:
+def test_what_is_said_of_a_property_is_so(
+    pack: fedkg.Pack, traces: Tensor, found: list[list[Property]]
+) -> None:
     inferences = {one.name: one for one in pack.manifest.inferences}
     for client, properties in enumerate(found):
-        assert [one.score for one in properties] == sorted((one.score for one in properties), reverse=True)
+        assert [one.score for one in properties] == sorted(
+            (one.score for one in properties), reverse=True
+        )
         for one in properties:
             assert one.score == one.tightness / one.size
             assert 0.5 <= one.tightness <= math.log2(256)
@@ -71,15 +83,27 @@ def test_what_is_said_of_a_property_is_so(pack: fedkg.Pack, traces: Tensor, foun
             params = bank.params[0].copy()
             for parameter in inferences[one.name].parameters:
                 params[parameter.param] = one.values[parameter.name]
-            slots = [LAYOUT.names.index(pack.manifest.contract.columns[column].name) for column in bank.slots[0]]
-            held = [trace_satisfaction(bank.skeleton, trace, params.tolist()) for trace in traces[client][..., slots].numpy()]
+            slots = [
+                LAYOUT.names.index(pack.manifest.contract.columns[column].name)
+                for column in bank.slots[0]
+            ]
+            held = [
+                trace_satisfaction(bank.skeleton, trace, params.tolist())
+                for trace in traces[client][..., slots].numpy()
+            ]
             assert held == [True] * SAMPLES
 
 
-def test_a_property_that_reordering_cannot_break_says_nothing(pack: fedkg.Pack, traces: Tensor) -> None:
+def test_a_property_that_reordering_cannot_break_says_nothing(
+    pack: fedkg.Pack, traces: Tensor
+) -> None:
     """The range of all steps is the same in whatever order they stand."""
     whole = fedkg.compile(text=HEAD + enumerated(["x"], templates=["operational_range"]))
-    settings = {"layout": LAYOUT, "windows": [(0, STEPS - 1)], "generator": torch.Generator().manual_seed(0)}
+    settings = {
+        "layout": LAYOUT,
+        "windows": [(0, STEPS - 1)],
+        "generator": torch.Generator().manual_seed(0),
+    }
     assert mine_properties(whole, traces, **settings) == [[]] * CLIENTS
     [[one], *_] = mine_properties(whole, traces, bits=0, **settings)
     assert one.tightness == 0
@@ -92,7 +116,15 @@ def test_clients_with_fewer_traces_and_unknown_values(pack: fedkg.Pack, traces: 
     holed = traces.clone()
     holed[1, 20:] = math.nan
     holed[0, 0, 3, 0] = math.nan
-    found = mine_properties(pack, holed, layout=LAYOUT, windows=GRID, inside=inside, generator=torch.Generator().manual_seed(0), best=1)
+    found = mine_properties(
+        pack,
+        holed,
+        layout=LAYOUT,
+        windows=GRID,
+        inside=inside,
+        generator=torch.Generator().manual_seed(0),
+        best=1,
+    )
     assert [[one.name for one in properties] for properties in found] == [
         ["nested_intra_task_x_y"],
         ["operational_range_x"],
@@ -103,7 +135,9 @@ def test_clients_with_fewer_traces_and_unknown_values(pack: fedkg.Pack, traces: 
 
 def test_every_template_is_enumerated(pack: fedkg.Pack) -> None:
     names = [one.name for one in pack.manifest.inferences]
-    assert set(names) == {f"{name}_{x}" for name in ONE for x in "xy"} | {f"{name}_{pair}" for name in TWO for pair in ("x_y", "y_x")}
+    assert set(names) == {f"{name}_{x}" for name in ONE for x in "xy"} | {
+        f"{name}_{pair}" for name in TWO for pair in ("x_y", "y_x")
+    }
     with pytest.raises(KnowledgeError, match="no template `ranges`"):
         enumerated(["x"], templates=["ranges"])
 
@@ -119,7 +153,9 @@ def test_held_parameters_are_not_looked_for(pack: fedkg.Pack, traces: Tensor) ->
     with pytest.raises(KnowledgeError, match="no parameter `first`"):
         mine(pack, inference, traces, layout=LAYOUT, held={"first": 4})
     for wrong in (4.5, -1, math.nan):
-        with pytest.raises(KnowledgeError, match=r"`begin` of .* cannot be held\n  expected: a number of steps"):
+        with pytest.raises(
+            KnowledgeError, match=r"`begin` of .* cannot be held\n  expected: a number of steps"
+        ):
             mine(pack, inference, traces, layout=LAYOUT, held={"begin": wrong})
     with pytest.raises(KnowledgeError, match=r"expected: \[4, 4\]\n  received: \[1, 4\]"):
         satisfied(pack, inference, mined.values[:1], traces, layout=LAYOUT)
@@ -128,7 +164,14 @@ def test_held_parameters_are_not_looked_for(pack: fedkg.Pack, traces: Tensor) ->
 def test_what_cannot_be_enumerated_is_refused(pack: fedkg.Pack, traces: Tensor) -> None:
     dice = torch.Generator().manual_seed(0)
     with pytest.raises(KnowledgeError, match="not private"):
-        mine_properties(pack, traces, layout=LAYOUT, windows=GRID, pick=private(0.9, 1.0, (0, 1), dice), generator=dice)
+        mine_properties(
+            pack,
+            traces,
+            layout=LAYOUT,
+            windows=GRID,
+            pick=private(0.9, 1.0, (0, 1), dice),
+            generator=dice,
+        )
     with pytest.raises(KnowledgeError, match="nothing to enumerate"):
         mine_properties(pack, traces, layout=LAYOUT, windows=[], generator=dice)
     with pytest.raises(KnowledgeError, match="no window of the grid fits"):
@@ -137,4 +180,6 @@ def test_what_cannot_be_enumerated_is_refused(pack: fedkg.Pack, traces: Tensor) 
 
 def test_a_window_that_ends_before_it_begins_is_refused(pack: fedkg.Pack, traces: Tensor) -> None:
     with pytest.raises(KnowledgeError, match=r"\(4, 2\) is no window(.|\n)*write \(2, 4\)"):
-        mine_properties(pack, traces, layout=LAYOUT, windows=[(0, 2), (4, 2)], generator=torch.Generator())
+        mine_properties(
+            pack, traces, layout=LAYOUT, windows=[(0, 2), (4, 2)], generator=torch.Generator()
+        )

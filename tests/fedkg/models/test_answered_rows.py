@@ -18,16 +18,35 @@ from fedkg.models.loops.answered import BLOCK, answered
 )  # fmt: skip
 @tries(40)
 def test_a_loop_answers_what_the_model_says(
-    seed: int, clients: int, rows: int, hidden: list[int], inputs: int, outputs: int, bias: bool, tanh: bool, single: bool
+    seed: int,
+    clients: int,
+    rows: int,
+    hidden: list[int],
+    inputs: int,
+    outputs: int,
+    bias: bool,
+    tanh: bool,
+    single: bool,
 ) -> None:
     dtype = torch.float32 if single else torch.float64
-    model = MLP(inputs=inputs, hidden=tuple(hidden), outputs=outputs, bias=bias, activation="tanh" if tanh else "relu")
+    model = MLP(
+        inputs=inputs,
+        hidden=tuple(hidden),
+        outputs=outputs,
+        bias=bias,
+        activation="tanh" if tanh else "relu",
+    )
     several = [model.init(seed + client, dtype) for client in range(clients)]
     stack = {name: torch.stack([one[name] for one in several]) for name in several[0]}
     x = torch.randn(rows, inputs, dtype=dtype, generator=torch.Generator().manual_seed(seed))
     found = answered(model, stack, x)
-    torch.testing.assert_close(found, model.apply(stack, x), rtol=1e-5 if single else 1e-12, atol=1e-5 if single else 1e-12)
-    alone = [answered(model, {name: value[client : client + 1] for name, value in stack.items()}, x) for client in range(clients)]
+    torch.testing.assert_close(
+        found, model.apply(stack, x), rtol=1e-5 if single else 1e-12, atol=1e-5 if single else 1e-12
+    )
+    alone = [
+        answered(model, {name: value[client : client + 1] for name, value in stack.items()}, x)
+        for client in range(clients)
+    ]
     assert torch.equal(found, torch.cat(alone))
 
 

@@ -26,7 +26,11 @@ def test_mix_is_splitmix64_on_every_kind_of_integer() -> None:
 def test_the_stream_of_seed_zero_is_the_published_one() -> None:
     # First outputs of SplitMix64 with state 0, as in its reference implementation.
     stream = fold(torch.zeros((), dtype=torch.int64), torch.arange(3))
-    assert [value & MASK for value in stream.tolist()] == [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    assert [value & MASK for value in stream.tolist()] == [
+        0xE220A8397B1DCDAF,
+        0x6E789E6AA1B965F4,
+        0x06C45D188009454F,
+    ]
 
 
 def test_fold_with_a_number_and_with_a_tensor_agree() -> None:
@@ -35,7 +39,10 @@ def test_fold_with_a_number_and_with_a_tensor_agree() -> None:
 
 
 def test_roots_differ_by_seed_and_by_path() -> None:
-    found = {int(root(*path)) for path in [(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 1), (0, 1, 0), (-1,)]}
+    found = {
+        int(root(*path))
+        for path in [(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 1), (0, 1, 0), (-1,)]
+    }
     assert len(found) == 8
 
 
@@ -45,7 +52,9 @@ def test_uniform_numbers_are_uniform() -> None:
     assert float(draw.max()) < 1.0
     assert float(draw.mean()) == pytest.approx(0.5, abs=0.005)
     counts = torch.histc(draw, bins=20, min=0, max=1)
-    assert float(((counts - 5000) ** 2 / 5000).sum()) < 45  # chi-square, 19 degrees of freedom, far tail
+    assert (
+        float(((counts - 5000) ** 2 / 5000).sum()) < 45
+    )  # chi-square, 19 degrees of freedom, far tail
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
@@ -59,7 +68,11 @@ def test_dropout_depends_on_client_step_and_site_and_not_on_the_stack() -> None:
     whole = Noise(keys, 2).keep(1, (4, 10, 8), 0.5)
     assert torch.equal(Noise(keys[2:3], 2).keep(1, (1, 10, 8), 0.5)[0], whole[2])
     assert torch.equal(Noise(keys, 2).keep(1, (4, 6, 8), 0.5), whole[:, :6])
-    for other in (Noise(keys, 3).keep(1, (4, 10, 8), 0.5), Noise(keys, 2).keep(0, (4, 10, 8), 0.5), whole.roll(1, 0)):
+    for other in (
+        Noise(keys, 3).keep(1, (4, 10, 8), 0.5),
+        Noise(keys, 2).keep(0, (4, 10, 8), 0.5),
+        whole.roll(1, 0),
+    ):
         assert 0.3 < float((other == whole).double().mean()) < 0.7
 
 
@@ -67,7 +80,10 @@ def test_dropout_depends_on_client_step_and_site_and_not_on_the_stack() -> None:
 def test_the_compiled_streams_are_those_of_tensors(count: int) -> None:
     keys = fold(root(9), torch.arange(5))
     assert torch.equal(streams(keys, count), fold(keys.unsqueeze(1), torch.arange(count)))
-    assert torch.equal(Noise(keys, 4).keep(2, (5, 1, count), 0.3).flatten(1), keep(fold(fold(keys, 4), 2).unsqueeze(1), count, 0.3))
+    assert torch.equal(
+        Noise(keys, 4).keep(2, (5, 1, count), 0.3).flatten(1),
+        keep(fold(fold(keys, 4), 2).unsqueeze(1), count, 0.3),
+    )
 
 
 def test_hardly_anything_is_kept_at_the_highest_rate() -> None:

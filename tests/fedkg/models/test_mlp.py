@@ -25,28 +25,50 @@ def test_parameters_start_where_a_linear_layer_does_and_depend_on_the_seed_alone
     bound = 50**-0.5
     assert float(params["layers.0.weight"].abs().max()) <= bound
     assert float(params["layers.0.weight"].std()) == pytest.approx(bound / 3**0.5, rel=0.05)
-    assert torch.equal(params["layers.0.weight"], MLP(inputs=50, hidden=(40,), outputs=3).init(4)["layers.0.weight"])
+    assert torch.equal(
+        params["layers.0.weight"],
+        MLP(inputs=50, hidden=(40,), outputs=3).init(4)["layers.0.weight"],
+    )
     assert not torch.equal(params["layers.0.weight"], model.init(5)["layers.0.weight"])
-    assert torch.equal(model.init(4, torch.float64)["layers.0.bias"].float(), params["layers.0.bias"])
+    assert torch.equal(
+        model.init(4, torch.float64)["layers.0.bias"].float(), params["layers.0.bias"]
+    )
 
 
 def test_outputs_are_those_of_pytorch_modules() -> None:
     model = MLP(inputs=5, hidden=(8, 6), outputs=3)
     params = model.init(1, torch.float64)
     module = torch.nn.Sequential(
-        torch.nn.Linear(5, 8), torch.nn.ReLU(), torch.nn.Linear(8, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3)
+        torch.nn.Linear(5, 8),
+        torch.nn.ReLU(),
+        torch.nn.Linear(8, 6),
+        torch.nn.ReLU(),
+        torch.nn.Linear(6, 3),
     ).double()
-    module.load_state_dict({f"{2 * i}.{part}": params[f"layers.{i}.{part}"] for i in range(3) for part in ("weight", "bias")})
+    module.load_state_dict(
+        {
+            f"{2 * i}.{part}": params[f"layers.{i}.{part}"]
+            for i in range(3)
+            for part in ("weight", "bias")
+        }
+    )
     x = torch.randn(11, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(predict(model, params, x), module(x).detach(), rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(
+        predict(model, params, x), module(x).detach(), rtol=1e-13, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("count", [1, 3])
 def test_rows_shared_by_all_models_give_what_copies_of_them_give(count: int, bias: bool) -> None:
     model = MLP(inputs=4, hidden=(6,), outputs=2, bias=bias)
-    params, x = stack(model, count), torch.randn(9, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(model.apply(params, x), model.apply(params, x.expand(count, 9, 4)), rtol=1e-12, atol=1e-12)
+    params, x = (
+        stack(model, count),
+        torch.randn(9, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)),
+    )
+    torch.testing.assert_close(
+        model.apply(params, x), model.apply(params, x.expand(count, 9, 4)), rtol=1e-12, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
@@ -56,14 +78,18 @@ def test_rows_shared_by_all_models_give_what_copies_of_them_give(count: int, bia
 def test_the_closed_derivative_is_the_automatic_one(
     activation: str, dropout: float, hidden: tuple[int, ...], bias: bool, count: int
 ) -> None:
-    model = MLP(inputs=4, hidden=hidden, outputs=3, dropout=dropout, activation=activation, bias=bias)
+    model = MLP(
+        inputs=4, hidden=hidden, outputs=3, dropout=dropout, activation=activation, bias=bias
+    )
     assert isinstance(model, Differentiated)
     generator = torch.Generator().manual_seed(1)
     params = {name: value.requires_grad_() for name, value in stack(model, count).items()}
     x = torch.randn(count, 9, 4, dtype=torch.float64, generator=generator)
     slope = torch.randn(count, 9, 3, dtype=torch.float64, generator=generator)
     noise = Noise(fold(root(2), torch.arange(count)), 5)
-    expected = torch.autograd.grad((model.apply(params, x, noise) * slope).sum(), list(params.values()))
+    expected = torch.autograd.grad(
+        (model.apply(params, x, noise) * slope).sum(), list(params.values())
+    )
     with torch.no_grad():
         _, saved = model.forward(params, x, noise)
         got = model.backward(params, saved, slope)

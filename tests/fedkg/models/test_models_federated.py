@@ -18,11 +18,17 @@ def problem(name: str) -> Problem:
     x = [torch.randn(size, *sample, dtype=torch.float64, generator=generator) for size in (5, 3, 7)]
     params = model.init(9, torch.float64)
     y = [predict(model, params, rows) for rows in x]
-    return Problem(model=model, loss=SquaredError(), clients=Clients(names=("a", "b", "c"), x=tuple(x), y=tuple(y)))
+    return Problem(
+        model=model,
+        loss=SquaredError(),
+        clients=Clients(names=("a", "b", "c"), x=tuple(x), y=tuple(y)),
+    )
 
 
 def final(task: Problem, executor: str, chunk: int | None = None) -> Params:
-    settings = Settings(rounds=2, local_epochs=2, batch=3, learning_rate=0.05, executor=executor, chunk=chunk)
+    settings = Settings(
+        rounds=2, local_epochs=2, batch=3, learning_rate=0.05, executor=executor, chunk=chunk
+    )
     *_, (state, _) = train(task, fedavg(), settings)
     return state.params
 
@@ -47,7 +53,9 @@ def crew() -> Iterator[Crew]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_processes_train_every_model_as_stacks_do(name: str, crew: Crew) -> None:
-    settings = Settings(rounds=2, local_epochs=2, batch=3, learning_rate=0.05, executor="processes", chunk=1)
+    settings = Settings(
+        rounds=2, local_epochs=2, batch=3, learning_rate=0.05, executor="processes", chunk=1
+    )
     *_, (state, _) = train(problem(name), fedavg(), settings, crew=crew)
     expected = final(problem(name), "stacked", 1)
     assert all(torch.equal(value[0], expected[key]) for key, value in state.models.items())

@@ -40,7 +40,9 @@ def test_numbers_are_normal(dtype: torch.dtype) -> None:
     assert float((values**4).mean()) == pytest.approx(3, abs=4 * math.sqrt(96 / n))
     for bound in (0.5, 1.0, 2.0, 3.0):
         share = math.erfc(bound / math.sqrt(2))
-        assert float((values.abs() > bound).double().mean()) == pytest.approx(share, abs=4 * math.sqrt(share / n))
+        assert float((values.abs() > bound).double().mean()) == pytest.approx(
+            share, abs=4 * math.sqrt(share / n)
+        )
 
 
 def test_neighbours_and_streams_do_not_move_together() -> None:
@@ -60,7 +62,9 @@ def boxed(word: int, count: int) -> Tensor:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 511, 512, 513, 4_097])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float64, 2e-14)])
-def test_the_loop_gives_box_and_mullers_numbers(dtype: torch.dtype, tolerance: float, count: int) -> None:
+def test_the_loop_gives_box_and_mullers_numbers(
+    dtype: torch.dtype, tolerance: float, count: int
+) -> None:
     found = normal(KEYS, 9, count, ONES.to(dtype))
     assert found.dtype == dtype
     assert found.shape == (4, count)
@@ -79,7 +83,10 @@ def key_of(word: int) -> Tensor:
     return torch.tensor([value - (1 << 64) if value >> 63 else value])
 
 
-@pytest.mark.parametrize("word", [0, 1 << 11, 5 << 11, 1 << 43, (1 << 43) - 1, 1 << 63, (1 << 64) - (1 << 12), (1 << 64) - 1])
+@pytest.mark.parametrize(
+    "word",
+    [0, 1 << 11, 5 << 11, 1 << 43, (1 << 43) - 1, 1 << 63, (1 << 64) - (1 << 12), (1 << 64) - 1],
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_farthest_numbers_and_the_nearest_are_there(dtype: torch.dtype, word: int) -> None:
     """What a word decides is how far a pair is from 0: 53 of its bits reach to 8.57."""
@@ -87,7 +94,11 @@ def test_the_farthest_numbers_and_the_nearest_are_there(dtype: torch.dtype, word
     assert int(fold(key, 0)) % (1 << 64) == word
     found = float(streams.normal(key, 2, one).double().norm())
     fraction = ((word >> 11) + 1) * 2.0**-53
-    assert found == pytest.approx(math.sqrt(-2.0 * math.log(fraction)), rel=1e-6, abs=4e-4 if dtype == torch.float32 else 1e-12)
+    assert found == pytest.approx(
+        math.sqrt(-2.0 * math.log(fraction)),
+        rel=1e-6,
+        abs=4e-4 if dtype == torch.float32 else 1e-12,
+    )
 
 
 def test_the_numbers_of_a_seed_stay_what_they_are() -> None:
@@ -104,11 +115,15 @@ def library(dtype: torch.dtype) -> Library:
 
 @pytest.mark.parametrize("fraction", [2.0**-53, 3 * 2.0**-53, 1e-9, 0.5, 0.7071, 0.99999994, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_logarithms_keep_their_relative_precision_to_both_ends(dtype: torch.dtype, fraction: float) -> None:
+def test_logarithms_keep_their_relative_precision_to_both_ends(
+    dtype: torch.dtype, fraction: float
+) -> None:
     """Where the smallest fractions lead, tails end; where those near 1 lead, the smallest numbers lie."""
     x, out = torch.tensor([fraction], dtype=dtype), torch.empty(1, dtype=dtype)
     library(dtype).logarithms(out.data_ptr(), x.data_ptr(), 1)
-    torch.testing.assert_close(out.double(), x.double().log(), rtol=4 * torch.finfo(dtype).eps, atol=0)
+    torch.testing.assert_close(
+        out.double(), x.double().log(), rtol=4 * torch.finfo(dtype).eps, atol=0
+    )
 
 
 def test_numbers_depend_on_key_and_place_alone() -> None:
@@ -120,4 +135,6 @@ def test_numbers_depend_on_key_and_place_alone() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_scale_is_each_clients_own(dtype: torch.dtype) -> None:
     scale = torch.tensor([0.5, 1.0, 2.0, 0.0], dtype=dtype)
-    torch.testing.assert_close(normal(KEYS, 3, 64, scale), normal(KEYS, 3, 64, ONES.to(dtype)) * scale.unsqueeze(1))
+    torch.testing.assert_close(
+        normal(KEYS, 3, 64, scale), normal(KEYS, 3, 64, ONES.to(dtype)) * scale.unsqueeze(1)
+    )

@@ -17,12 +17,24 @@ from fedkg.native.library import Library
 
 
 @loop
-def pools(out: Floats, made: Floats, width: int, rows: int, columns: int, side: int, mean: int, tanh: int) -> None:
+def pools(
+    out: Floats, made: Floats, width: int, rows: int, columns: int, side: int, mean: int, tanh: int
+) -> None:
     pool(out, columns, made, width, rows, columns, side, mean, to_float(-1 if tanh > 0 else 0))
 
 
 @loop
-def unpools(slopes: Floats, made: Floats, width: int, by: Floats, rows: int, columns: int, side: int, mean: int, tanh: int) -> None:
+def unpools(
+    slopes: Floats,
+    made: Floats,
+    width: int,
+    by: Floats,
+    rows: int,
+    columns: int,
+    side: int,
+    mean: int,
+    tanh: int,
+) -> None:
     unpool(slopes, made, width, by, columns, rows, columns, side, mean, tanh)
 
 
@@ -46,10 +58,17 @@ def library(dtype: torch.dtype) -> Library:
     none=st.booleans(),
     single=st.booleans(),
 )
-def test_pools_are_those_of_pytorch(seed: int, size: tuple[int, int], side: int, mean: bool, tanh: bool, none: bool, single: bool) -> None:
-    dtype, generator = torch.float32 if single else torch.float64, torch.Generator().manual_seed(seed)
+def test_pools_are_those_of_pytorch(
+    seed: int, size: tuple[int, int], side: int, mean: bool, tanh: bool, none: bool, single: bool
+) -> None:
+    dtype, generator = (
+        torch.float32 if single else torch.float64,
+        torch.Generator().manual_seed(seed),
+    )
     (rows, columns), mean = size, mean and side > 1
-    drawn = torch.randint(-2, 3, (rows * side, columns * side + 2), generator=generator).to(dtype) / 2  # many are equal
+    drawn = (
+        torch.randint(-2, 3, (rows * side, columns * side + 2), generator=generator).to(dtype) / 2
+    )  # many are equal
     if none:
         drawn[0, 0] = torch.nan
     made = drawn.tanh() if tanh else drawn
@@ -64,14 +83,19 @@ def test_pools_are_those_of_pytorch(seed: int, size: tuple[int, int], side: int,
     compiled.pools(out.data_ptr(), made.data_ptr(), made.shape[1], *asked)
     compiled.unpools(slopes.data_ptr(), made.data_ptr(), made.shape[1], by.data_ptr(), *asked)
     torch.testing.assert_close(out, wanted[0].detach(), rtol=1e-6, atol=0, equal_nan=True)
-    torch.testing.assert_close(slopes[:, : columns * side], slope, rtol=1e-6, atol=1e-7, equal_nan=True)
+    torch.testing.assert_close(
+        slopes[:, : columns * side], slope, rtol=1e-6, atol=1e-7, equal_nan=True
+    )
     assert not slopes[:, columns * side :].any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (8, 8), (7, 19), (26, 10), (40, 1), (0, 5)])
 def test_a_matrix_is_turned(dtype: torch.dtype, rows: int, columns: int) -> None:
-    x, out = torch.randn(rows, columns + 3, dtype=dtype), torch.zeros(columns, rows + 2, dtype=dtype)
+    x, out = (
+        torch.randn(rows, columns + 3, dtype=dtype),
+        torch.zeros(columns, rows + 2, dtype=dtype),
+    )
     library(dtype).turns(out.data_ptr(), rows + 2, x.data_ptr(), columns + 3, rows, columns)
     assert torch.equal(out[:, :rows], x[:, :columns].T)
     assert not out[:, rows:].any()

@@ -71,11 +71,16 @@ def test_a_module_with_the_parameters_of_a_built_in_model_answers_as_it_does() -
     params = model.init(2, torch.float64)
     x = torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     renamed = dict(zip(own.init(0), params.values(), strict=True))
-    torch.testing.assert_close(predict(own, renamed, x), predict(model, params, x), rtol=1e-13, atol=1e-13)
+    torch.testing.assert_close(
+        predict(own, renamed, x), predict(model, params, x), rtol=1e-13, atol=1e-13
+    )
 
 
 def test_dropout_depends_on_client_step_and_layer_and_drops_its_share() -> None:
-    own = Module(build=lambda: nn.Sequential(nn.Dropout(0.25), nn.Linear(200, 200, bias=False)), sample=(200,))
+    own = Module(
+        build=lambda: nn.Sequential(nn.Dropout(0.25), nn.Linear(200, 200, bias=False)),
+        sample=(200,),
+    )
     params = {"1.weight": torch.eye(200).expand(3, 200, 200)}
     x, noise = torch.ones(3, 50, 200), Noise(fold(root(1), torch.arange(3)), 2)
     out = own.apply(params, x, noise)
@@ -109,7 +114,10 @@ def test_clients_run_in_one_go_where_torch_can_and_one_by_one_where_it_cannot() 
 @pytest.mark.parametrize(
     ("build", "said"),
     [
-        (lambda: nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)), "running statistics(.|\n)*GroupNorm or LayerNorm"),
+        (
+            lambda: nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)),
+            "running statistics(.|\n)*GroupNorm or LayerNorm",
+        ),
         (Changing, "buffer calls of the module changes(.|\n)*GroupNorm or LayerNorm"),
         (Rolling, "noise of its own(.|\n)*nn.Dropout"),
         (Two, "one row of outputs"),
@@ -140,6 +148,10 @@ def test_a_parameter_that_is_not_used_stays_as_it_is() -> None:
     x = torch.arange(24.0).view(6, 4) / 24
     clients = Clients(names=("a", "b"), x=(x, -x), y=(torch.tensor([0, 1] * 3),) * 2)
     problem = Problem(model=model, loss=CrossEntropy(), clients=clients)
-    [(state, _)] = train(problem, fedavg(), Settings(rounds=1, local_epochs=1, batch=3, learning_rate=0.1, executor="stacked"))
+    [(state, _)] = train(
+        problem,
+        fedavg(),
+        Settings(rounds=1, local_epochs=1, batch=3, learning_rate=0.1, executor="stacked"),
+    )
     assert torch.equal(state.models["spare"][0], torch.ones(3))
     assert not torch.equal(state.models["layer.weight"][0], model.init(0)["layer.weight"])

@@ -86,7 +86,13 @@ def computed(x: Floats, y: Floats, n: int, out: Floats, wide: Doubles) -> None:
     here, there = x, y
     here, there = there, here
     out[n] = min(here[0], there[0]) + max(here[1], there[1])
-    out[n + 1] = math.sqrt(abs(x[0])) + math.floor(x[1]) + math.ceil(x[2]) + round(x[3]) + math.log(2.0 + abs(x[0]))
+    out[n + 1] = (
+        math.sqrt(abs(x[0]))
+        + math.floor(x[1])
+        + math.ceil(x[2])
+        + round(x[3])
+        + math.log(2.0 + abs(x[0]))
+    )
     out[n + 2] = 1.0 if math.inf > x[0] else math.nan
 
 

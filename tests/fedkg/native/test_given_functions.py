@@ -49,20 +49,33 @@ def libraries() -> dict[torch.dtype, Library]:
 
 
 def drawn(*shape: int, dtype: torch.dtype) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64).to(dtype)
+    return torch.randn(
+        *shape, generator=torch.Generator().manual_seed(sum(shape)), dtype=torch.float64
+    ).to(dtype)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_exponentials_are_within_a_few_units_and_keep_what_is_no_number(dtype: torch.dtype, libraries: dict[torch.dtype, Library]) -> None:
-    x = torch.cat([torch.linspace(-80, 80, 4001, dtype=torch.float64), torch.tensor([math.nan, 0.0])]).to(dtype)
+def test_exponentials_are_within_a_few_units_and_keep_what_is_no_number(
+    dtype: torch.dtype, libraries: dict[torch.dtype, Library]
+) -> None:
+    x = torch.cat(
+        [torch.linspace(-80, 80, 4001, dtype=torch.float64), torch.tensor([math.nan, 0.0])]
+    ).to(dtype)
     out = torch.empty_like(x)
     libraries[dtype].exponentials(out.data_ptr(), x.data_ptr(), len(x))
-    torch.testing.assert_close(out, x.double().exp().to(dtype), rtol=4 * torch.finfo(dtype).eps, atol=0, equal_nan=True)
+    torch.testing.assert_close(
+        out, x.double().exp().to(dtype), rtol=4 * torch.finfo(dtype).eps, atol=0, equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_the_greater_of_two_is_no_number_where_one_is_none(dtype: torch.dtype, libraries: dict[torch.dtype, Library]) -> None:
-    x, y = torch.tensor([1.0, -2.0, math.nan, 0.0], dtype=dtype), torch.tensor([0.5, 3.0, 1.0, math.nan], dtype=dtype)
+def test_the_greater_of_two_is_no_number_where_one_is_none(
+    dtype: torch.dtype, libraries: dict[torch.dtype, Library]
+) -> None:
+    x, y = (
+        torch.tensor([1.0, -2.0, math.nan, 0.0], dtype=dtype),
+        torch.tensor([0.5, 3.0, 1.0, math.nan], dtype=dtype),
+    )
     out = torch.empty_like(x)
     libraries[dtype].greatest(out.data_ptr(), x.data_ptr(), y.data_ptr(), 4)
     assert out[:2].tolist() == [1.0, 3.0]
@@ -70,7 +83,9 @@ def test_the_greater_of_two_is_no_number_where_one_is_none(dtype: torch.dtype, l
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_fused_products_are_rounded_once(dtype: torch.dtype, libraries: dict[torch.dtype, Library]) -> None:
+def test_fused_products_are_rounded_once(
+    dtype: torch.dtype, libraries: dict[torch.dtype, Library]
+) -> None:
     x = torch.tensor([1.0 + torch.finfo(dtype).eps], dtype=dtype)
     out, minus = torch.empty_like(x), -(x * x)
     libraries[dtype].fused_once(out.data_ptr(), x.data_ptr(), x.data_ptr(), minus.data_ptr())
@@ -84,14 +99,24 @@ def test_counted_numbers_are_those_of_dropout(libraries: dict[torch.dtype, Libra
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@pytest.mark.parametrize(("rows", "columns", "depth"), [(1, 1, 1), (5, 16, 3), (9, 37, 7), (13, 8, 641), (4, 40, 0)])
-def test_products_out_of_tiles(rows: int, columns: int, depth: int, dtype: torch.dtype, libraries: dict[torch.dtype, Library]) -> None:
-    left, right, begin = drawn(rows, depth, dtype=dtype), drawn(depth, columns, dtype=dtype), drawn(rows, columns, dtype=dtype)
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth"), [(1, 1, 1), (5, 16, 3), (9, 37, 7), (13, 8, 641), (4, 40, 0)]
+)
+def test_products_out_of_tiles(
+    rows: int, columns: int, depth: int, dtype: torch.dtype, libraries: dict[torch.dtype, Library]
+) -> None:
+    left, right, begin = (
+        drawn(rows, depth, dtype=dtype),
+        drawn(depth, columns, dtype=dtype),
+        drawn(rows, columns, dtype=dtype),
+    )
     out, turned = torch.full((rows, columns + 3), 7.0, dtype=dtype), left.t().contiguous()
     places = (begin.data_ptr(), columns, turned.data_ptr(), 1, rows, right.data_ptr(), columns)
     libraries[dtype].multiply(out.data_ptr(), columns + 3, *places, rows, columns, depth)
     tolerance = 4 * torch.finfo(dtype).eps * max(1, depth)
-    torch.testing.assert_close(out[:, :columns], begin + left @ right, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(
+        out[:, :columns], begin + left @ right, rtol=tolerance, atol=tolerance
+    )
     assert bool((out[:, columns:] == 7.0).all())
 
 
@@ -106,7 +131,9 @@ def test_products_with_rows_at_told_distances(
     wide = words.VECTOR // out.element_size()
     begin = drawn(rows, wide, dtype=dtype)
     given = (left.data_ptr(), depth, line.data_ptr(), distances.data_ptr())
-    libraries[dtype].shifted(out.data_ptr(), columns, begin.data_ptr(), wide, *given, rows, columns, depth)
+    libraries[dtype].shifted(
+        out.data_ptr(), columns, begin.data_ptr(), wide, *given, rows, columns, depth
+    )
     right = line[distances.unsqueeze(1) + torch.arange(columns)]
     tolerance = 4 * torch.finfo(dtype).eps * depth
     begun = begin.repeat(1, columns // wide + 1)[:, :columns]

@@ -19,7 +19,14 @@ from fedkg.native.library import Library
 from fedkg.native.translation import translated
 from fedkg.native.values import NotCompiled
 
-ENTRIES = (loops.branches, loops.repeated, loops.searched, loops.computed, loops.found, loops.marked)
+ENTRIES = (
+    loops.branches,
+    loops.repeated,
+    loops.searched,
+    loops.computed,
+    loops.found,
+    loops.marked,
+)
 PRECISIONS = {np.float32: True, np.float64: False}
 
 
@@ -73,7 +80,13 @@ def test_numbers_to_the_bit(libraries: dict[Any, Library], dtype: Any) -> None:
         expected = np.where(np.isnan(x), dtype(0.5), np.abs(x) * y - x / y + -y)
         np.testing.assert_array_equal(ours[:37], expected)
         np.testing.assert_array_equal(wide, 1 + (x * dtype(3)).astype(np.float64))
-        last = np.sqrt(np.abs(x[0])) + np.floor(x[1]) + np.ceil(x[2]) + np.rint(x[3]) + np.log(2 + np.abs(x[0]))
+        last = (
+            np.sqrt(np.abs(x[0]))
+            + np.floor(x[1])
+            + np.ceil(x[2])
+            + np.rint(x[3])
+            + np.log(2 + np.abs(x[0]))
+        )
     np.testing.assert_allclose(ours[37:], [min(y[0], x[0]) + max(y[1], x[1]), last, 1.0], rtol=1e-6)
 
 
@@ -217,7 +230,9 @@ def test_what_the_language_has_not(function: Callable[..., Any]) -> None:
 def test_a_source_that_has_changed_since_it_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     source = inspect.getsource(chained)
     translation._parsed.cache_clear()
-    monkeypatch.setattr(translation.inspect, "getsource", lambda _: source.replace("chained", "other"))
+    monkeypatch.setattr(
+        translation.inspect, "getsource", lambda _: source.replace("chained", "other")
+    )
     with pytest.raises(NotCompiled, match="not what was imported"):
         translated([chained], True)
 

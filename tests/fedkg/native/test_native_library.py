@@ -27,7 +27,9 @@ def says(single: bool = True) -> list[int]:
     return [int(number) for number in out]
 
 
-def test_a_library_is_found_again(home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_library_is_found_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level("INFO", logger="fedkg"):
         first = says()
     assert "takes a few seconds once" in caplog.text, "who waits is told why"
@@ -44,7 +46,9 @@ def test_each_precision_is_kept(home: Path) -> None:
 def test_libraries_of_the_same_sources_are_kept_apart(home: Path) -> None:
     says()
     x, out = np.array([3], dtype=np.int64), np.zeros(1, dtype=np.int64)
-    Library((loops.repeated, loops.branches), single=True).branches(x.ctypes.data, 1, out.ctypes.data)
+    Library((loops.repeated, loops.branches), single=True).branches(
+        x.ctypes.data, 1, out.ctypes.data
+    )
     assert out.tolist() == [10]
     assert len(list(home.iterdir())) == 2
 
@@ -93,13 +97,17 @@ def test_no_home_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert says() == [54, 3]
 
 
-def test_constants_of_another_value_are_kept_apart(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_constants_of_another_value_are_kept_apart(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def branched() -> int:
         x, out = np.array([5], dtype=np.int64), np.zeros(1, dtype=np.int64)
         Library((loops.branches,), single=True).branches(x.ctypes.data, 1, out.ctypes.data)
         return int(out[0])
 
     assert branched() == 500
-    monkeypatch.setattr(loops, "LIMIT", 5)  # the source says 3, as it may when it changes while a program runs
+    monkeypatch.setattr(
+        loops, "LIMIT", 5
+    )  # the source says 3, as it may when it changes while a program runs
     assert branched() == 10
     assert len(list(home.iterdir())) == 2

@@ -7,13 +7,26 @@ import pytest
 from fedkg.errors import UsageError
 from fedkg.pack.causes import CauseRecord, Drive, lags, prior
 
-LINE = CauseRecord(name="line", drives=(Drive(driver="a", driven="b"), Drive(driver="b", driven="c")), lag=600, steps=2)
+LINE = CauseRecord(
+    name="line",
+    drives=(Drive(driver="a", driven="b"), Drive(driver="b", driven="c")),
+    lag=600,
+    steps=2,
+)
 SHORT = CauseRecord(name="short", drives=(Drive(driver="a", driven="b"),))
 
 
 def test_who_may_drive_whom() -> None:
-    assert prior([LINE], ["a", "b", "c"]).tolist() == [[True, False, False], [True, True, False], [False, True, True]]
-    assert prior([LINE], ["c", "b", "z"]).tolist() == [[True, True, False], [False, True, False], [False, False, True]]
+    assert prior([LINE], ["a", "b", "c"]).tolist() == [
+        [True, False, False],
+        [True, True, False],
+        [False, True, True],
+    ]
+    assert prior([LINE], ["c", "b", "z"]).tolist() == [
+        [True, True, False],
+        [False, True, False],
+        [False, False, True],
+    ]
 
 
 def test_without_causes_everything_may_drive_everything() -> None:

@@ -52,25 +52,38 @@ from fedkg.pack.text import Names, duration_text, formula_text, row_text
 BELOW = Compare(op="le", left=Slot(index=0), right=Param(index=0), scale=1)
 
 
-def table(parent: int, offsets: list[int], columns: list[int], params: list[list[float]] | None = None) -> MemberTable:
+def table(
+    parent: int, offsets: list[int], columns: list[int], params: list[list[float]] | None = None
+) -> MemberTable:
     """Members that read one column each."""
     return MemberTable(
         parent=parent,
         offsets=np.array(offsets, dtype=np.int64),
         slots=np.array(columns, dtype=np.int32).reshape(-1, 1),
         views=np.zeros((len(columns), 1), dtype=np.int32),
-        params=np.array(params if params is not None else [[1.0, 2.0]] * len(columns)).reshape(len(columns), -1),
+        params=np.array(params if params is not None else [[1.0, 2.0]] * len(columns)).reshape(
+            len(columns), -1
+        ),
     )
 
 
-SUM = Compare(op="le", left=Reduce(op="sum", members=0, arg=Slot(index=0)), right=Param(index=0), scale=1)
+SUM = Compare(
+    op="le", left=Reduce(op="sum", members=0, arg=Slot(index=0)), right=Param(index=0), scale=1
+)
 NESTED = AtLeast(
-    count=None, members=0, arg=Compare(op="le", left=Reduce(op="mean", members=1, arg=Slot(index=0)), right=Slot(index=0), scale=1)
+    count=None,
+    members=0,
+    arg=Compare(
+        op="le", left=Reduce(op="mean", members=1, arg=Slot(index=0)), right=Slot(index=0), scale=1
+    ),
 )
 
 
 def some(skeleton: Formula = SUM, params: list[float] | None = None, *members: MemberTable) -> Bank:
-    return replace(bank_of(skeleton, params or [5.0, 1.0], [0], rows=2), members=members or (table(-1, [0, 3, 3], [0, 1, 2]),))
+    return replace(
+        bank_of(skeleton, params or [5.0, 1.0], [0], rows=2),
+        members=members or (table(-1, [0, 3, 3], [0, 1, 2]),),
+    )
 
 
 def nested() -> Bank:
@@ -85,18 +98,26 @@ def same(left: Bank, right: Bank) -> bool:
     return (
         own
         and left.skeleton == right.skeleton
-        and all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for a, b in pairs for f in fields(MemberTable))
+        and all(
+            np.array_equal(getattr(a, f.name), getattr(b, f.name))
+            for a, b in pairs
+            for f in fields(MemberTable)
+        )
     )
 
 
 def with_conditions(pack: Pack, conditions: list[Bank]) -> Pack:
-    manifest = pack.manifest.model_copy(update={"conditions": tuple(bank.skeleton for bank in conditions)})
+    manifest = pack.manifest.model_copy(
+        update={"conditions": tuple(bank.skeleton for bank in conditions)}
+    )
     return replace(pack, manifest=manifest, conditions=tuple(conditions))
 
 
 @given(banks(temporal=True, members=True), banks(temporal=True, members=True))
 @tries(12)
-def test_banks_with_members_and_conditions_come_out_as_they_went_in(bank: Bank, condition: Bank) -> None:
+def test_banks_with_members_and_conditions_come_out_as_they_went_in(
+    bank: Bank, condition: Bank
+) -> None:
     pack = with_conditions(pack_of([bank]), [replace(condition, rule=condition.rule + 1000)])
     body = pack.to_bytes()
     again = read_pack(body)
@@ -117,13 +138,22 @@ def test_the_json_of_a_formula_reads_back(formula: Formula) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_packs_of_earlier_versions_of_the_section_still_load(version: int) -> None:
     pack = pack_of([bank_of(BELOW, [1.0, 2.0], [0])])
-    old = replace(pack, manifest=pack.manifest.model_copy(update={"sections": {"constraints": Section(version=version)}}))
+    old = replace(
+        pack,
+        manifest=pack.manifest.model_copy(
+            update={"sections": {"constraints": Section(version=version)}}
+        ),
+    )
     assert read_pack(old.to_bytes()).manifest.sections["constraints"].version == version
 
 
-@pytest.mark.parametrize(("words", "fits"), [(("false", "true"), True), ((), False), (("true", "false"), False)])
+@pytest.mark.parametrize(
+    ("words", "fits"), [(("false", "true"), True), ((), False), (("true", "false"), False)]
+)
 def test_truth_values_are_codes_of_false_and_true(words: tuple[str, ...], fits: bool) -> None:
-    contract = DataContract(columns=(Column(name="valve", source="valve", type="boolean", vocabulary=words),))
+    contract = DataContract(
+        columns=(Column(name="valve", source="valve", type="boolean", vocabulary=words),)
+    )
     body = pack_of([bank_of(CategoryIs(slot=0, param=0), [1.0], [0])], contract=contract).to_bytes()
     if fits:
         assert read_pack(body).manifest.contract == contract
@@ -143,11 +173,22 @@ WINDOW = Temporal(op="always", low=2, high=3, arg=BELOW)
         (lambda: some(SUM, None, table(-1, [0, 4, 3], [0, 1, 2])), "member.0.offsets does not fit"),
         (lambda: some(SUM, None, table(-1, [1, 3, 3], [0, 1, 2])), "member.0.offsets does not fit"),
         (lambda: some(SUM, None, table(0, [0, 3, 3], [0, 1, 2])), "member.0.parent points outside"),
-        (lambda: some(SUM, None, table(-1, [0, 3, 3], [0, 1, 99])), "bank.0.member.0.slots points outside"),
-        (lambda: some(SUM, None, table(-1, [0, 3, 3], [0, 1, 4])), "bank.0.member.0.slots has a column that is no input"),
+        (
+            lambda: some(SUM, None, table(-1, [0, 3, 3], [0, 1, 99])),
+            "bank.0.member.0.slots points outside",
+        ),
+        (
+            lambda: some(SUM, None, table(-1, [0, 3, 3], [0, 1, 4])),
+            "bank.0.member.0.slots has a column that is no input",
+        ),
         (lambda: some(SUM, None, table(-1, [0, 3, 3], [0, 1, 2], [[], [], []])), None),
         (lambda: some(NESTED), "members that it has not"),
-        (lambda: some(NESTED, None, table(-1, [0, 1, 3], [0, 1, 2]), table(-1, [0, 1, 2], [0, 1])), "belongs to others"),
+        (
+            lambda: some(
+                NESTED, None, table(-1, [0, 1, 3], [0, 1, 2]), table(-1, [0, 1, 2], [0, 1])
+            ),
+            "belongs to others",
+        ),
         (lambda: replace(some(), members=()), "members that it has not"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, 3.0, 2.0], [0]), "window that is none"),
         (lambda: bank_of(WINDOW, [1.0, 2.0, -1.0, 2.0], [0]), "window that is none"),
@@ -159,20 +200,34 @@ WINDOW = Temporal(op="always", low=2, high=3, arg=BELOW)
         (lambda: some(AtLeast(count=0, members=0, arg=BELOW), [-1.0, 1.0]), "no whole number"),
         (lambda: some(AtLeast(count=7, members=0, arg=BELOW)), "bank.0.params points outside"),
         (
-            lambda: some(AtLeast(count=None, members=0, arg=BELOW), None, table(-1, [0, 1, 1], [0], [[1.0, 0.0]])),
+            lambda: some(
+                AtLeast(count=None, members=0, arg=BELOW),
+                None,
+                table(-1, [0, 1, 1], [0], [[1.0, 0.0]]),
+            ),
             "scale that is not positive",
         ),
         (
-            lambda: bank_of(Compare(op="le", left=Coalesce(args=()), right=Param(index=0), scale=1), [1.0, 1.0], [0]),
+            lambda: bank_of(
+                Compare(op="le", left=Coalesce(args=()), right=Param(index=0), scale=1),
+                [1.0, 1.0],
+                [0],
+            ),
             "coalesce with 0 parts",
         ),
         (
-            lambda: bank_of(Not(arg=Temporal(op="once", low=2, high=3, arg=And(args=()))), [1.0, 1.0, 0.0, 1.0], [0]),
+            lambda: bank_of(
+                Not(arg=Temporal(op="once", low=2, high=3, arg=And(args=()))),
+                [1.0, 1.0, 0.0, 1.0],
+                [0],
+            ),
             "connective of nothing",
         ),
     ],
 )
-def test_wrong_members_windows_and_counts_are_refused(bank: Callable[[], Bank], words: str | None) -> None:
+def test_wrong_members_windows_and_counts_are_refused(
+    bank: Callable[[], Bank], words: str | None
+) -> None:
     body = pack_of([bank()]).to_bytes()
     conditions = with_conditions(pack_of([]), [bank()]).to_bytes()
     if words is None:
@@ -189,7 +244,12 @@ def test_walks_stay_in_the_table_where_they_begin() -> None:
     formula = Implies(
         antecedent=Until(op="until", low=4, high=5, left=Known(slot=3), right=NESTED),
         consequent=Compare(
-            op="le", left=Choose(condition=BELOW, then=Slot(index=7, role="output"), otherwise=Param(index=9)), right=Slot(index=2), scale=8
+            op="le",
+            left=Choose(
+                condition=BELOW, then=Slot(index=7, role="output"), otherwise=Param(index=9)
+            ),
+            right=Slot(index=2),
+            scale=8,
         ),
     )
     assert used_slots(formula) == {3, 7, 2, 0}
@@ -199,7 +259,10 @@ def test_walks_stay_in_the_table_where_they_begin() -> None:
     assert used_params(formula, 0) == {1}
     assert [part.kind for part in atoms(formula)] == ["known", "compare"]
     assert [table for table, _ in everywhere(NESTED)] == [-1, 0, 0, 1, 0]
-    assert {part.index for part in subterms(formula.consequent.left) if isinstance(part, Slot)} == {0, 7}  # type: ignore[union-attr]
+    assert {part.index for part in subterms(formula.consequent.left) if isinstance(part, Slot)} == {
+        0,
+        7,
+    }  # type: ignore[union-attr]
     assert is_temporal(formula)
     assert is_temporal(AtLeast(count=None, members=0, arg=WINDOW))
     assert not is_temporal(NESTED)
@@ -210,13 +273,21 @@ def test_walks_stay_in_the_table_where_they_begin() -> None:
 
 TEXTS: list[tuple[Formula, str]] = [
     (WINDOW, "always [p2, p3] (x0 <= p0)"),
-    (Until(op="since", low=2, high=3, left=BELOW, right=Known(slot=1), closed=True), "x0 <= p0 since closed [p2, p3] x1 is known"),
+    (
+        Until(op="since", low=2, high=3, left=BELOW, right=Known(slot=1), closed=True),
+        "x0 <= p0 since closed [p2, p3] x1 is known",
+    ),
     (Not(arg=Initially(arg=BELOW)), "not (initially (x0 <= p0))"),
     (AtLeast(count=2, members=0, arg=BELOW), "at least p2 of (x0 <= p0) over members"),
     (SUM, "sum of x0 over members <= p0"),
-    (SUM.model_copy(update={"left": Coalesce(args=(SUM.left, Param(index=1)))}), "coalesce(sum of x0 over members, p1) <= p0"),
     (
-        SUM.model_copy(update={"left": Choose(condition=BELOW, then=Slot(index=1), otherwise=Param(index=1))}),
+        SUM.model_copy(update={"left": Coalesce(args=(SUM.left, Param(index=1)))}),
+        "coalesce(sum of x0 over members, p1) <= p0",
+    ),
+    (
+        SUM.model_copy(
+            update={"left": Choose(condition=BELOW, then=Slot(index=1), otherwise=Param(index=1))}
+        ),
         "if x0 <= p0 then x1 else p1 <= p0",
     ),
 ]
@@ -238,7 +309,9 @@ def test_the_new_skeletons_as_text(formula: Formula, text: str) -> None:
         ("6", "-1", 600.0, "always [1 h, end] (x0 <= p0)"),
     ],
 )
-def test_windows_are_told_in_time_where_the_step_is_known(low: str, high: str, step: float | None, text: str) -> None:
+def test_windows_are_told_in_time_where_the_step_is_known(
+    low: str, high: str, step: float | None, text: str
+) -> None:
     assert formula_text(WINDOW, Names(params=["p0", "1", low, high], step=step)) == text
 
 
@@ -249,7 +322,15 @@ def test_next_and_previous_have_words_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(7200, "2 h"), (5400, "90 min"), (86400, "24 h"), (259200, "3 d"), (0.5, "0.5 s"), (90.0, "90 s")]
+    ("seconds", "text"),
+    [
+        (7200, "2 h"),
+        (5400, "90 min"),
+        (86400, "24 h"),
+        (259200, "3 d"),
+        (0.5, "0.5 s"),
+        (90.0, "90 s"),
+    ],
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
@@ -261,7 +342,9 @@ def test_a_row_names_its_members() -> None:
     assert row_text(pack, pack.banks[0], 0) == "sum of flow over 3 members <= 5"
     assert row_text(pack, pack.banks[0], 1) == "sum of x0 over 0 members <= 5"
     counted = some(
-        AtLeast(count=0, members=0, arg=BELOW), [1.0, 1.0], table(-1, [0, 2, 3], [0, 1, 2], [[4.0, 1.0], [6.0, 1.0], [7.0, 1.0]])
+        AtLeast(count=0, members=0, arg=BELOW),
+        [1.0, 1.0],
+        table(-1, [0, 2, 3], [0, 1, 2], [[4.0, 1.0], [6.0, 1.0], [7.0, 1.0]]),
     )
     assert row_text(pack, counted, 0) == "any of (flow <= (4 .. 6)) over 2 members"
     assert row_text(pack, counted, 1) == "any of (flow[p2] <= 7) over 1 member"

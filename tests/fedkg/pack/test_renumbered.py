@@ -18,13 +18,18 @@ def moved(formula: Formula, by: int) -> Formula:
     return renumbered(
         formula,
         Renumbering(
-            slot=lambda table, old: old + by * (table + 2), param=lambda table, old: old + 7 * by * (table + 2), members=lambda old: old
+            slot=lambda table, old: old + by * (table + 2),
+            param=lambda table, old: old + 7 * by * (table + 2),
+            members=lambda old: old,
         ),
     )
 
 
 def expected(read: dict[int, frozenset[int]], by: int) -> dict[int, frozenset[int]]:
-    return {table: frozenset(index + by * (table + 2) for index in found) for table, found in read.items()}
+    return {
+        table: frozenset(index + by * (table + 2) for index in found)
+        for table, found in read.items()
+    }
 
 
 @given(formula=formulas(temporal=True, members=True))
@@ -34,7 +39,9 @@ def test_everything_that_is_read_moves_and_moves_back(formula: Formula) -> None:
     there = moved(formula, 1)
     assert indices(there) == (expected(slots, 1), expected(params, 7))
     unmoved = Renumbering(
-        slot=lambda table, old: old - (table + 2), param=lambda table, old: old - 7 * (table + 2), members=lambda old: old
+        slot=lambda table, old: old - (table + 2),
+        param=lambda table, old: old - 7 * (table + 2),
+        members=lambda old: old,
     )
     assert renumbered(there, unmoved) == formula
 
@@ -42,11 +49,16 @@ def test_everything_that_is_read_moves_and_moves_back(formula: Formula) -> None:
 @given(formula=formulas(temporal=True, members=True))
 @settings(max_examples=100)
 def test_tables_of_members_change_places(formula: Formula) -> None:
-    swap = Renumbering(slot=lambda _, old: old, param=lambda _, old: old, members=lambda old: 1 - old)
+    swap = Renumbering(
+        slot=lambda _, old: old, param=lambda _, old: old, members=lambda old: 1 - old
+    )
     turned = renumbered(formula, swap)
     slots, params = indices(formula)
     there = {ROWS: ROWS, 0: 1, 1: 0}
-    assert indices(turned) == ({there[t]: found for t, found in slots.items()}, {there[t]: found for t, found in params.items()})
+    assert indices(turned) == (
+        {there[t]: found for t, found in slots.items()},
+        {there[t]: found for t, found in params.items()},
+    )
     assert renumbered(turned, swap) == formula
 
 

@@ -41,14 +41,23 @@ CASES: list[tuple[Formula, str]] = [
     (le(Sum(args=(X0, Negate(arg=X1))), P0), "x0 - x1 <= p0"),
     (le(Sum(args=(X0, Negate(arg=Sum(args=(X1, P0))))), P0), "x0 - (x1 + p0) <= p0"),
     (le(Product(args=(Sum(args=(X0, X1)), P0)), Y2), "(x0 + x1) * p0 <= y2"),
-    (le(Quotient(numerator=Product(args=(X0, X1)), denominator=Product(args=(X0, P0))), Y2), "x0 * x1 / (x0 * p0) <= y2"),
+    (
+        le(Quotient(numerator=Product(args=(X0, X1)), denominator=Product(args=(X0, P0))), Y2),
+        "x0 * x1 / (x0 * p0) <= y2",
+    ),
     (le(Power(base=Negate(arg=X0), exponent=2.0), P0), "(-x0)^2 <= p0"),
     (le(Call(function="max", args=(X0, P0)), Y2), "max(x0, p0) <= y2"),
     (Compare(op="eq", left=X0, right=X1, tolerance=P0, scale=1), "x0 == x1 +/- p0"),
     (Not(arg=le(X0, P0)), "not (x0 <= p0)"),
-    (And(args=(le(X0, P0), Or(args=(le(X1, P0), le(Y2, P0))))), "x0 <= p0 and (x1 <= p0 or y2 <= p0)"),
+    (
+        And(args=(le(X0, P0), Or(args=(le(X1, P0), le(Y2, P0))))),
+        "x0 <= p0 and (x1 <= p0 or y2 <= p0)",
+    ),
     (Implies(antecedent=le(X0, P0), consequent=le(P0, Y2)), "if x0 <= p0 then p0 <= y2"),
-    (And(args=(Implies(antecedent=le(X0, P0), consequent=le(P0, Y2)), le(X1, P0))), "(if x0 <= p0 then p0 <= y2) and x1 <= p0"),
+    (
+        And(args=(Implies(antecedent=le(X0, P0), consequent=le(P0, Y2)), le(X1, P0))),
+        "(if x0 <= p0 then p0 <= y2) and x1 <= p0",
+    ),
     (ClassIn(inside=(0,), outside=(1, 2)), "class in {y0}"),
     (CategoryIs(slot=0, param=0), "x0 is p0"),
 ]
@@ -83,19 +92,41 @@ def test_a_count_of_chosen_members_is_told_as_a_count() -> None:
     limit = Compare(op="le", left=count, right=Param(index=1), scale=0)
     assert formula_text(limit, names) == "count of (60 < torque) over 2 members <= 3"
     assert formula_text(limit) == "count of (p0 < x0) over members <= p1"
-    load = Reduce(op="sum", members=0, arg=Choose(condition=over, then=Slot(index=0), otherwise=unknown), skip=True)
+    load = Reduce(
+        op="sum",
+        members=0,
+        arg=Choose(condition=over, then=Slot(index=0), otherwise=unknown),
+        skip=True,
+    )
     text = formula_text(Compare(op="le", left=load, right=Param(index=1), scale=0), names)
     assert text == "sum of torque over 2 members where (60 < torque) <= 3"
-    assert formula_text(Not(arg=AtLeast(count=0, members=0, arg=over)), names) == "none of (60 < torque) over 2 members"
+    assert (
+        formula_text(Not(arg=AtLeast(count=0, members=0, arg=over)), names)
+        == "none of (60 < torque) over 2 members"
+    )
     kept = Reduce(op="sum", members=0, arg=Slot(index=0), skip=True)
     text = formula_text(Compare(op="le", left=kept, right=Param(index=1), scale=0), names)
     assert text == "sum of torque over 2 members where known <= 3"
 
 
 @pytest.mark.parametrize(
-    ("slot", "code", "text"), [(0, "1", "valve is true"), (0, "0", "valve is false"), (1, "0", 'Type is "L"'), (1, "7", "Type is 7")]
+    ("slot", "code", "text"),
+    [
+        (0, "1", "valve is true"),
+        (0, "0", "valve is false"),
+        (1, "0", 'Type is "L"'),
+        (1, "7", "Type is 7"),
+    ],
 )
 def test_what_is_asked_of_a_truth_value_and_of_a_category(slot: int, code: str, text: str) -> None:
     atom = CategoryIs(slot=slot, param=0)
-    assert formula_text(atom, Names(slots=["valve", "Type"], params=[code], categories=[("false", "true"), ("L", "M")])) == text
+    assert (
+        formula_text(
+            atom,
+            Names(
+                slots=["valve", "Type"], params=[code], categories=[("false", "true"), ("L", "M")]
+            ),
+        )
+        == text
+    )
     assert "valve" not in formula_text(atom)

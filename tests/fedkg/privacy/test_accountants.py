@@ -55,8 +55,12 @@ def test_abadi_2016_section_3() -> None:
     assert epsilon_of(training(4.0, 0.01, 10_000), 1e-5, "rdp") < moments
 
 
-@pytest.mark.parametrize(("noise", "epochs", "printed"), [(1.3, 15, 1.19), (1.1, 60, 3.01), (0.7, 45, 7.10)])
-def test_the_mnist_tutorial_of_tensorflow_privacy(noise: float, epochs: int, printed: float) -> None:
+@pytest.mark.parametrize(
+    ("noise", "epochs", "printed"), [(1.3, 15, 1.19), (1.1, 60, 3.01), (0.7, 45, 7.10)]
+)
+def test_the_mnist_tutorial_of_tensorflow_privacy(
+    noise: float, epochs: int, printed: float
+) -> None:
     """Batches of 256 out of 60,000 at delta 1e-5: its table, which turns Renyi orders into epsilon as Mironov 2017 does."""
     renyi = (epochs * 60_000 // 256) * _renyi(noise, 256 / 60_000)
     orders = np.array(ORDERS)
@@ -69,12 +73,16 @@ def exact_delta(epsilon: float, noise: float) -> float:
     def normal(x: float) -> float:
         return 0.5 * math.erfc(-x / math.sqrt(2))
 
-    return normal(0.5 / noise - epsilon * noise) - math.exp(epsilon) * normal(-0.5 / noise - epsilon * noise)
+    return normal(0.5 / noise - epsilon * noise) - math.exp(epsilon) * normal(
+        -0.5 / noise - epsilon * noise
+    )
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize(("noise", "releases"), [(6.0, 1), (20.0, 4), (80.0, 9)])
-def test_no_accountant_promises_more_than_the_exact_curve(accountant: str, noise: float, releases: int) -> None:
+def test_no_accountant_promises_more_than_the_exact_curve(
+    accountant: str, noise: float, releases: int
+) -> None:
     """k releases with noise sigma are one with sigma / sqrt(k): the promised epsilon costs no more than delta there."""
     promised = epsilon_of(training(noise, 1.0, releases), 1e-5, accountant)
     assert 0 < promised < math.inf
@@ -84,8 +92,12 @@ def test_no_accountant_promises_more_than_the_exact_curve(accountant: str, noise
 def test_paper_is_the_formula_of_one_release() -> None:
     assert epsilon_of(training(noise_scale(0.5)), 1e-5, "paper") == pytest.approx(0.5)
     assert epsilon_of(training(noise_scale(0.1)), 1e-5, "paper") == pytest.approx(0.1)
-    assert epsilon_of(training(noise_scale(10.0)), 1e-5, "paper") == math.inf  # the theorem ends at 1
-    assert epsilon_of(training(noise_scale(10.0)), 1e-5, "rdp") > 10.0  # and what the papers use there promises too much
+    assert (
+        epsilon_of(training(noise_scale(10.0)), 1e-5, "paper") == math.inf
+    )  # the theorem ends at 1
+    assert (
+        epsilon_of(training(noise_scale(10.0)), 1e-5, "rdp") > 10.0
+    )  # and what the papers use there promises too much
 
 
 def test_paper_composes_release_by_release() -> None:
@@ -94,8 +106,12 @@ def test_paper_composes_release_by_release() -> None:
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.floats(0.2, 8.0), st.sampled_from([(1.0, 1), (1.0, 30)]), st.sampled_from(["rdp", "paper"]))
-def test_noise_that_is_found_keeps_the_budget_and_is_the_least(epsilon: float, case: tuple[float, int], accountant: str) -> None:
+@given(
+    st.floats(0.2, 8.0), st.sampled_from([(1.0, 1), (1.0, 30)]), st.sampled_from(["rdp", "paper"])
+)
+def test_noise_that_is_found_keeps_the_budget_and_is_the_least(
+    epsilon: float, case: tuple[float, int], accountant: str
+) -> None:
     noise = noise_for(epsilon, 1e-5, lambda noise: training(noise, *case), accountant)
     assert epsilon_of(training(noise, *case), 1e-5, accountant) <= epsilon
     assert epsilon_of(training(noise * 0.999, *case), 1e-5, accountant) > epsilon
@@ -105,14 +121,19 @@ def test_noise_that_is_found_keeps_the_budget_and_is_the_least(epsilon: float, c
 def test_the_noise_found_is_that_of_opacus() -> None:
     from opacus.accountants.utils import get_noise_multiplier
 
-    theirs = get_noise_multiplier(target_epsilon=3.0, target_delta=1e-5, sample_rate=0.01, steps=2_000, accountant="rdp")
+    theirs = get_noise_multiplier(
+        target_epsilon=3.0, target_delta=1e-5, sample_rate=0.01, steps=2_000, accountant="rdp"
+    )
     ours = noise_for(3.0, 1e-5, lambda noise: training(noise, 0.01, 2_000), "rdp")
     assert ours == pytest.approx(theirs, rel=0.02)
 
 
 @pytest.mark.slow
 def test_prv_needs_less_noise_than_rdp() -> None:
-    least = {name: noise_for(2.0, 1e-5, lambda noise: training(noise, 0.01, 1_000), name) for name in ("rdp", "prv")}
+    least = {
+        name: noise_for(2.0, 1e-5, lambda noise: training(noise, 0.01, 1_000), name)
+        for name in ("rdp", "prv")
+    }
     assert least["prv"] < least["rdp"]
 
 
@@ -120,14 +141,18 @@ def test_known_releases_are_added() -> None:
     alone = epsilon_of(training(2.0, 0.1, 50), 1e-5)
     both = epsilon_of((*training(2.0, 0.1, 50), Spent(what="mined", epsilon=0.25)), 1e-5)
     assert alone < both < alone + 0.25  # composed with the others, and no dearer than added to them
-    partly = epsilon_of((*training(2.0, 0.1, 50), Spent(what="mined", epsilon=0.25, delta=5e-6)), 1e-5)
+    partly = epsilon_of(
+        (*training(2.0, 0.1, 50), Spent(what="mined", epsilon=0.25, delta=5e-6)), 1e-5
+    )
     assert partly == pytest.approx(epsilon_of(training(2.0, 0.1, 50), 5e-6) + 0.25)
-    classical = epsilon_of((*training(900.0, 1.0, 2), Spent(what="mined", epsilon=0.25, releases=2)), 1e-5, "paper")
+    classical = epsilon_of(
+        (*training(900.0, 1.0, 2), Spent(what="mined", epsilon=0.25, releases=2)), 1e-5, "paper"
+    )
     assert classical == pytest.approx(epsilon_of(training(900.0, 1.0, 2), 1e-5, "paper") + 0.5)
     assert epsilon_of((Spent(what="mined", epsilon=0.25),), 1e-5) == 0.25
-    assert epsilon_of((*training(2.0, 0.1, 50), Spent(what="other", epsilon=0.0, delta=5e-6)), 1e-5) == pytest.approx(
-        epsilon_of(training(2.0, 0.1, 50), 5e-6)
-    )
+    assert epsilon_of(
+        (*training(2.0, 0.1, 50), Spent(what="other", epsilon=0.0, delta=5e-6)), 1e-5
+    ) == pytest.approx(epsilon_of(training(2.0, 0.1, 50), 5e-6))
     assert epsilon_of((Spent(what="other", epsilon=0.0, delta=1e-5),), 1e-5) == math.inf
 
 
@@ -150,7 +175,12 @@ def test_more_sums_cost_more() -> None:
         (lambda: Gaussian(what="x", noise=1.0, rate=0.0, releases=1), "no Gaussian mechanism"),
         (lambda: Spent(what="x", epsilon=-1.0), "no guarantee"),
         (lambda: noise_for(0.0, 1e-5, training), "epsilon must be above 0"),
-        (lambda: noise_for(0.2, 1e-5, lambda noise: (*training(noise), Spent(what="x", epsilon=0.3))), "no noise keeps"),
+        (
+            lambda: noise_for(
+                0.2, 1e-5, lambda noise: (*training(noise), Spent(what="x", epsilon=0.3))
+            ),
+            "no noise keeps",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(act: object, words: str) -> None:

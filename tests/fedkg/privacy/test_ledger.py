@@ -11,7 +11,13 @@ from fedkg.privacy import Gaussian, Ledger, Spent
 
 texts = st.text(max_size=5)
 entries = st.one_of(
-    st.builds(Gaussian, what=texts, noise=st.floats(0.1, 10), rate=st.floats(0.01, 1), releases=st.integers(0, 1000)),
+    st.builds(
+        Gaussian,
+        what=texts,
+        noise=st.floats(0.1, 10),
+        rate=st.floats(0.01, 1),
+        releases=st.integers(0, 1000),
+    ),
     st.builds(Spent, what=texts, epsilon=st.floats(0, 5), delta=st.floats(0, 0.1)),
 )
 
@@ -38,7 +44,14 @@ def test_other_mechanisms_stand_apart() -> None:
     assert ledger.epsilon(1e-5) > 0.5
 
 
-@pytest.mark.parametrize("document", [{}, {"unit": "x", "entries": [{"kind": "other"}]}, {"unit": "x", "entries": [{"kind": "spent"}]}])
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"unit": "x", "entries": [{"kind": "other"}]},
+        {"unit": "x", "entries": [{"kind": "spent"}]},
+    ],
+)
 def test_a_damaged_ledger_is_refused(document: dict[str, object]) -> None:
     with pytest.raises(JobError, match="not whole"):
         Ledger.of(document)

@@ -21,7 +21,9 @@ def test_the_curve_is_that_of_randomised_response(epsilon: float) -> None:
     assert bool((curve <= orders * epsilon**2 / 2 * (1 + 1e-9)).all())
     place = next(number for number, order in enumerate(ORDERS) if order == 2.0)
     odds = math.exp(epsilon) / (1 + math.exp(epsilon))
-    assert curve[place] == pytest.approx(math.log(odds**2 / (1 - odds) + (1 - odds) ** 2 / odds), rel=1e-9, abs=1e-12)
+    assert curve[place] == pytest.approx(
+        math.log(odds**2 / (1 - odds) + (1 - odds) ** 2 / odds), rel=1e-9, abs=1e-12
+    )
 
 
 @settings(deadline=None)
@@ -32,7 +34,11 @@ def test_many_releases_cost_no_less_than_they_do(each: float, releases: int, del
     assert told <= releases * each * (1 + 1e-12)
     true, other = math.exp(each) / (1 + math.exp(each)), 1 / (1 + math.exp(each))
     fails = math.fsum(
-        math.comb(releases, k) * max(0.0, true**k * other ** (releases - k) - math.exp(told) * other**k * true ** (releases - k))
+        math.comb(releases, k)
+        * max(
+            0.0,
+            true**k * other ** (releases - k) - math.exp(told) * other**k * true ** (releases - k),
+        )
         for k in range(releases + 1)
     )
     assert fails <= delta * (1 + 1e-9)
@@ -46,11 +52,17 @@ def test_too_little_to_be_shown_is_told_as_such() -> None:
     def training(noise: float) -> tuple[Gaussian, ...]:
         return (Gaussian(what="training", noise=noise, rate=0.1, releases=10),)
 
-    with pytest.raises(JobError, match="less than the accountant `rdp` can show at delta 1e-05") as caught:
+    with pytest.raises(
+        JobError, match="less than the accountant `rdp` can show at delta 1e-05"
+    ) as caught:
         noise_for(1e-4, 1e-5, training)
     assert "with a noise of a million" in str(caught.value)
-    with pytest.raises(JobError, match="other releases of the same unit have spent as much") as caught:
-        noise_for(0.4, 1e-5, lambda noise: (*training(noise), Spent(what="mined properties", epsilon=0.5)))
+    with pytest.raises(
+        JobError, match="other releases of the same unit have spent as much"
+    ) as caught:
+        noise_for(
+            0.4, 1e-5, lambda noise: (*training(noise), Spent(what="mined properties", epsilon=0.5))
+        )
     assert "mined properties" in str(caught.value)
 
 
@@ -60,9 +72,16 @@ def test_which_unit_is_worst_off_in_several_trainings_hangs_on_the_order() -> No
     few = (Gaussian(what="training", noise=1.0, rate=0.02, releases=40),)
     many = (Gaussian(what="training", noise=8.0, rate=1.0, releases=4),)
     assert epsilon_of(few, delta) > epsilon_of(many, delta)
-    assert epsilon_of(many * 20, delta) > epsilon_of(few * 20, delta)  # one unit's own course: the ledgers that cost most do not bound it
+    assert epsilon_of(many * 20, delta) > epsilon_of(
+        few * 20, delta
+    )  # one unit's own course: the ledgers that cost most do not bound it
     together = epsilon_at_most([[few, many]] * 20, delta)
     assert max(epsilon_of(few * 20, delta), epsilon_of(many * 20, delta)) <= together * (1 + 1e-12)
     assert together < 20 * epsilon_of(few, delta)
     assert epsilon_at_most([[many]] * 20, delta) == pytest.approx(epsilon_of(many * 20, delta))
-    assert epsilon_at_most([[few], [(Gaussian(what="training", noise=0.0, rate=1.0, releases=1),)]], delta) == math.inf
+    assert (
+        epsilon_at_most(
+            [[few], [(Gaussian(what="training", noise=0.0, rate=1.0, releases=1),)]], delta
+        )
+        == math.inf
+    )

@@ -63,8 +63,12 @@ def test_points_are_floating_point_tensors(name: str, method: str) -> None:
     ):
         with pytest.raises(SetError) as caught:
             getattr(kept, method)(wrong)
-        asked = {where.format(name) for name in ON_POINTS}  # `contains` asks for the excess, and so on
-        assert str(caught.value) in {f"{one}\n  received: {received}\n  help: {help}" for one in asked}
+        asked = {
+            where.format(name) for name in ON_POINTS
+        }  # `contains` asks for the excess, and so on
+        assert str(caught.value) in {
+            f"{one}\n  received: {received}\n  help: {help}" for one in asked
+        }
 
 
 POINTS = torch.tensor([[3.0, -1.0, 0.5], [0.2, 0.1, 4.0]], dtype=torch.float64)
@@ -79,14 +83,21 @@ ALIKE = {
     "capped": (lambda as_: CappedSimplex(as_([1, 1, 2]), as_(2))),
     "weighted": (lambda as_: MonotoneCone(as_([1, 2, 3]))),
     "polytope": (lambda as_: Polytope(as_([[1, 1, 0], [0, 1, -2], [1, 0, 1]]), as_([1, 2, 3]))),
-    "polytope with equations": (lambda as_: Polytope(as_([[1, 2, 3]]), as_([4]), as_([[1, 1, 1]]), as_([1]))),
+    "polytope with equations": (
+        lambda as_: Polytope(as_([[1, 2, 3]]), as_([4]), as_([[1, 1, 1]]), as_([1]))
+    ),
 }
 
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_whole_numbers_and_lists_make_the_set_that_their_tensors_make(name: str) -> None:
     expected = ALIKE[name](lambda numbers: torch.tensor(numbers, dtype=torch.float64))
-    for given in (lambda numbers: numbers, torch.tensor, np.array, lambda numbers: torch.tensor(numbers, dtype=torch.int32)):
+    for given in (
+        lambda numbers: numbers,
+        torch.tensor,
+        np.array,
+        lambda numbers: torch.tensor(numbers, dtype=torch.int32),
+    ):
         kept = ALIKE[name](given)
         for points in (POINTS, POINTS.float()):
             assert torch.equal(kept.project(points), expected.project(points))
@@ -110,8 +121,13 @@ def test_whole_numbers_and_lists_make_the_set_that_their_tensors_make(name: str)
         (Polytope, (ROWS, {1.0}), "`Polytope.h`"),
     ],
 )
-def test_what_is_made_of_no_numbers_is_refused_by_name(kind: type, numbers: tuple[object, ...], said: str) -> None:
-    with pytest.raises(SetError, match=rf"^{said} is made of numbers\n  expected: .*\n  received: .*\n  help: torch\.tensor"):
+def test_what_is_made_of_no_numbers_is_refused_by_name(
+    kind: type, numbers: tuple[object, ...], said: str
+) -> None:
+    with pytest.raises(
+        SetError,
+        match=rf"^{said} is made of numbers\n  expected: .*\n  received: .*\n  help: torch\.tensor",
+    ):
         kind(*numbers)
 
 

@@ -49,7 +49,9 @@ def test_each_client_has_its_own_radius(sets: dict[str, KeptSet]) -> None:
 
 def test_the_job_gives_what_rules_leave_open(sets: dict[str, KeptSet]) -> None:
     near = set_of(sets["near"], [A, B], {"radius": 1.0})
-    torch.testing.assert_close(near.project(torch.tensor([[4.0, 1.0], [2.0, 5.0]])), torch.tensor([[2.0, 1.0], [2.0, 3.0]]))
+    torch.testing.assert_close(
+        near.project(torch.tensor([[4.0, 1.0], [2.0, 5.0]])), torch.tensor([[2.0, 1.0], [2.0, 3.0]])
+    )
     with pytest.raises(SetError, match="`radius` of the set `near` is left to the job"):
         set_of(sets["near"], A)
     with pytest.raises(SetError, match="nothing of the client"):
@@ -70,7 +72,11 @@ def test_the_job_gives_what_rules_leave_open(sets: dict[str, KeptSet]) -> None:
         ("near_zero", [3.0, -0.2], [0.5, -0.2]),
     ],
 )
-def test_every_shape(sets: dict[str, KeptSet], name: str, point: list[float], nearest: list[float]) -> None:
-    torch.testing.assert_close(set_of(sets[name], A).project(torch.tensor(point)), torch.tensor(nearest))
+def test_every_shape(
+    sets: dict[str, KeptSet], name: str, point: list[float], nearest: list[float]
+) -> None:
+    torch.testing.assert_close(
+        set_of(sets[name], A).project(torch.tensor(point)), torch.tensor(nearest)
+    )
     both = set_of(sets[name], [A, B]).project(torch.tensor([point, point]))
     torch.testing.assert_close(both, torch.tensor([nearest, nearest]))

@@ -43,16 +43,24 @@ def random_rows(seed: int, m: int, n: int = N) -> tuple[Tensor, Tensor]:
 POLYTOPES: dict[str, Polytope] = {
     "general": Polytope(*random_rows(1, 9)),
     "many rows": Polytope(*random_rows(5, 60)),
-    "with equations": Polytope(*random_rows(9, 7), torch.ones(1, N, dtype=DOUBLE), torch.full((1,), 0.3, dtype=DOUBLE)),
-    "a row unbounded": Polytope(random_rows(13, 5)[0], torch.tensor([0.1, torch.inf, 0.2, 0.0, 1.0], dtype=DOUBLE)),
+    "with equations": Polytope(
+        *random_rows(9, 7), torch.ones(1, N, dtype=DOUBLE), torch.full((1,), 0.3, dtype=DOUBLE)
+    ),
+    "a row unbounded": Polytope(
+        random_rows(13, 5)[0], torch.tensor([0.1, torch.inf, 0.2, 0.0, 1.0], dtype=DOUBLE)
+    ),
     "rows twice": Polytope(random_rows(17, 4)[0].repeat(3, 1), random_rows(17, 4)[1].repeat(3)),
     "rows of 0": Polytope(
-        torch.cat([random_rows(21, 4)[0], torch.zeros(2, N, dtype=DOUBLE)]), torch.cat([random_rows(21, 4)[1], torch.zeros(2)])
+        torch.cat([random_rows(21, 4)[0], torch.zeros(2, N, dtype=DOUBLE)]),
+        torch.cat([random_rows(21, 4)[1], torch.zeros(2)]),
     ),
     "a vertex of many rows": Polytope(drawn(25, 40, N), torch.zeros(40, dtype=DOUBLE)),
-    "equations twice": Polytope(*random_rows(29, 5), drawn(33, 1, N).repeat(3, 1), torch.full((3,), 0.5, dtype=DOUBLE)),
+    "equations twice": Polytope(
+        *random_rows(29, 5), drawn(33, 1, N).repeat(3, 1), torch.full((3,), 0.5, dtype=DOUBLE)
+    ),
     "an inequality both ways": Polytope(
-        torch.cat([drawn(37, 3, N), -drawn(37, 3, N)]), torch.tensor([1.0, 2, 3, -1, -2, -3], dtype=DOUBLE)
+        torch.cat([drawn(37, 3, N), -drawn(37, 3, N)]),
+        torch.tensor([1.0, 2, 3, -1, -2, -3], dtype=DOUBLE),
     ),
 }
 EACH = pytest.mark.parametrize("name", POLYTOPES)
@@ -61,7 +69,9 @@ EACH = pytest.mark.parametrize("name", POLYTOPES)
 @EACH
 @given(seed=st.integers(0, 2**31), scale=st.sampled_from([0.01, 1.0, 30.0, 1e6]))
 @example(seed=9494, scale=1e6)  # of "many rows": a vertex of nearly parallel ones
-def test_nearest_points_satisfy_every_optimality_condition(name: str, seed: int, scale: float) -> None:
+def test_nearest_points_satisfy_every_optimality_condition(
+    name: str, seed: int, scale: float
+) -> None:
     kept = POLYTOPES[name]
     x = drawn(seed, 8, N) * scale
     found = project_polytope(x, kept.G, kept.h, kept.E, kept.f)
@@ -83,7 +93,9 @@ def test_no_point_that_a_general_solver_finds_is_nearer(name: str) -> None:
     rows = kept.h.isfinite()
     constraints = [optimize.LinearConstraint(kept.G[rows].numpy(), -np.inf, kept.h[rows].numpy())]
     if kept.E is not None and kept.f is not None:
-        constraints.append(optimize.LinearConstraint(kept.E[:1].numpy(), kept.f[:1].numpy(), kept.f[:1].numpy()))
+        constraints.append(
+            optimize.LinearConstraint(kept.E[:1].numpy(), kept.f[:1].numpy(), kept.f[:1].numpy())
+        )
     x = drawn(3, 3, N)
     for point, found in zip(x.numpy(), kept.project(x).numpy(), strict=True):
         best = optimize.minimize(
@@ -109,7 +121,13 @@ def test_gradients_and_vmap(name: str) -> None:
 
 @pytest.mark.parametrize("lead", [(), (4,)])
 def test_gradients_in_the_rows_and_their_ends(lead: tuple[int, ...]) -> None:
-    given = [drawn(41, 4, N), drawn(42, *lead, 8, N), drawn(43, *lead, 8).abs(), drawn(44, *lead, 2, N), drawn(45, *lead, 2)]
+    given = [
+        drawn(41, 4, N),
+        drawn(42, *lead, 8, N),
+        drawn(43, *lead, 8).abs(),
+        drawn(44, *lead, 2, N),
+        drawn(45, *lead, 2),
+    ]
     parts = [part.requires_grad_() for part in given]
     assert torch.autograd.gradcheck(lambda *a: project_polytope(*a).point, parts, atol=1e-4)
 
@@ -146,9 +164,20 @@ def test_an_empty_polytope_is_proven_so(shared: bool) -> None:
 
 
 def test_contradicting_rows_give_way_evenly_where_asked() -> None:
-    rows = torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=DOUBLE).repeat(2, 1) * torch.tensor([1.0, 1, -2, -1], dtype=DOUBLE)[:, None]
-    upper = torch.tensor([[1.0, 5.0, -6.0, 0.0]], dtype=DOUBLE)  # v_1 <= 1, v_2 <= 5, v_1 >= 3, v_2 >= 0
-    nearest, _, empty = nearest_points(torch.tensor([[9.0, 7.0]], dtype=DOUBLE), rows, torch.full_like(upper, -torch.inf), upper, soft=True)
+    rows = (
+        torch.tensor([[1.0, 0.0], [0.0, 1.0]], dtype=DOUBLE).repeat(2, 1)
+        * torch.tensor([1.0, 1, -2, -1], dtype=DOUBLE)[:, None]
+    )
+    upper = torch.tensor(
+        [[1.0, 5.0, -6.0, 0.0]], dtype=DOUBLE
+    )  # v_1 <= 1, v_2 <= 5, v_1 >= 3, v_2 >= 0
+    nearest, _, empty = nearest_points(
+        torch.tensor([[9.0, 7.0]], dtype=DOUBLE),
+        rows,
+        torch.full_like(upper, -torch.inf),
+        upper,
+        soft=True,
+    )
     assert not bool(empty.any())
     torch.testing.assert_close(nearest, torch.tensor([[2.0, 5.0]], dtype=DOUBLE), atol=1e-4, rtol=0)
 
@@ -158,7 +187,13 @@ def test_closed_forms_are_recognised() -> None:
     steps, x = unit[:-1] - unit[1:], drawn(71, 50, 4) * 2
     one, zero = torch.ones(1, dtype=DOUBLE), torch.zeros(4, dtype=DOUBLE)
     cases: list[tuple[type[ProjectionSet] | None, tuple[Tensor, ...]]] = [
-        (Box, (torch.cat([2 * unit, -unit, unit[:1]]), torch.tensor([1.0, 2, 3, 4, 0, 0, 0, 0, 0.1], dtype=DOUBLE))),
+        (
+            Box,
+            (
+                torch.cat([2 * unit, -unit, unit[:1]]),
+                torch.tensor([1.0, 2, 3, 4, 0, 0, 0, 0, 0.1], dtype=DOUBLE),
+            ),
+        ),
         (HalfSpace, (drawn(72, 1, 4), one)),
         (MonotoneCone, (steps.flip(0) * 3, zero[:3])),
         (MonotoneCone, (-steps, zero[:3])),
@@ -180,7 +215,9 @@ def test_closed_forms_are_recognised() -> None:
 
 def test_bounds_that_contradict_each_other_are_said_to_be_empty() -> None:
     with pytest.raises(SetError, match="empty"):
-        Polytope(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), torch.tensor([0.0, -1.0])).project(torch.zeros(3, 2))
+        Polytope(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), torch.tensor([0.0, -1.0])).project(
+            torch.zeros(3, 2)
+        )
 
 
 def test_linear_sets_meet_as_one_polytope() -> None:
@@ -205,7 +242,10 @@ def test_a_start_that_is_near_changes_nothing() -> None:
     x = drawn(92, 50, 20) * 3
     first = project_polytope(x, matrix, ends)
     nearby = x + 0.01 * drawn(93, 50, 20)
-    torch.testing.assert_close(project_polytope(nearby, matrix, ends, warm=first).point, project_polytope(nearby, matrix, ends).point)
+    torch.testing.assert_close(
+        project_polytope(nearby, matrix, ends, warm=first).point,
+        project_polytope(nearby, matrix, ends).point,
+    )
 
 
 def test_a_start_of_other_points_or_rows_is_refused() -> None:
@@ -216,7 +256,10 @@ def test_a_start_of_other_points_or_rows_is_refused() -> None:
         with pytest.raises(SetError, match="do not fit"):
             project_polytope(x, matrix, ends, warm=other)
     first = project_polytope(x, matrix, ends)
-    torch.testing.assert_close(project_polytope(x.unflatten(0, (2, 4)), matrix, ends, warm=first).point.flatten(0, 1), first.point)
+    torch.testing.assert_close(
+        project_polytope(x.unflatten(0, (2, 4)), matrix, ends, warm=first).point.flatten(0, 1),
+        first.point,
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1, 70])

@@ -14,7 +14,14 @@ ENDS = ENDS.abs()
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")
-@pytest.mark.parametrize("kept", [Polytope(ROWS, ENDS), Intersection([Polytope(ROWS, ENDS), L2Ball(2.0)]), Polytope(ROWS[:1], ENDS[:1])])
+@pytest.mark.parametrize(
+    "kept",
+    [
+        Polytope(ROWS, ENDS),
+        Intersection([Polytope(ROWS, ENDS), L2Ball(2.0)]),
+        Polytope(ROWS[:1], ENDS[:1]),
+    ],
+)
 def test_compiled_functions_end_their_graph_around_a_polytope(kept: ProjectionSet) -> None:
     torch.compiler.reset()
     work = torch.compile(lambda point: kept.project(2 * point).exp(), backend="aot_eager")
@@ -51,15 +58,31 @@ def test_half_precision_is_held_to_what_it_can_keep(dtype: torch.dtype, rows: in
 def test_project_polytope_looks_at_what_it_is_given() -> None:
     with pytest.raises(SetError, match="`project_polytope` takes points"):
         project_polytope([0.0] * 5, ROWS, ENDS)  # type: ignore[arg-type]
-    for name, parts in (("G", ("rows", ENDS)), ("h", (ROWS, {1.0})), ("E", (ROWS, ENDS, "rows", ENDS)), ("f", (ROWS, ENDS, ROWS, {1.0}))):
+    for name, parts in (
+        ("G", ("rows", ENDS)),
+        ("h", (ROWS, {1.0})),
+        ("E", (ROWS, ENDS, "rows", ENDS)),
+        ("f", (ROWS, ENDS, ROWS, {1.0})),
+    ):
         with pytest.raises(SetError, match=f"`project_polytope: {name}` is made of numbers"):
             project_polytope(POINTS, *parts)  # type: ignore[arg-type]
     lists = project_polytope(POINTS, ROWS.tolist(), ENDS.tolist(), [[1, 1, 0, 0, 0]], [0])  # type: ignore[arg-type]
-    assert torch.equal(lists.point, project_polytope(POINTS, ROWS, ENDS, torch.tensor([[1.0, 1, 0, 0, 0]]), torch.zeros(1)).point)
+    assert torch.equal(
+        lists.point,
+        project_polytope(
+            POINTS, ROWS, ENDS, torch.tensor([[1.0, 1, 0, 0, 0]]), torch.zeros(1)
+        ).point,
+    )
 
 
 def test_an_empty_polytope_names_who_says_which_rows_contradict_each_other() -> None:
     kept = Polytope(torch.cat([ROWS, -ROWS[:1]]), torch.cat([ENDS, -ENDS[:1] - 1]))
-    with pytest.raises(SetError, match=r"the polytope is empty(.*\n)*  help: `project_polytope\(\.\.\.\)\.empty` says for which; .*Farkas"):
+    with pytest.raises(
+        SetError,
+        match=r"the polytope is empty(.*\n)*  help: `project_polytope\(\.\.\.\)\.empty` says for which; .*Farkas",
+    ):
         kept.project(POINTS)
-    assert project_polytope(POINTS[0], kept.G, kept.h).multipliers.nonzero().flatten().tolist() == [0, 4]
+    assert project_polytope(POINTS[0], kept.G, kept.h).multipliers.nonzero().flatten().tolist() == [
+        0,
+        4,
+    ]

@@ -18,7 +18,9 @@ from fedkg.projection.polytope_solver import FAR, SLACK, _pivoted, solve
 DOUBLE = torch.float64
 
 
-def rows_between(matrix: torch.Tensor, low: torch.Tensor, high: torch.Tensor, point: torch.Tensor) -> Rows:
+def rows_between(
+    matrix: torch.Tensor, low: torch.Tensor, high: torch.Tensor, point: torch.Tensor
+) -> Rows:
     unit = unit_rows(matrix)
     return normed(unit, *tightened(unit, low, high, point, 0.0), point)
 
@@ -36,10 +38,16 @@ def alike(unit: Unit) -> Unit:
     share=st.sampled_from([0.1, 0.3, 0.6]),
     kind=st.sampled_from(["apart", "twice", "zero"]),
 )
-def test_points_side_by_side_are_those_of_batched_operations(seed: int, m: int, share: float, kind: str) -> None:
+def test_points_side_by_side_are_those_of_batched_operations(
+    seed: int, m: int, share: float, kind: str
+) -> None:
     dice = torch.Generator().manual_seed(seed)
-    matrix = torch.randn(m, 14, generator=dice, dtype=DOUBLE) * (torch.rand(m, 14, generator=dice) < share)
-    high = (matrix @ torch.randn(14, generator=dice, dtype=DOUBLE)).expand(130, -1) + torch.rand(130, m, generator=dice, dtype=DOUBLE)
+    matrix = torch.randn(m, 14, generator=dice, dtype=DOUBLE) * (
+        torch.rand(m, 14, generator=dice) < share
+    )
+    high = (matrix @ torch.randn(14, generator=dice, dtype=DOUBLE)).expand(130, -1) + torch.rand(
+        130, m, generator=dice, dtype=DOUBLE
+    )
     if kind == "twice":
         matrix[m // 2 :] = matrix[: m - m // 2].clone()
     if kind == "zero":
@@ -51,7 +59,9 @@ def test_points_side_by_side_are_those_of_batched_operations(seed: int, m: int, 
     theirs, also = _pivoted(rows, point, guess(rows, point, torch.zeros_like(rows.lower)), True)
     given = (point.numpy(), low.numpy(), high.numpy(), None)
     for exact in (True, False):
-        found, multiplier, left = nearest_side_by_side(unit.shared, *given, inward=0.0, share=SLACK, far=torch.inf, exact=exact)
+        found, multiplier, left = nearest_side_by_side(
+            unit.shared, *given, inward=0.0, share=SLACK, far=torch.inf, exact=exact
+        )
         both = torch.from_numpy(~left) & also
         assert kind != "apart" or float(both.double().mean()) > 0.5
         ours, other = torch.from_numpy(found), point - rows.back(theirs)
@@ -67,11 +77,25 @@ def test_points_side_by_side_are_those_of_batched_operations(seed: int, m: int, 
     ends=st.sampled_from(["each", "shared"]),
     kind=st.sampled_from(["above", "between", "some equal", "far", "empty", "broken"]),
 )
-def test_every_way_moves_ends_inwards_and_finds_the_same(seed: int, inward: float, ends: str, kind: str) -> None:
+def test_every_way_moves_ends_inwards_and_finds_the_same(
+    seed: int, inward: float, ends: str, kind: str
+) -> None:
     dice = torch.Generator().manual_seed(seed)
-    matrix = torch.randn(6, 14, generator=dice, dtype=DOUBLE) * (torch.rand(6, 14, generator=dice) < 0.3) * 3
-    high = (matrix @ torch.randn(14, generator=dice, dtype=DOUBLE)).expand(1 if ends == "shared" else 70, -1).clone()
-    low = high - torch.rand(high.shape, generator=dice, dtype=DOUBLE) if kind == "between" else torch.full_like(high, -torch.inf)
+    matrix = (
+        torch.randn(6, 14, generator=dice, dtype=DOUBLE)
+        * (torch.rand(6, 14, generator=dice) < 0.3)
+        * 3
+    )
+    high = (
+        (matrix @ torch.randn(14, generator=dice, dtype=DOUBLE))
+        .expand(1 if ends == "shared" else 70, -1)
+        .clone()
+    )
+    low = (
+        high - torch.rand(high.shape, generator=dice, dtype=DOUBLE)
+        if kind == "between"
+        else torch.full_like(high, -torch.inf)
+    )
     point = torch.randn(70, 14, generator=dice, dtype=DOUBLE) * (1e6 if kind == "far" else 2)
     if kind == "some equal":
         low[:, :2] = high[:, :2]
@@ -90,23 +114,39 @@ def test_every_way_moves_ends_inwards_and_finds_the_same(seed: int, inward: floa
     here = found.point[whole] @ matrix.mT
     bounds = [end.expand(70, -1)[whole] for end in (low, high)]
     room = inward * (1 - 1e-6) * (1 + bounds[1].abs())
-    kept = torch.minimum(room, (bounds[1] - bounds[0]) * 0.2499) - 1e-8 * (1 + found.point[whole].abs().amax(1, keepdim=True))
+    kept = torch.minimum(room, (bounds[1] - bounds[0]) * 0.2499) - 1e-8 * (
+        1 + found.point[whole].abs().amax(1, keepdim=True)
+    )
     assert bool((here <= bounds[1] - kept.clamp(max=1e300)).all())
     torch.testing.assert_close(found.point[~whole], point[~whole], equal_nan=True)
 
 
-@given(seed=st.integers(0, 2**31), share=st.sampled_from([0.1, 0.3, 1.0]), kind=st.sampled_from(["apart", "twice", "zero"]))
-def test_directions_within_the_rows_taken_are_those_of_batched_operations(seed: int, share: float, kind: str) -> None:
+@given(
+    seed=st.integers(0, 2**31),
+    share=st.sampled_from([0.1, 0.3, 1.0]),
+    kind=st.sampled_from(["apart", "twice", "zero"]),
+)
+def test_directions_within_the_rows_taken_are_those_of_batched_operations(
+    seed: int, share: float, kind: str
+) -> None:
     dice = torch.Generator().manual_seed(seed)
-    matrix = torch.randn(8, 10, generator=dice, dtype=DOUBLE) * (torch.rand(8, 10, generator=dice) < share)
+    matrix = torch.randn(8, 10, generator=dice, dtype=DOUBLE) * (
+        torch.rand(8, 10, generator=dice) < share
+    )
     if kind == "twice":
         matrix[4:] = matrix[:4].clone()
     if kind == "zero":
         matrix[0] = 0
-    slope, chosen = torch.randn(90, 10, generator=dice, dtype=DOUBLE), torch.rand(90, 8, generator=dice) < 0.4
+    slope, chosen = (
+        torch.randn(90, 10, generator=dice, dtype=DOUBLE),
+        torch.rand(90, 8, generator=dice) < 0.4,
+    )
     unit = unit_rows(matrix)
     assert unit.shared is not None
-    along, pull = (torch.from_numpy(part) for part in along_side_by_side(unit.shared, slope.numpy(), chosen.numpy()))
+    along, pull = (
+        torch.from_numpy(part)
+        for part in along_side_by_side(unit.shared, slope.numpy(), chosen.numpy())
+    )
     zero = torch.zeros(90, 8, dtype=DOUBLE)
     rows = Rows(unit.matrix, unit.gram, zero, zero, chosen, zero[:, :1])
     other, _ = held(rows, chosen, rows.at(slope))
@@ -135,13 +175,18 @@ def test_the_pattern_gives_the_factor_of_any_rows_taken(seed: int, m: int) -> No
 
 
 def test_contradictions_are_left_to_the_method_that_proves_them() -> None:
-    matrix, point = torch.tensor([[1.0, 0, 0], [-1, 0, 0]], dtype=DOUBLE), torch.zeros(4, 3, dtype=DOUBLE)
+    matrix, point = (
+        torch.tensor([[1.0, 0, 0], [-1, 0, 0]], dtype=DOUBLE),
+        torch.zeros(4, 3, dtype=DOUBLE),
+    )
     high = torch.tensor([[0.0, -1]], dtype=DOUBLE)
     low, unit = torch.full_like(high, -torch.inf), unit_rows(matrix)
     assert bool(solve(rows_between(matrix, low, high, point), point).empty.all())
     assert unit.shared is not None
     given = (point.numpy(), low.numpy(), high.numpy(), None)
-    assert nearest_side_by_side(unit.shared, *given, inward=0.0, share=SLACK, far=FAR, exact=True)[2].all()
+    assert nearest_side_by_side(unit.shared, *given, inward=0.0, share=SLACK, far=FAR, exact=True)[
+        2
+    ].all()
     assert bool(nearest(unit, low, high, point).empty.all())
 
 
@@ -149,8 +194,13 @@ def test_contradictions_are_left_to_the_method_that_proves_them() -> None:
 @pytest.mark.parametrize("share", [1.0, 0.2])
 def test_any_number_of_threads_says_the_same(threads: int, share: float) -> None:
     dice = torch.Generator().manual_seed(7)
-    matrix = torch.randn(9, 12, generator=dice, dtype=DOUBLE) * (torch.rand(9, 12, generator=dice) < share)
-    high, point = torch.rand(300, 9, generator=dice, dtype=DOUBLE), torch.randn(300, 12, generator=dice, dtype=DOUBLE) * 3
+    matrix = torch.randn(9, 12, generator=dice, dtype=DOUBLE) * (
+        torch.rand(9, 12, generator=dice) < share
+    )
+    high, point = (
+        torch.rand(300, 9, generator=dice, dtype=DOUBLE),
+        torch.randn(300, 12, generator=dice, dtype=DOUBLE) * 3,
+    )
     low, unit = torch.full_like(high, -torch.inf), unit_rows(matrix)
     before = torch.get_num_threads()
     try:
@@ -158,5 +208,10 @@ def test_any_number_of_threads_says_the_same(threads: int, share: float) -> None
         whole = nearest(unit, low, high, point)
     finally:
         torch.set_num_threads(before)
-    parts = torch.cat([nearest(unit, *(part[i : i + 100] for part in (low, high, point))).multiplier for i in (0, 100, 200)])
+    parts = torch.cat(
+        [
+            nearest(unit, *(part[i : i + 100] for part in (low, high, point))).multiplier
+            for i in (0, 100, 200)
+        ]
+    )
     torch.testing.assert_close(whole.multiplier, parts, atol=1e-12, rtol=1e-12)

@@ -40,13 +40,17 @@ SETS: dict[str, ProjectionSet] = {
     "box": Box(-0.5, drawn(N).abs()),
     "half-space": HalfSpace(drawn(N), 0.1),
     "affine": Affine(drawn(2, N), drawn(2)),
-    "affine, of lower rank": Affine(torch.ones(3, N, dtype=torch.float64), torch.ones(3, dtype=torch.float64)),
+    "affine, of lower rank": Affine(
+        torch.ones(3, N, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    ),
     "L1 ball": L1Ball(1.5, drawn(N)),
     "L2 ball": L2Ball(0.7, drawn(N)),
     "L-infinity ball": LInfBall(0.4),
     "a ball of radius 0": L1Ball(0.0),
     "simplex": Simplex(2.0),
-    "capped simplex": CappedSimplex(torch.tensor([0.1, 0.5, 0.3, 0.4, 0.2, 0.0], dtype=torch.float64)),
+    "capped simplex": CappedSimplex(
+        torch.tensor([0.1, 0.5, 0.3, 0.4, 0.2, 0.0], dtype=torch.float64)
+    ),
     "capped simplex, full": CappedSimplex(torch.full((N,), 0.5, dtype=torch.float64), 3.0),
     "monotone": MonotoneCone(),
     "falling, weighted": MonotoneCone(WEIGHT, falling=True),
@@ -57,7 +61,10 @@ EACH = pytest.mark.parametrize("name", SETS)
 
 
 def points(seed: int, scale: float, count: int = 12) -> Tensor:
-    return torch.randn(count, N, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * scale
+    return (
+        torch.randn(count, N, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        * scale
+    )
 
 
 def inner(name: str, left: Tensor, right: Tensor) -> Tensor:
@@ -68,7 +75,9 @@ def inner(name: str, left: Tensor, right: Tensor) -> Tensor:
 
 @EACH
 @given(seed=st.integers(0, 2**31), scale=st.sampled_from([0.01, 1.0, 30.0]))
-def test_projections_are_feasible_idempotent_and_do_not_expand(name: str, seed: int, scale: float) -> None:
+def test_projections_are_feasible_idempotent_and_do_not_expand(
+    name: str, seed: int, scale: float
+) -> None:
     x, y = points(seed, scale), points(seed + 1, scale)
     p, q = SETS[name].project(x), SETS[name].project(y)
     slack = 1e-10
@@ -102,7 +111,13 @@ def test_the_nearest_point_is_that_of_a_general_solver(name: str) -> None:
             return -float(kept.excess(torch.from_numpy(z)))
 
         start = found.numpy() + 0.0
-        best = optimize.minimize(distance, start, method="SLSQP", constraints=[{"type": "ineq", "fun": room}], options={"ftol": 1e-14})
+        best = optimize.minimize(
+            distance,
+            start,
+            method="SLSQP",
+            constraints=[{"type": "ineq", "fun": room}],
+            options={"ftol": 1e-14},
+        )
         if room(best.x) > -1e-9:
             assert distance(found.numpy()) <= best.fun + 1e-7
 
@@ -119,7 +134,9 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
 def test_points_are_projected_under_vmap_as_in_a_batch(name: str) -> None:
     x = points(5, 1.0)
     torch.testing.assert_close(torch.func.vmap(SETS[name].project)(x), SETS[name].project(x))
-    torch.testing.assert_close(SETS[name].project(x.reshape(3, 4, N)).reshape(12, N), SETS[name].project(x))
+    torch.testing.assert_close(
+        SETS[name].project(x.reshape(3, 4, N)).reshape(12, N), SETS[name].project(x)
+    )
 
 
 @EACH
@@ -145,9 +162,17 @@ def test_the_nearest_point_of_an_intersection(seed: int) -> None:
 
 def test_isotonic_regression_is_scipys() -> None:
     x, weight = points(1, 1.0, 300), points(2, 1.0, 300).abs() + 0.01
-    expected = np.stack([optimize.isotonic_regression(row, weights=w).x for row, w in zip(x.numpy(), weight.numpy(), strict=True)])
+    expected = np.stack(
+        [
+            optimize.isotonic_regression(row, weights=w).x
+            for row, w in zip(x.numpy(), weight.numpy(), strict=True)
+        ]
+    )
     np.testing.assert_allclose(MonotoneCone(weight).project(x).numpy(), expected, atol=1e-12)
-    assert MonotoneCone().project(torch.tensor([[3.0, 2.0, 1.0], [1.0, 1.0, 1.0]])).tolist() == [[2.0] * 3, [1.0] * 3]
+    assert MonotoneCone().project(torch.tensor([[3.0, 2.0, 1.0], [1.0, 1.0, 1.0]])).tolist() == [
+        [2.0] * 3,
+        [1.0] * 3,
+    ]
 
 
 def test_each_point_may_have_a_radius_of_its_own() -> None:
@@ -161,7 +186,9 @@ def test_each_point_may_have_a_radius_of_its_own() -> None:
 
 def test_known_cases() -> None:
     assert Simplex().project(torch.tensor([1.0, 1.0, -5.0])).tolist() == [0.5, 0.5, 0.0]
-    assert CappedSimplex(0.4, 0.8).project(torch.tensor([5.0, 0.0, 0.0])).tolist() == pytest.approx([0.4, 0.2, 0.2])
+    assert CappedSimplex(0.4, 0.8).project(torch.tensor([5.0, 0.0, 0.0])).tolist() == pytest.approx(
+        [0.4, 0.2, 0.2]
+    )
     assert SecondOrderCone().project(torch.tensor([2.0, 0.0])).tolist() == [1.0, 1.0]
     assert SecondOrderCone().project(torch.tensor([1.0, -2.0])).tolist() == [0.0, 0.0]
     assert L1Ball(1.0).distance2(torch.tensor([3.0, 0.0])).item() == 2.0
@@ -174,7 +201,9 @@ def test_sets_that_make_no_sense_are_refused() -> None:
         HalfSpace(torch.zeros(3), 1.0)
     with pytest.raises(SetError, match="contradict"):
         Affine(torch.ones(2, 3), torch.tensor([0.0, 1.0]))
-    with pytest.raises(SetError, match="contradict"):  # of two sets the first, though the numbers of the second are large
+    with pytest.raises(
+        SetError, match="contradict"
+    ):  # of two sets the first, though the numbers of the second are large
         Affine(torch.ones(2, 2, 3), torch.tensor([[0.0, 0.01], [1e6, 1e6]]))
     for ball in (L1Ball, L2Ball, LInfBall):
         with pytest.raises(SetError, match="radius"):
@@ -195,8 +224,13 @@ def test_one_cap_for_all_entries_must_reach_the_total() -> None:
     with pytest.raises(SetError, match="do not reach the total"):
         CappedSimplex(0.1, 1.0).project(torch.rand(3))
     point = torch.rand(3, dtype=torch.float64)
-    torch.testing.assert_close(CappedSimplex(torch.tensor([0.5]), 1.0).project(point), CappedSimplex(0.5, 1.0).project(point))
-    assert CappedSimplex(1 / 49, 1.0).project(torch.rand(49)).sum().item() == pytest.approx(1, abs=1e-5)
+    torch.testing.assert_close(
+        CappedSimplex(torch.tensor([0.5]), 1.0).project(point),
+        CappedSimplex(0.5, 1.0).project(point),
+    )
+    assert CappedSimplex(1 / 49, 1.0).project(torch.rand(49)).sum().item() == pytest.approx(
+        1, abs=1e-5
+    )
 
 
 def test_a_point_with_unknown_entries_is_given_up_at_once() -> None:

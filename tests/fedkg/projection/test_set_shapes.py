@@ -52,7 +52,9 @@ Made = Callable[[], ProjectionSet]
         (lambda: Polytope([[1, 1, 1]], [NAN]), "`Polytope.h`"),
     ],
 )
-def test_numbers_that_make_no_sense_are_refused_where_the_set_is_made(made: Made, said: str) -> None:
+def test_numbers_that_make_no_sense_are_refused_where_the_set_is_made(
+    made: Made, said: str
+) -> None:
     with pytest.raises(SetError, match=said):
         made()
 
@@ -84,13 +86,22 @@ def numbers(row: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize(
     ("kept", "said"),
     [
-        (HalfSpace([1, 2], 1), r"HalfSpace.normal.*\n  expected: \[\.\.\., n\].*\n  received: normal \[2\], points \[5, 3\]"),
+        (
+            HalfSpace([1, 2], 1),
+            r"HalfSpace.normal.*\n  expected: \[\.\.\., n\].*\n  received: normal \[2\], points \[5, 3\]",
+        ),
         (HalfSpace([1], 1), r"HalfSpace.normal"),
         (HalfSpace([1, 2, 3], torch.ones(4)), r"HalfSpace.bound"),
-        (Affine([[1, 2]], [1]), r"Affine.matrix.*\n.*\n  received: matrix \[1, 2\], bound \[1\], points \[5, 3\]"),
+        (
+            Affine([[1, 2]], [1]),
+            r"Affine.matrix.*\n.*\n  received: matrix \[1, 2\], bound \[1\], points \[5, 3\]",
+        ),
         (Intersection([Box([0, 0], 1), HalfSpace([1, 1, 1], 1)]), r"Box.low"),
         (Intersection([L2Ball(1, [0, 0]), Box(0.0, 1.0)]), r"L2Ball.center"),
-        (Product([(Box([0, 0], 1), 1), (L2Ball(1), 2)]), r"Box.low.*\n.*\n  received: low \[2\], points \[5, 1\]"),
+        (
+            Product([(Box([0, 0], 1), 1), (L2Ball(1), 2)]),
+            r"Box.low.*\n.*\n  received: low \[2\], points \[5, 1\]",
+        ),
         (Box([0, 0], 1), r"Box.low"),
         (L2Ball(1, [1, 2]), r"L2Ball.center"),
         (L1Ball([1, 2]), r"L1Ball.radius"),
@@ -98,10 +109,15 @@ def numbers(row: torch.Tensor) -> torch.Tensor:
         (CappedSimplex([1, 1]), r"CappedSimplex.cap"),
         (MonotoneCone([1, 1]), r"MonotoneCone.weight"),
         (Polytope([[1, 2]], [1]), r"Polytope.G"),
-        (Polytope([[1, 2, 3]], [[1], [2]]), r"Polytope.h.*\n.*\n  received: G \[1, 3\], h \[2, 1\], points \[5, 3\]"),
+        (
+            Polytope([[1, 2, 3]], [[1], [2]]),
+            r"Polytope.h.*\n.*\n  received: G \[1, 3\], h \[2, 1\], points \[5, 3\]",
+        ),
     ],
 )
-def test_points_of_another_width_or_number_are_refused(kept: ProjectionSet, said: str, method: str) -> None:
+def test_points_of_another_width_or_number_are_refused(
+    kept: ProjectionSet, said: str, method: str
+) -> None:
     with pytest.raises(SetError, match=rf"^`{said}"):
         getattr(kept, method)(torch.zeros(5, 3))
 
@@ -116,19 +132,33 @@ def test_more_polytopes_than_points_are_refused() -> None:
 @pytest.mark.parametrize(
     ("made", "said"),
     [
-        (lambda: Affine([[1, 0, 0], [0, 1, 0]], [0]), r"`Affine.bound` does not fit the rest of the set"),
-        (lambda: Affine([1, 0, 0], [1]), r"`Affine.matrix` does not fit .*\n  expected: \[\.\.\., m, n\]"),
-        (lambda: Polytope([1, 2, 3], [1]), r"`Polytope.G` does not fit .*\n  expected: \[\.\.\., m, n\]"),
+        (
+            lambda: Affine([[1, 0, 0], [0, 1, 0]], [0]),
+            r"`Affine.bound` does not fit the rest of the set",
+        ),
+        (
+            lambda: Affine([1, 0, 0], [1]),
+            r"`Affine.matrix` does not fit .*\n  expected: \[\.\.\., m, n\]",
+        ),
+        (
+            lambda: Polytope([1, 2, 3], [1]),
+            r"`Polytope.G` does not fit .*\n  expected: \[\.\.\., m, n\]",
+        ),
         (lambda: Polytope([[1, 2, 3]], [1, 2]), r"`Polytope.h` does not fit"),
         (lambda: Polytope([[1, 2, 3]], [1], [[1, 1]], [1]), r"`Polytope.E` does not fit"),
         (lambda: Box([0, 0], [1, 1, 1]), r"`Box.high` does not fit"),
         (lambda: Product([Box(0, 1), L2Ball(1)]), r"made of pairs(.*\n)*  help: Product\(\[\("),  # type: ignore[list-item]
         (lambda: Product([(Box(0, 1), 1.0)]), r"made of pairs"),  # type: ignore[list-item]
         (lambda: Product(Box(0, 1)), r"`Product.parts` is a list"),  # type: ignore[arg-type]
-        (lambda: Intersection([Box(0, 1), 3]), r"made of sets\n  expected: sets\n  received: the number 3"),  # type: ignore[list-item]
+        (
+            lambda: Intersection([Box(0, 1), 3]),
+            r"made of sets\n  expected: sets\n  received: the number 3",
+        ),  # type: ignore[list-item]
         (lambda: Intersection(Box(0, 1)), r"`Intersection.parts` is a list"),  # type: ignore[arg-type]
     ],
 )
-def test_parts_that_do_not_fit_each_other_are_refused_where_the_set_is_made(made: Made, said: str) -> None:
+def test_parts_that_do_not_fit_each_other_are_refused_where_the_set_is_made(
+    made: Made, said: str
+) -> None:
     with pytest.raises(SetError, match=said):
         made()

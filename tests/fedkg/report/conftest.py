@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from fedkg.jobs.folder import CSV_FIELDS
+from fedkg.jobs.folder import CSV_FIELDS, RunFolder
+from fedkg.jobs.run_log import LOG
 
 SITES = {"graz": 300, "linz": 500, "wien": 200}
 
 
-def arm(algorithm: str, seed: int, alpha: str, corrupted: str = "", done: bool = True) -> dict[str, Any]:
+def arm(
+    algorithm: str, seed: int, alpha: str, corrupted: str = "", done: bool = True
+) -> dict[str, Any]:
     return {
         "id": f"{algorithm}-{alpha}-{seed}-{corrupted or 'sound'}",
         "algorithm": algorithm,
@@ -36,10 +39,23 @@ def spread(*values: float | None) -> dict[str, Any]:
 
 def result(entry: dict[str, Any], f1: tuple[float, float], rho: float) -> dict[str, Any]:
     zone = "safe" if rho < 0.05 else "critical"
-    figures = {"f1": spread(*f1), "precision": spread(0.7, 0.8), "recall": spread(0.5, 0.6), "bytes": spread(2.5e6, 2.5e6)}
-    figures |= {"rho_worst": spread(rho, rho), "rho_mean": spread(rho / 2, rho / 2), "rounds_to_target": spread(3.0, None)}
+    figures = {
+        "f1": spread(*f1),
+        "precision": spread(0.7, 0.8),
+        "recall": spread(0.5, 0.6),
+        "bytes": spread(2.5e6, 2.5e6),
+    }
+    figures |= {
+        "rho_worst": spread(rho, rho),
+        "rho_mean": spread(rho / 2, rho / 2),
+        "rounds_to_target": spread(3.0, None),
+    }
     facts = {key: entry[key] for key in ("setting", "corrupted", "algorithm", "preset", "title")}
-    return facts | figures | {"seeds": 2, "reached": 1, "zone": zone, "alpha_corrupted": None, "share_corrupted": None}
+    return (
+        facts
+        | figures
+        | {"seeds": 2, "reached": 1, "zone": zone, "alpha_corrupted": None, "share_corrupted": None}
+    )
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -49,19 +65,45 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def write_run(folder: Path, *, title: str = "Three sites, one model", finished: bool = True) -> Path:
+def write_run(
+    folder: Path, *, title: str = "Three sites, one model", finished: bool = True
+) -> Path:
     folder.mkdir()
-    arms = [arm(a, s, "1", site, finished or site == "") for site in ("", "linz") for a in ("fedavg", "scfa") for s in (0, 1)]
+    arms = [
+        arm(a, s, "1", site, finished or site == "")
+        for site in ("", "linz")
+        for a in ("fedavg", "scfa")
+        for s in (0, 1)
+    ]
     rounds, clients, rules = [], [], []
     for entry in arms:
         for n in (1, 2, 3):
             rounds.append(
-                {"arm": entry["id"], "round": n, "f1": 0.2 * n, "rho_worst": 0.3 / n, "rho_mean": 0.1 / n, "zone": "danger", "bytes": 100}
+                {
+                    "arm": entry["id"],
+                    "round": n,
+                    "f1": 0.2 * n,
+                    "rho_worst": 0.3 / n,
+                    "rho_mean": 0.1 / n,
+                    "zone": "danger",
+                    "bytes": 100,
+                }
             )
             for site, samples in SITES.items():
-                alpha = 0.05 if entry["corrupted"] == site and entry["algorithm"] == "scfa" else samples / 1000
+                alpha = (
+                    0.05
+                    if entry["corrupted"] == site and entry["algorithm"] == "scfa"
+                    else samples / 1000
+                )
                 clients.append(
-                    {"arm": entry["id"], "round": n, "client": site, "samples": samples, "alpha": alpha, "share": samples / 1000}
+                    {
+                        "arm": entry["id"],
+                        "round": n,
+                        "client": site,
+                        "samples": samples,
+                        "alpha": alpha,
+                        "share": samples / 1000,
+                    }
                 )
         rules.append(
             {
@@ -73,7 +115,16 @@ def write_run(folder: Path, *, title: str = "Three sites, one model", finished: 
                 "example": "M07, row 12",
             }
         )
-        rules.append({"arm": entry["id"], "rule": "wear_risk", "title": "", "kind": "temporal", "rate": 0.0, "bound_rows": 30})
+        rules.append(
+            {
+                "arm": entry["id"],
+                "rule": "wear_risk",
+                "title": "",
+                "kind": "temporal",
+                "rate": 0.0,
+                "bound_rows": 30,
+            }
+        )
     rounds[0]["f1"] = ""
     rounds[0]["notes"] = "executor: stacks of 2: measured | the model was kept as it was"
     rounds[4]["notes"] = "the model was kept as it was"
@@ -83,16 +134,29 @@ def write_run(folder: Path, *, title: str = "Three sites, one model", finished: 
     write_csv(folder / "rules.csv", rules)
     write_csv(
         folder / "checks.csv",
-        [{"rule": "warm", "title": "Warmer inside.", "violated": 2, "evaluations": 100, "rate": 0.02, "example": "row 3"}],
+        [
+            {
+                "rule": "warm",
+                "title": "Warmer inside.",
+                "violated": 2,
+                "evaluations": 100,
+                "rate": 0.02,
+                "example": "row 3",
+            }
+        ],
     )
     (folder / "job.yaml").write_text(
         f"title: {json.dumps(title)}\nevaluation: {{target_f1: 0.5}}\nsites: {{graz: {{}}, linz: {{}}, wien: {{}}}}\n"
     )
-    (folder / "environment.json").write_text(json.dumps({"python": "3.11", "libraries": {"torch": "2.13"}}))
+    (folder / "environment.json").write_text(
+        json.dumps({"python": "3.11", "libraries": {"torch": "2.13"}})
+    )
     (folder / "arms.json").write_text(json.dumps(arms))
     sites = {site: {"rows": samples, "positives": 10} for site, samples in SITES.items()}
     split = {"setting": {"data.alpha": "1"}, "seed": 0, "corrupted": "", "sites": sites}
-    (folder / "split.json").write_text(json.dumps({"note": "Dealt out.", "splits": [split], "test": {"rows": 100, "positives": 4}}))
+    (folder / "split.json").write_text(
+        json.dumps({"note": "Dealt out.", "splits": [split], "test": {"rows": 100, "positives": 4}})
+    )
     if finished:
         rows = [
             result(arms[0], (0.6, 0.61), 0.2),
@@ -101,9 +165,22 @@ def write_run(folder: Path, *, title: str = "Three sites, one model", finished: 
             result(arms[6], (0.6, 0.62), 0.04),
         ]
         (folder / "results.json").write_text(
-            json.dumps({"rows": rows, "sentences": ["A sentence of the run."], "rules": {"heat": "rule heat <b>"}})
+            json.dumps(
+                {
+                    "rows": rows,
+                    "sentences": ["A sentence of the run."],
+                    "rules": {"heat": "rule heat <b>"},
+                }
+            )
         )
+    sign(folder)
     return folder
+
+
+def sign(folder: Path) -> None:
+    """Log the files of a folder as they are."""
+    place = RunFolder(folder)
+    place.log_files(path.name for path in sorted(folder.iterdir()) if path.name != LOG)
 
 
 @pytest.fixture

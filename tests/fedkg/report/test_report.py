@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fedkg.errors import UsageError
+from fedkg.errors import JobError, UsageError
 from fedkg.jobs.file.data import Data
 from fedkg.report import write_report
 from fedkg.report.charts import ALARM
@@ -32,14 +31,25 @@ RunFolder = Callable[..., Path]
 def _parts(page: Path) -> tuple[str, dict[str, Any]]:
     """The page without plotly.js and style, and its figures."""
     text = page.read_text(encoding="utf-8")
-    figures = re.search(r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL)
+    figures = re.search(
+        r'<script type="application/json" id="figures">(.*?)</script>', text, re.DOTALL
+    )
     assert figures is not None
     return re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL), json.loads(figures[1])
 
 
 def test_every_section_is_there(run_folder: RunFolder) -> None:
     body, figures = _parts(write_report(run_folder()))
-    for section in ("outcome", "comparison", "learning", "rules-kept", "weights", "rules", "data", "settings"):
+    for section in (
+        "outcome",
+        "comparison",
+        "learning",
+        "rules-kept",
+        "weights",
+        "rules",
+        "data",
+        "settings",
+    ):
         assert f'<section id="{section}">' in body
         assert f'href="#{section}"' in body
     places = re.findall(r'data-figure="(\w+)"', body)
@@ -61,7 +71,9 @@ def test_the_outcome_comes_first_and_in_words(run_folder: RunFolder) -> None:
         "With wrong labels at linz, SCFA keeps an F1 of 0.61 ± 0.01 where FedAvg ends at 0.30 ± 0.01."
     )
     assert "A sentence of the run." in said
-    assert "At the end the models find 55% of the failures, and 75% of their alarms are right." in said
+    assert (
+        "At the end the models find 55% of the failures, and 75% of their alarms are right." in said
+    )
     assert any("FedAvg 20.0% at the worst site (critical)" in sentence for sentence in said)
     assert said[-2] == "Some updates were unusable and left out, by name: graz (1 round)."
     assert said[-1] == "The model was kept as it was (FedAvg: 2 of its rounds)."
@@ -70,13 +82,20 @@ def test_the_outcome_comes_first_and_in_words(run_folder: RunFolder) -> None:
 def test_a_critical_zone_is_explained_while_nothing_taught_the_rules(run_folder: RunFolder) -> None:
     records = read_run(run_folder())
     taught = {"algorithms": {"scfa": {"preset": "scfa", "training": {"penalty": 1.0}}}}
-    assert any("`training.penalty` puts the rules" in sentence for sentence in outcome(replace(records, job={})))
-    assert not any("training.penalty" in sentence for sentence in outcome(replace(records, job=taught)))
+    assert any(
+        "`training.penalty` puts the rules" in sentence
+        for sentence in outcome(replace(records, job={}))
+    )
+    assert not any(
+        "training.penalty" in sentence for sentence in outcome(replace(records, job=taught))
+    )
 
 
 def test_an_unfinished_run_says_so(run_folder: RunFolder) -> None:
     folder = run_folder(finished=False)
-    assert outcome(read_run(folder))[0].startswith("This run is not finished: 4 of 8 trainings are still open")
+    assert outcome(read_run(folder))[0].startswith(
+        "This run is not finished: 4 of 8 trainings are still open"
+    )
     body, _ = _parts(write_report(folder))
     assert 'id="comparison"' not in body
     assert 'id="learning"' in body
@@ -85,7 +104,12 @@ def test_an_unfinished_run_says_so(run_folder: RunFolder) -> None:
 def test_the_corrupted_site_is_seen(run_folder: RunFolder) -> None:
     body, figures = _parts(write_report(run_folder()))
     assert "red: the corrupted site" in body
-    red = [trace for figure in figures.values() for trace in figure["data"] if trace.get("line", {}).get("color") == ALARM]
+    red = [
+        trace
+        for figure in figures.values()
+        for trace in figure["data"]
+        if trace.get("line", {}).get("color") == ALARM
+    ]
     assert {trace["name"] for trace in red} == {"linz (corrupted)", "linz, by data alone"}
     weights = [trace["y"] for trace in red if trace["name"] == "linz (corrupted)"]
     assert weights == [[0.5, 0.5, 0.5], [0.05, 0.05, 0.05]]
@@ -96,7 +120,7 @@ def test_rules_are_shown_in_words_with_examples(run_folder: RunFolder) -> None:
     assert "Heat stays in the tool." in body
     assert "For example: M07, row 12" in body
     assert "Never broken: wear risk." in body
-    assert "broken 2 of 100 times" in body
+    assert "violated 2 of 100 times" in body
 
 
 def test_texts_of_the_job_are_texts(run_folder: RunFolder) -> None:
@@ -113,18 +137,15 @@ def test_equal_folders_give_equal_reports(run_folder: RunFolder) -> None:
     assert not list(folder.glob(".report*"))
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be asked after there")
-def test_what_a_killed_process_left_half_written_is_taken_away(run_folder: RunFolder) -> None:
+@pytest.mark.parametrize("name", ["clients.csv", "arms.json", "split.json", "job.yaml"])
+def test_a_damaged_run_gets_no_report(run_folder: RunFolder, name: str) -> None:
     folder = run_folder()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        half, writing = (folder / f".report.{process}.part" for process in (other.pid, os.getppid()))
-        half.write_text("<html>")
-        writing.write_text("<html>")
+    (folder / name).write_bytes((folder / name).read_bytes()[:-3])
+    with pytest.raises(JobError, match=f"{name} is damaged"):
         write_report(folder)
-        assert half.exists()
-    write_report(folder)
-    assert not half.exists()
-    assert writing.exists()
+    (folder / name).unlink()
+    with pytest.raises(JobError, match=f"{name} is missing"):
+        write_report(folder)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
@@ -148,10 +169,25 @@ def test_the_executor_stands_in_the_environment(run_folder: RunFolder) -> None:
 
 
 def test_small_texts() -> None:
-    assert [size_text(n) for n in (999.0, 1234.0, 4.16e6, 2.5e9, float("nan"))] == ["999 B", "1.23 kB", "4.16 MB", "2.5 GB", "–"]
-    assert flat({"a": {"b": True, "c": [1, 2.5]}, "d": None}) == [("a.b", "yes"), ("a.c", "1, 2.5"), ("d", "–")]
-    asked = [{"address": "https://a/query", "triples": 6}, {"address": "https://b/query", "triples": 7}]
-    assert flat({"fetched": asked}) == [("fetched", "address https://a/query triples 6, address https://b/query triples 7")]
+    assert [size_text(n) for n in (999.0, 1234.0, 4.16e6, 2.5e9, float("nan"))] == [
+        "999 B",
+        "1.23 kB",
+        "4.16 MB",
+        "2.5 GB",
+        "–",
+    ]
+    assert flat({"a": {"b": True, "c": [1, 2.5]}, "d": None}) == [
+        ("a.b", "yes"),
+        ("a.c", "1, 2.5"),
+        ("d", "–"),
+    ]
+    asked = [
+        {"address": "https://a/query", "triples": 6},
+        {"address": "https://b/query", "triples": 7},
+    ]
+    assert flat({"fetched": asked}) == [
+        ("fetched", "address https://a/query triples 6, address https://b/query triples 7")
+    ]
     assert Figure(0.713, 0.02).text() == "0.71 ± 0.02"
     assert Figure(float("nan")).text() == "–"
 
@@ -165,29 +201,48 @@ def test_a_zone_says_what_it_rests_on_and_what_to_do(run_folder: RunFolder) -> N
     folder = run_folder()
     text = re.sub("</?code>", "`", html.unescape(_parts(write_report(folder))[0]))
     assert "critical: above 18%, see which rules before the model is used" in text
-    assert "when more than 5% of the rows to which it applies break it (a hard rule: a single row to which it applies)" in text
+    assert (
+        "when more than 5% of the rows to which it applies break it (a hard rule: a single row to which it applies)"
+        in text
+    )
     assert "They are not measured on these machines" in text
     advice = zone_advice(read_run(folder))
     assert advice[0] == (
         "See which rules it is: 1 of 2 are broken by finished models, most of all \u201cHeat stays in the tool\u201d (25% of its cases)."
     )
-    assert advice[1] == "See whether the data is right: it breaks 1 of the 1 rules over the data alone (below)."
+    assert (
+        advice[1]
+        == "See whether the data is right: it breaks 1 of the 1 rules over the data alone (below)."
+    )
     assert advice[-1].startswith("Teach the models the rules: `training.penalty`")
     assert all(step in text for step in advice)
 
 
 def test_the_advice_follows_the_run(run_folder: RunFolder) -> None:
     records = read_run(run_folder())
-    assert any(step.startswith("Give the rules more weight") for step in zone_advice(replace(records, job={"training": {"penalty": 0.1}})))
+    assert any(
+        step.startswith("Give the rules more weight")
+        for step in zone_advice(replace(records, job={"training": {"penalty": 0.1}}))
+    )
     assert not any("data" in step for step in zone_advice(replace(records, checks=())))
-    assert zone_advice(replace(records, rules=()))[0].startswith("See which rules it is: no finished model was tried")
+    assert zone_advice(replace(records, rules=()))[0].startswith(
+        "See which rules it is: none was evaluated"
+    )
     kept = tuple(replace(row, rate=0.0) for row in records.rules)
-    assert zone_advice(replace(records, rules=kept))[0].startswith("See which rules it is: the finished models break none")
+    assert zone_advice(replace(records, rules=kept))[0].startswith(
+        "See which rules it is: the finished models break none"
+    )
     calm = tuple(result for result in records.results if result.figure("rho_worst").mean < 0.05)
     assert zone_advice(replace(records, results=calm)) == []
-    assert "by the share of the rows" in zone_basis({"scoring": {"graded": True}})[0]
-    assert "more than 2% of the rows to which it applies)" in zone_basis({"scoring": {"hard_tolerance": 0.02}})[0]
-    assert "more than 2.5% of the rows to which it applies break it" in zone_basis({"scoring": {"soft_tolerance": 0.025}})[0]
+    assert zone_basis({"scoring": {"graded": True}}) == zone_basis({})
+    assert (
+        "more than 2% of the rows to which it applies)"
+        in zone_basis({"scoring": {"hard_tolerance": 0.02}})[0]
+    )
+    assert (
+        "more than 2.5% of the rows to which it applies break it"
+        in zone_basis({"scoring": {"soft_tolerance": 0.025}})[0]
+    )
     rare = tuple(replace(row, rate=0.003) for row in records.rules)
     assert "(0.3% of its cases)" in zone_advice(replace(records, rules=rare))[0]
 
@@ -196,7 +251,12 @@ def test_a_run_without_a_measured_rule_has_no_zone_and_no_advice(run_folder: Run
     """Where no rule is about a prediction nothing is measured: that is not the worst of zones."""
     records = read_run(run_folder())
     blank = tuple(
-        replace(result, figures={name: one for name, one in result.figures.items() if not name.startswith("rho")})
+        replace(
+            result,
+            figures={
+                name: one for name, one in result.figures.items() if not name.startswith("rho")
+            },
+        )
         for result in records.results
     )
     unmeasured = replace(records, results=blank)
@@ -205,7 +265,9 @@ def test_a_run_without_a_measured_rule_has_no_zone_and_no_advice(run_folder: Run
     assert "No model was trained on the rules" not in " ".join(outcome(unmeasured))
 
 
-def test_models_whose_answers_are_projected_are_not_told_to_be_untaught(run_folder: RunFolder) -> None:
+def test_models_whose_answers_are_projected_are_not_told_to_be_untaught(
+    run_folder: RunFolder,
+) -> None:
     records = read_run(run_folder())
     training = dict(records.job.get("training") or {}, projection=True)
     projected = replace(records, job=dict(records.job, training=training))
@@ -216,37 +278,88 @@ def test_models_whose_answers_are_projected_are_not_told_to_be_untaught(run_fold
 def test_a_run_without_rules_has_no_columns_for_them(run_folder: RunFolder) -> None:
     records = read_run(run_folder())
     blank = [
-        replace(result, figures={name: one for name, one in result.figures.items() if not name.startswith("rho")})
+        replace(
+            result,
+            figures={
+                name: one for name, one in result.figures.items() if not name.startswith("rho")
+            },
+        )
         for result in records.results
     ]
-    assert {"zone", "worst site breaks", "mean breaks"} <= set(comparison_table(records.results, 0.5, {})["headers"])
-    assert not {"zone", "worst site breaks", "mean breaks"} & set(comparison_table(blank, 0.5, {})["headers"])
+    assert {"zone", "worst site breaks", "mean breaks"} <= set(
+        comparison_table(records.results, 0.5, {})["headers"]
+    )
+    assert not {"zone", "worst site breaks", "mean breaks"} & set(
+        comparison_table(blank, 0.5, {})["headers"]
+    )
 
 
 def test_settings_that_have_no_say_are_left_out() -> None:
-    data = {"set": "mnist", "path": "m", "rows": 10000, "label": "Machine failure", "split": "sites", "alpha": 1.0, "test": 0.2}
-    job = {"data": data, "algorithm": "scfa", "compare": {"algorithm": ["fedavg"]}, "scoring": {"beta": 1.0}, "rules": []}
-    assert [name for name, _ in facts(job)] == ["data.set", "data.path", "data.split", "data.test", "compare.algorithm"]
+    data = {
+        "set": "mnist",
+        "path": "m",
+        "rows": 10000,
+        "label": "Machine failure",
+        "split": "sites",
+        "alpha": 1.0,
+        "test": 0.2,
+    }
+    job = {
+        "data": data,
+        "algorithm": "scfa",
+        "compare": {"algorithm": ["fedavg"]},
+        "scoring": {"beta": 1.0},
+        "rules": [],
+    }
+    assert [name for name, _ in facts(job)] == [
+        "data.set",
+        "data.path",
+        "data.split",
+        "data.test",
+        "compare.algorithm",
+    ]
 
 
 def test_settings_of_a_split_are_left_out_where_sites_bring_tables() -> None:
     data = Data(path=None, size_alpha=2.0, min_samples=20).model_dump(mode="json")
-    job = {"data": data, "sites": {"graz": {"table": "a.csv"}, "linz": {"table": "b.csv"}}, "rules": ["r.fkg"]}
+    job = {
+        "data": data,
+        "sites": {"graz": {"table": "a.csv"}, "linz": {"table": "b.csv"}},
+        "rules": ["r.fkg"],
+    }
     assert [name for name, _ in facts(job)] == [
-        *("data.seed", "data.label", "data.machine", "data.min_samples", "data.test", "data.server"),
+        *(
+            "data.seed",
+            "data.label",
+            "data.machine",
+            "data.min_samples",
+            "data.test",
+            "data.server",
+        ),
         "rules",
     ]
     shared = job | {"sites": {"graz": {"table": None}, "linz": {"table": None}}}
-    assert {"data.rows", "data.split", "data.alpha", "data.size_alpha"} <= {name for name, _ in facts(shared)}
+    assert {"data.rows", "data.split", "data.alpha", "data.size_alpha"} <= {
+        name for name, _ in facts(shared)
+    }
 
 
 def test_one_is_told_as_one(run_folder: RunFolder) -> None:
     """A note of a single round has no count, and one training is no plural."""
     records = read_run(run_folder())
-    noted = replace(records, rounds=(replace(records.rounds[0], notes="the training ends"), *records.rounds[1:4]))
+    noted = replace(
+        records,
+        rounds=(replace(records.rounds[0], notes="the training ends"), *records.rounds[1:4]),
+    )
     assert outcome(noted)[-1] == "The training ends (FedAvg)."
     one = records.arms[0].id
-    alone = replace(records, arms=records.arms[:1], rounds=tuple(row for row in records.rounds if row.arm == one), results=(), rules=())
+    alone = replace(
+        records,
+        arms=records.arms[:1],
+        rounds=tuple(row for row in records.rounds if row.arm == one),
+        results=(),
+        rules=(),
+    )
     assert "1 training, 3 sites" in page(alone)
 
 
@@ -257,13 +370,27 @@ def test_the_outcome_says_who_breaks_clearly_fewer_rules(run_folder: RunFolder) 
 
     def with_rates(changed: dict[str, tuple[float, ...]]) -> list[str]:
         results = [
-            replace(one, figures={**one.figures, "rho_worst": Figure(sum(changed[one.preset]) / 3, 0.02, changed[one.preset])})
+            replace(
+                one,
+                figures={
+                    **one.figures,
+                    "rho_worst": Figure(sum(changed[one.preset]) / 3, 0.02, changed[one.preset]),
+                },
+            )
             for one in sound
         ]
-        return outcome(replace(records, results=[*results, *(one for one in records.results if one.corrupted)]))
+        return outcome(
+            replace(records, results=[*results, *(one for one in records.results if one.corrupted)])
+        )
 
-    assert "Of the rules, SCFA breaks clearly fewer: 21% at the worst site, FedAvg 44%." in with_rates(rates)[0]
-    assert "breaks clearly fewer" not in with_rates({"fedavg": (0.4, 0.5, 0.42), "scfa": (0.41, 0.3, 0.47)})[0]
+    assert (
+        "Of the rules, SCFA breaks clearly fewer: 21% at the worst site, FedAvg 44%."
+        in with_rates(rates)[0]
+    )
+    assert (
+        "breaks clearly fewer"
+        not in with_rates({"fedavg": (0.4, 0.5, 0.42), "scfa": (0.41, 0.3, 0.47)})[0]
+    )
 
 
 def test_every_cell_of_a_narrow_screen_has_its_name(run_folder: RunFolder) -> None:

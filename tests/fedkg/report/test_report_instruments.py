@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from theory_figures import training
 
+from fedkg.jobs.folder import RunFolder as Files
 from fedkg.report import write_report
 from fedkg.report.comparison import scenarios
 from fedkg.report.differences import difference_table
@@ -32,16 +33,21 @@ scfa-1-0-sound,graz,300,60,5,0.9,0.5,0.5,,,,0.1,0.0
 @pytest.fixture
 def folder(run_folder: RunFolder) -> Path:
     found = run_folder()
-    (found / "sites.csv").write_text(SITES)
+    files = Files(found)
+    files.write_text("sites.csv", SITES)
     results = json.loads((found / "results.json").read_text())
     for row in results["rows"]:
         row["measure"] = "f1"
-    results["rows"][0]["sites"] = {"f1": {"mean": {"mean": 0.6}, "worst": {"mean": 0.5}, "deviation": {"mean": None}}}
-    (found / "results.json").write_text(json.dumps(results))
-    (found / "theory.json").write_text(
-        json.dumps(
-            {"trainings": [training("FedAvg", 0, 2.0), training("FedAvg", 1, 4.0)], "properties": [{"name": "calm", "convex": True}]}
-        )
+    results["rows"][0]["sites"] = {
+        "f1": {"mean": {"mean": 0.6}, "worst": {"mean": 0.5}, "deviation": {"mean": None}}
+    }
+    files.write_json("results.json", results)
+    files.write_json(
+        "theory.json",
+        {
+            "trainings": [training("FedAvg", 0, 2.0), training("FedAvg", 1, 4.0)],
+            "properties": [{"name": "calm", "convex": True}],
+        },
     )
     return found
 
@@ -52,12 +58,18 @@ def test_sites_are_shown_as_means_over_seeds_with_their_spread(folder: Path) -> 
     assert [row["site"] for row in table["rows"]] == ["graz", "linz"]
     assert table["rows"][0]["cells"] == ["300", "60", "5", "0.600", "30.0%", "0.900", "0.0%"]
     assert table["rows"][1]["cells"] == ["500", "100", "0", "–", "10.0%", "–", "–"]
-    assert {row["label"]: row["cells"][0] for row in table["spread"]} == {"mean of all sites": "0.600", "worst site": "0.500"}
+    assert {row["label"]: row["cells"][0] for row in table["spread"]} == {
+        "mean of all sites": "0.600",
+        "worst site": "0.500",
+    }
 
 
 def test_differences_are_told_pair_by_pair(folder: Path) -> None:
     rows = difference_table(read_run(folder).results)
-    assert [(row["one"], row["other"], row["ahead"]) for row in rows] == [("SCFA", "FedAvg", "1 of 2"), ("SCFA", "FedAvg", "2 of 2")]
+    assert [(row["one"], row["other"], row["ahead"]) for row in rows] == [
+        ("SCFA", "FedAvg", "1 of 2"),
+        ("SCFA", "FedAvg", "2 of 2"),
+    ]
     assert rows[1]["mean"] == "+0.305"
     low, high = (float(end) for end in rows[1]["interval"].split(" to "))
     assert (low + high) / 2 == pytest.approx(0.305, abs=1e-3)
@@ -74,11 +86,18 @@ def test_theory_is_a_table_of_means_over_seeds(folder: Path) -> None:
     assert lines["Figure by violation rate"] == ["0.8 − 0.4 ρ, R² 0.90 [0.80, 0.95]"]
     assert "Infeasibility" not in lines
     assert table["notes"] == ["FedAvg: a note"]
-    assert property_lines(read_run(folder).theory)[0].startswith("calm: the series that satisfy it are a convex set")
+    assert property_lines(read_run(folder).theory)[0].startswith(
+        "calm: the series that satisfy it are a convex set"
+    )
 
 
 def test_the_page_has_all_of_it(folder: Path) -> None:
-    body = re.sub(r"<(script|style)\b.*?</\1>", "", write_report(folder).read_text(encoding="utf-8"), flags=re.DOTALL)
+    body = re.sub(
+        r"<(script|style)\b.*?</\1>",
+        "",
+        write_report(folder).read_text(encoding="utf-8"),
+        flags=re.DOTALL,
+    )
     for section in ("differences", "sites", "theory"):
         assert f'<section id="{section}">' in body
         assert f'href="#{section}"' in body
@@ -93,7 +112,7 @@ def test_a_page_without_them_has_none_of_it(run_folder: RunFolder) -> None:
 
 def test_of_very_many_sites_the_worst_are_shown(folder: Path) -> None:
     lines = [f"fedavg-1-0-sound,site {i},10,10,2,{i / 100},,,,,,0.1,0.0" for i in range(50)]
-    (folder / "sites.csv").write_text(SITES.splitlines()[0] + "\n" + "\n".join(lines) + "\n")
+    Files(folder).write_text("sites.csv", SITES.splitlines()[0] + "\n" + "\n".join(lines) + "\n")
     records: Any = read_run(folder)
     [table] = site_tables(records, scenarios(records))[:1]
     assert [row["site"] for row in table["rows"]] == [f"site {i}" for i in range(30)]

@@ -26,6 +26,12 @@ def training(title: str, seed: int, total: float) -> dict[str, Any]:
         "gamma": 0.4,
         "zones": {"safe": 3, "warning": 0, "danger": 0, "critical": 1},
         "constants": {"theta": 0.1, "theta_low": 0.05, "theta_high": 0.2, "infeasibility": None},
-        "violation_fit": {"intercept": 0.8, "slope": 0.4, "r2": 0.9, "r2_interval": [0.8, 0.95], "residual_above": None},
+        "violation_fit": {
+            "intercept": 0.8,
+            "slope": 0.4,
+            "r2": 0.9,
+            "r2_interval": [0.8, 0.95],
+            "residual_above": None,
+        },
         "rate_fit": None,
     }

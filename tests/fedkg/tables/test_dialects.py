@@ -20,14 +20,27 @@ from fedkg.tables.numerals import DecimalMark, parse_numbers
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252")
 
-names = st.text("abcdefgxyzÄöüß° []/.-_'#", min_size=1, max_size=12).map(lambda text: "c" + " ".join(text.split()))
+names = st.text("abcdefgxyzÄöüß° []/.-_'#", min_size=1, max_size=12).map(
+    lambda text: "c" + " ".join(text.split())
+)
 headers = st.lists(names, min_size=2, max_size=6, unique=True)
 numbers = st.one_of(
-    st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 4)), st.integers(-5000, 5000).map(float), st.just(math.nan)
+    st.floats(-1e6, 1e6, allow_nan=False).map(lambda value: round(value, 4)),
+    st.integers(-5000, 5000).map(float),
+    st.just(math.nan),
 )
 
 
-def written(header: list[str], rows: list[list[str]], *, separator: str, encoding: str, ending: str, quoting: int, zipped: bool) -> bytes:
+def written(
+    header: list[str],
+    rows: list[list[str]],
+    *,
+    separator: str,
+    encoding: str,
+    ending: str,
+    quoting: int,
+    zipped: bool,
+) -> bytes:
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter=separator, lineterminator=ending, quoting=quoting)
     writer.writerow(header)
@@ -40,15 +53,38 @@ def written(header: list[str], rows: list[list[str]], *, separator: str, encodin
 @given(data=st.data())
 def test_numbers_read_back_equal_in_every_dialect(data: st.DataObject) -> None:
     header = data.draw(headers)
-    values = data.draw(st.lists(st.lists(numbers, min_size=len(header), max_size=len(header)), min_size=1, max_size=12))
+    values = data.draw(
+        st.lists(
+            st.lists(numbers, min_size=len(header), max_size=len(header)), min_size=1, max_size=12
+        )
+    )
     separator = data.draw(st.sampled_from([",", ";", "\t", "|"]))
     comma = separator != "," and data.draw(st.booleans())
-    empty = data.draw(st.sampled_from(["", "NaN", "Bad", "No Data", "n/a", "-", "#N/A", "I/O Timeout", "bad input", "Calc Failed"]))
+    empty = data.draw(
+        st.sampled_from(
+            [
+                "",
+                "NaN",
+                "Bad",
+                "No Data",
+                "n/a",
+                "-",
+                "#N/A",
+                "I/O Timeout",
+                "bad input",
+                "Calc Failed",
+            ]
+        )
+    )
     # two decimals at least one of which can only be read one way: three after the mark and no other hint is ambiguous
     decimals = data.draw(st.sampled_from([1, 2, 4]))
 
     def text(value: float) -> str:
-        return empty if math.isnan(value) else f"{value:.{decimals}f}".replace(".", "," if comma else ".")
+        return (
+            empty
+            if math.isnan(value)
+            else f"{value:.{decimals}f}".replace(".", "," if comma else ".")
+        )
 
     body = written(
         header,
@@ -77,9 +113,19 @@ def test_texts_read_back_equal_whatever_stands_in_them(data: st.DataObject) -> N
     width = data.draw(st.integers(2, 5))
     header = [f"head {i}" for i in range(width)]
     cell = words.map(lambda text: "w" + text)
-    rows = data.draw(st.lists(st.lists(cell, min_size=width, max_size=width), min_size=2, max_size=8))
+    rows = data.draw(
+        st.lists(st.lists(cell, min_size=width, max_size=width), min_size=2, max_size=8)
+    )
     separator = data.draw(st.sampled_from([",", ";", "\t", "|"]))
-    body = written(header, rows, separator=separator, encoding="utf-8", ending="\n", quoting=csv.QUOTE_ALL, zipped=False)
+    body = written(
+        header,
+        rows,
+        separator=separator,
+        encoding="utf-8",
+        ending="\n",
+        quoting=csv.QUOTE_ALL,
+        zipped=False,
+    )
     table = read_bytes(body, "t.csv")
     assert table.headers == tuple(header)
     for i, name in enumerate(header):
@@ -131,7 +177,9 @@ def test_numbers_as_people_write_them(cells: list[str], expected: list[float] | 
         np.testing.assert_array_equal(table.numbers("x"), expected)
 
 
-@pytest.mark.parametrize("text", ["1_000", "12abc", "1.5 bar", "1,2,3", "12:30", "0x10", "1.2.3", "45%"])
+@pytest.mark.parametrize(
+    "text", ["1_000", "12abc", "1.5 bar", "1,2,3", "12:30", "0x10", "1.2.3", "45%"]
+)
 def test_other_text_is_no_number(text: str) -> None:
     with pytest.raises(TableError) as caught:
         Table.of("plant.csv", {"Druck": ["1", "2", text, "x"]}).numbers("Druck")
@@ -144,8 +192,12 @@ def test_other_text_is_no_number(text: str) -> None:
 
 def test_a_cell_that_is_neither_yes_nor_no_is_the_one_that_is_named() -> None:
     cells = ["yes", "Y", "no", "", "FALSE", "maybe", "no", "2", "nein", "ja"]
-    with pytest.raises(TableError, match=r"`a` holds yes and no, and in some rows neither") as caught:
-        read_bytes("\n".join(["i;a", *(f"{i};{cell}" for i, cell in enumerate(cells))]).encode(), "t.csv").numbers("a")
+    with pytest.raises(
+        TableError, match=r"`a` holds yes and no, and in some rows neither"
+    ) as caught:
+        read_bytes(
+            "\n".join(["i;a", *(f"{i};{cell}" for i, cell in enumerate(cells))]).encode(), "t.csv"
+        ).numbers("a")
     assert caught.value.received == '"maybe" in row 6 (line 7), and 1 more such row'
     with pytest.raises(TableError, match=r"`a` holds text where numbers are needed"):
         read_bytes(b"i;a\n1;1\n2;0\n3;1\n4;high", "t.csv").numbers("a")
@@ -181,7 +233,9 @@ def test_file_names_do_not_matter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("usual", [".", ","])
 @pytest.mark.parametrize(("many", "one"), [("232,5", "12.5"), ("232.5", "12,5")])
-def test_of_a_few_cells_in_another_hand_it_is_these_that_are_wrong(usual: DecimalMark, many: str, one: str) -> None:
+def test_of_a_few_cells_in_another_hand_it_is_these_that_are_wrong(
+    usual: DecimalMark, many: str, one: str
+) -> None:
     found = parse_numbers([many, many, one, many], usual)
     assert found.wrong == (2,)
     assert found.values[[0, 1, 3]].tolist() == [232.5] * 3

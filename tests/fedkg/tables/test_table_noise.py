@@ -116,9 +116,16 @@ def rezipped(body: bytes, change: Callable[[str, bytes], bytes]) -> bytes:
 
 def test_workbooks_with_broken_parts() -> None:
     whole = workbook()
-    half = rezipped(whole, lambda entry, body: body[: len(body) // 2] if entry.startswith("xl/worksheets") else body)
+    half = rezipped(
+        whole,
+        lambda entry, body: body[: len(body) // 2] if entry.startswith("xl/worksheets") else body,
+    )
     with pytest.raises(TableError, match="not a whole Excel workbook"):
         read_bytes(half, "noise.xlsx")
     dice = random.Random(3)
     for _ in range(80):
-        try_everything(rezipped(whole, lambda entry, body: mutated(body, dice) if dice.random() < 0.3 else body))
+        try_everything(
+            rezipped(
+                whole, lambda entry, body: mutated(body, dice) if dice.random() < 0.3 else body
+            )
+        )

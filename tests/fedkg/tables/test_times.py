@@ -41,7 +41,10 @@ def test_parse_time(text: str, expected: datetime | None) -> None:
 
 
 def table(*dates: str, order: DateOrder | None = None) -> Table:
-    return replace(read_bytes(("when;x\n" + "".join(f"{date};1\n" for date in dates)).encode(), "t.csv"), dates=order)
+    return replace(
+        read_bytes(("when;x\n" + "".join(f"{date};1\n" for date in dates)).encode(), "t.csv"),
+        dates=order,
+    )
 
 
 def test_one_date_with_slashes_decides_for_its_column() -> None:
@@ -59,15 +62,26 @@ def test_dates_that_can_be_read_in_two_ways_are_refused_until_somebody_says_whic
         table(*dates).times("when")
     assert '"03/04/2024" in row 1 (line 2)' in error.value.received
     assert "--dates day-first" in error.value.help
-    assert table(*dates, order="day-first").times("when") == ([datetime(2024, 4, 3), datetime(2024, 5, 3)], "")
-    assert table(*dates, order="month-first").times("when") == ([datetime(2024, 3, 4), datetime(2024, 3, 5)], "")
+    assert table(*dates, order="day-first").times("when") == (
+        [datetime(2024, 4, 3), datetime(2024, 5, 3)],
+        "",
+    )
+    assert table(*dates, order="month-first").times("when") == (
+        [datetime(2024, 3, 4), datetime(2024, 3, 5)],
+        "",
+    )
 
 
 def test_dates_in_two_orders_are_refused() -> None:
-    with pytest.raises(TableError, match="day first in one row and month first in another") as error:
+    with pytest.raises(
+        TableError, match="day first in one row and month first in another"
+    ) as error:
         table("25/04/2024", "04/26/2024").times("when")
     assert error.value.received == '"25/04/2024" in row 1 (line 2), "04/26/2024" in row 2 (line 3)'
-    assert table("25/04/2024", "04/26/2024", order="day-first").times("when") == ([datetime(2024, 4, 25), None], "")
+    assert table("25/04/2024", "04/26/2024", order="day-first").times("when") == (
+        [datetime(2024, 4, 25), None],
+        "",
+    )
 
 
 @pytest.mark.parametrize(

@@ -74,14 +74,19 @@ def test_workbook(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table.numbers("ok"), [1, 0, np.nan])
     assert table.texts("Zeit")[0] == "2024-03-09 10:14:00"
     assert table.where(2) == "row 3 (line 7)"
-    assert "xlsx, sheet `Daten` of 2; 1 line before the header skipped; 1 blank line skipped" in table.found.describe()
+    assert (
+        "xlsx, sheet `Daten` of 2; 1 line before the header skipped; 1 blank line skipped"
+        in table.found.describe()
+    )
     with pytest.raises(TableError, match="there is no sheet `none`"):
         read_table(tmp_path / "t.xlsx", sheet="none")
     with pytest.raises(TableError, match="empty"):
         read_table(tmp_path / "t.xlsx", sheet="leer")
 
 
-@pytest.mark.parametrize(("module", "make"), [("pyarrow", lambda: b"PAR1xxxxPAR1"), ("openpyxl", None)])
+@pytest.mark.parametrize(
+    ("module", "make"), [("pyarrow", lambda: b"PAR1xxxxPAR1"), ("openpyxl", None)]
+)
 def test_what_is_not_installed_is_asked_for(
     module: str, make: Callable[[], bytes] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

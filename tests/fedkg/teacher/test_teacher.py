@@ -61,26 +61,38 @@ def banks() -> dict[str, Bank]:
 
 
 def predicted(seed: int, rows: int, channels: int) -> Tensor:
-    return torch.rand(rows, 6, channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 100
+    return (
+        torch.rand(
+            rows, 6, channels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+        )
+        * 100
+    )
 
 
 def by_program(found: Bank, trace: Tensor) -> np.ndarray:
     literals = Literals(found.slots.shape[1], list(torch.from_numpy(found.params[:1]).T))
     unrolling = Unrolling(6, found.params[0].tolist(), True, literals)
-    return milp.closest(unrolling.expressions, unrolling.at(found.skeleton, 0), literals.found, trace.numpy())
+    return milp.closest(
+        unrolling.expressions, unrolling.at(found.skeleton, 0), literals.found, trace.numpy()
+    )
 
 
 @pytest.mark.parametrize("name", FORMULAS)
 @settings(max_examples=6)
 @given(seed=st.integers(0, 2**31))
-def test_the_nearest_trace_satisfies_and_costs_what_the_program_finds(banks: dict[str, Bank], name: str, seed: int) -> None:
+def test_the_nearest_trace_satisfies_and_costs_what_the_program_finds(
+    banks: dict[str, Bank], name: str, seed: int
+) -> None:
     found = banks[name]
     traces = predicted(seed, 2, found.slots.shape[1])
     teacher = Teacher(found, 6, clip=True)
     assert not teacher.by_program
     nearest = teacher.closest(traces)
     for trace, moved in zip(traces, nearest, strict=True):
-        assert trace_satisfaction(found.skeleton, moved.numpy(), found.params[0].tolist(), end="clip") is True
+        assert (
+            trace_satisfaction(found.skeleton, moved.numpy(), found.params[0].tolist(), end="clip")
+            is True
+        )
         best = np.abs(by_program(found, trace) - trace.numpy()).sum()
         assert float((trace - moved).abs().sum()) == pytest.approx(best, abs=2e-3)
     torch.testing.assert_close(teacher.closest(nearest), nearest, atol=1e-9, rtol=0)
@@ -91,23 +103,40 @@ def test_a_distance_of_zero_is_satisfaction(banks: dict[str, Bank], name: str) -
     found = banks[name]
     traces = predicted(1, 200, found.slots.shape[1])
     distance = Teacher(found, 6, clip=True).distance(traces)
-    verdicts = [trace_satisfaction(found.skeleton, trace.numpy(), found.params[0].tolist(), end="clip") for trace in traces]
+    verdicts = [
+        trace_satisfaction(found.skeleton, trace.numpy(), found.params[0].tolist(), end="clip")
+        for trace in traces
+    ]
     strictly = (distance > 1e-3).tolist()
-    assert all(verdict is True for verdict, far in zip(verdicts, distance.tolist(), strict=True) if far == 0)
+    assert all(
+        verdict is True
+        for verdict, far in zip(verdicts, distance.tolist(), strict=True)
+        if far == 0
+    )
     assert not any(verdict is True for verdict, far in zip(verdicts, strictly, strict=True) if far)
 
 
 def closest(condition: str, *trace: float) -> list[float]:
     found = bank(condition)
-    moved = Teacher(found, len(trace), clip=True).closest(torch.tensor(trace, dtype=torch.float64)[None, :, None])
+    moved = Teacher(found, len(trace), clip=True).closest(
+        torch.tensor(trace, dtype=torch.float64)[None, :, None]
+    )
     return moved.flatten().tolist()
 
 
 def test_the_papers_cases() -> None:
     assert closest("follows operational_range(x, 0, 2, 0, 2)", -1, 1, 3) == [0, 1, 2]
     assert closest("eventually [0, 2] x >= 4 %", 1, 3, 2) == [1, 4, 2]
-    assert closest("follows temporal_implication(x, 1.5, 1, 0, 4, 1, 2)", 0, 2, 0, 0, 0.4) == pytest.approx([0, 1.499, 0, 0, 0.4])
-    assert closest("follows temporal_implication(x, 1.5, 1, 0, 4, 1, 2)", 0, 2, 0, 0.8, 0.4) == [0, 2, 0, 1, 0.4]
+    assert closest(
+        "follows temporal_implication(x, 1.5, 1, 0, 4, 1, 2)", 0, 2, 0, 0, 0.4
+    ) == pytest.approx([0, 1.499, 0, 0, 0.4])
+    assert closest("follows temporal_implication(x, 1.5, 1, 0, 4, 1, 2)", 0, 2, 0, 0.8, 0.4) == [
+        0,
+        2,
+        0,
+        1,
+        0.4,
+    ]
 
 
 def test_a_difference_is_shared_evenly() -> None:
@@ -128,7 +157,10 @@ def test_each_client_has_its_own_bounds() -> None:
     found = bank("follows existence(x, 40, 45, 0, 2)")
     params = torch.from_numpy(found.params).repeat(3, 1)
     [low, high] = [i for i, value in enumerate(found.params[0].tolist()) if value in (40.0, 45.0)]
-    params[1, [low, high]], params[2, [low, high]] = torch.tensor([80.0, 85.0]).double(), torch.tensor([70.0, 70.0]).double()
+    params[1, [low, high]], params[2, [low, high]] = (
+        torch.tensor([80.0, 85.0]).double(),
+        torch.tensor([70.0, 70.0]).double(),
+    )
     teacher = Teacher(found, 3, params=params, clip=True)
     trace = torch.tensor([50.0, 60.0, 10.0])[None, :, None].repeat(3, 1, 1)
     moved = teacher.closest(trace, client=torch.tensor([0, 1, 2])).squeeze(-1)
@@ -136,7 +168,9 @@ def test_each_client_has_its_own_bounds() -> None:
 
 
 def test_a_rule_holds_at_every_step() -> None:
-    pack = fedkg.compile(text=f"{HEAD}rule r require if x >= 80 % then eventually [1, 2] x <= 60 %\n")
+    pack = fedkg.compile(
+        text=f"{HEAD}rule r require if x >= 80 % then eventually [1, 2] x <= 60 %\n"
+    )
     trace = torch.tensor([[[10.0], [85.0], [70.0], [65.0], [90.0], [61.0]]], dtype=torch.float64)
     clipped = Teacher(pack.banks[0], 6, clip=True)
     assert clipped.closest(trace).flatten().tolist() == [10.0, 85.0, 70.0, 60.0, 90.0, 60.0]
@@ -149,13 +183,19 @@ def test_a_rule_holds_at_every_step() -> None:
 def test_convexity_of_the_distance() -> None:
     """Lemma 1: convex for conjunctions of bounds at every step; not so for eventually."""
     dice = torch.Generator().manual_seed(0)
-    one, other = (torch.rand(400, 6, 1, generator=dice, dtype=torch.float64) * 100 for _ in range(2))
+    one, other = (
+        torch.rand(400, 6, 1, generator=dice, dtype=torch.float64) * 100 for _ in range(2)
+    )
     share = torch.rand(400, 1, 1, generator=dice, dtype=torch.float64)
 
     def gap(condition: str) -> Tensor:
         teacher = Teacher(bank(condition), 6, clip=True)
         between = teacher.distance(share * one + (1 - share) * other)
-        return share.flatten() * teacher.distance(one) + (1 - share.flatten()) * teacher.distance(other) - between
+        return (
+            share.flatten() * teacher.distance(one)
+            + (1 - share.flatten()) * teacher.distance(other)
+            - between
+        )
 
     assert float(gap("follows operational_range(x, 20, 60, 1, 4)").min()) >= -1e-12
     assert float(gap("follows existence(x, 20, 60, 0, 1)").min()) < -1e-3
@@ -167,7 +207,12 @@ def test_channels_in_several_combinations_are_solved_by_programs() -> None:
     assert teacher.by_program
     moved = teacher.closest(torch.tensor([[[90.0, 20.0], [40.0, 40.0]]], dtype=torch.float64))
     assert float(moved[0, 0].sum()) <= 100 + 1e-6
-    torch.testing.assert_close((moved - torch.tensor([[[90.0, 20.0], [40.0, 40.0]]])).abs().sum().item(), 60.0, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        (moved - torch.tensor([[[90.0, 20.0], [40.0, 40.0]]])).abs().sum().item(),
+        60.0,
+        atol=1e-5,
+        rtol=0,
+    )
 
 
 def test_formulas_without_nearest_trace_are_refused() -> None:
@@ -186,7 +231,9 @@ def test_bounds_that_push_each_other_far_are_met_by_programs() -> None:
     names = [f"c{i}" for i in range(10)]
     outputs = "".join(f"output {name} in % span -1000 .. 1000\n" for name in names)
     steps = " and ".join(f"{high} - {low} >= 100 %" for low, high in pairwise(names))
-    [found] = fedkg.compile(text=f"timeline step 1 h ends clip\n{outputs}rule r require {steps}\n").banks
+    [found] = fedkg.compile(
+        text=f"timeline step 1 h ends clip\n{outputs}rule r require {steps}\n"
+    ).banks
     moved = Teacher(found, 1, clip=True).closest(torch.zeros(1, 1, 10, dtype=torch.float64))
     assert float(moved.abs().sum()) == pytest.approx(2 * (50 + 150 + 250 + 350 + 450), abs=1e-3)
 
@@ -202,3 +249,19 @@ def test_parameters_that_one_teacher_cannot_hold_are_refused() -> None:
         Teacher(found, 6, params=params.where(params != 50, torch.nan), clip=True)
     with pytest.raises(SetError, match="the parameters do not fit"):
         Teacher(found, 6, params=params[:, :1], clip=True)
+
+
+def test_of_traces_that_are_equally_near_always_the_same_one_is_taken() -> None:
+    """The lower of two bounds, and the later of two steps."""
+    either = Teacher(bank("x <= 10 % or x >= 30 %"), 1, clip=True)
+    assert either.closest(torch.tensor([[[20.0]]])).flatten().tolist() == [10.0]
+    some = Teacher(bank("eventually [0, 1] x >= 40 %"), 3, clip=True)
+    assert some.closest(torch.tensor([[[30.0]] * 3])).flatten().tolist() == [30.0, 40.0, 30.0]
+
+
+def test_bounds_on_one_combination_are_one_group_whatever_their_numbers() -> None:
+    found = bank("x - 0.3 * y >= 0.7 % and x - 0.3 * y <= 12.1 %")
+    teacher = Teacher(found, 1, clip=True)
+    assert not teacher.by_program
+    moved = teacher.closest(torch.tensor([[[30.0, 9.0]]], dtype=torch.float64))
+    assert moved.flatten().tolist() == pytest.approx([14.8, 9.0])

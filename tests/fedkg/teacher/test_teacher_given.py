@@ -33,32 +33,55 @@ def test_what_is_unknown_has_no_nearest_number(teacher: Teacher, number: float) 
     traces = FORECAST.repeat(3, 1, 1)
     traces[1, 2] = number
     for ask in (teacher.closest, teacher.distance):
-        with pytest.raises(SetError, match=rf"trace 1 has no number at step 2, channel 0(.*\n)*  received: {number}\n  help: fill it"):
+        with pytest.raises(
+            SetError,
+            match=rf"trace 1 has no number at step 2, channel 0(.*\n)*  received: {number}\n  help: fill it",
+        ):
             ask(traces)
 
 
 def test_what_is_no_tensor_is_told(pack: fedkg.Pack, teacher: Teacher) -> None:
     for ask in (teacher.closest, teacher.distance):
         for given in (FORECAST.tolist(), FORECAST.numpy()):
-            with pytest.raises(SetError, match=r"traces are a tensor\n  expected: \[B, 6, 1\]\n  received: (list|ndarray)\n  help: torch"):
+            with pytest.raises(
+                SetError,
+                match=r"traces are a tensor\n  expected: \[B, 6, 1\]\n  received: (list|ndarray)\n  help: torch",
+            ):
                 ask(given)
-    with pytest.raises(SetError, match=r"clients do not fit the traces\n  expected: int64 \[1\]\n  received: list"):
+    with pytest.raises(
+        SetError, match=r"clients do not fit the traces\n  expected: int64 \[1\]\n  received: list"
+    ):
         teacher.closest(FORECAST, [0])  # type: ignore[arg-type]
-    with pytest.raises(SetError, match=r"a teacher is made of the bank of one formula(.*\n)*  received: Pack\n  help: Teacher\(pack.banks"):
+    with pytest.raises(
+        SetError,
+        match=r"a teacher is made of the bank of one formula(.*\n)*  received: Pack\n  help: Teacher\(pack.banks",
+    ):
         Teacher(pack, 6)  # type: ignore[arg-type]
     bank = pack.banks[0]
-    assert Teacher(bank, 6, clip=True, params=np.array(bank.params)).closest(FORECAST).shape == (1, 6, 1)  # type: ignore[arg-type]
+    assert Teacher(bank, 6, clip=True, params=np.array(bank.params)).closest(FORECAST).shape == (
+        1,
+        6,
+        1,
+    )  # type: ignore[arg-type]
 
 
 def test_vmap_says_what_a_batch_says(pack: fedkg.Pack, teacher: Teacher) -> None:
     traces = 100 * torch.rand(4, 5, 6, 1, generator=torch.Generator().manual_seed(0))
     flat = traces.flatten(0, 1)
     assert torch.equal(torch.func.vmap(teacher.distance)(traces).flatten(), teacher.distance(flat))
-    assert torch.equal(torch.func.vmap(teacher.closest, in_dims=1)(traces), teacher.closest(flat).view_as(traces).transpose(0, 1))
+    assert torch.equal(
+        torch.func.vmap(teacher.closest, in_dims=1)(traces),
+        teacher.closest(flat).view_as(traces).transpose(0, 1),
+    )
     slopes = torch.func.vmap(torch.func.grad(lambda x: teacher.distance(x).sum()))(traces)
     own = flat.clone().requires_grad_()
-    assert torch.equal(slopes.flatten(0, 1), torch.autograd.grad(teacher.distance(own).sum(), own)[0])
+    assert torch.equal(
+        slopes.flatten(0, 1), torch.autograd.grad(teacher.distance(own).sum(), own)[0]
+    )
     bank = pack.banks[0]
     two = Teacher(bank, 6, clip=True, params=torch.from_numpy(bank.params).repeat(2, 1))
     client = torch.arange(5) % 2
-    assert torch.equal(torch.func.vmap(two.distance, in_dims=(0, None))(traces, client), two.distance(flat, client.repeat(4)).view(4, 5))
+    assert torch.equal(
+        torch.func.vmap(two.distance, in_dims=(0, None))(traces, client),
+        two.distance(flat, client.repeat(4)).view(4, 5),
+    )

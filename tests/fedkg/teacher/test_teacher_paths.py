@@ -61,17 +61,32 @@ def test_the_path_found_is_a_path_and_none_is_cheaper(layers: tuple[Layer, ...],
         for step, letter in enumerate(word):
             for one in range(groups):
                 cell, here = cells[one, letter], values[row, step, one]
-                total += max(low[one, client[row], cell] - here, here - high[one, client[row], cell], 0.0) / sizes[one]
+                total += (
+                    max(
+                        low[one, client[row], cell] - here, here - high[one, client[row], cell], 0.0
+                    )
+                    / sizes[one]
+                )
         return total
 
     words = all_paths(layers)
     for row in range(rows):
         assert tuple(found[row]) in words
-        assert np.isclose(cost(row, tuple(found[row])), min(cost(row, word) for word in words), atol=1e-12)
+        assert np.isclose(
+            cost(row, tuple(found[row])), min(cost(row, word) for word in words), atol=1e-12
+        )
 
 
 def test_no_traces_are_none() -> None:
     layers = (Layer(edges=(Edge(source=0, letters=(0,), target=0),), states=1),)
     ends = np.zeros((1, 1, 1))
-    found = cheapest(edges_of(layers), np.zeros((1, 1), np.int64), ends, ends, np.ones(1), np.zeros((0, 1, 1)), np.zeros(0, np.int64))
+    found = cheapest(
+        edges_of(layers),
+        np.zeros((1, 1), np.int64),
+        ends,
+        ends,
+        np.ones(1),
+        np.zeros((0, 1, 1)),
+        np.zeros(0, np.int64),
+    )
     assert found.shape == (0, 1)

@@ -42,7 +42,10 @@ SUMS = {
 
 @pytest.fixture(scope="module")
 def packs() -> dict[str, fedkg.Pack]:
-    return {name: fedkg.compile(text=f"{HEAD}rule r require initially ({condition})\n") for name, condition in (FORMULAS | SUMS).items()}
+    return {
+        name: fedkg.compile(text=f"{HEAD}rule r require initially ({condition})\n")
+        for name, condition in (FORMULAS | SUMS).items()
+    }
 
 
 def check(pack: fedkg.Pack, traces: torch.Tensor) -> Teacher:
@@ -51,7 +54,12 @@ def check(pack: fedkg.Pack, traces: torch.Tensor) -> Teacher:
     teacher = Teacher(found, traces.shape[1], clip=True)
     moved = teacher.closest(traces)
     assert moved.dtype == traces.dtype
-    verdicts = [trace_satisfaction(found.skeleton, trace.double().numpy(), found.params[0].tolist(), end="clip") for trace in moved]
+    verdicts = [
+        trace_satisfaction(
+            found.skeleton, trace.double().numpy(), found.params[0].tolist(), end="clip"
+        )
+        for trace in moved
+    ]
     assert verdicts == [True] * len(moved)
     names = [pack.manifest.contract.columns[column].name for column in found.slots[0]]
     rules = pack.constraints(x=fedkg.columns(["nothing"]), y=fedkg.columns(names))
@@ -71,7 +79,10 @@ def test_returned_traces_satisfy_the_rule_in_their_own_dtype(
     packs: dict[str, fedkg.Pack], name: str, dtype: torch.dtype, seed: int, size: float
 ) -> None:
     channels = packs[name].banks[0].slots.shape[1]
-    traces = torch.rand(10, 3, channels, generator=torch.Generator().manual_seed(seed), dtype=dtype) * size
+    traces = (
+        torch.rand(10, 3, channels, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+        * size
+    )
     assert not check(packs[name], traces).by_program
 
 
@@ -79,7 +90,9 @@ def test_returned_traces_satisfy_the_rule_in_their_own_dtype(
 @pytest.mark.parametrize("name", SUMS)
 @settings(max_examples=2)
 @given(seed=st.integers(0, 2**31), size=st.sampled_from([1.0, 100.0, 1e4]))
-def test_those_found_by_programs_do_too(packs: dict[str, fedkg.Pack], name: str, dtype: torch.dtype, seed: int, size: float) -> None:
+def test_those_found_by_programs_do_too(
+    packs: dict[str, fedkg.Pack], name: str, dtype: torch.dtype, seed: int, size: float
+) -> None:
     traces = torch.rand(2, 1, 2, generator=torch.Generator().manual_seed(seed), dtype=dtype) * size
     assert check(packs[name], traces).by_program
 
@@ -87,7 +100,16 @@ def test_those_found_by_programs_do_too(packs: dict[str, fedkg.Pack], name: str,
 @pytest.mark.parametrize("name", FORMULAS)
 def test_no_more_is_moved_than_rounding_asks_for(packs: dict[str, fedkg.Pack], name: str) -> None:
     [found] = packs[name].banks
-    traces = torch.rand(20, 4, found.slots.shape[1], generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 100
+    traces = (
+        torch.rand(
+            20,
+            4,
+            found.slots.shape[1],
+            generator=torch.Generator().manual_seed(0),
+            dtype=torch.float64,
+        )
+        * 100
+    )
     teacher = Teacher(found, 4, clip=True)
     exact, single = teacher.closest(traces.float().double()), teacher.closest(traces.float())
     size = float(exact.abs().max())
@@ -95,11 +117,15 @@ def test_no_more_is_moved_than_rounding_asks_for(packs: dict[str, fedkg.Pack], n
 
 
 def test_a_trace_on_its_bound_stays() -> None:
-    [found] = fedkg.compile(text=f"{HEAD}rule r require initially (always (x <= 60 % and x + y <= 90 %))\n").banks
+    [found] = fedkg.compile(
+        text=f"{HEAD}rule r require initially (always (x <= 60 % and x + y <= 90 %))\n"
+    ).banks
     on = torch.tensor([[[60.0, 30.0], [59.0, 31.0]]])
     teacher = Teacher(found, 2, clip=True)
     assert teacher.by_program
-    assert (teacher.closest(on) - on).abs().max() < 1e-5 * 90  # programs keep off it by what rounding may lose
+    assert (
+        teacher.closest(on) - on
+    ).abs().max() < 1e-5 * 90  # programs keep off it by what rounding may lose
     sums = fedkg.compile(text=f"{HEAD}rule r require initially (always x + y <= 90 %)\n").banks[0]
     assert torch.equal(Teacher(sums, 2, clip=True).closest(on), on)
 
@@ -115,7 +141,9 @@ def test_a_client_that_there_is_not_is_named(packs: dict[str, fedkg.Pack]) -> No
     teacher = Teacher(found, 3, params=torch.from_numpy(found.params).repeat(2, 1), clip=True)
     traces = torch.zeros(4, 3, 1)
     for wrong in (2, -1):
-        with pytest.raises(SetError, match=rf"trace 1 is of a client .*\n  expected: 0 \.\. 1\n  received: {wrong}"):
+        with pytest.raises(
+            SetError, match=rf"trace 1 is of a client .*\n  expected: 0 \.\. 1\n  received: {wrong}"
+        ):
             teacher.closest(traces, client=torch.tensor([0, wrong, 1, 0]))
     with pytest.raises(SetError, match=r"expected: int64 \[4\]\n  received: int64 \[3\]"):
         teacher.closest(traces, client=torch.tensor([0, 1, 1]))

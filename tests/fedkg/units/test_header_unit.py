@@ -9,7 +9,14 @@ from fedkg.units.header import header_unit, split_header
 
 @pytest.mark.parametrize(
     ("header", "text"),
-    [("Torque [Nm]", "Nm"), ("P (bar)", "bar"), ("T [ °C ]", "°C"), ("x [%]", "%"), ("Tool wear [min]", "min"), ("n [1/min] ", "1/min")],
+    [
+        ("Torque [Nm]", "Nm"),
+        ("P (bar)", "bar"),
+        ("T [ °C ]", "°C"),
+        ("x [%]", "%"),
+        ("Tool wear [min]", "min"),
+        ("n [1/min] ", "1/min"),
+    ],
 )
 def test_units_in_brackets(header: str, text: str) -> None:
     unit = header_unit(header)
@@ -17,7 +24,10 @@ def test_units_in_brackets(header: str, text: str) -> None:
     assert unit.text == text
 
 
-@pytest.mark.parametrize("header", ["T", "sensor[1]", "T (min)", "x [-]", "Lage [innen]", "[bar] x", "x []", "x [a.u.]", ""])
+@pytest.mark.parametrize(
+    "header",
+    ["T", "sensor[1]", "T (min)", "x [-]", "Lage [innen]", "[bar] x", "x []", "x [a.u.]", ""],
+)
 def test_what_is_no_unit(header: str) -> None:
     assert header_unit(header) is None
 

@@ -164,7 +164,9 @@ ZEROS: list[tuple[str, float, str, float]] = [
 
 
 @pytest.mark.parametrize(("text", "value", "other", "expected"), ZEROS)
-def test_every_unit_with_a_zero_of_its_own(text: str, value: float, other: str, expected: float) -> None:
+def test_every_unit_with_a_zero_of_its_own(
+    text: str, value: float, other: str, expected: float
+) -> None:
     assert text in AFFINE
     assert convert(value, text, other) == expected
 
@@ -188,7 +190,9 @@ def test_everything_doubtful_is_asked_back(text: str) -> None:
         unit(other)
 
 
-@pytest.mark.parametrize("text", sorted(prefix + atom for atom, prefixes in PREFIXED.items() for prefix in prefixes))
+@pytest.mark.parametrize(
+    "text", sorted(prefix + atom for atom, prefixes in PREFIXED.items() for prefix in prefixes)
+)
 def test_every_prefix(text: str) -> None:
     if text in ATOMS or text in AFFINE:  # min is a minute
         return
@@ -233,14 +237,34 @@ def test_pint_agrees(ours: str, theirs: str) -> None:
     assert float(unit(ours).factor) == pytest.approx(float(base.magnitude), rel=1e-12)
 
 
-@pytest.mark.parametrize(("text", "trap"), [("Nm", "number_meter"), ("U/min", "enzyme_unit"), ("PS", "petasiemens"), ("pH", "picohenry")])
+@pytest.mark.parametrize(
+    ("text", "trap"),
+    [("Nm", "number_meter"), ("U/min", "enzyme_unit"), ("PS", "petasiemens"), ("pH", "picohenry")],
+)
 def test_what_pint_would_read_otherwise(text: str, trap: str) -> None:
     assert trap in str(registry().Unit(text))
     assert isinstance(parse_unit(text), Unit)
 
 
 @pytest.mark.parametrize(
-    "text", ["Nm", "Nm3/h", "Nm³/h", "barg", "1/min", "U/min", "m3/h", "m^3/h", "m³/h", "mmWS", "°C", "N·m", "N*m", "s^-1", "min-1"]
+    "text",
+    [
+        "Nm",
+        "Nm3/h",
+        "Nm³/h",
+        "barg",
+        "1/min",
+        "U/min",
+        "m3/h",
+        "m^3/h",
+        "m³/h",
+        "mmWS",
+        "°C",
+        "N·m",
+        "N*m",
+        "s^-1",
+        "min-1",
+    ],
 )
 def test_what_plants_write(text: str) -> None:
     assert unit(text).text == text
@@ -281,7 +305,14 @@ def test_what_is_no_unit(text: str, instead: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("text", "instead"),
-    [("KPA", ("kPa",)), ("mBar", ("mbar",)), ("mpa", ("MPa", "mPa")), ("mw", ("MW", "mW")), ("mM", ("mmol/l", "mm")), ("M3/h", ("m3",))],
+    [
+        ("KPA", ("kPa",)),
+        ("mBar", ("mbar",)),
+        ("mpa", ("MPa", "mPa")),
+        ("mw", ("MW", "mW")),
+        ("mM", ("mmol/l", "mm")),
+        ("M3/h", ("m3",)),
+    ],
 )
 def test_units_in_the_wrong_case(text: str, instead: tuple[str, ...]) -> None:
     found = parse_unit(text)
@@ -329,7 +360,17 @@ def test_a_difference_has_another_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("a", "b"), [("bar", "degC"), ("m3/h", "Nm3/h"), ("kg", "pcs"), ("EUR", "USD"), ("dB", "dBA"), ("deg", "1"), ("HV", "HB"), ("N", "kg")]
+    ("a", "b"),
+    [
+        ("bar", "degC"),
+        ("m3/h", "Nm3/h"),
+        ("kg", "pcs"),
+        ("EUR", "USD"),
+        ("dB", "dBA"),
+        ("deg", "1"),
+        ("HV", "HB"),
+        ("N", "kg"),
+    ],
 )
 def test_what_does_not_convert(a: str, b: str) -> None:
     assert not same_dimension(unit(a), unit(b))

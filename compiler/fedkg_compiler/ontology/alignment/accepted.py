@@ -21,7 +21,9 @@ PREDICATES = (
     *(OWL + f"equivalent{kind}" for kind in ("Class", "Property")),
     *(RDFS + f"sub{kind}Of" for kind in ("Class", "Property")),
 )
-_SOURCE, _PREDICATE, _TARGET, _STATUS = (ox.NamedNode(FKG + f"mapping{end}") for end in ("Source", "Predicate", "Target", "Status"))
+_SOURCE, _PREDICATE, _TARGET, _STATUS = (
+    ox.NamedNode(FKG + f"mapping{end}") for end in ("Source", "Predicate", "Target", "Status")
+)
 
 
 def accepted(documents: Iterable[Document]) -> tuple[list[ox.Quad], list[Diagnostic]]:
@@ -34,25 +36,39 @@ def accepted(documents: Iterable[Document]) -> tuple[list[ox.Quad], list[Diagnos
         parts: dict[ox.NamedNode | ox.BlankNode | ox.Triple, dict[ox.NamedNode, list[object]]] = {}
         for quad in document.triples:
             if quad.predicate in (_SOURCE, _PREDICATE, _TARGET, _STATUS):
-                parts.setdefault(quad.subject, {}).setdefault(quad.predicate, []).append(quad.object)
+                parts.setdefault(quad.subject, {}).setdefault(quad.predicate, []).append(
+                    quad.object
+                )
         for told in parts.values():
             status = [node.value for node in told.get(_STATUS, ()) if isinstance(node, ox.Literal)]
             ends = [_only_iri(told.get(end, ())) for end in (_SOURCE, _PREDICATE, _TARGET)]
             if len(status) != 1 or status[0] not in STATUSES:
                 shown = " and ".join(repr(text) for text in status) or "nothing"
                 problems.append(
-                    _problem(document, ends, f"the status of a proposed mapping is {shown}", f"write one of {', '.join(STATUSES)}")
+                    _problem(
+                        document,
+                        ends,
+                        f"the status of a proposed mapping is {shown}",
+                        f"write one of {', '.join(STATUSES)}",
+                    )
                 )
             elif status[0] == "accepted":
                 source, predicate, target = ends
                 if source is None or predicate is None or target is None:
                     advice = "give it one fkg:mappingSource, one fkg:mappingPredicate and one fkg:mappingTarget"
-                    problems.append(_problem(document, ends, "an accepted mapping is not whole", advice))
-                elif predicate.value not in PREDICATES:
-                    advice = (
-                        "SKOS has exactMatch, closeMatch, broadMatch, narrowMatch, relatedMatch; or rdfs:subClassOf, owl:equivalentClass"
+                    problems.append(
+                        _problem(document, ends, "an accepted mapping is not whole", advice)
                     )
-                    problems.append(_problem(document, ends, f"<{predicate.value}> is no predicate of mappings", advice))
+                elif predicate.value not in PREDICATES:
+                    advice = "SKOS has exactMatch, closeMatch, broadMatch, narrowMatch, relatedMatch; or rdfs:subClassOf, owl:equivalentClass"
+                    problems.append(
+                        _problem(
+                            document,
+                            ends,
+                            f"<{predicate.value}> is no predicate of mappings",
+                            advice,
+                        )
+                    )
                 else:
                     mapped.append(ox.Quad(source, predicate, target))
     return mapped, problems
@@ -62,7 +78,9 @@ def _only_iri(nodes: Sequence[object]) -> ox.NamedNode | None:
     return nodes[0] if len(nodes) == 1 and isinstance(nodes[0], ox.NamedNode) else None
 
 
-def _problem(document: Document, ends: Sequence[ox.NamedNode | None], message: str, advice: str) -> Diagnostic:
+def _problem(
+    document: Document, ends: Sequence[ox.NamedNode | None], message: str, advice: str
+) -> Diagnostic:
     """An error at the place of the proposal's source, where the file has it, else of the first status."""
     iri = next((end.value for end in (ends[0], ends[2]) if end is not None), FKG + MARK)
     return report("FKG124", find(document, iri, *split_iri(iri)), message, help=advice)

@@ -32,7 +32,9 @@ class Proposed:
     problems: tuple[Diagnostic, ...]
 
 
-def align(first: str, second: str, *, least: float = 0.5, catalog: Catalog | None = None) -> Proposed:
+def align(
+    first: str, second: str, *, least: float = 0.5, catalog: Catalog | None = None
+) -> Proposed:
     """Return proposals between two ontologies, each a name of the catalogue or the path of an RDF file.
 
     Raises:
@@ -45,7 +47,12 @@ def align(first: str, second: str, *, least: float = 0.5, catalog: Catalog | Non
     if one is None or other is None:
         return Proposed((), 0, {}, (*said, *also))
     known = reviewed(catalog, first, second)
-    return Proposed(propose(one, other, known=known, least=least), len(known), {**other.prefixes, **one.prefixes}, (*said, *also))
+    return Proposed(
+        propose(one, other, known=known, least=least),
+        len(known),
+        {**other.prefixes, **one.prefixes},
+        (*said, *also),
+    )
 
 
 def reviewed(catalog: Catalog, first: str, second: str) -> frozenset[frozenset[str]]:

@@ -35,7 +35,9 @@ class Entailed(BaseModel):
     follows: tuple[Line, ...]
 
 
-def entailed(documents: Sequence[Document], aligned: Sequence[Document], catalog: Catalog) -> Entailed:
+def entailed(
+    documents: Sequence[Document], aligned: Sequence[Document], catalog: Catalog
+) -> Entailed:
     """Return what alignment files bring about over the files of their ontologies, by the rules that every compilation applies.
 
     Args:
@@ -46,10 +48,20 @@ def entailed(documents: Sequence[Document], aligned: Sequence[Document], catalog
     together = [*alone, *mapped]
     before, said = _named(alone) | _named(follows(alone)), _named(mapped)
     after = _named(follows(together)) - before - said
-    prefixes = {prefix: space for name in catalog.names() for prefix, space in catalog.prefixes_of(name).items()}
+    prefixes = {
+        prefix: space
+        for name in catalog.names()
+        for prefix, space in catalog.prefixes_of(name).items()
+    }
     prefixes |= {"rdfs": RDFS, "skos": "http://www.w3.org/2004/02/skos/core#"}
-    counted = Counter(shown(quad.object, prefixes) for quad in mapped if quad.predicate == _PREDICATE)
-    return Entailed(mappings=dict(sorted(counted.items())), said=_lines(said - before, prefixes), follows=_lines(after, prefixes))
+    counted = Counter(
+        shown(quad.object, prefixes) for quad in mapped if quad.predicate == _PREDICATE
+    )
+    return Entailed(
+        mappings=dict(sorted(counted.items())),
+        said=_lines(said - before, prefixes),
+        follows=_lines(after, prefixes),
+    )
 
 
 def _named(triples: Iterable[ox.Quad]) -> set[ox.Triple]:
@@ -66,4 +78,13 @@ def _named(triples: Iterable[ox.Quad]) -> set[ox.Triple]:
 
 
 def _lines(triples: Iterable[ox.Triple], prefixes: dict[str, str]) -> tuple[Line, ...]:
-    return tuple(sorted((shown(one.subject, prefixes), shown(one.predicate, prefixes), shown(one.object, prefixes)) for one in triples))
+    return tuple(
+        sorted(
+            (
+                shown(one.subject, prefixes),
+                shown(one.predicate, prefixes),
+                shown(one.object, prefixes),
+            )
+            for one in triples
+        )
+    )

@@ -18,7 +18,9 @@ from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.ontology.vocabulary import closest
 
 _CLASSES = frozenset({OWL + "Class", RDFS + "Class"})
-_PROPERTIES = frozenset({RDF + "Property", *(OWL + f"{kind}Property" for kind in ("Object", "Datatype"))})
+_PROPERTIES = frozenset(
+    {RDF + "Property", *(OWL + f"{kind}Property" for kind in ("Object", "Datatype"))}
+)
 _LABELS = frozenset({RDFS + "label", SKOS + "prefLabel", SKOS + "altLabel"})
 _COMMENTS = frozenset({RDFS + "comment", SKOS + "definition"})
 _ABOVE = frozenset({RDFS + "subClassOf", RDFS + "subPropertyOf"})
@@ -88,11 +90,19 @@ def _files(name: str, catalog: Catalog) -> tuple[list[Path], dict[str, str]]:
         raise UsageError(
             f"there is neither an ontology nor a file {name!r}",
             expected=f"one of {', '.join(catalog.names())}, or the path of an RDF file",
-            help=f"did you mean `{meant}`?" if meant else "`fedkg ontology list` lists the ontologies",
+            help=f"did you mean `{meant}`?"
+            if meant
+            else "`fedkg ontology list` lists the ontologies",
         )
     files = [catalog.shelf / added.file] if added is not None else []
     if entry is not None:
-        files += [catalog.folder / file for file in (*(() if added is not None else (entry.module, *entry.parts)), *entry.additions)]
+        files += [
+            catalog.folder / file
+            for file in (
+                *(() if added is not None else (entry.module, *entry.parts)),
+                *entry.additions,
+            )
+        ]
     return files, catalog.prefixes_of(name)
 
 

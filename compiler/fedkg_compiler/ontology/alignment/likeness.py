@@ -57,8 +57,17 @@ def likeness(first: Sequence[Term], second: Sequence[Term]) -> Likeness:
     names, definitions = _names(first, second) * kind, _definitions(first, second) * kind
     structure = np.zeros_like(names)
     joint = _together(names, definitions, structure)
-    steps = {side: (_neighbours(first, side), _neighbours(second, side)) for side in ("above", "below", "domains", "ranges")}
-    both = np.sum([np.outer(*(np.array([float(bool(places)) for places in side]) for side in step)) for step in steps.values()], axis=0)
+    steps = {
+        side: (_neighbours(first, side), _neighbours(second, side))
+        for side in ("above", "below", "domains", "ranges")
+    }
+    both = np.sum(
+        [
+            np.outer(*(np.array([float(bool(places)) for places in side]) for side in step))
+            for step in steps.values()
+        ],
+        axis=0,
+    )
     for _ in range(ROUNDS):
         found = np.sum([_best(joint, *step) for step in steps.values()], axis=0)
         structure = found / np.maximum(both, 1) * (joint > 0)
@@ -67,7 +76,9 @@ def likeness(first: Sequence[Term], second: Sequence[Term]) -> Likeness:
 
 
 def _together(names: Matrix, definitions: Matrix, structure: Matrix) -> Matrix:
-    return np.asarray(1 - (1 - NAME * names) * (1 - DEFINITION * definitions) * (1 - STRUCTURE * structure))
+    return np.asarray(
+        1 - (1 - NAME * names) * (1 - DEFINITION * definitions) * (1 - STRUCTURE * structure)
+    )
 
 
 def _names(first: Sequence[Term], second: Sequence[Term]) -> Matrix:
@@ -81,9 +92,16 @@ def _names(first: Sequence[Term], second: Sequence[Term]) -> Matrix:
     starts = [np.cumsum([0, *(len(names) for names in side)])[:-1] for side in sides]
     cut = [[stems(name) for name in side] for side in flat]
     alike = _cosines(*cut)
-    alike = np.maximum(alike, (1 - NEAR) * alike + NEAR * _cosines(*([meanings(name) for name in side] for side in cut)))
-    alike = np.maximum(alike, SPECIAL * np.maximum(_endings(cut[0], cut[1]), _endings(cut[1], cut[0]).T))
-    alike = (1 - WORDING) * alike + WORDING * _cosines(*([exact(name) for name in side] for side in flat))
+    alike = np.maximum(
+        alike,
+        (1 - NEAR) * alike + NEAR * _cosines(*([meanings(name) for name in side] for side in cut)),
+    )
+    alike = np.maximum(
+        alike, SPECIAL * np.maximum(_endings(cut[0], cut[1]), _endings(cut[1], cut[0]).T)
+    )
+    alike = (1 - WORDING) * alike + WORDING * _cosines(
+        *([exact(name) for name in side] for side in flat)
+    )
     back = [np.array([points_back(name) for name in side]) for side in flat]
     alike *= np.where(np.not_equal.outer(*back), OPPOSITE, 1.0)
     by_first = np.maximum.reduceat(alike, starts[0], axis=0)
@@ -105,7 +123,9 @@ def _endings(longer: Sequence[tuple[str, ...]], shorter: Sequence[tuple[str, ...
 def _cosines(first: Sequence[tuple[str, ...]], second: Sequence[tuple[str, ...]]) -> Matrix:
     """The cosines of names as weighted vectors of words."""
     rare = _rarity(words for side in (first, second) for words in side)
-    vectors = [_vectors([dict.fromkeys(name, 1.0) for name in side], rare) for side in (first, second)]
+    vectors = [
+        _vectors([dict.fromkeys(name, 1.0) for name in side], rare) for side in (first, second)
+    ]
     sizes = [np.maximum(np.linalg.norm(one, axis=1), 1e-12) for one in vectors]
     return np.asarray(vectors[0] @ vectors[1].T / np.outer(*sizes))
 
@@ -113,10 +133,19 @@ def _cosines(first: Sequence[tuple[str, ...]], second: Sequence[tuple[str, ...]]
 def _definitions(first: Sequence[Term], second: Sequence[Term]) -> Matrix:
     """The cosine of what is said of both, names included; 0 where nothing is said of one."""
     counts = [
-        [Counter(stems(f"{term.comment} {term.labels[0]}")) if term.comment else Counter() for term in side] for side in (first, second)
+        [
+            Counter(stems(f"{term.comment} {term.labels[0]}")) if term.comment else Counter()
+            for term in side
+        ]
+        for side in (first, second)
     ]
     rare = _rarity(tuple(words) for side in counts for words in side)
-    vectors = [_vectors([{word: 1 + np.log(count) for word, count in words.items()} for words in side], rare) for side in counts]
+    vectors = [
+        _vectors(
+            [{word: 1 + np.log(count) for word, count in words.items()} for words in side], rare
+        )
+        for side in counts
+    ]
     sizes = [np.maximum(np.linalg.norm(one, axis=1), 1e-12) for one in vectors]
     return np.asarray(np.clip(vectors[0] @ vectors[1].T / np.outer(*sizes), 0, 1))
 
@@ -128,7 +157,10 @@ def _rarity(texts: Iterable[Iterable[str]]) -> dict[str, tuple[int, float]]:
     for words in texts:
         total += 1
         seen.update(set(words))
-    return {word: (i, float(np.log(1 + total / count))) for i, (word, count) in enumerate(sorted(seen.items()))}
+    return {
+        word: (i, float(np.log(1 + total / count)))
+        for i, (word, count) in enumerate(sorted(seen.items()))
+    }
 
 
 def _vectors(texts: Sequence[Mapping[str, float]], rare: Mapping[str, tuple[int, float]]) -> Matrix:

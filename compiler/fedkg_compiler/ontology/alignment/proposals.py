@@ -16,12 +16,16 @@ _HEAD = """\
 """
 
 
-def turtle(proposals: Sequence[Proposal], names: tuple[str, str], prefixes: Mapping[str, str]) -> str:
+def turtle(
+    proposals: Sequence[Proposal], names: tuple[str, str], prefixes: Mapping[str, str]
+) -> str:
     """The proposals as Turtle, in their order. prefixes: to write their IRIs with."""
     iris = [iri for item in proposals for iri in (item.source, item.predicate, item.target)]
     all_prefixes = {**prefixes, "fkg": FKG, "skos": SKOS, "xsd": XSD}
     used = {
-        prefix: space for prefix, space in all_prefixes.items() if prefix in ("fkg", "xsd") or any(iri.startswith(space) for iri in iris)
+        prefix: space
+        for prefix, space in all_prefixes.items()
+        if prefix in ("fkg", "xsd") or any(iri.startswith(space) for iri in iris)
     }
     lines = [f"@prefix {prefix}: <{space}> .\n" for prefix, space in sorted(used.items())]
     blocks = [
@@ -41,6 +45,11 @@ def _short(iri: str, prefixes: Mapping[str, str]) -> str:
     """The IRI with a prefix where its rest is letters, digits and underscores, and does not end in a mark."""
     for prefix, space in sorted(prefixes.items(), key=lambda item: (-len(item[1]), item[0])):
         rest = iri.removeprefix(space)
-        if rest != iri and rest.replace("_", "a").replace("-", "a").isalnum() and rest.isascii() and not rest.startswith("-"):
+        if (
+            rest != iri
+            and rest.replace("_", "a").replace("-", "a").isalnum()
+            and rest.isascii()
+            and not rest.startswith("-")
+        ):
             return f"{prefix}:{rest}"
     return str(ox.NamedNode(iri))

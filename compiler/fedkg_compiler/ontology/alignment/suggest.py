@@ -33,7 +33,9 @@ class Proposal:
     reasons: tuple[str, ...]
 
 
-def propose(first: Side, second: Side, *, known: Collection[frozenset[str]] = (), least: float = 0.5) -> tuple[Proposal, ...]:
+def propose(
+    first: Side, second: Side, *, known: Collection[frozenset[str]] = (), least: float = 0.5
+) -> tuple[Proposal, ...]:
     """Return proposals with at least this confidence, the surest first.
 
     Args:
@@ -46,7 +48,8 @@ def propose(first: Side, second: Side, *, known: Collection[frozenset[str]] = ()
     found = [
         _proposal(first.terms, second.terms, i, j, alike)
         for i, j in zip(*(side.tolist() for side in np.nonzero(kept)), strict=True)
-        if frozenset((first.terms[i].iri, second.terms[j].iri)) not in known and first.terms[i].iri != second.terms[j].iri
+        if frozenset((first.terms[i].iri, second.terms[j].iri)) not in known
+        and first.terms[i].iri != second.terms[j].iri
     ]
     return tuple(sorted(found, key=lambda item: (-item.confidence, item.source, item.target)))
 
@@ -58,24 +61,48 @@ def among_best(confidence: Matrix) -> np.ndarray[tuple[int, ...], np.dtype[np.bo
     return np.asarray((confidence >= by_row) & (confidence >= by_column))
 
 
-def _proposal(first: Sequence[Term], second: Sequence[Term], i: int, j: int, alike: Likeness) -> Proposal:
+def _proposal(
+    first: Sequence[Term], second: Sequence[Term], i: int, j: int, alike: Likeness
+) -> Proposal:
     one, other = first[i], second[j]
     reasons = []
     if alike.names[i, j] > _TOLD:
         reasons.append((float(alike.names[i, j]), _about_names(one, other)))
     if alike.definitions[i, j] > _TOLD:
         shared = sorted(set(stems(one.comment)) & set(stems(other.comment)))
-        words = [word for word in dict.fromkeys(exact(one.comment)) if stems(word) and stems(word)[0] in shared]
+        words = [
+            word
+            for word in dict.fromkeys(exact(one.comment))
+            if stems(word) and stems(word)[0] in shared
+        ]
         if words:
-            reasons.append((float(alike.definitions[i, j]), f"both definitions speak of {_listed(words)}"))
-    for side, where in (("above", "above"), ("below", "below"), ("domains", "before"), ("ranges", "after")):
+            reasons.append(
+                (float(alike.definitions[i, j]), f"both definitions speak of {_listed(words)}")
+            )
+    for side, where in (
+        ("above", "above"),
+        ("below", "below"),
+        ("domains", "before"),
+        ("ranges", "after"),
+    ):
         near = alike.steps[side]
         pairs = [(float(alike.confidence[a, b]), a, b) for a in near[0][i] for b in near[1][j]]
         if pairs and max(pairs)[0] > _TOLD:
             sure, a, b = max(pairs)
-            reasons.append((sure / 2, f"{first[a].labels[0]} {where} the one, {second[b].labels[0]} {where} the other"))
+            reasons.append(
+                (
+                    sure / 2,
+                    f"{first[a].labels[0]} {where} the one, {second[b].labels[0]} {where} the other",
+                )
+            )
     ordered = tuple(text for _, text in sorted(reasons, key=lambda item: -item[0]))
-    return Proposal(one.iri, SKOS + _predicate(one, other, i, j, alike), other.iri, round(float(alike.confidence[i, j]), 3), ordered)
+    return Proposal(
+        one.iri,
+        SKOS + _predicate(one, other, i, j, alike),
+        other.iri,
+        round(float(alike.confidence[i, j]), 3),
+        ordered,
+    )
 
 
 def _predicate(one: Term, other: Term, i: int, j: int, alike: Likeness) -> str:
@@ -92,7 +119,9 @@ def _predicate(one: Term, other: Term, i: int, j: int, alike: Likeness) -> str:
 
 
 def _about_names(one: Term, other: Term) -> str:
-    left, right = ({word for label in term.labels for word in stems(label)} for term in (one, other))
+    left, right = (
+        {word for label in term.labels for word in stems(label)} for term in (one, other)
+    )
     same = {label.lower() for label in one.labels} & {label.lower() for label in other.labels}
     if same:
         return f'both are called "{min(same)}"'
@@ -100,9 +129,22 @@ def _about_names(one: Term, other: Term) -> str:
     if shared:
         words = [word for label in one.labels for word in exact(label) if stems(word)[0] in shared]
         return f"both names have {_listed(list(dict.fromkeys(words)))}"
-    near = sorted((word, other_word) for word in left for other_word in right if MEANING.get(word) == MEANING.get(other_word, other_word))
-    texts = {stems(word)[0]: word for term in (one, other) for label in term.labels for word in exact(label)}
-    return "; ".join(f"{texts.get(word, word)} and {texts.get(sibling, sibling)} may mean the same" for word, sibling in near[:2])
+    near = sorted(
+        (word, other_word)
+        for word in left
+        for other_word in right
+        if MEANING.get(word) == MEANING.get(other_word, other_word)
+    )
+    texts = {
+        stems(word)[0]: word
+        for term in (one, other)
+        for label in term.labels
+        for word in exact(label)
+    }
+    return "; ".join(
+        f"{texts.get(word, word)} and {texts.get(sibling, sibling)} may mean the same"
+        for word, sibling in near[:2]
+    )
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -80,8 +80,40 @@ _NEAR = (
 )
 """Words that two ontologies of manufacturing may use for the same thing; they count for less than a common word."""
 _ENDINGS = (
-    *("ization", "isation", "ational", "ations", "ation", "ities", "ity", "ments", "ment", "ings", "ing", "ions", "ion", "ness"),
-    *("ers", "er", "ors", "or", "ies", "ied", "ive", "ized", "ised", "ed", "es", "al", "ly", "s", "e", "y"),
+    *(
+        "ization",
+        "isation",
+        "ational",
+        "ations",
+        "ation",
+        "ities",
+        "ity",
+        "ments",
+        "ment",
+        "ings",
+        "ing",
+        "ions",
+        "ion",
+        "ness",
+    ),
+    *(
+        "ers",
+        "er",
+        "ors",
+        "or",
+        "ies",
+        "ied",
+        "ive",
+        "ized",
+        "ised",
+        "ed",
+        "es",
+        "al",
+        "ly",
+        "s",
+        "e",
+        "y",
+    ),
 )
 _SHORTEST = 4
 """What an ending is cut off of has at least so many letters left."""
@@ -89,7 +121,12 @@ _SHORTEST = 4
 
 def stem(word: str) -> str:
     """The word in small letters without its ending, as far as four letters remain: `operations` and `operate` are `oper`."""
-    word = word.lower().replace("isation", "ization").replace("labour", "labor").replace("centre", "center")
+    word = (
+        word.lower()
+        .replace("isation", "ization")
+        .replace("labour", "labor")
+        .replace("centre", "center")
+    )
     cut = True
     while cut:
         cut = False

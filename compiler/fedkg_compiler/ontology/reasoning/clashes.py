@@ -47,13 +47,19 @@ def clashes(facts: Facts) -> list[Clash]:
             values = {variable: column[row] for variable, column in columns.items()}
             values |= {one: values[other] for one, other in equal.items()}
             groups.setdefault(_about(rule, values), []).append(values)
-        found += [Clash(rule=rule, values=group[0], more=len(group) - 1) for group in groups.values()]
+        found += [
+            Clash(rule=rule, values=group[0], more=len(group) - 1) for group in groups.values()
+        ]
     return found[:MOST]
 
 
 def _about(rule: Rule, values: dict[int, int]) -> tuple[frozenset[int], ...]:
     """What the premises about terms speak of, whichever way round; of a rule without any all that it speaks of."""
-    terms = [frozenset(values[end] for end in (s, o) if end < 0) for s, p, o in rule.body if p > 0 and p != SAME]
+    terms = [
+        frozenset(values[end] for end in (s, o) if end < 0)
+        for s, p, o in rule.body
+        if p > 0 and p != SAME
+    ]
     return (frozenset().union(*terms),) if terms else (frozenset(values.values()),)
 
 

@@ -44,7 +44,9 @@ def _both(some: Relations, more: Relations, facts: Facts) -> Relations:
     found: dict[int, list[Pairs]] = defaultdict(list)
     for predicate, pairs in (*some.items(), *more.items()):
         left, right = split(pairs)
-        found[int(facts.one[predicate])].append(facts.one[left] * SPAN + facts.one[right] if facts.merged else pairs)
+        found[int(facts.one[predicate])].append(
+            facts.one[left] * SPAN + facts.one[right] if facts.merged else pairs
+        )
     return {predicate: relation.joined(*parts) for predicate, parts in found.items()}
 
 
@@ -68,6 +70,13 @@ def _fresh_matches(rule: Rule, facts: Facts, fresh: Relations, *, first: bool) -
     if first:  # everything is fresh
         starts: list[int | None] = [None]
     else:
-        starts = [i for i, (_, predicate, _) in enumerate(rule.body) if predicate < 0 or predicate in fresh]
-    found = (matches(rule, facts, start=start, source=None if start is None else fresh) for start in starts)
+        starts = [
+            i
+            for i, (_, predicate, _) in enumerate(rule.body)
+            if predicate < 0 or predicate in fresh
+        ]
+    found = (
+        matches(rule, facts, start=start, source=None if start is None else fresh)
+        for start in starts
+    )
     return [matched for matched in found if matched is not None]

@@ -43,7 +43,9 @@ class Described:
     inconsistent: bool = False
 
 
-def describe(triples: Sequence[ox.Quad], file: str, limit: float) -> tuple[Described | None, tuple[Diagnostic, ...]]:
+def describe(
+    triples: Sequence[ox.Quad], file: str, limit: float
+) -> tuple[Described | None, tuple[Diagnostic, ...]]:
     """Return what HermiT concludes from triples; None with an error where there is no Java, it fails, or its time is over.
 
     Args:
@@ -51,22 +53,53 @@ def describe(triples: Sequence[ox.Quad], file: str, limit: float) -> tuple[Descr
     """
     if shutil.which("java") is None:
         advice = "install Java 11 or newer, so that `java -version` answers; without --dl, OWL 2 RL is used, which needs none"
-        return None, (report("FKG126", point(file), "the DL reasoner needs Java, and there is no `java` on the PATH", help=advice),)
+        return None, (
+            report(
+                "FKG126",
+                point(file),
+                "the DL reasoner needs Java, and there is no `java` on the PATH",
+                help=advice,
+            ),
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "triples.nt"
         told = {quad.triple for quad in triples}
-        path.write_bytes(ox.serialize([*told, *_individuals(told)], format=ox.RdfFormat.N_TRIPLES) or b"")
-        printed = _run([sys.executable, "-m", "fedkg_compiler.ontology.reasoning.dl_child", str(path)], folder, limit)
+        path.write_bytes(
+            ox.serialize([*told, *_individuals(told)], format=ox.RdfFormat.N_TRIPLES) or b""
+        )
+        printed = _run(
+            [sys.executable, "-m", "fedkg_compiler.ontology.reasoning.dl_child", str(path)],
+            folder,
+            limit,
+        )
     if printed is None:
         advice = "give more time with --limit, or fewer files"
-        return None, (report("FKG127", point(file), f"the DL reasoner was stopped after {limit:g} s", help=advice),)
+        return None, (
+            report(
+                "FKG127", point(file), f"the DL reasoner was stopped after {limit:g} s", help=advice
+            ),
+        )
     broken = {"failure": printed.strip().rpartition("\n")[2] or "it said nothing"}
-    answer: dict[str, Any] = json.loads(printed) if printed.startswith("{") else broken  # `Any`: JSON
+    answer: dict[str, Any] = (
+        json.loads(printed) if printed.startswith("{") else broken
+    )  # `Any`: JSON
     if answer["failure"]:
         advice = "without --dl, OWL 2 RL is used, which leaves aside what it does not know"
-        return None, (report("FKG126", point(file), f"the DL reasoner broke off: {answer['failure']}", help=advice),)
-    pairs = {key: tuple(sorted({(one, other) for one, other in answer[key] if one != other})) for key in ("below", "types")}
-    return Described(**pairs, unsatisfiable=tuple(answer["unsatisfiable"]), inconsistent=answer["inconsistent"]), ()
+        return None, (
+            report(
+                "FKG126",
+                point(file),
+                f"the DL reasoner broke off: {answer['failure']}",
+                help=advice,
+            ),
+        )
+    pairs = {
+        key: tuple(sorted({(one, other) for one, other in answer[key] if one != other}))
+        for key in ("below", "types")
+    }
+    return Described(
+        **pairs, unsatisfiable=tuple(answer["unsatisfiable"]), inconsistent=answer["inconsistent"]
+    ), ()
 
 
 def _individuals(triples: Iterable[ox.Triple]) -> Iterator[ox.Triple]:
@@ -82,7 +115,12 @@ def _run(command: Sequence[str], folder: str, limit: float) -> str | None:
     """What a command prints; None when it was stopped, with all processes that it began, after `limit` s."""
     surroundings = os.environ | {"TMPDIR": folder}
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=surroundings
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env=surroundings,
     )
     try:
         return process.communicate(timeout=limit)[0]

@@ -21,7 +21,13 @@ def answer(path: Path) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     import owlready2
 
-    said: dict[str, Any] = {"below": [], "types": [], "unsatisfiable": [], "inconsistent": False, "failure": ""}
+    said: dict[str, Any] = {
+        "below": [],
+        "types": [],
+        "unsatisfiable": [],
+        "inconsistent": False,
+        "failure": "",
+    }
     world = owlready2.World()
     ontology = world.get_ontology(path.as_uri())
     try:
@@ -33,7 +39,9 @@ def answer(path: Path) -> dict[str, Any]:
         return said | {"inconsistent": True}
     except Exception as error:  # noqa: BLE001  whatever an untyped library and a Java program raise is the answer
         return said | {"failure": _first_line(error)}
-    said["unsatisfiable"] = sorted(one.iri for one in world.inconsistent_classes() if one.iri != NOTHING)
+    said["unsatisfiable"] = sorted(
+        one.iri for one in world.inconsistent_classes() if one.iri != NOTHING
+    )
     for one in world.classes():
         said["below"] += [[one.iri, other.iri] for other in one.is_a if _named(other)]
         said["below"] += [[one.iri, other.iri] for other in one.equivalent_to if _named(other)]
@@ -50,7 +58,10 @@ def _named(entity: Any) -> bool:
 
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    found = next((line for line in lines if "Exception" in line or "Error" in line), lines[0] if lines else type(error).__name__)
+    found = next(
+        (line for line in lines if "Exception" in line or "Error" in line),
+        lines[0] if lines else type(error).__name__,
+    )
     return found[:300]
 
 

@@ -82,7 +82,9 @@ class Facts:
     """
 
     nodes: list[Node] = field(default_factory=lambda: [*WORDS])
-    numbers: dict[Node, int] = field(default_factory=lambda: {node: i for i, node in enumerate(WORDS)})
+    numbers: dict[Node, int] = field(
+        default_factory=lambda: {node: i for i, node in enumerate(WORDS)}
+    )
     kinds: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(len(WORDS), dtype=np.int8))
     pairs: Relations = field(default_factory=dict)
     one: Nodes = field(default_factory=lambda: np.arange(len(WORDS)))
@@ -102,15 +104,28 @@ class Facts:
             numbers.setdefault(predicate, len(numbers))
         self.grow([*numbers][len(self.nodes) :])
         return {
-            numbers[node]: relation.of(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), SPAN)
+            numbers[node]: relation.of(
+                np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), SPAN
+            )
             for node, (left, right) in columns.items()
         }
 
     def grow(self, nodes: list[Node]) -> None:
         """Take up further nodes, which have their numbers."""
-        kinds = (_IRI if isinstance(node, ox.NamedNode) else _BLANK if isinstance(node, ox.BlankNode) else _OTHER for node in nodes)
-        self.one = np.concatenate([self.one, np.arange(len(self.nodes), len(self.nodes) + len(nodes))])
-        self.kinds = np.concatenate([self.kinds, np.fromiter(kinds, dtype=np.int8, count=len(nodes))])
+        kinds = (
+            _IRI
+            if isinstance(node, ox.NamedNode)
+            else _BLANK
+            if isinstance(node, ox.BlankNode)
+            else _OTHER
+            for node in nodes
+        )
+        self.one = np.concatenate(
+            [self.one, np.arange(len(self.nodes), len(self.nodes) + len(nodes))]
+        )
+        self.kinds = np.concatenate(
+            [self.kinds, np.fromiter(kinds, dtype=np.int8, count=len(nodes))]
+        )
         self.nodes += nodes
 
     def copy(self) -> Facts:
@@ -140,7 +155,9 @@ class Facts:
     def typed(self, kind: int) -> Nodes:
         """The nodes of a type, ascending."""
         types = self.turned(TYPE)
-        return types[np.searchsorted(types, kind * SPAN) : np.searchsorted(types, (kind + 1) * SPAN)] & (SPAN - 1)
+        return types[
+            np.searchsorted(types, kind * SPAN) : np.searchsorted(types, (kind + 1) * SPAN)
+        ] & (SPAN - 1)
 
     def absorb(self, new: Mapping[int, Pairs], *, told: bool = False) -> Relations:
         """Take up pairs, with what equality, transitivity, lists and counts make of them; return what was not known before.
@@ -156,11 +173,18 @@ class Facts:
             walked = self._transitive(waiting)
             added = {}
             for predicate, pairs in waiting.items():
-                added[predicate] = self._add(predicate, pairs, walked=predicate in walked, told=told)
+                added[predicate] = self._add(
+                    predicate, pairs, walked=predicate in walked, told=told
+                )
                 if added[predicate].size:
                     fresh[predicate].append(added[predicate])
-            waiting = self._beside({predicate: pairs for predicate, pairs in added.items() if pairs.size}, walked)
-        return {predicate: relation.joined(*self._canonical_parts(parts)) for predicate, parts in fresh.items()}
+            waiting = self._beside(
+                {predicate: pairs for predicate, pairs in added.items() if pairs.size}, walked
+            )
+        return {
+            predicate: relation.joined(*self._canonical_parts(parts))
+            for predicate, parts in fresh.items()
+        }
 
     def _add(self, predicate: int, pairs: Pairs, *, walked: bool, told: bool) -> Pairs:
         """Take up pairs of one property; return those that were not known.
@@ -217,10 +241,17 @@ class Facts:
 
     def _lists(self) -> tuple[Pairs, Pairs]:
         """The cells and the members of every list that something has; one that runs in a circle ends where it began."""
-        firsts, rests = relation.grouped(self.of(FIRST), SPAN), relation.grouped(self.of(REST), SPAN)
+        firsts, rests = (
+            relation.grouped(self.of(FIRST), SPAN),
+            relation.grouped(self.of(REST), SPAN),
+        )
         cells: list[int] = []
         members: list[int] = []
-        heads = {head for word in WITH_LISTS - {FIRST, REST} for head in (self.of(word) & (SPAN - 1)).tolist()}
+        heads = {
+            head
+            for word in WITH_LISTS - {FIRST, REST}
+            for head in (self.of(word) & (SPAN - 1)).tolist()
+        }
         for head in heads:
             seen: set[int] = set()
             cell = head
@@ -229,7 +260,9 @@ class Facts:
                 cells.append(head * SPAN + cell)
                 members += [head * SPAN + member for member in firsts.get(cell, ())]
                 cell = next(iter(rests.get(cell, ())), NIL)
-        return relation.joined(np.array(cells, dtype=np.int64)), relation.joined(np.array(members, dtype=np.int64))
+        return relation.joined(np.array(cells, dtype=np.int64)), relation.joined(
+            np.array(members, dtype=np.int64)
+        )
 
     def _canonical(self, new: Mapping[int, Pairs]) -> Relations:
         """The pairs with each node under the number of the first that is equal to it."""
@@ -238,21 +271,28 @@ class Facts:
         found: dict[int, list[Pairs]] = defaultdict(list)
         for predicate, pairs in new.items():
             found[int(self.one[predicate])].append(pairs)
-        return {predicate: relation.joined(*self._canonical_parts(parts)) for predicate, parts in found.items()}
+        return {
+            predicate: relation.joined(*self._canonical_parts(parts))
+            for predicate, parts in found.items()
+        }
 
     def _canonical_parts(self, parts: list[Pairs]) -> list[Pairs]:
         if not self.merged:
             return parts
         return [self.one[left] * SPAN + self.one[right] for left, right in map(split, parts)]
 
-    def _join_equal(self, same: Pairs, waiting: Relations, fresh: dict[int, list[Pairs]]) -> Relations:
+    def _join_equal(
+        self, same: Pairs, waiting: Relations, fresh: dict[int, list[Pairs]]
+    ) -> Relations:
         """Give nodes that are equal one number; what was known of the others is looked at again. Returns what waits then."""
         before = self.one
         self.one = before.copy()
         unlike = []
         for left, right in zip(*(side.tolist() for side in split(same)), strict=True):
             if _OTHER in (self.kinds[left], self.kinds[right]):
-                if self.kinds[left] == self.kinds[right] and literal_value(self.nodes[left]) != literal_value(self.nodes[right]):
+                if self.kinds[left] == self.kinds[right] and literal_value(
+                    self.nodes[left]
+                ) != literal_value(self.nodes[right]):
                     unlike.append(min(left, right) * SPAN + max(left, right))
                 continue
             if apart(self.nodes[left]) or apart(self.nodes[right]):
@@ -260,7 +300,9 @@ class Facts:
             first, second = sorted((self._first(left), self._first(right)))
             self.one[second] = first
         if unlike:
-            waiting[UNLIKE] = relation.joined(waiting.get(UNLIKE, NONE), np.array(unlike, dtype=np.int64))
+            waiting[UNLIKE] = relation.joined(
+                waiting.get(UNLIKE, NONE), np.array(unlike, dtype=np.int64)
+            )
         while not np.array_equal(further := self.one[self.one], self.one):
             self.one = further
         moved = self.one != before
@@ -269,7 +311,11 @@ class Facts:
         self.merged = True
         for predicate, pairs in [*self.pairs.items()]:
             left, right = split(pairs)
-            touched = np.ones(pairs.shape, dtype=np.bool_) if moved[predicate] else moved[left] | moved[right]
+            touched = (
+                np.ones(pairs.shape, dtype=np.bool_)
+                if moved[predicate]
+                else moved[left] | moved[right]
+            )
             if touched.any():
                 waiting[predicate] = relation.joined(waiting.get(predicate, NONE), pairs[touched])
                 self.pairs[predicate] = pairs[~touched]
@@ -325,7 +371,9 @@ def apart(node: Node) -> bool:
 def counted(node: Node) -> list[int]:
     """The word for the number that a literal is, zero or one."""
     found = {"0": [ZERO], "1": [ONE]}
-    return found.get(node.value.strip().removeprefix("+"), []) if isinstance(node, ox.Literal) else []
+    return (
+        found.get(node.value.strip().removeprefix("+"), []) if isinstance(node, ox.Literal) else []
+    )
 
 
 def literal_value(node: Node) -> object:

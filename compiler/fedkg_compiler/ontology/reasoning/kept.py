@@ -33,7 +33,9 @@ _memory: dict[str, tuple[Facts, Relations]] = {}
 _Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-def kept_closure(triples: Sequence[ox.Quad], key: str, *, all_rules: bool) -> tuple[Facts, Relations]:
+def kept_closure(
+    triples: Sequence[ox.Quad], key: str, *, all_rules: bool
+) -> tuple[Facts, Relations]:
     """Return the closure of triples, for the caller to go on with, and what of it is told.
 
     Args:
@@ -69,7 +71,10 @@ def closures_folder() -> Path:
 
 def _entry(name: str) -> Path | None:
     try:
-        return closures_folder() / f"{hashlib.sha256(f'{compiler_stamp()} {name}'.encode()).hexdigest()[:32]}.npz"
+        return (
+            closures_folder()
+            / f"{hashlib.sha256(f'{compiler_stamp()} {name}'.encode()).hexdigest()[:32]}.npz"
+        )
     except (OSError, RuntimeError):
         return None
 
@@ -82,7 +87,11 @@ def _read(entry: Path) -> tuple[Facts, Relations] | None:
             facts = Facts()
             facts.numbers |= {node: i + len(WORDS) for i, node in enumerate(nodes)}
             facts.grow(nodes)
-            facts.one, facts.merged, facts.concluded = found["one"], bool(found["merged"]), int(found["concluded"])
+            facts.one, facts.merged, facts.concluded = (
+                found["one"],
+                bool(found["merged"]),
+                int(found["concluded"]),
+            )
             facts.pairs = _relations(found["predicates"], found["ends"], found["pairs"])
             told = _relations(found["told_predicates"], found["told_ends"], found["told_pairs"])
             whole = facts.one.size == facts.kinds.size == len(facts.numbers)
@@ -98,7 +107,10 @@ def _write(entry: Path, facts: Facts, told: Relations) -> None:
     if None in said:
         return
     part = entry.with_name(f".{entry.name}.{os.getpid()}")
-    arrays: _Arrays = {"nodes": np.frombuffer(json.dumps(said).encode("utf-8", "surrogatepass"), dtype=np.uint8), "one": facts.one}
+    arrays: _Arrays = {
+        "nodes": np.frombuffer(json.dumps(said).encode("utf-8", "surrogatepass"), dtype=np.uint8),
+        "one": facts.one,
+    }
     arrays |= {"merged": np.array(facts.merged), "concluded": np.array(facts.concluded)}
     arrays |= _arrays(facts.pairs, "") | _arrays(told, "told_")
     with suppress(OSError):

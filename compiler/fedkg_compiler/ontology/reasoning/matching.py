@@ -29,7 +29,9 @@ def possible(rule: Rule, facts: Facts) -> bool:
     return True
 
 
-def matches(rule: Rule, facts: Facts, *, start: int | None = None, source: Mapping[int, Pairs] | None = None) -> Table | None:
+def matches(
+    rule: Rule, facts: Facts, *, start: int | None = None, source: Mapping[int, Pairs] | None = None
+) -> Table | None:
     """All that the variables of a rule stand for together, None for nothing.
 
     Args:
@@ -132,13 +134,19 @@ def _join(table: Table, atom: Atom, facts: Facts) -> Table:
     parts: list[Table] = []
     if p in table:
         used = [node for node in np.unique(table[p]).tolist() if facts.of(node).size]
-        parts += [_with(_kept(table, table[p] == node), s, o, facts.of(node), node, facts) for node in used]
+        parts += [
+            _with(_kept(table, table[p] == node), s, o, facts.of(node), node, facts)
+            for node in used
+        ]
     else:
         for node, pairs in facts.pairs.items():
             found = _with(table, s, o, pairs, node, facts)
             parts.append(found | {p: np.full(_rows(found), node)})
     variables = {*table, *(end for end in atom if end < 0)}
-    return {variable: np.concatenate([NONE, *(part[variable] for part in parts)]) for variable in variables}
+    return {
+        variable: np.concatenate([NONE, *(part[variable] for part in parts)])
+        for variable in variables
+    }
 
 
 def _with(table: Table, s: int, o: int, pairs: Pairs, predicate: int, facts: Facts) -> Table:
@@ -149,10 +157,14 @@ def _with(table: Table, s: int, o: int, pairs: Pairs, predicate: int, facts: Fac
     if left is not None and right is not None:
         return _kept(table, among(left * SPAN + right, pairs))
     if left is not None or right is not None:
-        known, other, ordered = (left, o, pairs) if left is not None else (right, s, facts.turned(predicate))
+        known, other, ordered = (
+            (left, o, pairs) if left is not None else (right, s, facts.turned(predicate))
+        )
         assert known is not None
         rows, found = _expanded(known, ordered)
-        if other == (s if left is not None else o):  # the same variable on both sides cannot be known and free at once
+        if other == (
+            s if left is not None else o
+        ):  # the same variable on both sides cannot be known and free at once
             raise AssertionError
         return _kept(table, rows) | {other: found}
     if count * pairs.size > 8 * relation.LIMIT:
@@ -167,7 +179,10 @@ def _with(table: Table, s: int, o: int, pairs: Pairs, predicate: int, facts: Fac
 
 def _expanded(known: Nodes, ordered: Pairs) -> tuple[Nodes, Nodes]:
     """For each row all that stands beside its node: the rows, once for each, and what stands there. Raises TooManyPairs."""
-    begin, end = np.searchsorted(ordered, known * SPAN), np.searchsorted(ordered, (known + 1) * SPAN)
+    begin, end = (
+        np.searchsorted(ordered, known * SPAN),
+        np.searchsorted(ordered, (known + 1) * SPAN),
+    )
     counts = end - begin
     total = int(counts.sum())
     if total > 8 * relation.LIMIT:
@@ -189,5 +204,9 @@ def concluded(table: Table, heads: Sequence[Atom], facts: Facts) -> list[tuple[i
             found.append((p, pairs))
             continue
         predicates = table[p][can]
-        found += [(node, pairs[predicates == node]) for node in np.unique(predicates).tolist() if facts.kinds[node] < 2]
+        found += [
+            (node, pairs[predicates == node])
+            for node in np.unique(predicates).tolist()
+            if facts.kinds[node] < 2
+        ]
     return [(node, pairs) for node, pairs in found if pairs.size]

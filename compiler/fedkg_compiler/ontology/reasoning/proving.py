@@ -12,7 +12,19 @@ from functools import cache
 
 from fedkg_compiler.ontology.reasoning import table
 from fedkg_compiler.ontology.reasoning.table import Atom, Rule
-from fedkg_compiler.ontology.reasoning.words import CELL, FIRST, IS, LISTED, NIL, REST, SAME, SUB_CLASS, SUB_PROPERTY, UNLIKE, WITH_LISTS
+from fedkg_compiler.ontology.reasoning.words import (
+    CELL,
+    FIRST,
+    IS,
+    LISTED,
+    NIL,
+    REST,
+    SAME,
+    SUB_CLASS,
+    SUB_PROPERTY,
+    UNLIKE,
+    WITH_LISTS,
+)
 
 MOST = 20_000
 """Conclusions after which a proof is given up."""
@@ -62,7 +74,14 @@ class Proofs:
             raise TooMany
         self.reasons[fact] = reason
         s, p, o = fact
-        for key in ((ANY, p, ANY), (s, p, ANY), (ANY, p, o), (s, ANY, ANY), (ANY, ANY, o), (s, ANY, o)):
+        for key in (
+            (ANY, p, ANY),
+            (s, p, ANY),
+            (ANY, p, o),
+            (s, ANY, ANY),
+            (ANY, ANY, o),
+            (s, ANY, o),
+        ):
             self._by[key].append(fact)
         return True
 
@@ -78,7 +97,10 @@ class Proofs:
 ANY = -1_000
 """Stands for any number where facts are looked for."""
 _LISTS = tuple(
-    [Rule(name=LISTS, body=((-1, word, -2),), heads=((-2, CELL, -2),)) for word in sorted(WITH_LISTS - {FIRST, REST})]
+    [
+        Rule(name=LISTS, body=((-1, word, -2),), heads=((-2, CELL, -2),))
+        for word in sorted(WITH_LISTS - {FIRST, REST})
+    ]
     + [
         Rule(name=LISTS, body=((-1, CELL, -2), (-2, REST, -3)), heads=((-1, CELL, -3),)),
         Rule(name=LISTS, body=((-1, CELL, -2), (-2, FIRST, -3)), heads=((-1, LISTED, -3),)),
@@ -89,7 +111,14 @@ _LISTS = tuple(
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule of the table, contradictions too, and those that go through lists."""
-    tables = (table.SCHEMA, table.TERMINOLOGY, table.FACTS, table.TRANSITIVE, table.EQUALITY, table.CLASHES)
+    tables = (
+        table.SCHEMA,
+        table.TERMINOLOGY,
+        table.FACTS,
+        table.TRANSITIVE,
+        table.EQUALITY,
+        table.CLASHES,
+    )
     return tuple(rule for text in tables for rule in table.rules(text)) + _LISTS
 
 
@@ -113,7 +142,9 @@ def prove(told: Iterable[Fact], terms: Terms) -> Proofs:
             values = _unified(rule.body[i], fact, {})
             if values is None:
                 continue
-            for found in _matched([one for j, one in enumerate(rule.body) if j != i], values, proofs):
+            for found in _matched(
+                [one for j, one in enumerate(rule.body) if j != i], values, proofs
+            ):
                 if any(found[one] == found[other] for one, other in rule.unequal):
                     continue
                 premises = tuple(filled(one, found) for one in rule.body)
@@ -121,7 +152,11 @@ def prove(told: Iterable[Fact], terms: Terms) -> Proofs:
                     proofs.clashes.append((rule.name, premises))
                 for head in rule.heads:
                     waiting += _concluded(filled(head, found), (rule.name, premises), proofs, terms)
-        waiting += [one for word in terms.counts(fact[2]) if proofs.take(one := (fact[2], IS, word), (LISTS, (fact,)))]
+        waiting += [
+            one
+            for word in terms.counts(fact[2])
+            if proofs.take(one := (fact[2], IS, word), (LISTS, (fact,)))
+        ]
     return proofs
 
 
@@ -133,7 +168,12 @@ def _concluded(fact: Fact, reason: Reason, proofs: Proofs, terms: Terms) -> Iter
             fact = (min(s, o), UNLIKE, max(s, o))
         elif any(literal) or terms.apart(s) or terms.apart(o):
             return
-    elif terms.literal(s) or terms.literal(p) or (p in (SUB_CLASS, SUB_PROPERTY) and s == o) or (p == CELL and o == NIL):
+    elif (
+        terms.literal(s)
+        or terms.literal(p)
+        or (p in (SUB_CLASS, SUB_PROPERTY) and s == o)
+        or (p == CELL and o == NIL)
+    ):
         return
     if proofs.take(fact, reason):
         yield fact

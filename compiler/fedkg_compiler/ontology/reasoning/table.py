@@ -154,7 +154,9 @@ def _rule(line: str) -> Rule:
     variables: dict[str, int] = {}
 
     def number(word: str) -> int:
-        return variables.setdefault(word, -1 - len(variables)) if word.startswith("?") else NAMES[word]
+        return (
+            variables.setdefault(word, -1 - len(variables)) if word.startswith("?") else NAMES[word]
+        )
 
     premises = [part.split() for part in before.split(" . ")]
     body = tuple((number(s), number(p), number(o)) for s, p, o in premises if p != "!=")

@@ -17,11 +17,39 @@ import pyoxigraph as ox
 from fedkg_compiler.ontology.pairs import NONE, Pairs
 from fedkg_compiler.ontology.reasoning import table
 from fedkg_compiler.ontology.reasoning.closing import close
-from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, Relations, apart, counted, literal_value, split
+from fedkg_compiler.ontology.reasoning.facts import (
+    SPAN,
+    Facts,
+    Relations,
+    apart,
+    counted,
+    literal_value,
+    split,
+)
 from fedkg_compiler.ontology.reasoning.matching import bound
-from fedkg_compiler.ontology.reasoning.proving import ANY, Fact, Proofs, Reason, Terms, TooMany, filled, prove
+from fedkg_compiler.ontology.reasoning.proving import (
+    ANY,
+    Fact,
+    Proofs,
+    Reason,
+    Terms,
+    TooMany,
+    filled,
+    prove,
+)
 from fedkg_compiler.ontology.reasoning.table import Rule
-from fedkg_compiler.ontology.reasoning.words import CELL, FIRST, HIDDEN, IS, LISTED, REST, SAME, UNLIKE, WITH_LISTS, Node
+from fedkg_compiler.ontology.reasoning.words import (
+    CELL,
+    FIRST,
+    HIDDEN,
+    IS,
+    LISTED,
+    REST,
+    SAME,
+    UNLIKE,
+    WITH_LISTS,
+    Node,
+)
 
 DEEPEST = 24
 """Steps back after which a reason is given up."""
@@ -68,7 +96,9 @@ class Reasons:
         triples: all that is told. closed: their closure, with the pairs that were told, where it is at hand.
     """
 
-    def __init__(self, triples: Iterable[ox.Quad], closed: tuple[Facts, Relations] | None = None) -> None:
+    def __init__(
+        self, triples: Iterable[ox.Quad], closed: tuple[Facts, Relations] | None = None
+    ) -> None:
         self._triples = triples
         self._given = closed
 
@@ -119,10 +149,17 @@ class Reasons:
         nodes = self._closed[0].nodes
         first = reason[1][0]
         named = {
-            end: node for atom, fact in zip(rule.body, reason[1], strict=True) for end, node in zip(atom, fact, strict=True) if end < 0
+            end: node
+            for atom, fact in zip(rule.body, reason[1], strict=True)
+            for end, node in zip(atom, fact, strict=True)
+            if end < 0
         }
         premises = tuple(self._step(premise, proofs) for premise in _shown(reason[1], proofs))
-        return Step(triple=(nodes[first[0]], nodes[first[1]], nodes[first[2]]), rule=rule.name, premises=premises), named
+        return Step(
+            triple=(nodes[first[0]], nodes[first[1]], nodes[first[2]]),
+            rule=rule.name,
+            premises=premises,
+        ), named
 
     def _alike(self, s: int, p: int, value: Node) -> int | None:
         """The number of a literal that is written otherwise than it was told: stores write 1.0 for 1.00."""
@@ -131,7 +168,9 @@ class Reasons:
         known = _beside(facts.of(int(facts.one[p])), int(facts.one[s]))
         return next((node for node in known if literal_value(facts.nodes[node]) == wanted), None)
 
-    def _proved(self, targets: Sequence[Fact], reached: Callable[[Proofs], Reason | None]) -> tuple[Reason, Proofs] | None:
+    def _proved(
+        self, targets: Sequence[Fact], reached: Callable[[Proofs], Reason | None]
+    ) -> tuple[Reason, Proofs] | None:
         """The proof from as few told facts as possible."""
         terms, search = self._terms(), _Search()
         frontier = [self._one(fact) for fact in targets]
@@ -178,12 +217,19 @@ class Reasons:
                 values = _head_values(head, fact)
                 if values is None:
                     continue
-                matched = bound(_without_differences(rule) if facts.merged or fact[1] == SAME else rule, facts, values)
+                matched = bound(
+                    _without_differences(rule) if facts.merged or fact[1] == SAME else rule,
+                    facts,
+                    values,
+                )
                 if matched is None:
                     continue
                 count = min(next(iter(matched.values())).size, 4 * _MOST_WAYS)
                 for row in range(count):
-                    premises = tuple(filled(atom, {key: int(column[row]) for key, column in matched.items()}) for atom in rule.body)
+                    premises = tuple(
+                        filled(atom, {key: int(column[row]) for key, column in matched.items()})
+                        for atom in rule.body
+                    )
                     if fact not in premises:
                         found.append(premises)
         found.sort(key=lambda premises: sum(not self._told(premise) for premise in premises))
@@ -202,15 +248,26 @@ class Reasons:
             search.seen.add(same)
             left, right = split(told.get(SAME, NONE))
             among = np.isin(left, equal) & np.isin(right, equal)
-            search.told |= {(a, SAME, b): None for a, b in zip(left[among].tolist(), right[among].tolist(), strict=True)}
+            search.told |= {
+                (a, SAME, b): None
+                for a, b in zip(left[among].tolist(), right[among].tolist(), strict=True)
+            }
             yield from self._ways(same)
 
     def _cells(self, head: int) -> list[Fact]:
         """What a list is made of, and what has it."""
         facts, _ = self._closed
-        found = [(owner, word, head) for word in WITH_LISTS - {FIRST, REST} for owner in _beside(facts.turned(word), head)]
+        found = [
+            (owner, word, head)
+            for word in WITH_LISTS - {FIRST, REST}
+            for owner in _beside(facts.turned(word), head)
+        ]
         for cell in _beside(facts.of(CELL), head):
-            found += [(cell, word, other) for word in (FIRST, REST) for other in _beside(facts.of(word), cell)]
+            found += [
+                (cell, word, other)
+                for word in (FIRST, REST)
+                for other in _beside(facts.of(word), cell)
+            ]
         return found
 
     def _one(self, fact: Fact) -> Fact:
@@ -228,8 +285,20 @@ class Reasons:
         facts, told = self._closed
         if not facts.merged:
             return [fact] if _has(told, fact) else []
-        names = [[fact[i]] if facts.one[fact[i]] != fact[i] else np.flatnonzero(facts.one == fact[i]).tolist() for i in range(3)]
-        return [(s, p, o) for p in names[1] if p in told for s in names[0] for o in names[2] if _has(told, (s, p, o))][:_MOST_WAYS]
+        names = [
+            [fact[i]]
+            if facts.one[fact[i]] != fact[i]
+            else np.flatnonzero(facts.one == fact[i]).tolist()
+            for i in range(3)
+        ]
+        return [
+            (s, p, o)
+            for p in names[1]
+            if p in told
+            for s in names[0]
+            for o in names[2]
+            if _has(told, (s, p, o))
+        ][:_MOST_WAYS]
 
     def _terms(self) -> Terms:
         nodes = self._closed[0].nodes
@@ -244,7 +313,11 @@ class Reasons:
         nodes = self._closed[0].nodes
         rule, premises = proofs.reasons[fact]
         triple = (nodes[fact[0]], nodes[fact[1]], nodes[fact[2]])
-        return Step(triple=triple, rule=rule, premises=tuple(self._step(premise, proofs) for premise in _shown(premises, proofs)))
+        return Step(
+            triple=triple,
+            rule=rule,
+            premises=tuple(self._step(premise, proofs) for premise in _shown(premises, proofs)),
+        )
 
 
 def _shown(premises: Iterable[Fact], proofs: Proofs) -> dict[Fact, None]:
@@ -279,7 +352,9 @@ def _head_values(head: Fact, fact: Fact) -> dict[int, int] | None:
     return values
 
 
-def _least(proofs: Proofs, reached: Callable[[Proofs], Reason | None], terms: Terms) -> tuple[Reason, Proofs]:
+def _least(
+    proofs: Proofs, reached: Callable[[Proofs], Reason | None], terms: Terms
+) -> tuple[Reason, Proofs]:
     """The proof without all told facts that it does not need."""
     reason = reached(proofs)
     assert reason is not None
@@ -319,5 +394,8 @@ def _has(relations: Mapping[int, Pairs], fact: Fact) -> bool:
 
 
 def _beside(pairs: Pairs, node: int) -> list[int]:
-    found: list[int] = (pairs[np.searchsorted(pairs, node * SPAN) : np.searchsorted(pairs, (node + 1) * SPAN)] & (SPAN - 1)).tolist()
+    found: list[int] = (
+        pairs[np.searchsorted(pairs, node * SPAN) : np.searchsorted(pairs, (node + 1) * SPAN)]
+        & (SPAN - 1)
+    ).tolist()
     return found

@@ -39,10 +39,22 @@ HIDDEN = frozenset(NAMES[name] for name in _HIDDEN.split())
 TYPE, FIRST, REST, NIL = (NAMES[name] for name in ("type", "first", "rest", "nil"))
 SUB_CLASS, SUB_PROPERTY, SAME = (NAMES[name] for name in ("subClassOf", "subPropertyOf", "sameAs"))
 TRANSITIVE = NAMES["TransitiveProperty"]
-CELL, LISTED, IS, ZERO, ONE, UNLIKE = (NAMES[name] for name in ("cell", "listed", "is", "zero", "one", "unlike"))
+CELL, LISTED, IS, ZERO, ONE, UNLIKE = (
+    NAMES[name] for name in ("cell", "listed", "is", "zero", "one", "unlike")
+)
 WITH_LISTS = frozenset(
     NAMES[name]
-    for name in ("intersectionOf", "unionOf", "oneOf", "propertyChainAxiom", "hasKey", "members", "distinctMembers", "first", "rest")
+    for name in (
+        "intersectionOf",
+        "unionOf",
+        "oneOf",
+        "propertyChainAxiom",
+        "hasKey",
+        "members",
+        "distinctMembers",
+        "first",
+        "rest",
+    )
 )
 """Properties whose objects are lists, and those that lists are made of."""
 WITH_COUNTS = frozenset(NAMES[name] for name in ("maxCardinality", "maxQualifiedCardinality"))

@@ -10,7 +10,12 @@ from pathlib import Path
 
 from fedkg_compiler.ontology.sources.result import Read
 
-READERS: dict[str, str] = {"owl-functional": "owl_functional", "owl-xml": "owl_xml", "xml-schema": "xml_schema", "opcua-nodeset": "nodeset"}
+READERS: dict[str, str] = {
+    "owl-functional": "owl_functional",
+    "owl-xml": "owl_xml",
+    "xml-schema": "xml_schema",
+    "opcua-nodeset": "nodeset",
+}
 """The syntax, as `fedkg_compiler.ontology.sniff` names it, and the module that reads it."""
 
 

@@ -61,10 +61,23 @@ _CHARACTERISTICS = {
     "TransitiveObjectProperty": OWL + "TransitiveProperty",
 }
 _ASSERTED = ("ObjectPropertyAssertion", "DataPropertyAssertion")
-_DENIED = {"NegativeObjectPropertyAssertion": "targetIndividual", "NegativeDataPropertyAssertion": "targetValue"}
+_DENIED = {
+    "NegativeObjectPropertyAssertion": "targetIndividual",
+    "NegativeDataPropertyAssertion": "targetValue",
+}
 
 NEVER_INSIDE = frozenset(
-    [*_DIRECT, *_ROWS, *_APART, *_CHARACTERISTICS, *_ASSERTED, *_DENIED, "Declaration", "ClassAssertion", "AnnotationAssertion"]
+    [
+        *_DIRECT,
+        *_ROWS,
+        *_APART,
+        *_CHARACTERISTICS,
+        *_ASSERTED,
+        *_DENIED,
+        "Declaration",
+        "ClassAssertion",
+        "AnnotationAssertion",
+    ]
 )
 """Axioms that stand in an ontology alone, never in another axiom."""
 
@@ -113,8 +126,14 @@ class Axioms:
             if self.ontology is not None:
                 self._annotate(self.ontology, [tree])
             return
-        notes = [part for part in tree.parts if isinstance(part, Tree) and part.name == "Annotation"]
-        parts = [part for part in tree.parts if not (isinstance(part, Tree) and part.name == "Annotation")]
+        notes = [
+            part for part in tree.parts if isinstance(part, Tree) and part.name == "Annotation"
+        ]
+        parts = [
+            part
+            for part in tree.parts
+            if not (isinstance(part, Tree) and part.name == "Annotation")
+        ]
         if tree.name in _DENIED:
             node: Node = self._denied(tree, parts)
             self._annotate(node, notes)
@@ -141,7 +160,10 @@ class Axioms:
             return [(node(parts[0]), ox.NamedNode(_DIRECT[name]), node(parts[1]))]
         if name in _ROWS:
             self._count(tree, parts, 2)
-            return [(first, ox.NamedNode(_ROWS[name]), second) for first, second in pairwise([node(part) for part in parts])]
+            return [
+                (first, ox.NamedNode(_ROWS[name]), second)
+                for first, second in pairwise([node(part) for part in parts])
+            ]
         if name in _APART:
             return [self._apart(tree, parts)]
         if name in _CHARACTERISTICS:
@@ -155,8 +177,16 @@ class Axioms:
         if name in ("HasKey", "DisjointUnion"):
             self._count(tree, parts, 2)
             word = OWL + ("hasKey" if name == "HasKey" else "disjointUnionOf")
-            return [(node(parts[0]), ox.NamedNode(word), self.expressions.row([node(part) for part in parts[1:]]))]
-        what = "SWRL rules are not read" if name == "DLSafeRule" else f"`{name}` is no axiom of OWL 2"
+            return [
+                (
+                    node(parts[0]),
+                    ox.NamedNode(word),
+                    self.expressions.row([node(part) for part in parts[1:]]),
+                )
+            ]
+        what = (
+            "SWRL rules are not read" if name == "DLSafeRule" else f"`{name}` is no axiom of OWL 2"
+        )
         raise self.problems.mistake(tree.line, tree.column, f"{what}; this one is left out")
 
     def _declared(self, tree: Tree, parts: list[Part]) -> tuple[Node, ox.NamedNode, Node]:
@@ -164,7 +194,12 @@ class Axioms:
         entity = parts[0]
         if not isinstance(entity, Tree) or entity.name not in _KINDS:
             expected = ", ".join(_KINDS)
-            raise self.problems.mistake(tree.line, tree.column, "this declares nothing that OWL 2 has", f"expected is one of {expected}")
+            raise self.problems.mistake(
+                tree.line,
+                tree.column,
+                "this declares nothing that OWL 2 has",
+                f"expected is one of {expected}",
+            )
         return self.expressions.node(entity), TYPE, ox.NamedNode(_KINDS[entity.name])
 
     def _apart(self, tree: Tree, parts: list[Part]) -> tuple[Node, ox.NamedNode, Node]:
@@ -190,21 +225,33 @@ class Axioms:
         self._count(tree, parts, 3, 3)
         node = self.expressions.blank()
         self._say(node, TYPE, ox.NamedNode(OWL + "NegativePropertyAssertion"))
-        for word, part in zip(("assertionProperty", "sourceIndividual", _DENIED[tree.name]), parts, strict=True):
+        for word, part in zip(
+            ("assertionProperty", "sourceIndividual", _DENIED[tree.name]), parts, strict=True
+        ):
             self._say(node, ox.NamedNode(OWL + word), self.expressions.node(part))
         return node
 
-    def _annotated(self, triple: tuple[Node, ox.NamedNode, Node], notes: Sequence[Tree], kind: str = "Axiom") -> None:
+    def _annotated(
+        self, triple: tuple[Node, ox.NamedNode, Node], notes: Sequence[Tree], kind: str = "Axiom"
+    ) -> None:
         node = self.expressions.blank()
         self._say(node, TYPE, ox.NamedNode(OWL + kind))
-        for word, value in zip(("annotatedSource", "annotatedProperty", "annotatedTarget"), triple, strict=True):
+        for word, value in zip(
+            ("annotatedSource", "annotatedProperty", "annotatedTarget"), triple, strict=True
+        ):
             self._say(node, ox.NamedNode(OWL + word), value)
         self._annotate(node, notes)
 
     def _annotate(self, subject: Node, notes: Sequence[Tree]) -> None:
         for note in notes:
-            inner = [part for part in note.parts if isinstance(part, Tree) and part.name == "Annotation"]
-            parts = [part for part in note.parts if not (isinstance(part, Tree) and part.name == "Annotation")]
+            inner = [
+                part for part in note.parts if isinstance(part, Tree) and part.name == "Annotation"
+            ]
+            parts = [
+                part
+                for part in note.parts
+                if not (isinstance(part, Tree) and part.name == "Annotation")
+            ]
             self._count(note, parts, 2, 2)
             relation = named(self.problems, note, self.expressions.node(parts[0]))
             triple = (subject, relation, self.expressions.node(parts[1]))
@@ -212,7 +259,9 @@ class Axioms:
             if inner:
                 self._annotated(triple, inner, "Annotation")
 
-    def _count(self, tree: Tree, parts: Sequence[Part], least: int, most: int | None = None) -> None:
+    def _count(
+        self, tree: Tree, parts: Sequence[Part], least: int, most: int | None = None
+    ) -> None:
         self.expressions.count(tree, parts, least, most)
 
     def _say(self, subject: Node, predicate: ox.NamedNode, value: Node) -> None:

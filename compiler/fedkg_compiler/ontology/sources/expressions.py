@@ -13,7 +13,9 @@ _TYPE = ox.NamedNode(RDF + "type")
 _FIRST, _REST, _NIL = (ox.NamedNode(RDF + word) for word in ("first", "rest", "nil"))
 _COUNT = ox.NamedNode(XSD + "nonNegativeInteger")
 _CLASS, _RANGE = OWL + "Class", RDFS + "Datatype"
-_ENTITIES = frozenset({"Class", "Datatype", "ObjectProperty", "DataProperty", "AnnotationProperty", "NamedIndividual"})
+_ENTITIES = frozenset(
+    {"Class", "Datatype", "ObjectProperty", "DataProperty", "AnnotationProperty", "NamedIndividual"}
+)
 _LISTS = {
     "ObjectIntersectionOf": (_CLASS, "intersectionOf"),
     "ObjectUnionOf": (_CLASS, "unionOf"),
@@ -35,7 +37,10 @@ _VALUES = {
     "DataAllValuesFrom": "allValuesFrom",
     "DataHasValue": "hasValue",
 }
-_COUNTS = {"Min": ("minCardinality", "minQualifiedCardinality"), "Max": ("maxCardinality", "maxQualifiedCardinality")}
+_COUNTS = {
+    "Min": ("minCardinality", "minQualifiedCardinality"),
+    "Max": ("maxCardinality", "maxQualifiedCardinality"),
+}
 _COUNTS["Exact"] = ("cardinality", "qualifiedCardinality")
 _CARDINALITIES = {
     f"{sort}{which}Cardinality": (*words, on)
@@ -47,7 +52,9 @@ _CARDINALITIES = {
 def named(problems: Problems, tree: Tree, node: Node) -> ox.NamedNode:
     """The node as a property's name. Raises Unsound where something else stands in its place."""
     if not isinstance(node, ox.NamedNode):
-        raise problems.mistake(tree.line, tree.column, f"a property of `{tree.name}` must be a name")
+        raise problems.mistake(
+            tree.line, tree.column, f"a property of `{tree.name}` must be a name"
+        )
     return node
 
 
@@ -70,7 +77,9 @@ class Expressions:
     def say(self, subject: Node, predicate: ox.NamedNode, value: Node) -> None:
         """Add a triple. Raises Unsound where its subject is a literal."""
         if isinstance(subject, ox.Literal):
-            raise self.problems.mistake(*self.place, f'nothing can be said of the text "{subject.value[:40]}"')
+            raise self.problems.mistake(
+                *self.place, f'nothing can be said of the text "{subject.value[:40]}"'
+            )
         self.triples.append(ox.Quad(subject, predicate, value))
 
     def blank(self) -> ox.BlankNode:
@@ -91,24 +100,40 @@ class Expressions:
     def count(self, tree: Tree, parts: Sequence[Part], least: int, most: int | None) -> None:
         """Raises Unsound where a construct has fewer or more parts than it may."""
         if len(parts) < least or (most is not None and len(parts) > most):
-            wanted = f"{least}" if most == least else f"{least} or more" if most is None else f"{least} to {most}"
-            raise self.problems.mistake(tree.line, tree.column, f"`{tree.name}` has {wanted} parts, and here {len(parts)}")
+            wanted = (
+                f"{least}"
+                if most == least
+                else f"{least} or more"
+                if most is None
+                else f"{least} to {most}"
+            )
+            raise self.problems.mistake(
+                tree.line, tree.column, f"`{tree.name}` has {wanted} parts, and here {len(parts)}"
+            )
 
     def node(self, part: Part, depth: int = 0) -> Node:
         """The node that stands for a part; what describes it is said. Raises Unsound for what OWL 2 does not have."""
         if isinstance(part, int):
-            raise self.problems.mistake(*self.place, f"the number {part} stands where a name or an expression should")
+            raise self.problems.mistake(
+                *self.place, f"the number {part} stands where a name or an expression should"
+            )
         if not isinstance(part, Tree):
             return part
         if depth > DEEPEST:
-            raise self.problems.mistake(part.line, part.column, f"the expression is nested more than {DEEPEST} deep; it is left out")
+            raise self.problems.mistake(
+                part.line,
+                part.column,
+                f"the expression is nested more than {DEEPEST} deep; it is left out",
+            )
         name = part.name
         if name in _ENTITIES:
             self.count(part, part.parts, 1, 1)
             return self.node(part.parts[0], depth + 1)
         if name in _LISTS:
             kind, word = _LISTS[name]
-            return self._described(kind, word, self.row([self.node(inner, depth + 1) for inner in part.parts]))
+            return self._described(
+                kind, word, self.row([self.node(inner, depth + 1) for inner in part.parts])
+            )
         if name in _SINGLES:
             self.count(part, part.parts, 1, 1)
             kind, word = _SINGLES[name]
@@ -119,10 +144,17 @@ class Expressions:
             return self._cardinality(part, depth)
         if name == "ObjectHasSelf":
             self.count(part, part.parts, 1, 1)
-            return self._restricted(part.parts, "hasSelf", ox.Literal("true", datatype=ox.NamedNode(XSD + "boolean")), depth)
+            return self._restricted(
+                part.parts,
+                "hasSelf",
+                ox.Literal("true", datatype=ox.NamedNode(XSD + "boolean")),
+                depth,
+            )
         if name == "DatatypeRestriction":
             return self._facets(part, depth)
-        raise self.problems.mistake(part.line, part.column, f"`{name}` is no expression of OWL 2; the axiom is left out")
+        raise self.problems.mistake(
+            part.line, part.column, f"`{name}` is no expression of OWL 2; the axiom is left out"
+        )
 
     def _described(self, kind: str, word: str, value: Node) -> ox.BlankNode:
         node = self.blank()
@@ -131,7 +163,9 @@ class Expressions:
         self.say(node, ox.NamedNode(OWL + word), value)
         return node
 
-    def _restricted(self, relations: Sequence[Part], word: str, value: Node, depth: int) -> ox.BlankNode:
+    def _restricted(
+        self, relations: Sequence[Part], word: str, value: Node, depth: int
+    ) -> ox.BlankNode:
         node = self.blank()
         self.say(node, _TYPE, ox.NamedNode(OWL + "Restriction"))
         if len(relations) == 1:
@@ -152,9 +186,13 @@ class Expressions:
         self.count(tree, tree.parts, 2, 3)
         count, relation, *qualified = tree.parts
         if not isinstance(count, int):
-            raise self.problems.mistake(tree.line, tree.column, f"`{tree.name}` begins with a number")
+            raise self.problems.mistake(
+                tree.line, tree.column, f"`{tree.name}` begins with a number"
+            )
         plain, word, on = _CARDINALITIES[tree.name]
-        node = self._restricted([relation], word if qualified else plain, ox.Literal(str(count), datatype=_COUNT), depth)
+        node = self._restricted(
+            [relation], word if qualified else plain, ox.Literal(str(count), datatype=_COUNT), depth
+        )
         if qualified:
             self.say(node, ox.NamedNode(OWL + on), self.node(qualified[0], depth + 1))
         return node
@@ -163,11 +201,17 @@ class Expressions:
         self.count(tree, tree.parts, 3, None)
         base, *facets = tree.parts
         if len(facets) % 2:
-            raise self.problems.mistake(tree.line, tree.column, "a facet of `DatatypeRestriction` has no value")
+            raise self.problems.mistake(
+                tree.line, tree.column, "a facet of `DatatypeRestriction` has no value"
+            )
         cells: list[Node] = []
         for word, value in zip(facets[::2], facets[1::2], strict=True):
             cells.append(self.blank())
-            self.say(cells[-1], named(self.problems, tree, self.node(word, depth + 1)), self.node(value, depth + 1))
+            self.say(
+                cells[-1],
+                named(self.problems, tree, self.node(word, depth + 1)),
+                self.node(value, depth + 1),
+            )
         node = self._described(_RANGE, "onDatatype", self.node(base, depth + 1))
         self.say(node, ox.NamedNode(OWL + "withRestrictions"), self.row(cells))
         return node

@@ -13,20 +13,34 @@ from urllib.parse import quote
 
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.sources.nodeset_nodes import MODELLING_RULE, SUBTYPE, TYPE_DEFINITION, NodeId, NodeSet, UaNode, nodes_of
+from fedkg_compiler.ontology.sources.nodeset_nodes import (
+    MODELLING_RULE,
+    SUBTYPE,
+    TYPE_DEFINITION,
+    NodeId,
+    NodeSet,
+    UaNode,
+    nodes_of,
+)
 from fedkg_compiler.ontology.sources.nodeset_standard import DATATYPES, STANDARD, UA
 from fedkg_compiler.ontology.sources.result import Read
 from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, SKOS, XSD
 
 _TYPE = ox.NamedNode(RDF + "type")
-_LABEL, _COMMENT, _BELOW, _SUB_PROPERTY = (ox.NamedNode(RDFS + word) for word in ("label", "comment", "subClassOf", "subPropertyOf"))
+_LABEL, _COMMENT, _BELOW, _SUB_PROPERTY = (
+    ox.NamedNode(RDFS + word) for word in ("label", "comment", "subClassOf", "subPropertyOf")
+)
 _NOTATION = ox.NamedNode(SKOS + "notation")
 _SCHEMA_ORG = "https://schema.org/"
 _CLASSES = frozenset({"ObjectType", "VariableType", "DataType"})
 _ARGUMENTS = frozenset({"InputArguments", "OutputArguments"})
 _TEXT_LISTS = frozenset({"EnumStrings", "EnumValues"})
 _ENCODINGS = frozenset({(UA, "i=76"), (UA, "i=69"), (UA, "i=72")})
-_COUNTS = {(UA, "i=78"): "cardinality", (UA, "i=80"): "maxCardinality", (UA, "i=11510"): "minCardinality"}
+_COUNTS = {
+    (UA, "i=78"): "cardinality",
+    (UA, "i=80"): "maxCardinality",
+    (UA, "i=11510"): "minCardinality",
+}
 Node = ox.NamedNode | ox.BlankNode | ox.Literal
 
 
@@ -39,7 +53,9 @@ class _Terms:
         self.names = _names(found)
         self.owner = _owners(found)
         self.labels: dict[str, str] = {}
-        self.ends: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"domain": [], "range": []})
+        self.ends: dict[str, dict[str, list[str]]] = defaultdict(
+            lambda: {"domain": [], "range": []}
+        )
         self.blanks = 0
 
     def write(self) -> None:
@@ -62,7 +78,9 @@ class _Terms:
         for iri, ends in self.ends.items():
             self.component(ox.NamedNode(iri), ends)
 
-    def say(self, subject: ox.NamedNode | ox.BlankNode, predicate: ox.NamedNode, value: Node) -> None:
+    def say(
+        self, subject: ox.NamedNode | ox.BlankNode, predicate: ox.NamedNode, value: Node
+    ) -> None:
         self.triples.append(ox.Quad(subject, predicate, value))
 
     def iri(self, node_id: NodeId) -> ox.NamedNode:
@@ -89,7 +107,12 @@ class _Terms:
             if entry.value is not None:
                 self.listed(iri, entry.name, entry.comment, entry.value)
             else:
-                self.relate(_property(node.id[0], entry.name), entry.name, iri, entry.data_type or "BaseDataType")
+                self.relate(
+                    _property(node.id[0], entry.name),
+                    entry.name,
+                    iri,
+                    entry.data_type or "BaseDataType",
+                )
 
     def reference_type(self, node: UaNode) -> None:
         """Write a reference type: an object property, with its inverse where the file names one."""
@@ -113,7 +136,11 @@ class _Terms:
 
     def target(self, node: UaNode, reference: NodeId) -> NodeId | None:
         """Where the first forward reference of a type leads."""
-        leads = (self.found.id_of(end) for kind, forward, end in node.references if forward and self.found.id_of(kind) == reference)
+        leads = (
+            self.found.id_of(end)
+            for kind, forward, end in node.references
+            if forward and self.found.id_of(kind) == reference
+        )
         return next(leads, None)
 
     def listed(self, above: ox.NamedNode, name: str, comment: str, value: str) -> None:
@@ -149,7 +176,12 @@ class _Terms:
             self.say(iri, _TYPE, self.iri(definition))
         for kind, forward, end in node.references:
             other = self.found.id_of(end)
-            if forward and other in self.names and other != definition and self.found.nodes[other].sort == "Object":
+            if (
+                forward
+                and other in self.names
+                and other != definition
+                and self.found.nodes[other].sort == "Object"
+            ):
                 self.say(iri, self.iri(self.found.id_of(kind)), self.iri(other))
 
     def part(self, node: UaNode, owner: UaNode | None, definition: NodeId | None) -> None:
@@ -159,7 +191,11 @@ class _Terms:
         if owner is not None and owner.id in self.names and owner.sort == "Object":
             range_ = self.relate(relation, node.name, None, kind)
             if node.value and range_ is not None and range_.startswith(XSD):
-                self.say(self.iri(owner.id), ox.NamedNode(relation), ox.Literal(node.value, datatype=ox.NamedNode(range_)))
+                self.say(
+                    self.iri(owner.id),
+                    ox.NamedNode(relation),
+                    ox.Literal(node.value, datatype=ox.NamedNode(range_)),
+                )
             return
         above = self.iri(owner.id) if owner is not None and owner.sort in _CLASSES else None
         if node.sort == "Object" and definition is not None:
@@ -171,7 +207,12 @@ class _Terms:
             self.counted(above, relation, _COUNTS[rule])
 
     def relate(
-        self, relation: str, label: str, above: ox.NamedNode | None, data_type: str = "", range_iri: str | None = None
+        self,
+        relation: str,
+        label: str,
+        above: ox.NamedNode | None,
+        data_type: str = "",
+        range_iri: str | None = None,
     ) -> str | None:
         """Gather a use of a property, and return its range, None where anything may stand there."""
         self.labels.setdefault(relation, label.strip("<>"))
@@ -183,7 +224,10 @@ class _Terms:
                 range_iri = DATATYPES[standard]
             elif standard != "BaseDataType":
                 range_iri = self.iri(known).value
-        for end, value in (("domain", None if above is None else above.value), ("range", range_iri)):
+        for end, value in (
+            ("domain", None if above is None else above.value),
+            ("range", range_iri),
+        ):
             if value is not None and value not in ends[end]:
                 ends[end].append(value)
         return range_iri
@@ -192,7 +236,11 @@ class _Terms:
         """Write a property with all its uses."""
         ranges = ends["range"]
         plain = {value.startswith(XSD) for value in ranges}
-        sort = RDF + "Property" if len(plain) != 1 else OWL + ("DatatypeProperty" if plain.pop() else "ObjectProperty")
+        sort = (
+            RDF + "Property"
+            if len(plain) != 1
+            else OWL + ("DatatypeProperty" if plain.pop() else "ObjectProperty")
+        )
         self.say(iri, _TYPE, ox.NamedNode(sort))
         self.say(iri, _LABEL, ox.Literal(self.labels[iri.value]))
         for end, values in ends.items():
@@ -207,7 +255,11 @@ class _Terms:
         self.say(owner, _BELOW, node)
         self.say(node, _TYPE, ox.NamedNode(OWL + "Restriction"))
         self.say(node, ox.NamedNode(OWL + "onProperty"), ox.NamedNode(relation))
-        self.say(node, ox.NamedNode(OWL + word), ox.Literal("1", datatype=ox.NamedNode(XSD + "nonNegativeInteger")))
+        self.say(
+            node,
+            ox.NamedNode(OWL + word),
+            ox.Literal("1", datatype=ox.NamedNode(XSD + "nonNegativeInteger")),
+        )
 
 
 def read(text: str, file: str, folder: Path | None) -> Read:
@@ -217,7 +269,9 @@ def read(text: str, file: str, folder: Path | None) -> Read:
     terms = _Terms(found)
     if found.usable:
         terms.write()
-    return Read(triples=terms.triples, prefixes={}, problems=tuple(found.problems), usable=found.usable)
+    return Read(
+        triples=terms.triples, prefixes={}, problems=tuple(found.problems), usable=found.usable
+    )
 
 
 def space_of(namespace: str) -> str:
@@ -253,7 +307,9 @@ def _names(found: NodeSet) -> dict[NodeId, str]:
 
     def give(node: UaNode, name: str) -> None:
         iri = space_of(node.id[0]) + name
-        names[node.id] = iri if iri not in taken else f"{iri}_{quote(node.id[1].replace('=', ''), safe='-_~')}"
+        names[node.id] = (
+            iri if iri not in taken else f"{iri}_{quote(node.id[1].replace('=', ''), safe='-_~')}"
+        )
         taken.add(iri)
 
     for node in found.nodes.values():
@@ -261,9 +317,13 @@ def _names(found: NodeSet) -> dict[NodeId, str]:
             give(node, quote(node.name, safe="-._~"))
     owners = _owners(found)
     for node in found.nodes.values():
-        references = {found.id_of(kind): found.id_of(end) for kind, forward, end in node.references if forward}
+        references = {
+            found.id_of(kind): found.id_of(end) for kind, forward, end in node.references if forward
+        }
         owner = found.nodes.get(owners.get(node.id, ("", "")))
-        lasting = MODELLING_RULE not in references and references.get(TYPE_DEFINITION) not in _ENCODINGS
+        lasting = (
+            MODELLING_RULE not in references and references.get(TYPE_DEFINITION) not in _ENCODINGS
+        )
         if node.sort == "Object" and lasting and owner is not None and owner.sort == "ObjectType":
             give(node, f"{quote(owner.name, safe='-_~')}.{quote(node.name, safe='-_~')}")
     return names
@@ -275,11 +335,19 @@ def _owners(found: NodeSet) -> dict[NodeId, NodeId]:
     for node in found.nodes.values():
         part = node.sort in ("Object", "Variable", "Method")
         for kind, forward, end in node.references:
-            if part and not forward and found.id_of(kind) not in (SUBTYPE, TYPE_DEFINITION, MODELLING_RULE):
+            if (
+                part
+                and not forward
+                and found.id_of(kind) not in (SUBTYPE, TYPE_DEFINITION, MODELLING_RULE)
+            ):
                 owners.setdefault(node.id, found.id_of(end))
     for node in found.nodes.values():
         for kind, forward, end in node.references:
-            if forward and node.sort in _CLASSES and found.id_of(kind) not in (SUBTYPE, TYPE_DEFINITION, MODELLING_RULE):
+            if (
+                forward
+                and node.sort in _CLASSES
+                and found.id_of(kind) not in (SUBTYPE, TYPE_DEFINITION, MODELLING_RULE)
+            ):
                 other = found.nodes.get(found.id_of(end))
                 if other is not None and other.sort in ("Object", "Variable", "Method"):
                     owners.setdefault(other.id, node.id)

@@ -76,7 +76,11 @@ class NodeSet:
 
     def space(self, number: str) -> str:
         """The namespace of this number; one that the file does not list is called by its number."""
-        return self.spaces[int(number)] if number.isdecimal() and int(number) < len(self.spaces) else f"urn:namespace:{number}"
+        return (
+            self.spaces[int(number)]
+            if number.isdecimal() and int(number) < len(self.spaces)
+            else f"urn:namespace:{number}"
+        )
 
     def note(self, problem: Diagnostic) -> None:
         """Keep a diagnostic unless there are enough of them."""
@@ -103,7 +107,13 @@ class _Builder:
         if len(self.path) == 2 and name.startswith(f"{_SET} UA"):
             self.node = self.begun(local[2:], attributes)
         elif local == "Field" and self.node is not None:
-            self.node.fields.append(Field(attributes.get("Name", ""), attributes.get("DataType", ""), attributes.get("Value")))
+            self.node.fields.append(
+                Field(
+                    attributes.get("Name", ""),
+                    attributes.get("DataType", ""),
+                    attributes.get("Value"),
+                )
+            )
         elif local == "Model" and (model := self.uri(attributes.get("ModelUri", ""))):
             self.found.models.append((model, attributes.get("Version", "")))
         elif local == "RequiredModel" and (model := self.uri(attributes.get("ModelUri", ""))):
@@ -122,21 +132,51 @@ class _Builder:
         found = self.found
         if "NodeId" not in attributes:
             span = point(found.file, line, column)
-            found.note(report("FKG103", span, f"this <UA{sort}> has no NodeId; it is left out", help="every node has one"))
+            found.note(
+                report(
+                    "FKG103",
+                    span,
+                    f"this <UA{sort}> has no NodeId; it is left out",
+                    help="every node has one",
+                )
+            )
             return None
         number, mark, name = attributes.get("BrowseName", "").partition(":")
-        space, name = (found.space(number), name) if mark and number.isdecimal() else (UA, attributes.get("BrowseName", ""))
-        node = UaNode(sort, found.id_of(attributes["NodeId"]), space, name, line, column, attributes.get("DataType", ""))
+        space, name = (
+            (found.space(number), name)
+            if mark and number.isdecimal()
+            else (UA, attributes.get("BrowseName", ""))
+        )
+        node = UaNode(
+            sort,
+            found.id_of(attributes["NodeId"]),
+            space,
+            name,
+            line,
+            column,
+            attributes.get("DataType", ""),
+        )
         if node.id[0] not in found.spaces:
             span, number = point(found.file, line, column), attributes["NodeId"].partition(";")[0]
             advice = "name its address there, or mend the number"
-            found.note(report("FKG103", span, f"the namespace {number} of this <UA{sort}> is none of <NamespaceUris>", help=advice))
+            found.note(
+                report(
+                    "FKG103",
+                    span,
+                    f"the namespace {number} of this <UA{sort}> is none of <NamespaceUris>",
+                    help=advice,
+                )
+            )
         first = found.nodes.setdefault(node.id, node)
         if first is node:
             return node
         message = f"the node {attributes['NodeId']} is defined twice; the first definition is taken"
         advice = f"the other one is in line {first.line}"
-        found.note(report("FKG119", point(found.file, line, column), message, help=advice, severity="warning"))
+        found.note(
+            report(
+                "FKG119", point(found.file, line, column), message, help=advice, severity="warning"
+            )
+        )
         return None
 
     def characters(self, text: str) -> None:
@@ -152,13 +192,17 @@ class _Builder:
             return
         match local, self.path[-1]:
             case "Uri", "NamespaceUris":
-                self.found.spaces.append(self.uri(text) or f"urn:namespace:{len(self.found.spaces)}")
+                self.found.spaces.append(
+                    self.uri(text) or f"urn:namespace:{len(self.found.spaces)}"
+                )
             case "Alias", _:
                 self.found.aliases[attributes.get("Alias", "")] = text
             case "Reference", _ if self.node is not None:
                 forward = attributes.get("IsForward", "true") not in ("false", "0")
                 self.node.references.append((attributes.get("ReferenceType", ""), forward, text))
-            case (("DisplayName" | "Description" | "InverseName"), _) if self.node is not None and len(self.path) == 2:
+            case (("DisplayName" | "Description" | "InverseName"), _) if (
+                self.node is not None and len(self.path) == 2
+            ):
                 self.node.texts.setdefault(local, text)
             case "Description", "Field" if self.node is not None:
                 self.node.fields[-1].comment = text

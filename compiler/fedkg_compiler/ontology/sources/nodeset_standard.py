@@ -17,7 +17,9 @@ _RUNS = {
     61: "FolderType BaseVariableType BaseDataVariableType",
     290: "Duration NumericRange Time Date UtcTime LocaleId Argument",
 }
-STANDARD: dict[int, str] = {start + i: name for start, names in _RUNS.items() for i, name in enumerate(names.split())} | {
+STANDARD: dict[int, str] = {
+    start + i: name for start, names in _RUNS.items() for i, name in enumerate(names.split())
+} | {
     58: "BaseObjectType",
     68: "PropertyType",
     69: "DataTypeDescriptionType",

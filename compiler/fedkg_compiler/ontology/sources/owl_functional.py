@@ -92,7 +92,9 @@ class _Reader:
             inner = self.stack[min(1, len(self.stack) - 1)]
             self.problems.note(
                 self.problems.mistake(
-                    *self.place(inner.at), "the functional syntax breaks off inside what begins here", "is the file complete?"
+                    *self.place(inner.at),
+                    "the functional syntax breaks off inside what begins here",
+                    "is the file complete?",
                 ).problem
             )
 
@@ -105,7 +107,11 @@ class _Reader:
         if name in NEVER_INSIDE and len(self.stack) > 1 and self.stack[0].name == "Ontology":
             before = self.stack[1]
             message = f"`{before.name}` is not closed where the next axiom begins"
-            self.problems.note(self.problems.mistake(*self.place(before.at), message, "a `)` is missing; the axiom is left out").problem)
+            self.problems.note(
+                self.problems.mistake(
+                    *self.place(before.at), message, "a `)` is missing; the axiom is left out"
+                ).problem
+            )
             del self.stack[1:]
         if len(self.stack) < _DEEPEST_OPEN:
             self.stack.append(_Open(name, start))
@@ -122,13 +128,25 @@ class _Reader:
         elif _NUMBER.match(word):
             self.put(int(word))
         elif word.startswith("_:"):
-            self.put(ox.BlankNode("n" + re.sub(r"[^A-Za-z0-9]", lambda mark: f"_{ord(mark.group()):x}_", word[2:])))
+            self.put(
+                ox.BlankNode(
+                    "n" + re.sub(r"[^A-Za-z0-9]", lambda mark: f"_{ord(mark.group()):x}_", word[2:])
+                )
+            )
         else:
             iri = expanded(word, self.prefixes)
             if iri is None:
                 mark = word.partition(":")
-                message = f"the prefix {mark[0]}: is not declared in this file" if mark[1] else f"`{word}` stands here without parentheses"
-                self.fail(at, message, f"add `Prefix({mark[0]}:=<...>)`" if mark[1] else "the axiom is left out")
+                message = (
+                    f"the prefix {mark[0]}: is not declared in this file"
+                    if mark[1]
+                    else f"`{word}` stands here without parentheses"
+                )
+                self.fail(
+                    at,
+                    message,
+                    f"add `Prefix({mark[0]}:=<...>)`" if mark[1] else "the axiom is left out",
+                )
             else:
                 self.named(iri, at)
 
@@ -143,7 +161,12 @@ class _Reader:
                 self.problems.note(failure.problem)
             return
         top = self.stack[-1] if self.stack else None
-        if top is not None and top.typed and top.parts and isinstance(literal := top.parts[-1], ox.Literal):
+        if (
+            top is not None
+            and top.typed
+            and top.parts
+            and isinstance(literal := top.parts[-1], ox.Literal)
+        ):
             top.parts[-1] = ox.Literal(literal.value, datatype=node)
             top.typed = False
             return
@@ -164,12 +187,22 @@ class _Reader:
             self.named(text[1:-1], at)
         elif kind == "text":
             self.put(ox.Literal(_ESCAPED.sub(r"\1", text[1:-1])))
-        elif kind == "language" and top is not None and top.parts and isinstance(literal := top.parts[-1], ox.Literal):
+        elif (
+            kind == "language"
+            and top is not None
+            and top.parts
+            and isinstance(literal := top.parts[-1], ox.Literal)
+        ):
             try:
                 top.parts[-1] = ox.Literal(literal.value, language=text[1:].lower())
             except ValueError:
                 self.fail(at, f"`{text}` is no language tag")
-        elif kind == "typed" and top is not None and top.parts and isinstance(top.parts[-1], ox.Literal):
+        elif (
+            kind == "typed"
+            and top is not None
+            and top.parts
+            and isinstance(top.parts[-1], ox.Literal)
+        ):
             top.typed = True
         else:
             self.fail(at, f"`{text}` does not belong here")
@@ -218,4 +251,8 @@ def read(text: str, file: str, folder: Path | None) -> Read:
     del folder
     reader = _Reader(text, file)
     reader.run()
-    return Read(triples=reader.axioms.triples, prefixes=reader.declared, problems=tuple(reader.problems.found))
+    return Read(
+        triples=reader.axioms.triples,
+        prefixes=reader.declared,
+        problems=tuple(reader.problems.found),
+    )

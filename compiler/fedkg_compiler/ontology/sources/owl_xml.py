@@ -16,7 +16,15 @@ import pyoxigraph as ox
 
 from fedkg_compiler.ontology.sources.axioms import Axioms
 from fedkg_compiler.ontology.sources.result import Read
-from fedkg_compiler.ontology.sources.trees import Node, Part, Problems, Tree, Unsound, expanded, resolved
+from fedkg_compiler.ontology.sources.trees import (
+    Node,
+    Part,
+    Problems,
+    Tree,
+    Unsound,
+    expanded,
+    resolved,
+)
 from fedkg_compiler.ontology.sources.xml_events import Place, Start, walk
 from fedkg_compiler.ontology.standard import OWL, RDF, STANDARD_PREFIXES
 
@@ -117,7 +125,12 @@ class _Reader:
                 return [self.abbreviated(text, done)]
             case "AnonymousIndividual":
                 label = attributes.get("nodeID", text).removeprefix("_:")
-                return [ox.BlankNode("n" + re.sub(r"[^A-Za-z0-9]", lambda mark: f"_{ord(mark.group()):x}_", label))]
+                return [
+                    ox.BlankNode(
+                        "n"
+                        + re.sub(r"[^A-Za-z0-9]", lambda mark: f"_{ord(mark.group()):x}_", label)
+                    )
+                ]
             case "FacetRestriction":
                 return [self.iri(attributes.get("facet", ""), done), *done.parts]
         parts = list(done.parts)
@@ -136,7 +149,9 @@ class _Reader:
         iri = expanded(text, self.prefixes)
         if iri is None:
             message = f"the prefix {text.partition(':')[0]}: is not declared in this file"
-            raise self.problems.mistake(element.line, element.column, message, "add a `<Prefix>` element for it")
+            raise self.problems.mistake(
+                element.line, element.column, message, "add a `<Prefix>` element for it"
+            )
         return self.problems.iri(iri, element.line, element.column)
 
     def literal(self, element: _Open) -> Node:
@@ -146,7 +161,9 @@ class _Reader:
             try:
                 return ox.Literal(text, language=language.lower())
             except ValueError:
-                raise self.problems.mistake(element.line, element.column, f"`{language}` is no language tag") from None
+                raise self.problems.mistake(
+                    element.line, element.column, f"`{language}` is no language tag"
+                ) from None
         kind = element.attributes.get("datatypeIRI")
         if kind is None:
             return ox.Literal(text)
@@ -155,7 +172,12 @@ class _Reader:
 
     def count(self, text: str, element: _Open) -> int:
         if not re.fullmatch(r"\s*[0-9]{1,9}\s*", text):
-            raise self.problems.mistake(element.line, element.column, f"`{text}` is no cardinality", "expected is a whole number from 0")
+            raise self.problems.mistake(
+                element.line,
+                element.column,
+                f"`{text}` is no cardinality",
+                "expected is a whole number from 0",
+            )
         return int(text)
 
 

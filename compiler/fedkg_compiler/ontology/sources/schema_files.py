@@ -88,7 +88,9 @@ def gather(text: str, file: str, folder: Path | None) -> Gathered:
                 if inner is not None and folder is not None:
                     note(folder / inner, ABSENT)
             elif inner != root and inner not in found.parts:
-                further = _opened(folder / inner, inner, inner if shown == "." else f"{shown}/{inner}", found)
+                further = _opened(
+                    folder / inner, inner, inner if shown == "." else f"{shown}/{inner}", found
+                )
                 if further is not None:
                     names[inner] = further
                     waiting.append(inner)
@@ -132,7 +134,12 @@ def _adopted(names: dict[str, Schema]) -> list[Schema]:
             schemas.append(schema)
         if name not in own:
             schemas += [
-                Schema(file=schema.file, namespace=space, prefixes={**schema.prefixes, "": space}, root=schema.root)
+                Schema(
+                    file=schema.file,
+                    namespace=space,
+                    prefixes={**schema.prefixes, "": space},
+                    root=schema.root,
+                )
                 for space in sorted(spaces[name])
             ]
     return schemas
@@ -214,7 +221,14 @@ def _parsed(text: str, file: str, found: Gathered) -> Schema | None:
         return None
     if root.name != "schema":
         advice = "an XML schema begins with <schema>"
-        found.problems.append(report("FKG102", point(file, root.line, root.column), f"{file} is no XML schema", help=advice))
+        found.problems.append(
+            report(
+                "FKG102",
+                point(file, root.line, root.column),
+                f"{file} is no XML schema",
+                help=advice,
+            )
+        )
         return None
     namespace = root.attributes.get("targetNamespace", "")
     if namespace and not is_absolute(namespace):

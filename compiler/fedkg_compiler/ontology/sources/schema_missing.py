@@ -32,14 +32,18 @@ class _Missing:
     count: int = 0
 
 
-def missing(schemas: Sequence[Schema], names: Names, unread: Sequence[Diagnostic]) -> list[Diagnostic]:
+def missing(
+    schemas: Sequence[Schema], names: Names, unread: Sequence[Diagnostic]
+) -> list[Diagnostic]:
     """Return a warning for each name that no schema defines, at most `_MOST_REPORTED`, and then one that says how many more there are.
 
     Args:
         unread: what was told of schemas that are not followed or could not be read: of a name that may be defined there nothing is said.
     """
     if unread:
-        defined: frozenset[str] = frozenset()  # what is not read may be in any namespace, by what it includes itself
+        defined: frozenset[str] = (
+            frozenset()
+        )  # what is not read may be in any namespace, by what it includes itself
     else:
         defined = frozenset(schema.namespace for schema in schemas)
     found: dict[tuple[str, Key], _Missing] = {}
@@ -50,7 +54,11 @@ def missing(schemas: Sequence[Schema], names: Names, unread: Sequence[Diagnostic
                 if prefix and prefix not in schema.prefixes:
                     continue  # `xml:lang`, which every schema knows
                 key = schema.qualified(written)
-                known = key[1] in _BUILT_IN if key[0] == XSD_NAMESPACE else names.get(sort, key) is not None
+                known = (
+                    key[1] in _BUILT_IN
+                    if key[0] == XSD_NAMESPACE
+                    else names.get(sort, key) is not None
+                )
                 if known or (key[0] != XSD_NAMESPACE and key[0] not in defined):
                     continue
                 found.setdefault((sort, key), _Missing(schema, element, written)).count += 1
@@ -61,7 +69,11 @@ def missing(schemas: Sequence[Schema], names: Names, unread: Sequence[Diagnostic
 
 def _more(rest: Sequence[_Missing]) -> Diagnostic:
     """How many more names nothing defines, at the place of the first of them."""
-    names = "1 more name that nothing defines" if len(rest) == 1 else f"{len(rest):,} more names that nothing defines"
+    names = (
+        "1 more name that nothing defines"
+        if len(rest) == 1
+        else f"{len(rest):,} more names that nothing defines"
+    )
     return report(
         "FKG121",
         point(rest[0].schema.file, rest[0].element.line, rest[0].element.column),
@@ -84,7 +96,9 @@ def _names(element: Element) -> Iterator[tuple[str, str]]:
             yield from (("type", name) for name in element.attributes.get(attribute, "").split())
     if element.name in _REFERRED and (name := element.attributes.get("ref", "").strip()):
         yield element.name, name
-    if element.name == "element" and (name := element.attributes.get("substitutionGroup", "").strip()):
+    if element.name == "element" and (
+        name := element.attributes.get("substitutionGroup", "").strip()
+    ):
         yield "element", name
 
 
@@ -93,7 +107,11 @@ def _told(sort: str, key: Key, one: _Missing, names: Names) -> Diagnostic:
     of_xsd = key[0] == XSD_NAMESPACE
     known = _BUILT_IN if of_xsd else [name for space, name in names.found[sort] if space == key[0]]
     what = "XML Schema has no type" if of_xsd else f"no schema defines the {sort}"
-    otherwise = "is it one of your own? then it lacks its prefix" if of_xsd else "add the schema that defines it; the rest is read"
+    otherwise = (
+        "is it one of your own? then it lacks its prefix"
+        if of_xsd
+        else "add the schema that defines it; the rest is read"
+    )
     return report(
         "FKG121",
         point(one.schema.file, one.element.line, one.element.column),

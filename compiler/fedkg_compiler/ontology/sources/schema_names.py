@@ -22,7 +22,9 @@ _MOST_REPORTED = 20
 class Names:
     """The global components of several schemas: for each sort, by namespace and name, the schema and the element that define it."""
 
-    found: dict[str, dict[Key, tuple[Schema, Element]]] = field(default_factory=lambda: {sort: {} for sort in _LASTING})
+    found: dict[str, dict[Key, tuple[Schema, Element]]] = field(
+        default_factory=lambda: {sort: {} for sort in _LASTING}
+    )
     _enumerated: dict[Key, bool] = field(default_factory=dict)
 
     def get(self, sort: str, key: Key) -> tuple[Schema, Element] | None:
@@ -36,16 +38,26 @@ class Names:
         if key not in self._enumerated:
             self._enumerated[key] = False  # for types that are defined by themselves
             definition = self.get("type", key)
-            self._enumerated[key] = definition is None or definition[1].name == "complexType" or self.lists_values(*definition)
+            self._enumerated[key] = (
+                definition is None
+                or definition[1].name == "complexType"
+                or self.lists_values(*definition)
+            )
         return self._enumerated[key]
 
     def lists_values(self, schema: Schema, simple: Element) -> bool:
         """Whether a simple type has enumerated values, of its own or through those it is made of."""
         for part in simple.all("restriction", "union"):
-            if any(part.all("enumeration")) or any(self.lists_values(schema, inner) for inner in part.all("simpleType")):
+            if any(part.all("enumeration")) or any(
+                self.lists_values(schema, inner) for inner in part.all("simpleType")
+            ):
                 return True
             bases = part.attributes.get("memberTypes", part.attributes.get("base", "")).split()
-            if any(self.is_class(key) for base in bases if (key := schema.qualified(base))[0] != XSD_NAMESPACE):
+            if any(
+                self.is_class(key)
+                for base in bases
+                if (key := schema.qualified(base))[0] != XSD_NAMESPACE
+            ):
                 return True
         return False
 

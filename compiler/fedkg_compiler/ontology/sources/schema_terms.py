@@ -10,11 +10,19 @@ from typing import Literal
 import pyoxigraph as ox
 
 from fedkg_compiler.ontology.sources.schema_files import XSD_NAMESPACE, Element, Schema
-from fedkg_compiler.ontology.sources.schema_names import Key, Names, iri_of_property, iri_of_type, iri_of_value
+from fedkg_compiler.ontology.sources.schema_names import (
+    Key,
+    Names,
+    iri_of_property,
+    iri_of_type,
+    iri_of_value,
+)
 from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, XSD
 
 _TYPE, _VALUE = ox.NamedNode(RDF + "type"), ox.NamedNode(RDF + "value")
-_LABEL, _COMMENT, _BELOW = (ox.NamedNode(RDFS + word) for word in ("label", "comment", "subClassOf"))
+_LABEL, _COMMENT, _BELOW = (
+    ox.NamedNode(RDFS + word) for word in ("label", "comment", "subClassOf")
+)
 _SCHEMA_ORG = "https://schema.org/"
 _ENDLESS = 10**9
 _MODELS = ("sequence", "choice", "all", "group")
@@ -66,7 +74,9 @@ class Terms:
             self.type(schema, element, iri_of_type(key), key[1])
         for sort in ("element", "attribute"):
             for key, (schema, element) in self.names.found[sort].items():
-                target, kind = self.target(schema, element, iri_of_type((key[0], f"{key[1]}.type")), key[1])
+                target, kind = self.target(
+                    schema, element, iri_of_type((key[0], f"{key[1]}.type")), key[1]
+                )
                 relation = self.relation(key, element)
                 relation.uses.setdefault(("", target), (0, _ENDLESS))
                 relation.kinds.add(kind)
@@ -75,7 +85,9 @@ class Terms:
         for iri, relation in self._relations.items():
             self.property(ox.NamedNode(iri), relation)
 
-    def say(self, subject: ox.NamedNode | ox.BlankNode, predicate: ox.NamedNode, value: Node) -> None:
+    def say(
+        self, subject: ox.NamedNode | ox.BlankNode, predicate: ox.NamedNode, value: Node
+    ) -> None:
         """Add a triple."""
         self.triples.append(ox.Quad(subject, predicate, value))
 
@@ -91,12 +103,16 @@ class Terms:
         node = ox.NamedNode(iri)
         complex_type = element.name == "complexType"
         is_class = complex_type or self.names.lists_values(schema, element)
-        self.described(node, OWL + "Class" if is_class else RDFS + "Datatype", label, comment_of(element))
+        self.described(
+            node, OWL + "Class" if is_class else RDFS + "Datatype", label, comment_of(element)
+        )
         self.derived(schema, element, node, is_class=is_class)
         if complex_type:
             self.content(schema, element, iri, 1, 1, ())
 
-    def derived(self, schema: Schema, element: Element, node: ox.NamedNode, *, is_class: bool) -> None:
+    def derived(
+        self, schema: Schema, element: Element, node: ox.NamedNode, *, is_class: bool
+    ) -> None:
         """Write what a type extends, restricts or unites, and the values that it lists."""
         for part in _derivations(element):
             for base in part.attributes.get("base", part.attributes.get("itemType", "")).split():
@@ -116,13 +132,25 @@ class Terms:
                 self.described(individual, OWL + "NamedIndividual", text, comment_of(value))
                 self.say(individual, _TYPE, node)
 
-    def content(self, schema: Schema, element: Element, owner: str, least: int, most: int, groups: tuple[Key, ...]) -> None:
+    def content(
+        self,
+        schema: Schema,
+        element: Element,
+        owner: str,
+        least: int,
+        most: int,
+        groups: tuple[Key, ...],
+    ) -> None:
         """Gather the elements and attributes of a type's content; `least` and `most` are what the models around them allow."""
         for child in element.children:
-            if child.name in _INSIDE or (child.name in ("extension", "restriction") and element.name in _INSIDE):
+            if child.name in _INSIDE or (
+                child.name in ("extension", "restriction") and element.name in _INSIDE
+            ):
                 self.content(schema, child, owner, least, most, groups)
             elif child.name == "attribute":
-                self.use(schema, child, owner, 1 if child.attributes.get("use") == "required" else 0, 1)
+                self.use(
+                    schema, child, owner, 1 if child.attributes.get("use") == "required" else 0, 1
+                )
             elif child.name == "attributeGroup":
                 self.group("attributeGroup", schema, child, owner, (least, most), groups)
             elif child.name in _MODELS or child.name == "element":
@@ -137,7 +165,15 @@ class Terms:
                 else:
                     self.content(schema, child, owner, low, high, groups)
 
-    def group(self, sort: str, schema: Schema, child: Element, owner: str, counts: tuple[int, int], groups: tuple[Key, ...]) -> None:
+    def group(
+        self,
+        sort: str,
+        schema: Schema,
+        child: Element,
+        owner: str,
+        counts: tuple[int, int],
+        groups: tuple[Key, ...],
+    ) -> None:
         """Gather what a named group holds as if it stood here; a group inside itself ends there."""
         key = schema.qualified(child.attributes.get("ref", ""))
         definition = self.names.get(sort, key)
@@ -147,7 +183,11 @@ class Terms:
     def use(self, schema: Schema, element: Element, owner: str, least: int, most: int) -> None:
         """Gather one use of an element or attribute in a class; uses of the same with the same range are joined."""
         reference = element.attributes.get("ref")
-        key = schema.qualified(reference) if reference else (schema.namespace, element.attributes.get("name", ""))
+        key = (
+            schema.qualified(reference)
+            if reference
+            else (schema.namespace, element.attributes.get("name", ""))
+        )
         if not key[1]:
             return
         if reference:
@@ -156,14 +196,22 @@ class Terms:
             if definition is None:
                 target, kind = "", _kind_of(element)
             else:
-                target, kind = self.target(*definition, iri_of_type((key[0], f"{key[1]}.type")), key[1], write=False)
+                target, kind = self.target(
+                    *definition, iri_of_type((key[0], f"{key[1]}.type")), key[1], write=False
+                )
         else:
             inner = f"{owner}.{key[1]}"
             relation = self.relation(key, element)
-            target, kind = self.target(schema, element, inner, f"{owner.rpartition('#')[2]}.{key[1]}")
+            target, kind = self.target(
+                schema, element, inner, f"{owner.rpartition('#')[2]}.{key[1]}"
+            )
         relation.kinds.add(kind)
         before = relation.uses.get((owner, target))
-        relation.uses[owner, target] = (least, most) if before is None else (min(least, before[0]), min(_ENDLESS, most + before[1]))
+        relation.uses[owner, target] = (
+            (least, most)
+            if before is None
+            else (min(least, before[0]), min(_ENDLESS, most + before[1]))
+        )
 
     def relation(self, key: Key, element: Element) -> _Relation:
         """What is gathered of the property for a name, with what this element says of it."""
@@ -172,7 +220,9 @@ class Terms:
             relation.comments.add(comment)
         return relation
 
-    def target(self, schema: Schema, element: Element, inner: str, label: str, *, write: bool = True) -> tuple[str, Kind]:
+    def target(
+        self, schema: Schema, element: Element, inner: str, label: str, *, write: bool = True
+    ) -> tuple[str, Kind]:
         """The range of an element and whether its values are nodes; a type inside it is written as `inner` first."""
         named = element.attributes.get("type")
         if named is not None:
@@ -185,8 +235,14 @@ class Terms:
                 if write:
                     self.type(schema, child, inner, label)
                 return inner, "object"
-            bases = [base for part in child.all("restriction") for base in part.attributes.get("base", "").split()]
-            return (iri_of_type(schema.qualified(bases[0])) if bases else XSD + "anySimpleType"), "data"
+            bases = [
+                base
+                for part in child.all("restriction")
+                for base in part.attributes.get("base", "").split()
+            ]
+            return (
+                iri_of_type(schema.qualified(bases[0])) if bases else XSD + "anySimpleType"
+            ), "data"
         return "", _kind_of(element)
 
     def property(self, node: ox.NamedNode, relation: _Relation) -> None:
@@ -199,7 +255,10 @@ class Terms:
             self.say(node, ox.NamedNode(RDFS + "subPropertyOf"), ox.NamedNode(above))
         domains = list(dict.fromkeys(owner for owner, _ in relation.uses))
         ranges = list(dict.fromkeys(target for _, target in relation.uses))
-        for ends, one, several in ((domains, "domain", "domainIncludes"), (ranges, "range", "rangeIncludes")):
+        for ends, one, several in (
+            (domains, "domain", "domainIncludes"),
+            (ranges, "range", "rangeIncludes"),
+        ):
             word = ox.NamedNode(RDFS + one if len(ends) == 1 else _SCHEMA_ORG + several)
             for end in filter(None, ends):
                 self.say(node, word, ox.NamedNode(end))
@@ -225,7 +284,9 @@ class Terms:
         if most < _ENDLESS:
             self.restricted(owner, relation, "maxCardinality", _number(most))
 
-    def restricted(self, owner: ox.NamedNode, relation: ox.NamedNode, word: str, value: Node) -> None:
+    def restricted(
+        self, owner: ox.NamedNode, relation: ox.NamedNode, word: str, value: Node
+    ) -> None:
         """Write that a class lies below a restriction of a property."""
         self._blanks += 1
         node = ox.BlankNode(f"r{self._blanks}")
@@ -237,7 +298,12 @@ class Terms:
 
 def comment_of(element: Element) -> str:
     """The documentation of a component, with its white space made single."""
-    texts = (text for note in element.all("annotation") for part in note.all("documentation") for text in part.text)
+    texts = (
+        text
+        for note in element.all("annotation")
+        for part in note.all("documentation")
+        for text in part.text
+    )
     return " ".join(" ".join(texts).split())
 
 
@@ -255,7 +321,9 @@ def _kind_of(element: Element) -> Kind:
 
 def _count(element: Element, attribute: str) -> int:
     text = element.attributes.get(attribute, "1").strip()
-    return int(text) if text.isdecimal() and len(text) < 10 else _ENDLESS if text == "unbounded" else 1
+    return (
+        int(text) if text.isdecimal() and len(text) < 10 else _ENDLESS if text == "unbounded" else 1
+    )
 
 
 def _number(count: int) -> ox.Literal:

@@ -61,7 +61,9 @@ class Problems:
         if len(self.found) < MOST_REPORTED:
             self.found.append(problem)
 
-    def mistake(self, line: int, column: int, message: str, help: str = "the rest of the file is read on") -> Unsound:
+    def mistake(
+        self, line: int, column: int, message: str, help: str = "the rest of the file is read on"
+    ) -> Unsound:
         """What to raise for a break of the syntax's rules at this place."""
         return Unsound(report("FKG103", point(self.file, line, column), message, help=help))
 

@@ -56,7 +56,9 @@ def walk(
         nonlocal depth
         depth += 1
         if depth > DEEPEST:
-            refuse("FKG103", f"the XML is nested more than {DEEPEST} deep", "what came before is taken")
+            refuse(
+                "FKG103", f"the XML is nested more than {DEEPEST} deep", "what came before is taken"
+            )
         start(name, attributes)
 
     def closed(name: str) -> None:
@@ -80,5 +82,12 @@ def walk(
     except expat.ExpatError as error:
         span = point(file, error.lineno, error.offset + 1)
         reason = expat.ErrorString(error.code)
-        problems.append(report("FKG103", span, f"the XML breaks off here: {reason}", help="is the file complete? fetch or save it again"))
+        problems.append(
+            report(
+                "FKG103",
+                span,
+                f"the XML breaks off here: {reason}",
+                help="is the file complete? fetch or save it again",
+            )
+        )
     return tuple(problems)

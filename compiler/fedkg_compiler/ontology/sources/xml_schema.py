@@ -49,4 +49,7 @@ def _prefixes(schemas: Sequence[Schema]) -> dict[str, str]:
 
 
 def _sorted(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
-    return sorted(problems, key=lambda problem: (problem.severity != "error", problem.span.file, problem.span.line))
+    return sorted(
+        problems,
+        key=lambda problem: (problem.severity != "error", problem.span.file, problem.span.line),
+    )

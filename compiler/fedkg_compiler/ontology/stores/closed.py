@@ -39,11 +39,13 @@ class Closed:
 
     Attributes:
         store: for reading alone. defined: the names that documents define. problems: what was said of the graphs while they were closed.
+        described: the IRIs of vocabulary nodes that the graphs describe too.
     """
 
     store: ox.Store
     defined: dict[str, Definition]
     problems: tuple[Diagnostic, ...]
+    described: tuple[str, ...] = ()
 
 
 def entry_for(
@@ -61,7 +63,10 @@ def entry_for(
     """
     given = sorted((document.name, document.content or document.sha256) for document in graphs)
     named = sorted((name, document.sha256) for name, document in ontologies)
-    asked = json.dumps([compiler_stamp(), given, named, [line.decode() for line in lines_of(equal)], settings], sort_keys=True)
+    asked = json.dumps(
+        [compiler_stamp(), given, named, [line.decode() for line in lines_of(equal)], settings],
+        sort_keys=True,
+    )
     return folder / CLOSED / hashlib.sha256(asked.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -70,8 +75,16 @@ def find_closed(entry: Path) -> Closed | None:
     try:
         said = json.loads((entry / _SAID).read_bytes())
         store = ox.Store.read_only(str(entry / _TRIPLES))
-        defined = {iri: Definition(name, kind, _texts(labels), _texts(comments)) for iri, name, kind, labels, comments in said["defined"]}
-        return Closed(store=store, defined=defined, problems=tuple(diagnostic_from(one) for one in said["problems"]))
+        defined = {
+            iri: Definition(name, kind, _texts(labels), _texts(comments))
+            for iri, name, kind, labels, comments in said["defined"]
+        }
+        return Closed(
+            store=store,
+            defined=defined,
+            problems=tuple(diagnostic_from(one) for one in said["problems"]),
+            described=tuple(said["described"]),
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -89,8 +102,15 @@ def keep_closed(entry: Path, closed: Closed) -> None:
         store.bulk_extend(closed.store)
         store.flush()
         del store
-        defined = [[iri, one.ontology, one.kind, sorted(one.labels), sorted(one.comments)] for iri, one in closed.defined.items()]
-        said = {"defined": defined, "problems": [asdict(problem) for problem in closed.problems]}
+        defined = [
+            [iri, one.ontology, one.kind, sorted(one.labels), sorted(one.comments)]
+            for iri, one in closed.defined.items()
+        ]
+        said = {
+            "defined": defined,
+            "problems": [asdict(problem) for problem in closed.problems],
+            "described": closed.described,
+        }
         (part / _SAID).write_text(json.dumps(said), encoding="utf-8")
         part.rename(entry)
     shutil.rmtree(part, ignore_errors=True)
@@ -100,7 +120,10 @@ def keep_closed(entry: Path, closed: Closed) -> None:
 
 def _forget(entry: Path) -> None:
     """Take away the oldest entries, and builds that no process works on any more."""
-    found = sorted((path for path in entry.parent.iterdir() if not path.name.startswith(".")), key=lambda path: path.stat().st_mtime_ns)
+    found = sorted(
+        (path for path in entry.parent.iterdir() if not path.name.startswith(".")),
+        key=lambda path: path.stat().st_mtime_ns,
+    )
     for path in found[:-MOST]:
         shutil.rmtree(path, ignore_errors=True)
     for path in entry.parent.glob(".*"):

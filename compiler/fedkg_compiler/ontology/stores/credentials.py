@@ -38,12 +38,18 @@ def header_for(address: str, environment: Mapping[str, str] = os.environ) -> tup
         return None
     if not _NAME.fullmatch(found[0]) or not _VALUE.fullmatch(found[1]):
         raise StoreProblem(
-            "FKG142", "the header for this endpoint is no HTTP header", help="one line of plain characters, without the header's name"
+            "FKG142",
+            "the header for this endpoint is no HTTP header",
+            help="one line of plain characters, without the header's name",
         )
     parts = urlsplit(address)
     if parts.scheme != "https" and parts.hostname not in LOOPBACK:
         advice = f"give the address with https://, or unset {VARIABLE}"
-        raise StoreProblem("FKG142", "the header for this endpoint would be sent over http://, where others can read it", help=advice)
+        raise StoreProblem(
+            "FKG142",
+            "the header for this endpoint would be sent over http://, where others can read it",
+            help=advice,
+        )
     return found
 
 
@@ -55,8 +61,12 @@ def _from_file(address: str, path: str) -> tuple[str, str] | None:
         said: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))  # `Any`: TOML
     except (OSError, ValueError) as error:
         reason = (error.strerror or "").lower() if isinstance(error, OSError) else "it is no TOML"
-        message = f"the file of credentials {path}, which {FILE_VARIABLE} names, cannot be read: {reason}"
-        raise StoreProblem("FKG142", message, help='each line is `"https://host/path" = "Bearer ..."`') from None
+        message = (
+            f"the file of credentials {path}, which {FILE_VARIABLE} names, cannot be read: {reason}"
+        )
+        raise StoreProblem(
+            "FKG142", message, help='each line is `"https://host/path" = "Bearer ..."`'
+        ) from None
     fitting = [prefix for prefix in said if _covers(prefix, address)]
     if not fitting:
         return None
@@ -68,7 +78,11 @@ def _from_file(address: str, path: str) -> tuple[str, str] | None:
             return name, value
         case _:
             advice = 'write `"https://host/path" = "Bearer ..."` or `= { header = "X-API-Key", value = "..." }`'
-            raise StoreProblem("FKG142", f"the entry for this endpoint in {path} is neither a text nor a header with a value", help=advice)
+            raise StoreProblem(
+                "FKG142",
+                f"the entry for this endpoint in {path} is neither a text nor a header with a value",
+                help=advice,
+            )
 
 
 def _covers(prefix: str, address: str) -> bool:

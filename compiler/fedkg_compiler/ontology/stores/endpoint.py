@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from urllib.parse import urlencode, urlsplit
 
 import pyoxigraph as ox
+from typing_extensions import override
 
 from fedkg_compiler.ontology.stores.credentials import LOOPBACK, VARIABLE, header_for
 from fedkg_compiler.ontology.stores.problem import StoreProblem
@@ -78,18 +79,30 @@ class Endpoint:
                 return _solutions(*self._answer(query))
             except StoreProblem as problem:
                 if not problem.passing:
-                    raise StoreProblem(problem.code, f"{self.name} {problem}", help=problem.help) from None
+                    raise StoreProblem(
+                        problem.code, f"{self.name} {problem}", help=problem.help
+                    ) from None
                 if attempt == self.patience.tries:
                     tried = f" ({attempt} tries)" if attempt > 1 else ""
-                    raise StoreProblem(problem.code, f"{self.name} {problem}{tried}", help=problem.help) from None
-                self.patience.wait(min(_MOST_WAIT_S, wait_s if problem.wait_s is None else problem.wait_s))
+                    raise StoreProblem(
+                        problem.code, f"{self.name} {problem}{tried}", help=problem.help
+                    ) from None
+                self.patience.wait(
+                    min(_MOST_WAIT_S, wait_s if problem.wait_s is None else problem.wait_s)
+                )
                 wait_s *= 2
         raise AssertionError(self.patience.tries)
 
     def _answer(self, query: str) -> tuple[bytes, str]:
         """The body of one answer, and what kind the server says it is."""
-        headers = {"Accept": _ACCEPT, "User-Agent": "fedkg", "Content-Type": "application/x-www-form-urlencoded; charset=utf-8"}
-        request = urllib.request.Request(self.address, data=urlencode({"query": query}).encode(), headers=headers)
+        headers = {
+            "Accept": _ACCEPT,
+            "User-Agent": "fedkg",
+            "Content-Type": "application/x-www-form-urlencoded; charset=utf-8",
+        }
+        request = urllib.request.Request(
+            self.address, data=urlencode({"query": query}).encode(), headers=headers
+        )
         if self.header is not None:
             request.add_unredirected_header(*self.header)
         end = time.monotonic() + self.patience.answer_s
@@ -101,11 +114,18 @@ class Endpoint:
                     if time.monotonic() > end:
                         raise TimeoutError
                     if len(parts) > _MOST_BYTES // _AT_ONCE:
-                        raise StoreProblem("FKG141", f"answers with more than {_MOST_BYTES >> 20} MiB at once")
+                        raise StoreProblem(
+                            "FKG141", f"answers with more than {_MOST_BYTES >> 20} MiB at once"
+                        )
                 expected = answer.headers.get("Content-Length", "")
                 body = b"".join(parts)
                 if expected.isdigit() and len(body) < int(expected):
-                    raise StoreProblem("FKG140", f"broke off after {len(body)} of {expected} bytes", help=_AGAIN, passing=True)
+                    raise StoreProblem(
+                        "FKG140",
+                        f"broke off after {len(body)} of {expected} bytes",
+                        help=_AGAIN,
+                        passing=True,
+                    )
                 return body, answer.headers.get_content_type()
         except urllib.error.HTTPError as error:
             with error:
@@ -144,16 +164,25 @@ def open_endpoint(address: str, patience: Patience | None = None) -> Endpoint:
         parts = urlsplit(address)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise StoreProblem("FKG140", f"{name} is no address", help="https://host/path/query") from None
+        raise StoreProblem(
+            "FKG140", f"{name} is no address", help="https://host/path/query"
+        ) from None
     if not host:
-        raise StoreProblem("FKG140", f"{name} is no address: it names no host", help="https://host/path/query")
+        raise StoreProblem(
+            "FKG140", f"{name} is no address: it names no host", help="https://host/path/query"
+        )
     if "@" in parts.netloc:
         raise StoreProblem(
             "FKG142",
             f"the address of {name} has a name or password in it, which others on this machine can see",
             help=f"put the header into {VARIABLE}",
         )
-    return Endpoint(address=address.partition("#")[0], name=name, patience=patience or Patience(), header=header_for(address))
+    return Endpoint(
+        address=address.partition("#")[0],
+        name=name,
+        patience=patience or Patience(),
+        header=header_for(address),
+    )
 
 
 def shown(address: str) -> str:
@@ -166,6 +195,7 @@ def shown(address: str) -> str:
 class _Stay(urllib.request.HTTPRedirectHandler):
     """Follows no address: what a query and its header are sent to is what the user named."""
 
+    @override
     def redirect_request(self, *args: Any, **named: Any) -> None:
         """Nothing. `Any`: as in the base class."""
 
@@ -179,16 +209,28 @@ def _complain(error: urllib.error.HTTPError, had_header: bool) -> NoReturn:
     """Raise what an answer other than 200 means."""
     code, reason = error.code, str(error.reason or http.client.responses.get(error.code, ""))
     if code in (401, 403):
-        advice = "is what the header holds still valid?" if had_header else f"put the value of the header Authorization into {VARIABLE}"
+        advice = (
+            "is what the header holds still valid?"
+            if had_header
+            else f"put the value of the header Authorization into {VARIABLE}"
+        )
         raise StoreProblem("FKG142", f"answers {code}: it wants to know who asks", help=advice)
     if 300 <= code < 400:
         parts = urlsplit(error.headers.get("Location", ""))
         raise StoreProblem(
-            "FKG140", f"answers {code}: it has moved", help=f"give the new address: {parts.scheme}://{parts.netloc}{parts.path}"
+            "FKG140",
+            f"answers {code}: it has moved",
+            help=f"give the new address: {parts.scheme}://{parts.netloc}{parts.path}",
         )
     if code in _PASSING:
         wait_s = _asked_wait(error.headers)
-        raise StoreProblem("FKG140", f"answers {code} {reason}", help="try again later", passing=True, wait_s=wait_s)
+        raise StoreProblem(
+            "FKG140",
+            f"answers {code} {reason}",
+            help="try again later",
+            passing=True,
+            wait_s=wait_s,
+        )
     advice = (
         "is this the address of the query service? it often ends with /query or /sparql"
         if code in (404, 405, 415)
@@ -203,7 +245,9 @@ def _asked_wait(headers: Message) -> float | None:
     if said.isdigit():
         return float(said)
     try:
-        return max(0.0, (email.utils.parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
+        return max(
+            0.0, (email.utils.parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds()
+        )
     except (TypeError, ValueError):
         return None
 
@@ -211,13 +255,23 @@ def _asked_wait(headers: Message) -> float | None:
 def _solutions(body: bytes, kind: str) -> list[Solution]:
     known = FORMATS.get(kind)
     if known is None or body.lstrip()[:9].lower().startswith((b"<!doctype", b"<html")):
-        what = "a web page" if "html" in kind or body.lstrip()[:5].lower() in (b"<!doc", b"<html") else f"{kind}"
+        what = (
+            "a web page"
+            if "html" in kind or body.lstrip()[:5].lower() in (b"<!doc", b"<html")
+            else f"{kind}"
+        )
         advice = "is this the address of the query service, not of its page for people? it often ends with /query or /sparql"
         raise StoreProblem("FKG141", f"answers with {what} instead of SPARQL results", help=advice)
     try:
         found = ox.parse_query_results(body, format=known)
         if not isinstance(found, ox.QuerySolutions):
-            raise StoreProblem("FKG141", "answers yes or no to a question for rows", help="is it a SPARQL 1.1 endpoint?")
+            raise StoreProblem(
+                "FKG141",
+                "answers yes or no to a question for rows",
+                help="is it a SPARQL 1.1 endpoint?",
+            )
         return [tuple(solution) for solution in found]
     except (SyntaxError, ValueError):
-        raise StoreProblem("FKG141", "gives half an answer, or none that can be read", help=_AGAIN, passing=True) from None
+        raise StoreProblem(
+            "FKG141", "gives half an answer, or none that can be read", help=_AGAIN, passing=True
+        ) from None

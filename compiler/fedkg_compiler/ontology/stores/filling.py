@@ -14,7 +14,15 @@ from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import STORE_STATE, is_endpoint, is_store
 from fedkg_compiler.ontology.content import apart, lines_of
 from fedkg_compiler.ontology.reading import Document, read_file
-from fedkg_compiler.ontology.stores.folder import CLOSED, LOADING, Part, State, locked, merged, read_state
+from fedkg_compiler.ontology.stores.folder import (
+    CLOSED,
+    LOADING,
+    Part,
+    State,
+    locked,
+    merged,
+    read_state,
+)
 from fedkg_compiler.ontology.stores.marks import marks_in
 from fedkg_compiler.ontology.stores.parts import PARTS, StoredTriples, part_path
 from fedkg_compiler.ontology.stores.problem import StoreProblem
@@ -36,7 +44,9 @@ class Loaded:
     recovered: bool = False
 
 
-def load_files(folder: Path, files: Sequence[str | Path]) -> tuple[Loaded | None, tuple[Diagnostic, ...]]:
+def load_files(
+    folder: Path, files: Sequence[str | Path]
+) -> tuple[Loaded | None, tuple[Diagnostic, ...]]:
     """Put graph files, or the graphs of endpoints, into a store, which is made where there is none.
 
     A file that is in the store already takes the place of what it said before. Nothing is changed when one of them has an error.
@@ -45,7 +55,9 @@ def load_files(folder: Path, files: Sequence[str | Path]) -> tuple[Loaded | None
         UsageError: the folder holds something else. FedkgError: it is damaged.
     """
     if folder.exists() and not is_store(folder) and (not folder.is_dir() or any(_strange(folder))):
-        raise UsageError(f"{folder} is there already, and is no store", help="give the store a folder of its own")
+        raise UsageError(
+            f"{folder} is there already, and is no store", help="give the store a folder of its own"
+        )
     documents, problems = _read(files)
     if documents is None:
         return None, problems
@@ -69,10 +81,16 @@ def _state(folder: Path) -> State:
 
 def _strange(folder: Path) -> Iterator[Path]:
     """What does not come from a first load that was broken off."""
-    return (path for path in folder.iterdir() if path.name not in {PARTS, LOADING, CLOSED, "lock"} and not path.name.endswith(".part"))
+    return (
+        path
+        for path in folder.iterdir()
+        if path.name not in {PARTS, LOADING, CLOSED, "lock"} and not path.name.endswith(".part")
+    )
 
 
-def _read(files: Sequence[str | Path]) -> tuple[list[tuple[str, Document]] | None, tuple[Diagnostic, ...]]:
+def _read(
+    files: Sequence[str | Path],
+) -> tuple[list[tuple[str, Document]] | None, tuple[Diagnostic, ...]]:
     """The documents with where they lie; None where one has an error."""
     found: dict[str, Document] = {}
     problems: list[Diagnostic] = []
@@ -92,10 +110,16 @@ def _read(files: Sequence[str | Path]) -> tuple[list[tuple[str, Document]] | Non
     return None if failed else list(found.items()), tuple(problems)
 
 
-def _put(folder: Path, state: State, documents: Sequence[tuple[str, Document]], *, recovered: bool) -> Loaded:
+def _put(
+    folder: Path, state: State, documents: Sequence[tuple[str, Document]], *, recovered: bool
+) -> Loaded:
     """Write the parts, and last of all what the store holds now."""
     before = {part.path: part for part in state.parts}
-    new = [(path, document) for path, document in documents if path not in before or before[path].read != document.sha256]
+    new = [
+        (path, document)
+        for path, document in documents
+        if path not in before or before[path].read != document.sha256
+    ]
     names = {path: document.name for path, document in documents}
     if not new:
         return Loaded(state=state, known=tuple(names.values()), recovered=recovered)
@@ -105,7 +129,11 @@ def _put(folder: Path, state: State, documents: Sequence[tuple[str, Document]], 
         parts[path] = _write_part(folder, path, document)
     ordered = tuple(parts[path] for path in sorted(parts))
     one = ordered[0]
-    content, triples = (one.content, one.triples) if len(ordered) == 1 else merged(folder, {part.content for part in ordered})
+    content, triples = (
+        (one.content, one.triples)
+        if len(ordered) == 1
+        else merged(folder, {part.content for part in ordered})
+    )
     prefixes: dict[str, str] = {}
     for space in ({**state.prefixes}, *(document.prefixes for _, document in new)):
         prefixes |= space
@@ -114,7 +142,11 @@ def _put(folder: Path, state: State, documents: Sequence[tuple[str, Document]], 
         triples=triples,
         parts=ordered,
         prefixes=prefixes,
-        imports=tuple(dict.fromkeys((*state.imports, *(iri for _, document in new for iri in document.imports)))),
+        imports=tuple(
+            dict.fromkeys(
+                (*state.imports, *(iri for _, document in new for iri in document.imports))
+            )
+        ),
     )
     _write(folder / STORE_STATE, after.model_dump_json(indent=1).encode())
     fresh = [path for path, _ in new]
@@ -127,7 +159,9 @@ def _put(folder: Path, state: State, documents: Sequence[tuple[str, Document]], 
     )
 
 
-def _apart(folder: Path, kept: dict[str, Part], new: Sequence[tuple[str, Document]]) -> list[tuple[str, Document]]:
+def _apart(
+    folder: Path, kept: dict[str, Part], new: Sequence[tuple[str, Document]]
+) -> list[tuple[str, Document]]:
     """The documents to write, with blank nodes that no other part has; where there are twins, earlier parts are written anew too."""
     if all(document.plain for _, document in new):
         return list(new)
@@ -147,7 +181,11 @@ def _apart(folder: Path, kept: dict[str, Part], new: Sequence[tuple[str, Documen
     paths = [*earlier, *(path for path, _ in new)]
     before = [*earlier.values(), *(document for _, document in new)]
     after = apart(before)
-    changed = [(path, document) for path, document, old in zip(paths, after, before, strict=True) if document is not old]
+    changed = [
+        (path, document)
+        for path, document, old in zip(paths, after, before, strict=True)
+        if document is not old
+    ]
     return changed or list(new)
 
 

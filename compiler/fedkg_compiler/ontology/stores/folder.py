@@ -78,12 +78,22 @@ def read_state(folder: Path) -> State:
     try:
         state = State.model_validate_json(read_bytes(folder / STORE_STATE))
     except (OSError, ValidationError) as error:
-        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "its list of contents is damaged, or from a newer fedkg"
-        raise StoreProblem("FKG143", f"the store {folder} cannot be read: {reason}", help=ANEW) from None
+        reason = (
+            (error.strerror or "").lower()
+            if isinstance(error, OSError)
+            else "its list of contents is damaged, or from a newer fedkg"
+        )
+        raise StoreProblem(
+            "FKG143", f"the store {folder} cannot be read: {reason}", help=ANEW
+        ) from None
     for part in state.parts:
         path = part_path(folder, part.content)
         if not path.is_file() or path.stat().st_size != part.size:
-            raise StoreProblem("FKG143", f"the store {folder} is damaged: the triples of {part.name} are not whole", help=ANEW)
+            raise StoreProblem(
+                "FKG143",
+                f"the store {folder} is damaged: the triples of {part.name} are not whole",
+                help=ANEW,
+            )
     return state
 
 
@@ -95,7 +105,10 @@ def open_store(folder: Path) -> tuple[Document | None, tuple[Diagnostic, ...]]:
         return None, (problem.diagnostic(str(folder)),)
     if not state.parts:
         advice = f"fedkg graph load {folder} FILES..."
-        return None, (report("FKG143", point(str(folder)), f"the store {folder} is empty", help=advice), *_broken_off(folder))
+        return None, (
+            report("FKG143", point(str(folder)), f"the store {folder} is empty", help=advice),
+            *_broken_off(folder),
+        )
     document = Document(
         name=str(folder),
         sha256=state.content,
@@ -119,9 +132,17 @@ def _broken_off(folder: Path) -> tuple[Diagnostic, ...]:
                 return ()
     except OSError:
         return ()
-    message = f"a load into {folder} was broken off; nothing of it is in the store: {', '.join(names)}"
+    message = (
+        f"a load into {folder} was broken off; nothing of it is in the store: {', '.join(names)}"
+    )
     return (
-        report("FKG144", point(str(folder)), message, help=f"load again: fedkg graph load {folder} {' '.join(names)}", severity="warning"),
+        report(
+            "FKG144",
+            point(str(folder)),
+            message,
+            help=f"load again: fedkg graph load {folder} {' '.join(names)}",
+            severity="warning",
+        ),
     )
 
 
@@ -150,7 +171,9 @@ def merged(folder: Path, contents: Iterable[str]) -> tuple[str, int]:
     """Return the checksum of all lines of some parts, and how many there are; each counts once."""
     found, count, last = hashlib.sha256(), 0, b""
     with ExitStack() as opened:
-        for line in merge(*(opened.enter_context(part_path(folder, content).open("rb")) for content in contents)):
+        for line in merge(
+            *(opened.enter_context(part_path(folder, content).open("rb")) for content in contents)
+        ):
             if line != last:
                 found.update(line)
                 count += 1

@@ -9,7 +9,9 @@ from fedkg_compiler.inputs import is_endpoint, is_store
 from fedkg_compiler.ontology.reading import Document, read_file
 
 
-def open_graph(path: Path | str, *, at_once: bool = False) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+def open_graph(
+    path: Path | str, *, at_once: bool = False
+) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return what a graph says, and what is wrong with it; None where nothing at all could be read.
 
     Args:

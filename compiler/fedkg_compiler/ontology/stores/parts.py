@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import overload
 
 import pyoxigraph as ox
+from typing_extensions import override
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.stores.problem import StoreProblem
@@ -51,9 +52,11 @@ class StoredTriples(Sequence[ox.Quad]):
         lines = dict.fromkeys(line for body in bodies for line in body.splitlines(keepends=True))
         return tuple(ox.parse(b"".join(lines), format=ox.RdfFormat.N_TRIPLES))
 
+    @override
     def __len__(self) -> int:
         return len(self._read)
 
+    @override
     def __iter__(self) -> Iterator[ox.Quad]:
         return iter(self._read)
 
@@ -61,6 +64,7 @@ class StoredTriples(Sequence[ox.Quad]):
     def __getitem__(self, index: int) -> ox.Quad: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[ox.Quad]: ...
+    @override
     def __getitem__(self, index: int | slice) -> ox.Quad | Sequence[ox.Quad]:
         return self._read[index]
 
@@ -72,5 +76,9 @@ def _bytes(folder: Path, name: str, content: str) -> bytes:
     except OSError:
         body = b""
     if hashlib.sha256(body).hexdigest() != content:
-        raise StoreProblem("FKG143", f"the store {folder} is damaged: the triples of {name} are not what was written", help=ANEW)
+        raise StoreProblem(
+            "FKG143",
+            f"the store {folder} is damaged: the triples of {name} are not what was written",
+            help=ANEW,
+        )
     return body

@@ -14,7 +14,15 @@ class StoreProblem(Exception):
         help: what to do. passing: it may be gone at the next try. wait_s: how long the server asks to wait before that, or None.
     """
 
-    def __init__(self, code: str, message: str, *, help: str = "", passing: bool = False, wait_s: float | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        *,
+        help: str = "",
+        passing: bool = False,
+        wait_s: float | None = None,
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.help = help

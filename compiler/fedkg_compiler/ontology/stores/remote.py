@@ -19,7 +19,13 @@ from fedkg_compiler.ontology.blank_names import as_kept, names_by_content, renam
 from fedkg_compiler.ontology.content import lines_of
 from fedkg_compiler.ontology.reading import Document
 from fedkg_compiler.ontology.standard import OWL
-from fedkg_compiler.ontology.stores.endpoint import Endpoint, Patience, Solution, open_endpoint, shown
+from fedkg_compiler.ontology.stores.endpoint import (
+    Endpoint,
+    Patience,
+    Solution,
+    open_endpoint,
+    shown,
+)
 from fedkg_compiler.ontology.stores.marks import marks_in
 from fedkg_compiler.ontology.stores.problem import StoreProblem
 
@@ -43,7 +49,9 @@ class _Changed(Exception):
     """What came is not what was counted."""
 
 
-def read_endpoint(address: str, patience: Patience | None = None, page: int = PAGE) -> tuple[Document | None, tuple[Diagnostic, ...]]:
+def read_endpoint(
+    address: str, patience: Patience | None = None, page: int = PAGE
+) -> tuple[Document | None, tuple[Diagnostic, ...]]:
     """Return what the default graph of an endpoint says, or None with the reason.
 
     Args:
@@ -57,9 +65,17 @@ def read_endpoint(address: str, patience: Patience | None = None, page: int = PA
     except StoreProblem as problem:
         return None, (problem.diagnostic(name),)
     quads = as_kept(quads)
-    blank = [quad for quad in quads if isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)]
+    blank = [
+        quad
+        for quad in quads
+        if isinstance(quad.subject, ox.BlankNode) or isinstance(quad.object, ox.BlankNode)
+    ]
     triples = tuple(renamed(quads, names_by_content(blank)) if blank else quads)
-    imports = (quad.object.value for quad in triples if quad.predicate == _IMPORTS and isinstance(quad.object, ox.NamedNode))
+    imports = (
+        quad.object.value
+        for quad in triples
+        if quad.predicate == _IMPORTS and isinstance(quad.object, ox.NamedNode)
+    )
     lines = b"".join(line + b"\n" for line in lines_of(triples))
     digest = hashlib.sha256(lines).hexdigest()
     note_held(name, len(triples), digest)
@@ -86,7 +102,11 @@ def _fetched(endpoint: Endpoint, page: int) -> Sequence[ox.Quad]:
             _complain_of_nothing(endpoint)
         if total > MOST:
             advice = "put what the rules need into a graph of its own, and add ?default-graph-uri=IRI to the address"
-            raise StoreProblem("FKG140", f"{endpoint.name} holds {total:,} triples; at most {MOST:,} are fetched", help=advice)
+            raise StoreProblem(
+                "FKG140",
+                f"{endpoint.name} holds {total:,} triples; at most {MOST:,} are fetched",
+                help=advice,
+            )
         try:
             found = set(_named(endpoint, counts, page))
             found.update(_with_blanks(endpoint, blank))
@@ -95,7 +115,11 @@ def _fetched(endpoint: Endpoint, page: int) -> Sequence[ox.Quad]:
         if len(found) == total and _counted(endpoint) == (counts, blank):
             return list(found)
     message = f"{endpoint.name} gives other triples than it counts, {_ATTEMPTS} times over"
-    raise StoreProblem("FKG141", message, help="is the graph being written? run the command again when it is at rest")
+    raise StoreProblem(
+        "FKG141",
+        message,
+        help="is the graph being written? run the command again when it is at rest",
+    )
 
 
 def _counted(endpoint: Endpoint) -> tuple[Counts, int]:
@@ -123,7 +147,11 @@ def _number(endpoint: Endpoint, literal: ox.Literal) -> int:
 
 
 def _odd(endpoint: Endpoint) -> StoreProblem:
-    return StoreProblem("FKG141", f"{endpoint.name} answers something else than was asked", help="is it a SPARQL 1.1 endpoint?")
+    return StoreProblem(
+        "FKG141",
+        f"{endpoint.name} answers something else than was asked",
+        help="is it a SPARQL 1.1 endpoint?",
+    )
 
 
 def _named(endpoint: Endpoint, counts: Counts, page: int) -> Iterator[ox.Quad]:
@@ -142,7 +170,9 @@ def _named(endpoint: Endpoint, counts: Counts, page: int) -> Iterator[ox.Quad]:
     yield from _small(endpoint, together, counts, page)
 
 
-def _small(endpoint: Endpoint, predicates: list[ox.NamedNode], counts: Counts, page: int) -> Iterator[ox.Quad]:
+def _small(
+    endpoint: Endpoint, predicates: list[ox.NamedNode], counts: Counts, page: int
+) -> Iterator[ox.Quad]:
     """The triples of several properties by one query; a server that keeps some back is asked for each property in pages."""
     if not predicates:
         return
@@ -160,7 +190,9 @@ def _large(endpoint: Endpoint, predicate: ox.NamedNode, count: int, page: int) -
     order = "ORDER BY STR(?s) STR(?o) DATATYPE(?o) LANG(?o)"
     offset = 0
     while offset < count:
-        rows = endpoint.ask(f"SELECT ?s ?o WHERE {{ ?s {predicate} ?o {_NAMED} }} {order} LIMIT {page} OFFSET {offset}")
+        rows = endpoint.ask(
+            f"SELECT ?s ?o WHERE {{ ?s {predicate} ?o {_NAMED} }} {order} LIMIT {page} OFFSET {offset}"
+        )
         if not rows or len(rows) > page:
             raise _Changed
         yield from (_quad(endpoint, (row[0], predicate, row[-1])) for row in rows)
@@ -175,13 +207,17 @@ def _with_blanks(endpoint: Endpoint, count: int) -> list[ox.Quad]:
     rows = endpoint.ask(f"SELECT ?s ?p ?o WHERE {{ {_BLANK} }}")
     if len(rows) < count:
         message = f"{endpoint.name} gives {len(rows):,} of {count:,} triples with blank nodes, which cannot be asked for in pages"
-        raise StoreProblem("FKG141", message, help="raise the server's limit of rows, or give the nodes names")
+        raise StoreProblem(
+            "FKG141", message, help="raise the server's limit of rows, or give the nodes names"
+        )
     return [_quad(endpoint, row) for row in rows]
 
 
 def _quad(endpoint: Endpoint, row: Solution) -> ox.Quad:
     match row:
-        case (ox.NamedNode() | ox.BlankNode() as subject, ox.NamedNode() as predicate, value) if value is not None:
+        case (ox.NamedNode() | ox.BlankNode() as subject, ox.NamedNode() as predicate, value) if (
+            value is not None
+        ):
             return ox.Quad(subject, predicate, value)
         case _:
             raise _odd(endpoint)

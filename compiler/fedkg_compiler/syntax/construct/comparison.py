@@ -19,12 +19,18 @@ def comparison(at: Statement, branch: Branch) -> Comparison:
     tolerance = branches(last)[0] if last.data == "tolerance" else None
     if tolerance is None:
         operands.append(last)
-    operators = tuple(Word(span=at.span(sign), text=_SAME.get(str(sign), str(sign))) for sign in tokens(branch, "CMP"))
+    operators = tuple(
+        Word(span=at.span(sign), text=_SAME.get(str(sign), str(sign)))
+        for sign in tokens(branch, "CMP")
+    )
     _check_direction(at, operators)
     if tolerance is not None and any(sign.text != "==" for sign in operators):
         wrong = next(sign for sign in operators if sign.text != "==")
         at.report(
-            "FKG033", at.span(last), f"a tolerance belongs to ==, not to {wrong.text}", "move the bound itself, or write == ... +/- ..."
+            "FKG033",
+            at.span(last),
+            f"a tolerance belongs to ==, not to {wrong.text}",
+            "move the bound itself, or write == ... +/- ...",
         )
     return Comparison(
         span=at.span(branch),
@@ -40,7 +46,12 @@ def _check_direction(at: Statement, operators: tuple[Word, ...]) -> None:
         return
     for sign in operators:
         if sign.text == "!=":
-            at.report("FKG032", sign.span, "!= cannot stand in a chain", "write the two comparisons and join them by `and`")
+            at.report(
+                "FKG032",
+                sign.span,
+                "!= cannot stand in a chain",
+                "write the two comparisons and join them by `and`",
+            )
             return
     signs = [sign for sign in operators if sign.text != "=="]
     for before, sign in pairwise(signs):

@@ -51,7 +51,9 @@ def condition(at: Statement, leaf: Leaf) -> Condition:
                 span=span,
                 subject=expression(at, branches(leaf)[0]),
                 negated=bool(tokens(leaf, "NOT")),
-                values=distinct(at, (plain(at, value) for value in tokens(leaf, "NAME", "STRING")), "class"),
+                values=distinct(
+                    at, (plain(at, value) for value in tokens(leaf, "NAME", "STRING")), "class"
+                ),
             )
         case "follows":
             return Follows(span=span, call=call(at, branches(leaf)[0]))
@@ -67,7 +69,11 @@ def condition(at: Statement, leaf: Leaf) -> Condition:
             return AnyOf(span=span, args=tuple(condition(at, child) for child in leaf.children))
         case "if_then":
             antecedent, consequent = branches(leaf)
-            return IfThen(span=span, antecedent=condition(at, antecedent), consequent=condition(at, consequent))
+            return IfThen(
+                span=span,
+                antecedent=condition(at, antecedent),
+                consequent=condition(at, consequent),
+            )
         case "temporal":
             return _temporal(at, leaf)
         case "until":
@@ -75,7 +81,10 @@ def condition(at: Statement, leaf: Leaf) -> Condition:
         case "only_after":
             effect, cause, *within = branches(leaf)
             return OnlyAfter(
-                span=span, effect=condition(at, effect), cause=condition(at, cause), within=expression(at, within[0]) if within else None
+                span=span,
+                effect=condition(at, effect),
+                cause=condition(at, cause),
+                within=expression(at, within[0]) if within else None,
             )
         case name:
             raise AssertionError(f"the grammar makes a condition `{name}` that has no node")
@@ -109,13 +118,32 @@ def _over_members(at: Statement, branch: Branch) -> OverMembers:
     if counts:
         least = _count(at, counts[0])
         if word != "at":
-            at.report("FKG048", at.span(word), f"`{word} least` is no way to count", "write: at least 2 of (...) over ?p ...")
+            at.report(
+                "FKG048",
+                at.span(word),
+                f"`{word} least` is no way to count",
+                "write: at least 2 of (...) over ?p ...",
+            )
     elif word not in ("all", "any"):
         near = nearest(str(word), ("all", "any"))
-        hint = f"did you mean `{near} of`?" if near else "conditions over members: all of (...), any of (...), at least 2 of (...)"
-        what = f"`{word} of` takes values, this is a condition" if word in REDUCTIONS else f"`{word} of` is no way to join conditions"
+        hint = (
+            f"did you mean `{near} of`?"
+            if near
+            else "conditions over members: all of (...), any of (...), at least 2 of (...)"
+        )
+        what = (
+            f"`{word} of` takes values, this is a condition"
+            if word in REDUCTIONS
+            else f"`{word} of` is no way to join conditions"
+        )
         at.report("FKG048", at.span(word), what, hint)
-    return OverMembers(span=at.span(branch), arg=condition(at, branches(branch)[0]), least=least, variable=variable, source=source)
+    return OverMembers(
+        span=at.span(branch),
+        arg=condition(at, branches(branch)[0]),
+        least=least,
+        variable=variable,
+        source=source,
+    )
 
 
 def _count(at: Statement, written: Token) -> int:
@@ -149,7 +177,9 @@ def _monotone(at: Statement, branch: Branch) -> Monotone:
 
 def _window(at: Statement, branch: Branch) -> Window:
     bounds = [expression(at, child) for child in branches(branch)]
-    return Window(span=at.span(branch), low=bounds[0] if len(bounds) == 2 else None, high=bounds[-1])
+    return Window(
+        span=at.span(branch), low=bounds[0] if len(bounds) == 2 else None, high=bounds[-1]
+    )
 
 
 def _temporal(at: Statement, branch: Branch) -> Temporal:

@@ -72,7 +72,12 @@ def call(at: Statement, branch: Branch) -> Apply:
         if name.text in named:
             at.report("FKG030", name.span, f"`{name.text}` is given twice", "keep one of them")
         named[name.text] = name, expression(at, branches(argument)[0])
-    return Apply(span=at.span(branch), name=at.word(token(branch, "NAME")), args=tuple(args), named=tuple(named.values()))
+    return Apply(
+        span=at.span(branch),
+        name=at.word(token(branch, "NAME")),
+        args=tuple(args),
+        named=tuple(named.values()),
+    )
 
 
 def _doubt_commas(at: Statement, arguments: list[Branch]) -> None:
@@ -81,14 +86,27 @@ def _doubt_commas(at: Statement, arguments: list[Branch]) -> None:
     Not of ``max(x,3,5)``: who writes no space behind another comma needs none behind this one.
     """
     text = at.chunk.text
-    close = [(one, two) for one, two in pairwise(arguments) if text[one.end_pos : two.start_pos] == ","]
-    sides = [(_DIGITS_BEFORE.search(text[one.start_pos : one.end_pos]), _DIGITS.match(text, two.start_pos)) for one, two in close]
+    close = [
+        (one, two) for one, two in pairwise(arguments) if text[one.end_pos : two.start_pos] == ","
+    ]
+    sides = [
+        (
+            _DIGITS_BEFORE.search(text[one.start_pos : one.end_pos]),
+            _DIGITS.match(text, two.start_pos),
+        )
+        for one, two in close
+    ]
     for (one, _), (left, right) in zip(close, sides, strict=True):
         if left is None or right is None or any(None in other for other in sides):
             continue
         place = at.chunk.span(one.end_pos - len(left[0]), right.end())
         message = f"`{left[0]},{right[0]}` is read as two numbers, {left[0]} and {right[0]}"
-        at.doubt("FKG008", place, message, f"for one number write {left[0]}.{right[0]}; for two put a space behind the comma")
+        at.doubt(
+            "FKG008",
+            place,
+            message,
+            f"for one number write {left[0]}.{right[0]}; for two put a space behind the comma",
+        )
 
 
 def over(at: Statement, branch: Branch) -> tuple[Word, Pattern | InClass]:

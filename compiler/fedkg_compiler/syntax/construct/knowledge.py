@@ -26,7 +26,9 @@ from fedkg_compiler.syntax.tree import (
 )
 
 
-def build_knowledge(at: Statement, branch: Branch) -> Template | Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause | Example:
+def build_knowledge(
+    at: Statement, branch: Branch
+) -> Template | Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause | Example:
     """The node of a statement that is no declaration and no rule."""
     match branch.data:
         case "template":
@@ -73,7 +75,9 @@ def _choice(at: Statement, branch: Branch) -> Choice:
     span = at.span(branch)
     classes = tokens(branch, "NAME", "STRING")
     if classes:
-        return Choice(span=span, classes=options.distinct(at, (plain(at, name) for name in classes), "class"))
+        return Choice(
+            span=span, classes=options.distinct(at, (plain(at, name) for name in classes), "class")
+        )
     between = branches(branch, "between")
     if between:
         low, high = branches(between[0])
@@ -82,7 +86,11 @@ def _choice(at: Statement, branch: Branch) -> Choice:
     if not ends:
         return Choice(span=span)
     units = tokens(branch, "UNIT")
-    return Choice(span=span, interval=options.interval(at, ends, span), unit=plain(at, units[0]) if units else None)
+    return Choice(
+        span=span,
+        interval=options.interval(at, ends, span),
+        unit=plain(at, units[0]) if units else None,
+    )
 
 
 def _source(at: Statement, branch: Branch) -> DecisionTable | EarlierModel | None:
@@ -93,9 +101,17 @@ def _source(at: Statement, branch: Branch) -> DecisionTable | EarlierModel | Non
     span, path = at.span(sources[0]), string(at, token(sources[0], "STRING"))
     quantifiers = branches(branch, "quantifier")
     if quantifiers:
-        hint = "take `for ...` away; a sheet has a row, and a model an answer, for each case already"
-        at.report("FKG050", at.span(quantifiers[0]), "knowledge from a file holds for no variables", hint)
-    return DecisionTable(span=span, path=path) if sources[0].data == "in_table" else EarlierModel(span=span, path=path)
+        hint = (
+            "take `for ...` away; a sheet has a row, and a model an answer, for each case already"
+        )
+        at.report(
+            "FKG050", at.span(quantifiers[0]), "knowledge from a file holds for no variables", hint
+        )
+    return (
+        DecisionTable(span=span, path=path)
+        if sources[0].data == "in_table"
+        else EarlierModel(span=span, path=path)
+    )
 
 
 def _range(at: Statement, branch: Branch) -> RangeKnowledge:
@@ -126,7 +142,11 @@ def _predict(at: Statement, branch: Branch) -> PredictKnowledge:
         when, value = branches(clause)
         clauses.append((condition(at, when), expression(at, value)))
     last = branches(branch)[-1] if branches(branch) else None
-    others = [branch for branch in [last] if branch is not None and branch.data not in ("predicted", "in_table", "in_model")]
+    others = [
+        branch
+        for branch in [last]
+        if branch is not None and branch.data not in ("predicted", "in_table", "in_model")
+    ]
     return PredictKnowledge(
         span=at.span(branch),
         name=plain(at, name),
@@ -178,8 +198,17 @@ def _series(at: Statement, branch: Branch) -> Series:
     name, listed = branches(branch)
     span, signal = at.span(branch), head(at, name)
     if listed.data == "texts" and tokens(listed, "NAME", "STRING"):
-        texts = (Word(span=at.span(word), text="") if word.type == "UNKNOWN" else plain(at, word) for word in tokens(listed))
+        texts = (
+            Word(span=at.span(word), text="") if word.type == "UNKNOWN" else plain(at, word)
+            for word in tokens(listed)
+        )
         return Series(span=span, head=signal, values=(), texts=tuple(texts))
     units = tokens(listed, "UNIT")
-    values = (math.nan if isinstance(value, Token) else signed(at, value)[0] for value in listed.children if value not in units)
-    return Series(span=span, head=signal, values=tuple(values), unit=plain(at, units[0]) if units else None)
+    values = (
+        math.nan if isinstance(value, Token) else signed(at, value)[0]
+        for value in listed.children
+        if value not in units
+    )
+    return Series(
+        span=span, head=signal, values=tuple(values), unit=plain(at, units[0]) if units else None
+    )

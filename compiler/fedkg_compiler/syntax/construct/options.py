@@ -10,12 +10,28 @@ from fedkg_compiler.syntax.construct.expressions import group_text
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
 from fedkg_compiler.syntax.construct.words import number, plain, quantity, signed, string, term_name
 from fedkg_compiler.syntax.parse_tree import Branch
-from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier, Quantity, Word
+from fedkg_compiler.syntax.tree import (
+    InClass,
+    InQuery,
+    InTable,
+    Pattern,
+    Quantifier,
+    Quantity,
+    Waiver,
+    Word,
+)
 
 KINDS = ("temporal", "causal", "capacity", "physical", "other")
 SCOPES = ("public", "server", "client")
 ENDS = ("strict", "clip")
-_CLAUSES = {"meaning": "is", "unit": "in", "bounds": "span", "quantifier": "for", "trace": "trace column", "time": "time column"}
+_CLAUSES = {
+    "meaning": "is",
+    "unit": "in",
+    "bounds": "span",
+    "quantifier": "for",
+    "trace": "trace column",
+    "time": "time column",
+}
 
 
 def clauses(at: Statement, branch: Branch, *names: str) -> dict[str, Branch]:
@@ -26,7 +42,13 @@ def clauses(at: Statement, branch: Branch, *names: str) -> dict[str, Branch]:
         if name in found:
             said = _CLAUSES.get(name, name)
             first = Related(span=at.span(found[name]), message="first written here")
-            at.report("FKG030", at.span(clause), f"`{said}` is written twice", "keep one of them", related=(first,))
+            at.report(
+                "FKG030",
+                at.span(clause),
+                f"`{said}` is written twice",
+                "keep one of them",
+                related=(first,),
+            )
         else:
             found[name] = clause
     return found
@@ -40,7 +62,13 @@ def distinct(at: Statement, words: Iterable[Word], what: str) -> tuple[Word, ...
         first = seen.setdefault(word.text, word)
         if first is not word:
             related = Related(span=first.span, message="first written here")
-            at.report("FKG039", word.span, f"the {what} `{word.text}` is named twice", "give each one its own name", related=(related,))
+            at.report(
+                "FKG039",
+                word.span,
+                f"the {what} `{word.text}` is named twice",
+                "give each one its own name",
+                related=(related,),
+            )
     return kept
 
 
@@ -73,7 +101,12 @@ def column(at: Statement, found: dict[str, Branch]) -> Word | None:
         return None
     word = string(at, token(found["column"], "STRING"))
     if not word.text.strip():
-        at.report("FKG014", word.span, "this column has no name", 'write its header as it stands in the table: column "Torque [Nm]"')
+        at.report(
+            "FKG014",
+            word.span,
+            "this column has no name",
+            'write its header as it stands in the table: column "Torque [Nm]"',
+        )
     return word
 
 
@@ -81,7 +114,12 @@ def interval(at: Statement, ends: Sequence[Branch], whole: Span) -> tuple[float,
     """``0 .. 1200``, its lower end first."""
     (low, _), (high, _) = (signed(at, end) for end in ends)
     if not low < high:
-        at.report("FKG038", whole, f"the span {low:g} .. {high:g} holds nothing", "the lower end comes first: 0 .. 100")
+        at.report(
+            "FKG038",
+            whole,
+            f"the span {low:g} .. {high:g} holds nothing",
+            "the lower end comes first: 0 .. 100",
+        )
     return low, high
 
 
@@ -105,21 +143,63 @@ def kind(at: Statement, found: dict[str, Branch]) -> Word | None:
 
 def scope(at: Statement, found: dict[str, Branch]) -> Word | None:
     """``scope client``, one of `SCOPES`."""
-    return _one_of(at, found, "scope", SCOPES, "FKG046", "no scope", f"the scopes are {', '.join(SCOPES)}")
+    return _one_of(
+        at, found, "scope", SCOPES, "FKG046", "no scope", f"the scopes are {', '.join(SCOPES)}"
+    )
+
+
+def waivers(at: Statement, branch: Branch) -> tuple[Waiver, ...]:
+    """Each ``allow FKG503 because "it is an alarm"`` of a rule."""
+    found = tuple(
+        Waiver(
+            span=at.span(clause),
+            code=plain(at, token(clause, "NAME")),
+            reason=string(at, token(clause, "STRING")),
+        )
+        for clause in branches(branch, "waiver")
+    )
+    distinct(at, (waiver.code for waiver in found), "code")
+    for waiver in found:
+        if not waiver.reason.text.strip():
+            at.report(
+                "FKG056",
+                waiver.reason.span,
+                f"`allow {waiver.code.text}` has an empty reason",
+                f'say why the warning does not matter: allow {waiver.code.text} because "..."',
+            )
+    return found
 
 
 def ends(at: Statement, found: dict[str, Branch]) -> Word | None:
     """``ends clip``, one of `ENDS`."""
-    return _one_of(at, found, "ends", ENDS, "FKG049", "no way for a timeline to end", "write: ends strict, or: ends clip")
+    return _one_of(
+        at,
+        found,
+        "ends",
+        ENDS,
+        "FKG049",
+        "no way for a timeline to end",
+        "write: ends strict, or: ends clip",
+    )
 
 
-def _one_of(at: Statement, found: dict[str, Branch], clause: str, words: tuple[str, ...], code: str, what: str, known: str) -> Word | None:
+def _one_of(
+    at: Statement,
+    found: dict[str, Branch],
+    clause: str,
+    words: tuple[str, ...],
+    code: str,
+    what: str,
+    known: str,
+) -> Word | None:
     """The name in a clause, which must be one of a few words."""
     if clause not in found:
         return None
     word = plain(at, token(found[clause], "NAME"))
     if word.text not in words:
-        at.report(code, word.span, f"`{word.text}` is {what}", did_you_mean(word.text, words, known))
+        at.report(
+            code, word.span, f"`{word.text}` is {what}", did_you_mean(word.text, words, known)
+        )
     return word
 
 

@@ -26,19 +26,43 @@ class Statement:
         """A token as it is written."""
         return Word(span=self.span(token), text=str(token))
 
-    def report(self, code: str, span: Span, message: str, help: str = "", *, related: tuple[Related, ...] = ()) -> None:
+    def report(
+        self,
+        code: str,
+        span: Span,
+        message: str,
+        help: str = "",
+        *,
+        related: tuple[Related, ...] = (),
+    ) -> None:
         """Add an error."""
         fix = suggested(span, help)
-        self.problems.append(Diagnostic(code=code, severity="error", span=span, message=message, help=help, related=related, fix=fix))
+        self.problems.append(
+            Diagnostic(
+                code=code,
+                severity="error",
+                span=span,
+                message=message,
+                help=help,
+                related=related,
+                fix=fix,
+            )
+        )
 
     def doubt(self, code: str, span: Span, message: str, help: str) -> None:
         """Add a warning: it can be read, and is probably not meant."""
-        self.problems.append(Diagnostic(code=code, severity="warning", span=span, message=message, help=help))
+        self.problems.append(
+            Diagnostic(code=code, severity="warning", span=span, message=message, help=help)
+        )
 
 
 def tokens(branch: Branch, *kinds: str) -> list[Token]:
     """The direct tokens of a branch, of the kinds named (all of them where none is)."""
-    return [child for child in branch.children if isinstance(child, Token) and (not kinds or child.type in kinds)]
+    return [
+        child
+        for child in branch.children
+        if isinstance(child, Token) and (not kinds or child.type in kinds)
+    ]
 
 
 def token(branch: Branch, *kinds: str) -> Token:
@@ -48,4 +72,8 @@ def token(branch: Branch, *kinds: str) -> Token:
 
 def branches(branch: Branch, *names: str) -> list[Branch]:
     """The direct branches of these names (all of them where none is)."""
-    return [child for child in branch.children if not isinstance(child, Token) and (not names or child.data in names)]
+    return [
+        child
+        for child in branch.children
+        if not isinstance(child, Token) and (not names or child.data in names)
+    ]

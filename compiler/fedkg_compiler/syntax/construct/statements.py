@@ -10,15 +10,25 @@ from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.tree import Label, Load, Prefix, RowsAre, Rule, Signal, Timeline, Use
 
 
-def build_declaration(at: Statement, branch: Branch) -> Use | Prefix | Timeline | RowsAre | Signal | Label | Rule | Load | None:
+def build_declaration(
+    at: Statement, branch: Branch
+) -> Use | Prefix | Timeline | RowsAre | Signal | Label | Rule | Load | None:
     """The node of a declaration or a rule; None for the other statements."""
     span = at.span(branch)
     match branch.data:
         case "use":
             names = tuple(plain(at, name) for name in tokens(branch, "DOTTED"))
-            return Use(span=span, names=options.distinct(at, names, "name"), rules=bool(tokens(branch, "RULES")))
+            return Use(
+                span=span,
+                names=options.distinct(at, names, "name"),
+                rules=bool(tokens(branch, "RULES")),
+            )
         case "prefix":
-            return Prefix(span=span, name=plain(at, token(branch, "NAME")), iri=plain(at, token(branch, "IRI")))
+            return Prefix(
+                span=span,
+                name=plain(at, token(branch, "NAME")),
+                iri=plain(at, token(branch, "IRI")),
+            )
         case "timeline":
             return _timeline(at, branch)
         case "rows":
@@ -31,7 +41,9 @@ def build_declaration(at: Statement, branch: Branch) -> Use | Prefix | Timeline 
             return _rule(at, branch)
         case "load":
             path = string(at, token(branch, "STRING"))
-            return Load(span=span, what="shapes" if tokens(branch, "SHAPES") else "queries", path=path)
+            return Load(
+                span=span, what="shapes" if tokens(branch, "SHAPES") else "queries", path=path
+            )
         case _:
             return None
 
@@ -39,10 +51,19 @@ def build_declaration(at: Statement, branch: Branch) -> Use | Prefix | Timeline 
 def _timeline(at: Statement, branch: Branch) -> Timeline:
     found = options.clauses(at, branch)
     columns = {
-        name: string(at, token(branches(found[name], "column")[0], "STRING")) if name in found else None for name in ("time", "trace")
+        name: string(at, token(branches(found[name], "column")[0], "STRING"))
+        if name in found
+        else None
+        for name in ("time", "trace")
     }
     step = options.lasting(at, branches(found["step"])[0], "a step") if "step" in found else None
-    return Timeline(span=at.span(branch), step=step, ends=options.ends(at, found), time=columns["time"], trace=columns["trace"])
+    return Timeline(
+        span=at.span(branch),
+        step=step,
+        ends=options.ends(at, found),
+        time=columns["time"],
+        trace=columns["trace"],
+    )
 
 
 def _signal(at: Statement, branch: Branch) -> Signal:
@@ -63,9 +84,21 @@ def _label(at: Statement, branch: Branch) -> Label:
     found = options.clauses(at, branch)
     name = plain(at, token(branch, "NAME"))
     if "classes" not in found:
-        at.report("FKG040", name.span, f"the label `{name.text}` has no classes", "name them: classes A, B, C")
-    classes = tuple(plain(at, word) for word in tokens(found["classes"])) if "classes" in found else ()
-    return Label(span=at.span(branch), name=name, classes=options.distinct(at, classes, "class"), column=options.column(at, found))
+        at.report(
+            "FKG040",
+            name.span,
+            f"the label `{name.text}` has no classes",
+            "name them: classes A, B, C",
+        )
+    classes = (
+        tuple(plain(at, word) for word in tokens(found["classes"])) if "classes" in found else ()
+    )
+    return Label(
+        span=at.span(branch),
+        name=name,
+        classes=options.distinct(at, classes, "class"),
+        column=options.column(at, found),
+    )
 
 
 def _rule(at: Statement, branch: Branch) -> Rule:
@@ -81,6 +114,7 @@ def _rule(at: Statement, branch: Branch) -> Rule:
         weight=options.weight(at, found),
         hard="hard" in found,
         scope=options.scope(at, found),
+        waivers=options.waivers(at, branch),
         formula=condition(at, formula),
         text=at.chunk.text[branch.start_pos : branch.end_pos],
     )

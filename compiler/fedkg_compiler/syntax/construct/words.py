@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.construct.place import Statement, token, tokens
@@ -25,7 +26,12 @@ def string(at: Statement, quoted: Token) -> Word:
         if letter not in _ESCAPES:
             start = found.start()
             span = at.chunk.span(quoted.start_pos + start, quoted.start_pos + start + 2)
-            at.report("FKG036", span, f"`\\{letter}` is no escape", 'a backslash in a text is written \\\\, a quote \\"')
+            at.report(
+                "FKG036",
+                span,
+                f"`\\{letter}` is no escape",
+                'a backslash in a text is written \\\\, a quote \\"',
+            )
             return found[0]
         return _ESCAPES[letter]
 
@@ -64,22 +70,33 @@ def head(at: Statement, branch: Branch) -> Head:
     name = token(branch, "NAME", "QUOTED")
     variables = tokens(branch, "VAR")
     return Head(
-        span=at.span(branch), name=plain(at, name), variable=plain(at, variables[0]) if variables else None, quoted=name.type == "QUOTED"
+        span=at.span(branch),
+        name=plain(at, name),
+        variable=plain(at, variables[0]) if variables else None,
+        quoted=name.type == "QUOTED",
     )
 
 
 def number(at: Statement, written: Token) -> Number:
-    """The value of a number, with its spelling; one beyond float64 is a problem."""
+    """The value of a number, with its spelling. One beyond float64 is a problem, and the largest float64 stands in for it."""
     value = float(written)
     if math.isinf(value):
-        at.report("FKG037", at.span(written), "this number is too large", "the largest number is about 1.8e308")
+        at.report(
+            "FKG037",
+            at.span(written),
+            "this number is too large",
+            "the largest number is about 1.8e308",
+        )
+        value = sys.float_info.max
     return Number(value, str(written))
 
 
 def signed(at: Statement, branch: Branch) -> tuple[Number, Span]:
     """A number with its sign, and its place."""
     value = number(at, token(branch, "NUMBER"))
-    return (Number(-value, f"-{value.written}") if len(branch.children) == 2 else value), at.span(branch)
+    return (Number(-value, f"-{value.written}") if len(branch.children) == 2 else value), at.span(
+        branch
+    )
 
 
 def quantity(at: Statement, branch: Branch) -> Quantity:
@@ -88,4 +105,8 @@ def quantity(at: Statement, branch: Branch) -> Quantity:
     if units and str(units[0]) in _LATE:
         hint = "options come before require: rule NAME hard require ..."
         at.report("FKG015", at.span(units[0]), f"`{units[0]}` stands after the condition", hint)
-    return Quantity(span=at.span(branch), value=number(at, token(branch, "NUMBER")), unit=at.word(units[0]) if units else None)
+    return Quantity(
+        span=at.span(branch),
+        value=number(at, token(branch, "NUMBER")),
+        unit=at.word(units[0]) if units else None,
+    )

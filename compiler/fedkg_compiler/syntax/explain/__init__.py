@@ -6,7 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.syntax.explain import clauses, durations, forms, headers, inferences, members, pasted, shapes, signs, spoken, words
+from fedkg_compiler.syntax.explain import (
+    clauses,
+    durations,
+    forms,
+    headers,
+    inferences,
+    members,
+    pasted,
+    shapes,
+    signs,
+    spoken,
+    words,
+)
 from fedkg_compiler.syntax.explain.edge import explain_start, indented_statement
 from fedkg_compiler.syntax.explain.expected import expected, listed
 from fedkg_compiler.syntax.explain.fixes import certain_fix
@@ -18,6 +30,7 @@ RECOGNISERS: tuple[Callable[[Offence], Found | None], ...] = (
     shapes.unclosed_brace,
     headers.rule_head,
     shapes.missing_name,
+    forms.waiver_reason,
     headers.template_head,
     headers.example_head,
     headers.quantifier_head,
@@ -43,6 +56,7 @@ RECOGNISERS: tuple[Callable[[Offence], Found | None], ...] = (
     words.late_option,
     words.inner_prefix,
     words.second_statement,
+    members.aggregate_over_time,
     spoken.spoken_range,
     spoken.spoken_comparison,
     headers.signal_head,

@@ -28,21 +28,101 @@ class Slip:
 _KNOWLEDGE = ("range", "predict")
 _RANGE, _PREDICT, _SET, _INFER = ("range",), ("predict",), ("set",), ("infer",)
 SLIPS = (
-    Slip(_RANGE, "allow", r"then\b", "`then` is written `allow` in range knowledge", "write: when ... allow ...", "allow"),
-    Slip(_PREDICT, "predict", r"then\b", "`then` is written `predict` in prediction knowledge", "write: when ... predict ...", "predict"),
-    Slip(_KNOWLEDGE, "when", r"(?:if|where|while)\b", "`{0}` is written `when` in knowledge", "write: when ...", "when"),
-    Slip(_KNOWLEDGE, "otherwise", r"else\b", "`else` is written `otherwise` in knowledge", "write: otherwise ...", "otherwise"),
-    Slip(_RANGE, "otherwise", r"or\b", "`or` stands between classes", "write a comma: allow A, B", ","),
     Slip(
-        _RANGE, "any", r"(?:<=|>=|<|>|≤|≥)", "`{0}` cannot stand behind `allow`", "write both ends, say those of the span: allow 3 .. 100 %"
+        _RANGE,
+        "allow",
+        r"then\b",
+        "`then` is written `allow` in range knowledge",
+        "write: when ... allow ...",
+        "allow",
     ),
-    Slip(_RANGE, "..", r"(?:to|bis|-|–|…)(?!\w)", "`{0}` does not join two ends", "write two points: allow 0.2 .. 0.4", ".."),
-    Slip(_RANGE, "..", r"and\b", "`and` does not join two ends", "for all between them write two points: allow 0.2 .. 0.4"),
-    Slip(_RANGE, "..", r"[^\W\d]\w*|[°%]", "the lower end has a unit of its own", "the unit stands once, at the end: allow 3 .. 5 %"),
-    Slip(_PREDICT, "predict", r"allow\b", "prediction knowledge says what it predicts", "write predict in place of allow", "predict"),
-    Slip(_RANGE, "allow", r"predict\b", "range knowledge says what it allows", "write allow in place of predict", "allow"),
-    Slip(_RANGE, "allow", r"any\b", "`allow` is missing before `any`", "write: otherwise allow any"),
-    Slip(_PREDICT, "otherwise", r",", "a prediction is one class, or one number", "several are allowed by: range knowledge ..."),
+    Slip(
+        _PREDICT,
+        "predict",
+        r"then\b",
+        "`then` is written `predict` in prediction knowledge",
+        "write: when ... predict ...",
+        "predict",
+    ),
+    Slip(
+        _KNOWLEDGE,
+        "when",
+        r"(?:if|where|while)\b",
+        "`{0}` is written `when` in knowledge",
+        "write: when ...",
+        "when",
+    ),
+    Slip(
+        _KNOWLEDGE,
+        "otherwise",
+        r"else\b",
+        "`else` is written `otherwise` in knowledge",
+        "write: otherwise ...",
+        "otherwise",
+    ),
+    Slip(
+        _RANGE,
+        "otherwise",
+        r"or\b",
+        "`or` stands between classes",
+        "write a comma: allow A, B",
+        ",",
+    ),
+    Slip(
+        _RANGE,
+        "any",
+        r"(?:<=|>=|<|>|≤|≥)",
+        "`{0}` cannot stand behind `allow`",
+        "write both ends, say those of the span: allow 3 .. 100 %",
+    ),
+    Slip(
+        _RANGE,
+        "..",
+        r"(?:to|bis|-|–|…)(?!\w)",
+        "`{0}` does not join two ends",
+        "write two points: allow 0.2 .. 0.4",
+        "..",
+    ),
+    Slip(
+        _RANGE,
+        "..",
+        r"and\b",
+        "`and` does not join two ends",
+        "for all between them write two points: allow 0.2 .. 0.4",
+    ),
+    Slip(
+        _RANGE,
+        "..",
+        r"[^\W\d]\w*|[°%]",
+        "the lower end has a unit of its own",
+        "the unit stands once, at the end: allow 3 .. 5 %",
+    ),
+    Slip(
+        _PREDICT,
+        "predict",
+        r"allow\b",
+        "prediction knowledge says what it predicts",
+        "write predict in place of allow",
+        "predict",
+    ),
+    Slip(
+        _RANGE,
+        "allow",
+        r"predict\b",
+        "range knowledge says what it allows",
+        "write allow in place of predict",
+        "allow",
+    ),
+    Slip(
+        _RANGE, "allow", r"any\b", "`allow` is missing before `any`", "write: otherwise allow any"
+    ),
+    Slip(
+        _PREDICT,
+        "otherwise",
+        r",",
+        "a prediction is one class, or one number",
+        "several are allowed by: range knowledge ...",
+    ),
     Slip(
         _KNOWLEDGE,
         "of",
@@ -51,7 +131,14 @@ SLIPS = (
         "name an output or a label: range knowledge NAME of grade",
     ),
     Slip(_SET, "=", r":", "`:` stands in the place of `=`", "write: radius = 3", "="),
-    Slip((*_KNOWLEDGE, *_SET, *_INFER), "", r":(?!\w)", "a colon stands in no clause", "take it away", ""),
+    Slip(
+        (*_KNOWLEDGE, *_SET, *_INFER),
+        "",
+        r":(?!\w)",
+        "a colon stands in no clause",
+        "take it away",
+        "",
+    ),
     Slip(
         _SET,
         "in",
@@ -59,13 +146,46 @@ SLIPS = (
         "a set is named, not compared",
         "write: keep yield in box(low = 0, high = 100), or: in nonnegative()",
     ),
-    Slip(_SET, "keep", r"(?:parameters|predictions)\b", "`keep` is missing before `{0}`", "write: set NAME keep {0} in ..."),
-    Slip(_SET, "keep", r"in\b", "what is kept in the set?", "write: set NAME keep parameters in ..."),
-    Slip(_SET, "in", r"\w+(?=\s*\()", "`in` is missing before `{0}`", "write: keep parameters in {0}(...)"),
+    Slip(
+        _SET,
+        "keep",
+        r"(?:parameters|predictions)\b",
+        "`keep` is missing before `{0}`",
+        "write: set NAME keep {0} in ...",
+    ),
+    Slip(
+        _SET, "keep", r"in\b", "what is kept in the set?", "write: set NAME keep parameters in ..."
+    ),
+    Slip(
+        _SET,
+        "in",
+        r"\w+(?=\s*\()",
+        "`in` is missing before `{0}`",
+        "write: keep parameters in {0}(...)",
+    ),
     Slip(_SET, ")", r"\.\.", "the ends of a set are named", "write: box(low = 0, high = 100)"),
-    Slip(_INFER, "find", r"\?\w+", "`find` is missing before `{0}`", "write: infer NAME per client find {0} in ..."),
-    Slip(_INFER, "per", r"for\s+(?:each|every)\b", "`{0}` is written `per` in an inference", "write: per client", "per"),
-    Slip(_INFER, "per", r"find\b", "for whom is it found?", "write: infer NAME per client find ..., or per cluster, or per run"),
+    Slip(
+        _INFER,
+        "find",
+        r"\?\w+",
+        "`find` is missing before `{0}`",
+        "write: infer NAME per client find {0} in ...",
+    ),
+    Slip(
+        _INFER,
+        "per",
+        r"for\s+(?:each|every)\b",
+        "`{0}` is written `per` in an inference",
+        "write: per client",
+        "per",
+    ),
+    Slip(
+        _INFER,
+        "per",
+        r"find\b",
+        "for whom is it found?",
+        "write: infer NAME per client find ..., or per cluster, or per run",
+    ),
     Slip(
         _INFER,
         "in",
@@ -101,13 +221,38 @@ def _unnamed_set(at: Offence) -> Found | None:
         return Found("FKG002", "a set has a name", "write: keep yield in box(low = 0, high = 100)")
     if at.form == "set" and at.accepts == {"LPAR"} and (ball := re.match(r"-ball\b", at.rest)):
         start, end = last.start_pos, at.start + ball.end()
-        return Found("FKG002", f"`{at.text[start:end]}` is no name", f"write {last}_ball", start, end, ((start, end, f"{last}_ball"),))
+        return Found(
+            "FKG002",
+            f"`{at.text[start:end]}` is no name",
+            f"write {last}_ball",
+            start,
+            end,
+            ((start, end, f"{last}_ball"),),
+        )
     if at.form == "set" and str(last) in ("all", "every", "the") and at.allows("in"):
         start = last.start_pos
         return Found(
-            "FKG002", f"`{last}` is one word too many", f"write: keep {at.bad} in ...", start, start + len(last), ((start, at.start, ""),)
+            "FKG002",
+            f"`{last}` is one word too many",
+            f"write: keep {at.bad} in ...",
+            start,
+            start + len(last),
+            ((start, at.start, ""),),
         )
-    if at.form == "range" and str(last) == "otherwise" and last.type == "NAME" and at.bad == "allow" and str(at.before[-2]) == ",":
+    if (
+        at.form == "range"
+        and str(last) == "otherwise"
+        and last.type == "NAME"
+        and at.bad == "allow"
+        and str(at.before[-2]) == ","
+    ):
         start = at.before[-2].start_pos
-        return Found("FKG002", "a comma is too many before `otherwise`", "take it away", start, start + 1, ((start, start + 1, ""),))
+        return Found(
+            "FKG002",
+            "a comma is too many before `otherwise`",
+            "take it away",
+            start,
+            start + 1,
+            ((start, start + 1, ""),),
+        )
     return None

@@ -12,11 +12,15 @@ from fedkg_compiler.syntax.explain.words import OVER_TIME
 _LASTING = re.compile(
     r"(?:for|during|over|throughout)\s+(?:(?:at\s+(?:least|most)|the\s+(?:last|next))\s+)?(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)"
 )
-_BEHIND = re.compile(r"(?P<word>after|before|at\s+(?:least|most))\s+(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)")
+_BEHIND = re.compile(
+    r"(?P<word>after|before|at\s+(?:least|most))\s+(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)"
+)
 _WITHIN = re.compile(r"within\s+(?P<number>[0-9][0-9.,]*)\s*(?P<unit>[^\W\d]\w*)?")
 _COMPARES = re.compile(r"<=?|>=?|==|!=|[≤≥≠]|is\b|never\b")
 _BEFORE = "a time stands before its condition"
-_BAND = "a band around a value is written `== 5 bar +/- 1 bar`, a range `2 bar <= pressure <= 8 bar`"
+_BAND = (
+    "a band around a value is written `== 5 bar +/- 1 bar`, a range `2 bar <= pressure <= 8 bar`"
+)
 
 
 def lasting(at: Offence) -> Found | None:
@@ -26,7 +30,13 @@ def lasting(at: Offence) -> Found | None:
         if found is not None and _is_time(found["time"]):
             word, time = found[0].split()[0], " ".join(found["time"].split())
             hint = _lasting(at, time)
-            return Found("FKG017", f"`{word}` says how long something lasts, and cannot stand here", hint, start, start + len(word))
+            return Found(
+                "FKG017",
+                f"`{word}` says how long something lasts, and cannot stand here",
+                hint,
+                start,
+                start + len(word),
+            )
     return None
 
 
@@ -42,14 +52,24 @@ def time_behind(at: Offence) -> Found | None:
                 "at least": _lasting(at, time),
                 "at most": f"{_BEFORE}: `not (always within {time} ...)`",
             }
-            return Found("FKG017", f"`{word} {time}` cannot stand here", hints[word], start, start + len(found[0]))
+            return Found(
+                "FKG017",
+                f"`{word} {time}` cannot stand here",
+                hints[word],
+                start,
+                start + len(found[0]),
+            )
     return None
 
 
 def time_as_condition(at: Offence) -> Found | None:
     """``x <= 5 bar until 10 min``, ``x <= 5 bar since 10 min``: a time where a condition belongs."""
     words = [str(token) for token in at.before[-3:]]
-    if len(words) < 3 or words[0] not in ("until", "since", "after") or not _is_time(" ".join(words[1:])):
+    if (
+        len(words) < 3
+        or words[0] not in ("until", "since", "after")
+        or not _is_time(" ".join(words[1:]))
+    ):
         return None
     time, start = " ".join(words[1:]), at.before[-2].start_pos
     window = f"[0 {words[2]}, {time}]"
@@ -58,7 +78,13 @@ def time_as_condition(at: Offence) -> Found | None:
         "since": f"for the last {time}: `historically within {time} ...`; since something that happened in them: `... since {window} ...`",
         "after": f"from then on: `always [{time}, end] ...`; `only after` names what must have happened before",
     }
-    return Found("FKG017", f"a condition stands behind `{words[0]}`, and {time} is a time", hints[words[0]], start, at.before[-1].end_pos)
+    return Found(
+        "FKG017",
+        f"a condition stands behind `{words[0]}`, and {time} is a time",
+        hints[words[0]],
+        start,
+        at.before[-1].end_pos,
+    )
 
 
 def within_behind(at: Offence) -> Found | None:
@@ -78,7 +104,13 @@ def within_behind(at: Offence) -> Found | None:
 def within_nothing(at: Offence) -> Found | None:
     """``always within pressure <= 5 bar``, ``eventually within -5 min ...``: no time behind `within`, or one that lies in the past."""
     last = at.last
-    if last is not None and len(at.before) > 1 and str(at.before[-2]) == "within" and last.type == "NAME" and _COMPARES.match(at.bad):
+    if (
+        last is not None
+        and len(at.before) > 1
+        and str(at.before[-2]) == "within"
+        and last.type == "NAME"
+        and _COMPARES.match(at.bad)
+    ):
         start = at.before[-2].start_pos
         hint = f"say how long: within 10 min {last} {at.bad} ...; or leave `within` out: at every step from here on"
         return Found("FKG017", "`within` has no time", hint, start, start + len("within"))
@@ -93,17 +125,36 @@ def bare_window(at: Offence) -> Found | None:
     last, before = at.last, at.before
     if last is None or len(before) < 3:
         return None
-    if at.bad == ".." and last.type in ("NUMBER", "UNIT") and at.open_brackets and str(at.open_brackets[-1]) == "[":
+    if (
+        at.bad == ".."
+        and last.type in ("NUMBER", "UNIT")
+        and at.open_brackets
+        and str(at.open_brackets[-1]) == "["
+    ):
         end = at.start + 2
         return Found(
-            "FKG002", "the ends of a window have a comma between them", "write: [0 min, 5 min]", at.start, end, ((at.start, end, ", "),)
+            "FKG002",
+            "the ends of a window have a comma between them",
+            "write: [0 min, 5 min]",
+            at.start,
+            end,
+            ((at.start, end, ", "),),
         )
     if last.type == "NAME" and str(before[-2]) == "]" and _is_time(f"1 {last}"):
         start = last.start_pos
         return Found(
-            "FKG017", f"the unit `{last}` stands behind the window", f"write it inside: [0 {last}, 5 {last}]", start, start + len(last)
+            "FKG017",
+            f"the unit `{last}` stands behind the window",
+            f"write it inside: [0 {last}, 5 {last}]",
+            start,
+            start + len(last),
         )
-    if last.type == "UNIT" and str(before[-3]) in OVER_TIME and _is_time(f"1 {last}") and re.match(r"[^\W\d]|[`?(]", at.bad):
+    if (
+        last.type == "UNIT"
+        and str(before[-3]) in OVER_TIME
+        and _is_time(f"1 {last}")
+        and re.match(r"[^\W\d]|[`?(]", at.bad)
+    ):
         start = before[-2].start_pos
         time = f"{before[-2]} {last}"
         return Found(
@@ -129,10 +180,14 @@ def signal_as_unit(at: Offence) -> Found | None:
     ):
         return None
     number, start = str(at.before[-2]), last.start_pos
-    hint = (
-        f"write the unit of the time: within {number} min {last} ...; a bare number of steps stands in brackets: [0, {number}] {last} ..."
+    hint = f"write the unit of the time: within {number} min {last} ...; a bare number of steps stands in brackets: [0, {number}] {last} ..."
+    return Found(
+        "FKG017",
+        f"`{last}` is read as the unit of {number}, and is no time",
+        hint,
+        start,
+        start + len(last),
     )
-    return Found("FKG017", f"`{last}` is read as the unit of {number}, and is no time", hint, start, start + len(last))
 
 
 def _places(at: Offence) -> list[int]:
@@ -140,7 +195,14 @@ def _places(at: Offence) -> list[int]:
     if not any(str(token) in ("require", "when", "=") for token in at.before):
         return []
     tokens = (*at.before[-1:], *at.before[-3:-2])
-    return [at.start, *(token.start_pos for token in tokens if token.type in ("NAME", "UNIT") or str(token) == "at")]
+    return [
+        at.start,
+        *(
+            token.start_pos
+            for token in tokens
+            if token.type in ("NAME", "UNIT") or str(token) == "at"
+        ),
+    ]
 
 
 def _lasting(at: Offence, time: str) -> str:

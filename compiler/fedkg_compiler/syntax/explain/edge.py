@@ -58,7 +58,13 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
     if continues:
         message = f"`{word}` stands at the left edge, where a statement begins"
         edge = replace(span, end_column=span.column)
-        return _error("FKG026", message, "indent this line: it belongs to the statement above", span, Edit(span=edge, was="", text="  "))
+        return _error(
+            "FKG026",
+            message,
+            "indent this line: it belongs to the statement above",
+            span,
+            Edit(span=edge, was="", text="  "),
+        )
     near = nearest(word.lstrip("@"), STATEMENT_WORDS)
     if word == "@prefix":
         hint = "write: prefix plant: <https://example.org/plant#>, without @ and full stop"
@@ -78,13 +84,19 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
         hint = "a condition stands in a rule: rule NAME require ..."
     else:
         hint = "a statement begins with rule, signal, output, use or the like; indent the line to continue the statement above"
-    edit = Edit(span=span, was=word, text=near) if near and slip(word, near, STATEMENT_WORDS) else None
+    edit = (
+        Edit(span=span, was=word, text=near) if near and slip(word, near, STATEMENT_WORDS) else None
+    )
     return _error("FKG001", f"`{word}` does not start a statement", hint, span, edit)
 
 
 def indented_statement(chunk: Chunk) -> tuple[Chunk, Chunk, Diagnostic] | None:
     """Where a second statement stands indented inside one that breaks there: the text above it, the text from it on, the diagnostic."""
-    places = {found.start(found.lastindex or 0): found.start() for found in _INDENTED.finditer(chunk.text) if found.start() > 0}
+    places = {
+        found.start(found.lastindex or 0): found.start()
+        for found in _INDENTED.finditer(chunk.text)
+        if found.start() > 0
+    }
     if not places:
         return None
     at = offence(chunk)
@@ -100,7 +112,9 @@ def indented_statement(chunk: Chunk) -> tuple[Chunk, Chunk, Diagnostic] | None:
     edit = Edit(span=replace(span, column=1, end_column=span.column), was=indent, text="")
     problem = _error("FKG027", message, "move it to the left edge", span, edit)
     above = Chunk(file=chunk.file, line=chunk.line, text=chunk.text[:cut])
-    below = Chunk(file=chunk.file, line=chunk.line + chunk.text.count("\n", 0, cut), text=chunk.text[cut:])
+    below = Chunk(
+        file=chunk.file, line=chunk.line + chunk.text.count("\n", 0, cut), text=chunk.text[cut:]
+    )
     return above, below, problem
 
 

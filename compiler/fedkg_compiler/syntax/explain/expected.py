@@ -21,7 +21,18 @@ _SAID = {
     "$END": "the end of the statement",
 }
 _VALUE = {"NAME", "NUMBER", "VAR", "QUOTED", "LPAR", "MINUS", "PAST"}
-_CONDITION = _VALUE | {"NOT", "IF", "ALWAYS", "EVENTUALLY", "ONCE", "HISTORICALLY", "NEXT", "PREVIOUS", "INITIALLY", "FOLLOWS"}
+_CONDITION = _VALUE | {
+    "NOT",
+    "IF",
+    "ALWAYS",
+    "EVENTUALLY",
+    "ONCE",
+    "HISTORICALLY",
+    "NEXT",
+    "PREVIOUS",
+    "INITIALLY",
+    "FOLLOWS",
+}
 _ARITHMETIC = {"PLUS", "MINUS", "STAR", "SLASH", "CIRCUMFLEX"}
 _MOST = 6
 

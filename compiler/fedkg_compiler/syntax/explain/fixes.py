@@ -13,10 +13,39 @@ Changes = tuple[tuple[int, int, str], ...]
 
 # the piece as it is written, and what it is for certain: by code
 SIGNS: dict[str, dict[str, str]] = {
-    "FKG010": {"===": "==", "=<": "<=", "=": "==", ":=": "==", "<>": "!=", "!==": "!=", "<==": "<=", ">==": ">="},
-    "FKG024": {"**": "^", "−": "-", "–": "-", "—": "-", "×": "*", "⋅": "*", "·": "*", "∙": "*", "÷": "/"},
+    "FKG010": {
+        "===": "==",
+        "=<": "<=",
+        "=": "==",
+        ":=": "==",
+        "<>": "!=",
+        "!==": "!=",
+        "<==": "<=",
+        ">==": ">=",
+    },
+    "FKG024": {
+        "**": "^",
+        "−": "-",
+        "–": "-",
+        "—": "-",
+        "×": "*",
+        "⋅": "*",
+        "·": "*",
+        "∙": "*",
+        "÷": "/",
+    },
 }
-WORDS = {"&&": "and", "&": "and", "∧": "and", "||": "or", "|": "or", "∨": "or", "!": "not", "¬": "not", "~": "not"}
+WORDS = {
+    "&&": "and",
+    "&": "and",
+    "∧": "and",
+    "||": "or",
+    "|": "or",
+    "∨": "or",
+    "!": "not",
+    "¬": "not",
+    "~": "not",
+}
 MEANT = {
     "equals": "==",
     "decreases": "falls",
@@ -29,7 +58,9 @@ MEANT = {
 }
 _QUOTED = re.compile(r"[“”„‟«»]([^“”„‟«»\"\\\n]*)[“”„‟«»]|'([^'\"\\\n]*)'")
 _MISSING = re.compile(r"`(\w+)` is missing(?: before `[^`]+`| behind `from`)?\Z")
-_THOUSANDS = re.compile(r"[0-9]{1,3}(?:(?:['’_ \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?|(?:\.[0-9]{3}){2,})")
+_THOUSANDS = re.compile(
+    r"[0-9]{1,3}(?:(?:['’_ \u00a0\u202f][0-9]{3})+(?:[.,][0-9]+)?|(?:\.[0-9]{3}){2,})"
+)
 _LIST = re.compile(r"[(\[{]([^()\[\]{}\n]*)[)\]}]")
 _SHORT = 3
 
@@ -45,7 +76,11 @@ def certain_fix(at: Offence, found: Found) -> Changes:
         case "FKG011":
             return _arrow(at, start, end)
         case "FKG012" if written in WORDS:
-            before = "" if at.text[start - 1 : start].isspace() or at.text[start - 1 : start] == "(" else " "
+            before = (
+                ""
+                if at.text[start - 1 : start].isspace() or at.text[start - 1 : start] == "("
+                else " "
+            )
             after = "" if at.text[end : end + 1].isspace() else " "
             return ((start, end, f"{before}{WORDS[written]}{after}"),)
         case "FKG008" | "FKG023":
@@ -73,7 +108,11 @@ def slip(word: str, meant: str, known: Iterable[str]) -> bool:
     others = {other for other in known if other not in (word, meant)}
     if word.casefold() == meant.casefold():
         return True
-    return len(word) >= _SHORT and distance(word, meant, 1) <= 1 and all(distance(word, other, 1) > 1 for other in others)
+    return (
+        len(word) >= _SHORT
+        and distance(word, meant, 1) <= 1
+        and all(distance(word, other, 1) > 1 for other in others)
+    )
 
 
 def _sign(at: Offence, found: Found, start: int, end: int) -> Changes:
@@ -111,7 +150,9 @@ def _number(found: Found, start: int, end: int, written: str) -> Changes:
     meant = re.search(r"(?:: |write )([0-9.]+)\Z", found.help)
     if meant is None:
         return ()
-    if found.code == "FKG008" and (re.fullmatch(r"[0-9]+,[0-9]{3}", written) or found.help.startswith("a number has one point")):
+    if found.code == "FKG008" and (
+        re.fullmatch(r"[0-9]+,[0-9]{3}", written) or found.help.startswith("a number has one point")
+    ):
         return ()
     if found.code == "FKG023" and not (written[:1] in ".+" or _THOUSANDS.fullmatch(written)):
         return ()
@@ -132,7 +173,12 @@ def _marks(at: Offence, found: Found, start: int, end: int) -> Changes:
         return ((start, end, "?" + written[1:]),)
     if at.accepts == {"IRI"} and re.match(r"[\"']?https?://", written):
         return ((start, end, "<" + written.strip("\"'") + ">"),)
-    if at.accepts == {"COLON"} and at.form == "prefix" and at.bad.startswith("<") and at.last is not None:
+    if (
+        at.accepts == {"COLON"}
+        and at.form == "prefix"
+        and at.bad.startswith("<")
+        and at.last is not None
+    ):
         return ((at.last.end_pos, at.last.end_pos, ":"),)
     missing = _MISSING.match(found.message)
     return ((start, start, f"{missing[1]} "),) if missing else ()

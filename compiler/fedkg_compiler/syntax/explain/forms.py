@@ -8,7 +8,9 @@ from fedkg_compiler.syntax.construct.options import ENDS, SCOPES
 from fedkg_compiler.syntax.explain.offence import Found, Offence
 
 _UNKNOWN = re.compile(r"(?:nan|na|n/a|null|none|missing)\b|[?_](?!\w)", re.IGNORECASE)
-_SOURCES = 'write: when ... allow ..., or: in table "grades.csv", or: from model "grades.safetensors"'
+_SOURCES = (
+    'write: when ... allow ..., or: in table "grades.csv", or: from model "grades.safetensors"'
+)
 
 
 def bare_option(at: Offence) -> Found | None:
@@ -20,12 +22,41 @@ def bare_option(at: Offence) -> Found | None:
     last = at.last
     if at.form == "timeline" and last is not None and str(last) in ENDS and last.type == "UNIT":
         start = last.start_pos
-        return Found("FKG002", f"`ends` is missing before `{last}`", f"write: ends {last}", start, start + len(last))
+        return Found(
+            "FKG002",
+            f"`ends` is missing before `{last}`",
+            f"write: ends {last}",
+            start,
+            start + len(last),
+        )
     if at.bad == "scope" and at.form == "infer" and "SCOPE" not in at.accepts:
-        return Found("FKG015", "`scope` stands too late", "write: infer NAME scope client per client find ...")
+        return Found(
+            "FKG015",
+            "`scope` stands too late",
+            "write: infer NAME scope client per client find ...",
+        )
     if at.bad in ("scope", "for") and at.form == "set" and at.has("keep"):
-        return Found("FKG015", f"`{at.bad}` stands behind `keep`", "options come before keep: set NAME scope client keep ...")
+        return Found(
+            "FKG015",
+            f"`{at.bad}` stands behind `keep`",
+            "options come before keep: set NAME scope client keep ...",
+        )
     return None
+
+
+def waiver_reason(at: Offence) -> Found | None:
+    """``allow FKG503`` without ``because "..."``."""
+    if at.form != "rule" or not at.accepts <= {"BECAUSE", "STRING"} or not at.has("allow"):
+        return None
+    words = [str(token) for token in at.before]
+    code = words[len(words) - 1 - words[::-1].index("allow") + 1 :][:1]
+    if not code or code[0] == "because":
+        return None
+    return Found(
+        "FKG056",
+        f"`allow {code[0]}` has no reason",
+        f'write why the warning does not matter: allow {code[0]} because "..."',
+    )
 
 
 def bare_set(at: Offence) -> Found | None:
@@ -43,7 +74,11 @@ def late_closed(at: Offence) -> Found | None:
     last = at.last
     if last is None or last.type != "NAME" or str(last) != "closed" or "CMP" not in at.accepts:
         return None
-    if not (at.has("until") or at.has("since")) or at.bad in at.words or not re.match(r"[^\W\d]|[?`(]", at.bad):
+    if (
+        not (at.has("until") or at.has("since"))
+        or at.bad in at.words
+        or not re.match(r"[^\W\d]|[?`(]", at.bad)
+    ):
         return None
     start = last.start_pos
     hint = "it stands directly behind until: a until closed within 5 min b"
@@ -59,15 +94,34 @@ def knowledge_source(at: Offence) -> Found | None:
     if {"WHEN", "FROM", "IN"} <= at.accepts and at.ended:
         return Found("FKG003", f"this {at.form} knowledge says nothing", hint)
     if {"WHEN", "FROM", "IN"} <= at.accepts and at.bad == "model":
-        return Found("FKG002", "`from` is missing before `model`", 'write: from model "grades.safetensors"')
+        return Found(
+            "FKG002", "`from` is missing before `model`", 'write: from model "grades.safetensors"'
+        )
     if {"WHEN", "FROM", "IN"} <= at.accepts and at.bad[:1] == '"':
-        return Found("FKG022", "what kind of file is this?", f"write: in table {at.bad}, or: from model {at.bad}")
+        return Found(
+            "FKG022",
+            "what kind of file is this?",
+            f"write: in table {at.bad}, or: from model {at.bad}",
+        )
     if at.accepts == {"TABLE"} and at.last.type == "IN":
         return Found("FKG022", "knowledge comes from a table, or from a model", hint)
     if at.accepts == {"MODEL"}:
-        return Found("FKG022", "`model` is missing behind `from`", f"write: from model {at.bad if at.bad[:1] == chr(34) else 'FILE'}")
-    if at.bad == "when" and "OTHERWISE" in at.accepts and "WHEN" not in at.accepts and "AND" not in at.accepts:
-        return Found("FKG002", "clauses stand in the file or here, not in both", "take the file or the clauses away")
+        return Found(
+            "FKG022",
+            "`model` is missing behind `from`",
+            f"write: from model {at.bad if at.bad[:1] == chr(34) else 'FILE'}",
+        )
+    if (
+        at.bad == "when"
+        and "OTHERWISE" in at.accepts
+        and "WHEN" not in at.accepts
+        and "AND" not in at.accepts
+    ):
+        return Found(
+            "FKG002",
+            "clauses stand in the file or here, not in both",
+            "take the file or the clauses away",
+        )
     return None
 
 
@@ -75,12 +129,31 @@ def range_ends(at: Offence) -> Found | None:
     """``allow between 1 .. 2``, ``allow 0.9 * x .. 1.1 * x``."""
     if at.form != "range" or at.last is None:
         return None
-    if at.has("between") and at.bad in ("..", "to", ",", "bis") and "AND" in at.accepts and "CMP" not in at.accepts:
-        return Found("FKG002", f"`{at.bad}` does not join the two ends", "write: allow between 0.9 * x and 1.1 * x")
+    if (
+        at.has("between")
+        and at.bad in ("..", "to", ",", "bis")
+        and "AND" in at.accepts
+        and "CMP" not in at.accepts
+    ):
+        return Found(
+            "FKG002",
+            f"`{at.bad}` does not join the two ends",
+            "write: allow between 0.9 * x and 1.1 * x",
+        )
     if at.bad in ("*", "+", "-", "/", "(") and ("DOTDOT" in at.accepts or at.allows("..")):
-        return Found("FKG002", "the ends of `..` are numbers", "for values write: allow between 0.9 * x and 1.1 * x")
-    if at.bad in ("*", "+", "/", "(", "..") and {"COMMA", "OTHERWISE"} <= at.accepts and "CMP" not in at.accepts:
-        return Found("FKG002", "a range of values has two ends", "write: allow between 0.9 * x and 1.1 * x")
+        return Found(
+            "FKG002",
+            "the ends of `..` are numbers",
+            "for values write: allow between 0.9 * x and 1.1 * x",
+        )
+    if (
+        at.bad in ("*", "+", "/", "(", "..")
+        and {"COMMA", "OTHERWISE"} <= at.accepts
+        and "CMP" not in at.accepts
+    ):
+        return Found(
+            "FKG002", "a range of values has two ends", "write: allow between 0.9 * x and 1.1 * x"
+        )
     return None
 
 
@@ -90,15 +163,25 @@ def example_values(at: Offence) -> Found | None:
     if at.form != "example" or last is None or not at.has("="):
         return None
     if _UNKNOWN.match(at.rest) and {"UNKNOWN"} & at.accepts:
-        return Found("FKG054", f"`{at.bad}` is no value", "a value that is not known is written: unknown")
+        return Found(
+            "FKG054", f"`{at.bad}` is no value", "a value that is not known is written: unknown"
+        )
     if at.bad[:1].isdigit() or at.bad in ("-", "?", "unknown") or at.bad[:1] in ("?", '"'):
         if _UNKNOWN.fullmatch(str(last)) and last.type in ("NAME", "UNIT"):
             start = last.start_pos
-            return Found("FKG054", f"`{last}` is no value", "a value that is not known is written: unknown", start, start + len(last))
+            return Found(
+                "FKG054",
+                f"`{last}` is no value",
+                "a value that is not known is written: unknown",
+                start,
+                start + len(last),
+            )
         hint = f'all values are numbers, the unit behind the last: 7 unknown 9 bar; or all are classes: A "{at.bad}" unknown'
         if last.type in ("NAME", "STRING", "UNIT"):
             hint = hint.replace('""', '"').replace('"unknown"', '"7"')
             return Found("FKG054", f"`{at.bad}` stands behind `{last}`", hint)
     if at.bad == "," and last.type in ("NAME", "STRING"):
-        return Found("FKG024", "the values of an example have no commas", "write spaces between them: A A B")
+        return Found(
+            "FKG024", "the values of an example have no commas", "write spaces between them: A A B"
+        )
     return None

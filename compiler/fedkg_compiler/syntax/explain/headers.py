@@ -16,8 +16,19 @@ def rule_head(at: Offence) -> Found | None:
     if at.form != "rule" or len(at.before) < 2:
         return None
     if at.bad == ":":
-        where = f"`{at.last}`" if at.last is not None and str(at.last) == "require" else "the name of a rule"
-        return Found("FKG021", f"{where} has no colon", "take it away", at.start, at.start + 1, ((at.start, at.start + 1, ""),))
+        where = (
+            f"`{at.last}`"
+            if at.last is not None and str(at.last) == "require"
+            else "the name of a rule"
+        )
+        return Found(
+            "FKG021",
+            f"{where} has no colon",
+            "take it away",
+            at.start,
+            at.start + 1,
+            ((at.start, at.start + 1, ""),),
+        )
     if "REQUIRE" in at.accepts and at.bad in ("=", ":="):
         end = at.start + len(at.bad)
         return Found(
@@ -30,11 +41,24 @@ def rule_head(at: Offence) -> Found | None:
         )
     if "REQUIRE" in at.accepts and at.bad in (*PREFIX_WORDS, "not", "follows", "("):
         if re.search(r"\brequire\b", at.rest):
-            return Found("FKG015", "`require` stands too late", "it stands before the whole condition: rule NAME require if ... then ...")
-        return Found("FKG002", f"`require` is missing before `{at.bad}`", "write: rule NAME require ...")
-    if at.bad[:1] == '"' and at.has("require") and not {"STRING", "NUMBER"} & at.accepts and re.match(r'"[^"\n]*"\s*\Z', at.rest):
+            return Found(
+                "FKG015",
+                "`require` stands too late",
+                "it stands before the whole condition: rule NAME require if ... then ...",
+            )
         return Found(
-            "FKG015", "a text stands behind the condition", f"it follows the rule's name: rule {at.before[1]} {at.bad} require ..."
+            "FKG002", f"`require` is missing before `{at.bad}`", "write: rule NAME require ..."
+        )
+    if (
+        at.bad[:1] == '"'
+        and at.has("require")
+        and not {"STRING", "NUMBER"} & at.accepts
+        and re.match(r'"[^"\n]*"\s*\Z', at.rest)
+    ):
+        return Found(
+            "FKG015",
+            "a text stands behind the condition",
+            f"it follows the rule's name: rule {at.before[1]} {at.bad} require ...",
         )
     return None
 
@@ -43,12 +67,28 @@ def signal_head(at: Offence) -> Found | None:
     """``signal q bar``, ``signal q in bar 0 .. 20``, ``signal q in bar span 0 .. 20 bar``: words left out, a unit twice."""
     if at.form not in ("signal", "output") or at.last is None:
         return None
-    named = re.search(r"\sin\s", at.rest) is not None  # then this word is part of a name of two words
-    if "IN" in at.accepts and not named and at.bad != "unit" and at.last.type != "UNIT" and _is_unit(at.bad_unit):
+    named = (
+        re.search(r"\sin\s", at.rest) is not None
+    )  # then this word is part of a name of two words
+    if (
+        "IN" in at.accepts
+        and not named
+        and at.bad != "unit"
+        and at.last.type != "UNIT"
+        and _is_unit(at.bad_unit)
+    ):
         if at.has("span") and at.has(".."):
-            return Found("FKG002", "the ends of a span have no unit of their own", f"write it before: in {at.bad_unit} span ...")
+            return Found(
+                "FKG002",
+                "the ends of a span have no unit of their own",
+                f"write it before: in {at.bad_unit} span ...",
+            )
         return Found("FKG002", f"`in` is missing before `{at.bad}`", f"write: in {at.bad_unit}")
-    if "SPAN" in at.accepts and str(at.last) != "span" and re.match(r"-?\s*[0-9.]+\s*\.\.", at.rest):
+    if (
+        "SPAN" in at.accepts
+        and str(at.last) != "span"
+        and re.match(r"-?\s*[0-9.]+\s*\.\.", at.rest)
+    ):
         return Found("FKG002", f"`span` is missing before `{at.bad}`", "write: span 0 .. 20")
     return None
 
@@ -57,7 +97,11 @@ def template_head(at: Offence) -> Found | None:
     """``template t(x): ...``, ``template t(?x) = ...``, ``template t x, low = ...``, ``template t(x in bar) = ...``."""
     if at.form != "template" or at.has("="):
         return None
-    if at.last is not None and str(at.last) == ")" and at.bad in (":", "require", ":=", "==", "->", "=>"):
+    if (
+        at.last is not None
+        and str(at.last) == ")"
+        and at.bad in (":", "require", ":=", "==", "->", "=>")
+    ):
         end = at.start + len(at.bad)
         return Found(
             "FKG002",
@@ -69,14 +113,24 @@ def template_head(at: Offence) -> Found | None:
         )
     if at.bad.startswith("?") and at.open_brackets:
         return Found(
-            "FKG022", f"the parameter `{at.bad}` is no variable", f"write it without the question mark, here and behind `=`: {at.bad[1:]}"
+            "FKG022",
+            f"the parameter `{at.bad}` is no variable",
+            f"write it without the question mark, here and behind `=`: {at.bad[1:]}",
         )
     if len(at.before) == 2 and _NAME.match(at.bad):
         names = re.match(r"[\w\s,]*", at.rest)
         listed = ", ".join(re.findall(r"\w+", names[0])) if names else at.bad
-        return Found("FKG002", "the parameters of a template stand in parentheses", f"write: template {at.last}({listed}) = ...")
+        return Found(
+            "FKG002",
+            "the parameters of a template stand in parentheses",
+            f"write: template {at.last}({listed}) = ...",
+        )
     if at.open_brackets and at.bad in ("in", "is", ":", "="):
-        return Found("FKG002", "a parameter is a name alone", "its unit comes with the argument: template NAME(x, high) = x <= high")
+        return Found(
+            "FKG002",
+            "a parameter is a name alone",
+            "its unit comes with the argument: template NAME(x, high) = x <= high",
+        )
     return None
 
 
@@ -85,26 +139,51 @@ def example_head(at: Offence) -> Found | None:
     if at.form != "example" or at.last is None:
         return None
     if at.accepts == {"OF"} and _NAME.match(at.bad):
-        return Found("FKG002", f"`of` is missing before `{at.bad}`", f"write: example of {at.bad} holds for ...")
+        return Found(
+            "FKG002",
+            f"`of` is missing before `{at.bad}`",
+            f"write: example of {at.bad} holds for ...",
+        )
     if {"HOLDS", "FAILS"} == at.accepts:
         return Found(
             "FKG002",
-            f"`{at.bad}` does not say what the example shows" if at.bad else "what does the example show?",
+            f"`{at.bad}` does not say what the example shows"
+            if at.bad
+            else "what does the example show?",
             "write holds or fails: example of NAME holds for ...",
         )
     if at.accepts == {"FOR"} and at.bad:
-        return Found("FKG002", f"`for` is missing before `{at.bad}`", "write: example of NAME holds for pressure = 7 9 9 bar")
-    if at.last.type in ("NAME", "QUOTED") and at.allows("=") and re.match(r"-?[0-9]|unknown", at.bad):
-        return Found("FKG002", f"`=` is missing before `{at.bad}`", f"write: {at.last} = {at.bad} ...", fix=((at.start, at.start, "= "),))
+        return Found(
+            "FKG002",
+            f"`for` is missing before `{at.bad}`",
+            "write: example of NAME holds for pressure = 7 9 9 bar",
+        )
+    if (
+        at.last.type in ("NAME", "QUOTED")
+        and at.allows("=")
+        and re.match(r"-?[0-9]|unknown", at.bad)
+    ):
+        return Found(
+            "FKG002",
+            f"`=` is missing before `{at.bad}`",
+            f"write: {at.last} = {at.bad} ...",
+            fix=((at.start, at.start, "= "),),
+        )
     if at.has("=") and at.bad in ("/", ";", "|", "->"):
         return Found(
             "FKG024",
             f"`{at.bad}` stands between the values of an example",
             "write spaces between them: 7 9 9 bar",
-            fix=() if at.bad == "/" else ((at.start, at.start + len(at.bad), ""),),  # 3/4 may be one value
+            fix=()
+            if at.bad == "/"
+            else ((at.start, at.start + len(at.bad), ""),),  # 3/4 may be one value
         )
     if at.last.type == "AND" and at.bad[:1].isdigit():
-        return Found("FKG054", "`and` begins the values of another signal", "all values of one stand side by side: pressure = 3 4 bar")
+        return Found(
+            "FKG054",
+            "`and` begins the values of another signal",
+            "all values of one stand side by side: pressure = 3 4 bar",
+        )
     return None
 
 
@@ -122,7 +201,12 @@ def quantifier_head(at: Offence) -> Found | None:
         )
     if at.last is not None and at.last.type == "VAR" and at.bad.startswith("?") and at.allows(","):
         end = at.last.end_pos
-        return Found("FKG002", f"a comma is missing before `{at.bad}`", f"write: {at.last}, {at.bad}", fix=((end, end, ","),))
+        return Found(
+            "FKG002",
+            f"a comma is missing before `{at.bad}`",
+            f"write: {at.last}, {at.bad}",
+            fix=((end, end, ","),),
+        )
     return None
 
 

@@ -20,28 +20,47 @@ def class_list(at: Offence) -> Found | None:
     last = at.last
     if last is None or at.form in ("signal", "output"):
         return None
-    listed = last.type == "IN" or (str(last) == "," and {"STRING", "NAME"} == at.accepts and _type_before_list(at) == "IN")
+    listed = last.type == "IN" or (
+        str(last) == "," and {"STRING", "NAME"} == at.accepts and _type_before_list(at) == "IN"
+    )
     if listed and not at.ended and "STRING" in at.accepts:
         return _listed(at)
     if listed and at.ended and "STRING" in at.accepts:
         return Found("FKG003", f"the list of classes ends too early, after `{last}`", _LIST)
     if last.type == "NOT" and at.accepts == {"IN"} and not at.ended:
-        return Found("FKG051", f"`not` stands before `{at.bad}`", f"write: is not {at.bad}, or for several: not in {at.bad}, ...")
+        return Found(
+            "FKG051",
+            f"`not` stands before `{at.bad}`",
+            f"write: is not {at.bad}, or for several: not in {at.bad}, ...",
+        )
     if len(at.before) > 2 and last.type == "NAME" and not at.ended:
         two = at.before[-2]
         if str(last) == "in" and two.type in ("IS", "NOT"):
             start = two.start_pos
-            return Found("FKG051", f"`{two} in` is one word too many", _LIST, start, start + len(two))
+            return Found(
+                "FKG051", f"`{two} in` is one word too many", _LIST, start, start + len(two)
+            )
         if str(last) == "class" and two.type == "IN":
             start = last.start_pos
             hint = "a list names classes: grade in A, B; members of a class of the graph: for ?p in class T"
-            return Found("FKG051", "`in class` does not stand in a condition", hint, start, start + len(last))
-    if last.type == "UNIT" and str(last) == "in" and re.match(r"[^\W\d]|\"", at.bad) and not _COMPARES.match(at.bad):
+            return Found(
+                "FKG051", "`in class` does not stand in a condition", hint, start, start + len(last)
+            )
+    if (
+        last.type == "UNIT"
+        and str(last) == "in"
+        and re.match(r"[^\W\d]|\"", at.bad)
+        and not _COMPARES.match(at.bad)
+    ):
         start = last.start_pos
         hint = "a name stands before `in`, and the classes behind it: grade in A, B"
         return Found("FKG051", "a number is in no list of classes", hint, start, start + len(last))
     if at.bad == "in" and {"CMP", "IS"} <= at.accepts and re.match(r"\s+[^\W\d]", at.rest[2:]):
-        return Found("FKG051", "only a name can be in a list of classes", "a name stands before `in`: grade in A, B")
+        return Found(
+            "FKG051",
+            "only a name can be in a list of classes",
+            "a name stands before `in`: grade in A, B",
+        )
     return None
 
 
@@ -56,24 +75,63 @@ def _type_before_list(at: Offence) -> str:
 def _listed(at: Offence) -> Found | None:
     """What stands in a list of classes in place of a class."""
     if at.bad[:1].isdigit():
-        return Found("FKG051", f"`{at.bad}` is a number, a list names classes", f'write "{at.bad}" for a class of that name')
+        return Found(
+            "FKG051",
+            f"`{at.bad}` is a number, a list names classes",
+            f'write "{at.bad}" for a class of that name',
+        )
     if at.bad in ("(", "[", "{"):
         return Found("FKG051", f"a list of classes has no `{at.bad}`", _LIST)
     if at.bad.startswith("?"):
-        return Found("FKG051", f"`{at.bad}` is a variable, a list names classes", f"write: is {at.bad}")
+        return Found(
+            "FKG051", f"`{at.bad}` is a variable, a list names classes", f"write: is {at.bad}"
+        )
     return None
+
+
+def aggregate_over_time(at: Offence) -> Found | None:
+    """``sum of p over 10 min``: an aggregate over a time instead of members."""
+    last = at.last
+    if last is None or str(last) != "over" or at.accepts != {"VAR"} or not at.bad[:1].isdigit():
+        return None
+    return Found(
+        "FKG002",
+        f"`over` is followed by members, not by a time: `{at.bad_unit}`",
+        "write: sum of flow(?p) over ?p where { ... }; for conditions over a time: "
+        "always within 10 min ..., eventually within 10 min ...",
+    )
 
 
 def follows_call(at: Offence) -> Found | None:
     """``follows band`` without the values of the template."""
     last = at.last
-    if last is not None and str(last) == "follows" and last.type == "NAME" and _NAME.match(at.bad) and at.bad not in at.words:
-        return Found("FKG052", f"the template `{at.bad}` has no values", f"write: follows {at.bad}(x, 10, 90)")
+    if (
+        last is not None
+        and str(last) == "follows"
+        and last.type == "NAME"
+        and _NAME.match(at.bad)
+        and at.bad not in at.words
+    ):
+        return Found(
+            "FKG052",
+            f"the template `{at.bad}` has no values",
+            f"write: follows {at.bad}(x, 10, 90)",
+        )
     if at.bad == "follows" and "CMP" not in at.accepts and not at.ended:
-        return Found("FKG052", "`follows` cannot stand here", "it is a condition: require follows band(x, 10, 90)")
+        return Found(
+            "FKG052",
+            "`follows` cannot stand here",
+            "it is a condition: require follows band(x, 10, 90)",
+        )
     if last is not None and last.type == "NAME" and str(last) == "follow" and _NAME.match(at.bad):
         start = last.start_pos
-        return Found("FKG006", "`follow` is not expected here", "did you mean `follows`?", start, start + len(last))
+        return Found(
+            "FKG006",
+            "`follow` is not expected here",
+            "did you mean `follows`?",
+            start,
+            start + len(last),
+        )
     return None
 
 
@@ -83,19 +141,33 @@ def over_members(at: Offence) -> Found | None:
     if last is None:
         return None
     if last.type == "LEAST" and at.accepts == {"NUMBER"}:
-        return Found("FKG053", "how many at least?", "write the number: at least 2 of (...) over ?p ...")
+        return Found(
+            "FKG053", "how many at least?", "write the number: at least 2 of (...) over ?p ..."
+        )
     if last.type == "NAME" and str(last) == "at" and at.bad == "most":
-        return Found("FKG053", "`at most` is not counted", "turn it round: for at most 2 write not at least 3 of (...)")
+        return Found(
+            "FKG053",
+            "`at most` is not counted",
+            "turn it round: for at most 2 write not at least 3 of (...)",
+        )
     if last.type == "NUMBER" and at.accepts == {"OF"}:
         return Found("FKG053", "`of` is missing", f"write: at least {last} of (...) over ?p ...")
     if last.type == "OF" and at.accepts == {"LPAR"}:
-        return Found("FKG053", "the condition stands in parentheses", "write: at least 2 of (flow(?p) > 0) over ?p ...")
+        return Found(
+            "FKG053",
+            "the condition stands in parentheses",
+            "write: at least 2 of (flow(?p) > 0) over ?p ...",
+        )
     if at.accepts == {"OVER"}:
         return Found("FKG053", "over which members?", _WHERE)
     if last.type == "VAR" and at.accepts == {"IN", "WHERE"}:
         return Found("FKG053", f"which members is {last} to be?", _WHERE)
     if last.type == "IN" and at.accepts == {"CLASS"} and at.form not in ("range", "predict"):
-        what = "members come from the graph" if at.bad in ("table", "query") else f"what kind of thing is `{at.bad}`?"
+        what = (
+            "members come from the graph"
+            if at.bad in ("table", "query")
+            else f"what kind of thing is `{at.bad}`?"
+        )
         return Found("FKG053", "this class has no name" if at.ended else what, _WHERE)
     return _bare_condition(at)
 
@@ -105,7 +177,11 @@ def _bare_condition(at: Offence) -> Found | None:
     if not _COMPARES.match(at.bad) or not at.bad:
         return None
     opened = at.open_brackets[-1].start_pos if at.open_brackets else -1
-    inner = [token for token in at.before if token.start_pos > (opened or 0)] if at.open_brackets else list(at.before)
+    inner = (
+        [token for token in at.before if token.start_pos > (opened or 0)]
+        if at.open_brackets
+        else list(at.before)
+    )
     for first, second in pairwise(inner):
         if second.type == "OF" and str(first) in _JOINERS and "OVER" in at.accepts:
             start = first.start_pos
@@ -114,7 +190,13 @@ def _bare_condition(at: Offence) -> Found | None:
     called = _called(at)
     if called is not None and str(called) in _JOINERS:
         start = called.start_pos
-        return Found("FKG053", f"`{called}` takes no condition", f"write: {called} of (...) over ?p ...", start, start + len(called))
+        return Found(
+            "FKG053",
+            f"`{called}` takes no condition",
+            f"write: {called} of (...) over ?p ...",
+            start,
+            start + len(called),
+        )
     return None
 
 
@@ -134,4 +216,6 @@ def members_of_values(at: Offence) -> Found | None:
     if found is None or (not at.ended and _COMPARES.match(at.bad)):
         return None
     hint = f"compare the value inside: {found[1]} of (x > 0) over ?p ..."
-    return Found("FKG053", f"`{found[1]} of` takes a condition", hint, at.value, at.value + len(found[0]))
+    return Found(
+        "FKG053", f"`{found[1]} of` takes a condition", hint, at.value, at.value + len(found[0])
+    )

@@ -100,7 +100,9 @@ class Offence:
     def words(self) -> list[str]:
         """The words of the language that could have stood here."""
         known = keywords()
-        return [known[name] for name in sorted(self.accepts) if name in known and known[name].isalpha()]
+        return [
+            known[name] for name in sorted(self.accepts) if name in known and known[name].isalpha()
+        ]
 
     def allows(self, sign: str) -> bool:
         """Whether this word or sign of the language could have stood here."""
@@ -127,9 +129,19 @@ class Offence:
         span = self.chunk.span(start, end)
         if start == end:
             span = replace(span, end_column=span.end_column + 1)
-        edits = tuple(Edit(span=self.chunk.span(a, b), was=self.text[a:b], text=text) for a, b, text in found.fix)
+        edits = tuple(
+            Edit(span=self.chunk.span(a, b), was=self.text[a:b], text=text)
+            for a, b, text in found.fix
+        )
         fix = Fix(edits=edits) if edits else None
-        return Diagnostic(code=found.code, severity="error", span=span, message=found.message, help=found.help, fix=fix)
+        return Diagnostic(
+            code=found.code,
+            severity="error",
+            span=span,
+            message=found.message,
+            help=found.help,
+            fix=fix,
+        )
 
 
 def offence(chunk: Chunk) -> Offence:

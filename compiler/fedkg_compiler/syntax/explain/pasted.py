@@ -8,7 +8,18 @@ import unicodedata
 from fedkg_compiler.syntax.explain.offence import Found, Offence
 
 _QUOTED_NAME = re.compile(r"[“”„‟«»‘’‚‛´\"']([^\W\d][^“”„‟«»‘’‚‛´\"'\n]*)[“”„‟«»‘’‚‛´\"']")
-_LIKE = {"⩽": "<=", "≦": "<=", "⩾": ">=", "≧": ">=", "＜": "<", "＞": ">", "＝": "==", "≈": "", "≅": "", "~=": ""}
+_LIKE = {
+    "⩽": "<=",
+    "≦": "<=",
+    "⩾": ">=",
+    "≧": ">=",
+    "＜": "<",
+    "＞": ">",
+    "＝": "==",
+    "≈": "",
+    "≅": "",
+    "~=": "",
+}
 
 
 def like_sign(at: Offence) -> Found | None:
@@ -19,8 +30,21 @@ def like_sign(at: Offence) -> Found | None:
     end = at.start + len(sign)
     meant = _LIKE[sign]
     if not meant:
-        return Found("FKG010", f"`{sign}` does not say how near", "say it: x == 5 bar +/- 0.5 bar", at.start, end)
-    return Found("FKG010", f"`{sign}` is no comparison", f"write {meant}", at.start, end, ((at.start, end, meant),))
+        return Found(
+            "FKG010",
+            f"`{sign}` does not say how near",
+            "say it: x == 5 bar +/- 0.5 bar",
+            at.start,
+            end,
+        )
+    return Found(
+        "FKG010",
+        f"`{sign}` is no comparison",
+        f"write {meant}",
+        at.start,
+        end,
+        ((at.start, end, meant),),
+    )
 
 
 def early_tolerance(at: Offence) -> Found | None:
@@ -31,7 +55,11 @@ def early_tolerance(at: Offence) -> Found | None:
         return None
     if at.allows("+/-"):
         return None
-    return Found("FKG002", f"`{at.bad}` stands before the comparison", "a tolerance ends an equality: pressure == 3 bar +/- 0.5 bar")
+    return Found(
+        "FKG002",
+        f"`{at.bad}` stands before the comparison",
+        "a tolerance ends an equality: pressure == 3 bar +/- 0.5 bar",
+    )
 
 
 def fraction(at: Offence) -> Found | None:
@@ -39,29 +67,60 @@ def fraction(at: Offence) -> Found | None:
     last = at.last
     if last is not None and last.type == "UNIT" and str(last) in ("²", "³") and len(at.before) > 1:
         number, power = str(at.before[-2]), "2" if str(last) == "²" else "3"
-        return Found("FKG024", f"`{last}` is no sign of the language here", f"write {number} ^ {power}", last.start_pos, last.end_pos)
+        return Found(
+            "FKG024",
+            f"`{last}` is no sign of the language here",
+            f"write {number} ^ {power}",
+            last.start_pos,
+            last.end_pos,
+        )
     for token in reversed(at.before[-2:]):
-        if token.type in ("UNIT", "NAME") and unicodedata.decomposition(str(token)[0]).startswith("<fraction>"):
-            whole = next((one for one in at.before if one.type == "NUMBER" and one.end_pos == token.start_pos), None)
+        if token.type in ("UNIT", "NAME") and unicodedata.decomposition(str(token)[0]).startswith(
+            "<fraction>"
+        ):
+            whole = next(
+                (
+                    one
+                    for one in at.before
+                    if one.type == "NUMBER" and one.end_pos == token.start_pos
+                ),
+                None,
+            )
             start = token.start_pos if whole is None else whole.start_pos
-            value = (0.0 if whole is None else float(str(whole))) + unicodedata.numeric(str(token)[0])
+            value = (0.0 if whole is None else float(str(whole))) + unicodedata.numeric(
+                str(token)[0]
+            )
             end = token.start_pos + 1
             exact = round(value, 12) == round(value, 4)
             fix = ((start, end, f"{value:g}"),) if exact else ()
-            return Found("FKG023", f"`{at.text[start:end]}` is no number", f"write {value:.6g}", start, end, fix)
+            return Found(
+                "FKG023",
+                f"`{at.text[start:end]}` is no number",
+                f"write {value:.6g}",
+                start,
+                end,
+                fix,
+            )
     return None
 
 
 def dashed_range(at: Offence) -> Found | None:
     """``1–3 bar``: a dash between two numbers, as ranges are printed; a difference has spaces."""
     last = at.last
-    if last is None or last.type not in ("NUMBER", "UNIT") or not at.touching or not re.match(r"[–—][0-9]", at.rest):
+    if (
+        last is None
+        or last.type not in ("NUMBER", "UNIT")
+        or not at.touching
+        or not re.match(r"[–—][0-9]", at.rest)
+    ):
         return None
     start = at.before[-2].start_pos if last.type == "UNIT" else last.start_pos
     number = re.match(r"[–—][0-9.]+", at.rest)
     end = at.start + (number.end() if number else 1)
     hint = "a range is a chain: 1 bar <= x <= 3 bar; a difference is written with the plain minus: 3 - 1"
-    return Found("FKG024", f"`{at.text[start:end]}` may be a range or a difference", hint, start, end)
+    return Found(
+        "FKG024", f"`{at.text[start:end]}` may be a range or a difference", hint, start, end
+    )
 
 
 def quoted_name(at: Offence) -> Found | None:
@@ -70,9 +129,19 @@ def quoted_name(at: Offence) -> Found | None:
     if found is None or "STRING" in at.accepts or not {"NAME", "NUMBER"} <= at.accepts:
         return None
     name = found[1]
-    plain = f"write {name}" if re.fullmatch(r"\w+", name) else f'declare it: signal NAME in ... column "{name}"'
+    plain = (
+        f"write {name}"
+        if re.fullmatch(r"\w+", name)
+        else f'declare it: signal NAME in ... column "{name}"'
+    )
     hint = f"{plain}, or the header of its column in backquotes: `{name}`"
-    return Found("FKG013", f"`{found[0]}` is a text, and a value is expected", hint, at.start, at.start + found.end())
+    return Found(
+        "FKG013",
+        f"`{found[0]}` is a text, and a value is expected",
+        hint,
+        at.start,
+        at.start + found.end(),
+    )
 
 
 def ellipsis(at: Offence) -> Found | None:
@@ -81,6 +150,11 @@ def ellipsis(at: Offence) -> Found | None:
         return None
     if at.allows(".."):
         return Found(
-            "FKG024", "`…` is one sign", "write two points: span 0 .. 20", at.start, at.start + 1, ((at.start, at.start + 1, ".."),)
+            "FKG024",
+            "`…` is one sign",
+            "write two points: span 0 .. 20",
+            at.start,
+            at.start + 1,
+            ((at.start, at.start + 1, ".."),),
         )
     return Found("FKG024", "`…` is no sign of the language", "take it away", at.start, at.start + 1)

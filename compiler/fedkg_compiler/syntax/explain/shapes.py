@@ -8,8 +8,35 @@ from fedkg.units import Unit, parse_unit
 from fedkg_compiler.syntax.explain.offence import Found, Offence
 
 _NAMED = ("rule", "signal", "output", "label", "template", "infer", "set", "cause")
-_CLAUSES = ("require", "in", "is", "span", "column", "kind", "weight", "for", "classes", "keep", "hard", "per", "allow")
-_ENDS_CONDITION = ("and", "or", "then", ")", "until", "since", "only", "allow", "predict", "within", "over", "where")
+_CLAUSES = (
+    "require",
+    "in",
+    "is",
+    "span",
+    "column",
+    "kind",
+    "weight",
+    "for",
+    "classes",
+    "keep",
+    "hard",
+    "per",
+    "allow",
+)
+_ENDS_CONDITION = (
+    "and",
+    "or",
+    "then",
+    ")",
+    "until",
+    "since",
+    "only",
+    "allow",
+    "predict",
+    "within",
+    "over",
+    "where",
+)
 _QUOTES = tuple("“”„‟«»‘’‚‛´'")
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 
@@ -21,9 +48,19 @@ def unclosed_brace(at: Offence) -> Found | None:
         return None
     start = braces[-1].start_pos
     if at.ended:
-        return Found("FKG004", "`{` is never closed", "close it with }; the lines inside braces are indented", start, start + 1)
+        return Found(
+            "FKG004",
+            "`{` is never closed",
+            "close it with }; the lines inside braces are indented",
+            start,
+            start + 1,
+        )
     what = "a text" if at.bad[:1] in "\"'" else f"`{at.bad}`"
-    return Found("FKG004", f"{what} in the graph pattern is never closed", "close it on its line; the braces end with }")
+    return Found(
+        "FKG004",
+        f"{what} in the graph pattern is never closed",
+        "close it on its line; the braces end with }",
+    )
 
 
 def unclosed_bracket(at: Offence) -> Found | None:
@@ -35,11 +72,22 @@ def unclosed_bracket(at: Offence) -> Found | None:
     closing = {"(": ")", "[": "]"}[str(inner)]
     start = inner.start_pos
     if at.ended and at.last is not inner and {"RPAR", "RSQB"} & at.accepts:
-        return Found("FKG005", f"`{inner}` is never closed", f"close it with {closing}", start, start + 1)
+        return Found(
+            "FKG005", f"`{inner}` is never closed", f"close it with {closing}", start, start + 1
+        )
     if inner == "[" and "RSQB" in at.accepts and re.match(r"[^\W\d]|[?`]", at.bad):
         return Found("FKG005", "`[` is never closed", "close it with ]", start, start + 1)
-    if "RPAR" in at.accepts and at.bad in ("then", "require", "allow", "predict", "otherwise", "when"):
-        return Found("FKG005", "`(` is never closed", f"close it with ) before `{at.bad}`", start, start + 1)
+    if "RPAR" in at.accepts and at.bad in (
+        "then",
+        "require",
+        "allow",
+        "predict",
+        "otherwise",
+        "when",
+    ):
+        return Found(
+            "FKG005", "`(` is never closed", f"close it with ) before `{at.bad}`", start, start + 1
+        )
     if at.bad in (")", "]", "}") and at.bad != closing and {"RPAR", "RSQB"} & at.accepts:
         return Found("FKG005", f"`{inner}` is closed by `{at.bad}`", f"close it with {closing}")
     return None
@@ -49,7 +97,9 @@ def closing_nothing(at: Offence) -> Found | None:
     """``)`` without ``(``."""
     if at.bad not in (")", "]", "}") or at.open_brackets:
         return None
-    return Found("FKG025", f"`{at.bad}` closes nothing", "take it away, or open it further to the left")
+    return Found(
+        "FKG025", f"`{at.bad}` closes nothing", "take it away, or open it further to the left"
+    )
 
 
 def missing_then(at: Offence) -> Found | None:
@@ -66,7 +116,13 @@ def missing_then(at: Offence) -> Found | None:
         and re.match(r"[<>=!≤≥]|is\b|never\b", at.bad)
     ):
         start = last.start_pos
-        return Found("FKG020", "this `if` has no `then`", f"write: if ... then {last} {at.bad} ...", start, start + len(last))
+        return Found(
+            "FKG020",
+            "this `if` has no `then`",
+            f"write: if ... then {last} {at.bad} ...",
+            start,
+            start + len(last),
+        )
     if at.bad == ",":
         return Found("FKG020", "this `if` has no `then`", "write: if ... then ..., without a comma")
     return None
@@ -80,19 +136,37 @@ def missing_name(at: Offence) -> Found | None:
     if len(at.before) == 2 and str(at.before[1]) in _CLAUSES and at.before[1].type == "NAME":
         word = at.before[1]
         start = word.start_pos
-        return Found("FKG021", f"this {form} has no name", f"write: {form} NAME {word} ...", start, start + len(word))
+        return Found(
+            "FKG021",
+            f"this {form} has no name",
+            f"write: {form} NAME {word} ...",
+            start,
+            start + len(word),
+        )
     if len(at.before) == 2 and at.touching and re.match(r"[^\s(,:=]", at.bad):
         start = at.before[1].start_pos
         found = re.match(r"[^\s\"(]+", at.text[start:])
         written = found[0] if found else at.bad
-        return Found("FKG021", f"`{written}` is no name", _name_help(form, written), start, start + len(written))
+        return Found(
+            "FKG021",
+            f"`{written}` is no name",
+            _name_help(form, written),
+            start,
+            start + len(written),
+        )
     if len(at.before) == 2 and at.bad == ":":
         return Found("FKG021", f"the name of a {form} has no colon", "take it away")
     if len(at.before) == 1 and not at.ended and not _WORD.match(at.bad) and at.bad not in _QUOTES:
         found = re.match(r"[^\s\"(]+", at.rest)
         written = found[0] if found and at.bad[:1] not in '"`' else at.bad
         if re.match(r"[0-9]", written):
-            return Found("FKG021", f"`{written}` is no name", _name_help(form, written), at.start, at.start + len(written))
+            return Found(
+                "FKG021",
+                f"`{written}` is no name",
+                _name_help(form, written),
+                at.start,
+                at.start + len(written),
+            )
         return Found("FKG021", f"this {form} has no name", f"write: {form} NAME ...")
     return None
 
@@ -101,7 +175,9 @@ def _name_help(form: str, written: str) -> str:
     plain = re.sub(r"\W+", "_", written).strip("_")
     plain = f"_{plain}" if plain[:1].isdigit() else plain
     hint = f"a name has letters, digits and _, and begins with a letter: {plain}"
-    return hint + (f"; any other stands in backquotes: `{written}`" if form in ("signal", "output") else "")
+    return hint + (
+        f"; any other stands in backquotes: `{written}`" if form in ("signal", "output") else ""
+    )
 
 
 def missing_mark(at: Offence) -> Found | None:
@@ -109,28 +185,62 @@ def missing_mark(at: Offence) -> Found | None:
     accepts = at.accepts
     word = _WORD.match(at.bad) is not None
     if "VAR" in accepts and "NAME" not in accepts and word and at.bad not in at.words:
-        return Found("FKG022", f"`{at.bad}` is no variable", f"a variable begins with a question mark: ?{at.bad}")
+        return Found(
+            "FKG022",
+            f"`{at.bad}` is no variable",
+            f"a variable begins with a question mark: ?{at.bad}",
+        )
     if "LBRACE" in accepts and at.follows("where"):
-        return Found("FKG022", "a graph pattern stands in braces", "write: where { ?pump a plant:Pump }")
+        return Found(
+            "FKG022", "a graph pattern stands in braces", "write: where { ?pump a plant:Pump }"
+        )
     if accepts == {"STRING"} and not at.ended:
         found = re.match(r"[“”„‟«»‘’‚‛´'][^\n]*?[“”„‟«»‘’‚‛´']|[^\s#]+", at.rest)
         written = found[0] if found else at.bad
         inner = written.strip("".join(_QUOTES)).strip()
         if written[0] in _QUOTES:
-            return Found("FKG013", f"`{written[0]}` is no quote of the language", f'write "{inner}"', at.start, at.start + len(written))
-        return Found("FKG022", f"`{written}` stands without quotes", f'write "{inner}"', at.start, at.start + len(written))
+            return Found(
+                "FKG013",
+                f"`{written[0]}` is no quote of the language",
+                f'write "{inner}"',
+                at.start,
+                at.start + len(written),
+            )
+        return Found(
+            "FKG022",
+            f"`{written}` stands without quotes",
+            f'write "{inner}"',
+            at.start,
+            at.start + len(written),
+        )
     if accepts == {"IRI"} and not at.ended:
         found = re.match(r"[^\s]+", at.rest)
         written = found[0] if found else at.bad
         inner = written.strip("\"'")
-        return Found("FKG022", f"`{written}` is no IRI", f"an IRI stands in angle brackets: <{inner}>", at.start, at.start + len(written))
+        return Found(
+            "FKG022",
+            f"`{written}` is no IRI",
+            f"an IRI stands in angle brackets: <{inner}>",
+            at.start,
+            at.start + len(written),
+        )
     if accepts == {"COLON"} and at.form == "prefix":
-        return Found("FKG022", "a prefix ends with a colon", f"write: prefix {at.last}: <https://example.org/{at.last}#>")
+        return Found(
+            "FKG022",
+            "a prefix ends with a colon",
+            f"write: prefix {at.last}: <https://example.org/{at.last}#>",
+        )
     if {"CLASS", "TABLE", "QUERY"} <= accepts and at.bad not in at.words:
         if at.bad[:1] == '"':
-            return Found("FKG022", "what kind of file is this?", f"write: in table {at.bad}, or: in query {at.bad}")
+            return Found(
+                "FKG022",
+                "what kind of file is this?",
+                f"write: in table {at.bad}, or: in query {at.bad}",
+            )
         if not at.ended:
-            return Found("FKG022", f"what kind of thing is `{at.bad}`?", f"write: in class {at.bad}")
+            return Found(
+                "FKG022", f"what kind of thing is `{at.bad}`?", f"write: in class {at.bad}"
+            )
     return None
 
 
@@ -142,14 +252,21 @@ def value_not_condition(at: Offence) -> Found | None:
         return None
     end = at.last.end_pos
     written = at.text[at.value : end]
-    if at.has("is") and at.before[-2:-1] and str(at.before[-2]) in ("or", "and") and _WORD.match(written):
+    if (
+        at.has("is")
+        and at.before[-2:-1]
+        and str(at.before[-2]) in ("or", "and")
+        and _WORD.match(written)
+    ):
         hint = f"repeat the left side: grade is A {at.before[-2]} grade is {written}"
     else:
         hint = f"compare it with something: {_shortened(written)} <= ..."
         called = re.match(r"([^\W\d]\w*)\s*\(.*,.*\)\Z", written, re.DOTALL)
         if called and called[1] not in ("min", "max"):
             hint += f"; a template is followed: follows {_shortened(written)}"
-    return Found("FKG018", f"`{_shortened(written)}` is a value, not a condition", hint, at.value, end)
+    return Found(
+        "FKG018", f"`{_shortened(written)}` is a value, not a condition", hint, at.value, end
+    )
 
 
 def missing_require(at: Offence) -> Found | None:
@@ -161,7 +278,9 @@ def missing_require(at: Offence) -> Found | None:
     if at.ended:
         return Found("FKG003", "the rule ends without a condition", "end it with: require ...")
     if re.match(r"[^\n]*?(<|>|==|!=|[≤≥≠]|\bis\b|\bnever\b)", at.rest):
-        return Found("FKG002", f"`require` is missing before `{at.bad}`", "write: rule NAME require ...")
+        return Found(
+            "FKG002", f"`require` is missing before `{at.bad}`", "write: rule NAME require ..."
+        )
     return None
 
 
@@ -172,14 +291,23 @@ def span_form(at: Offence) -> Found | None:
         return None
     if re.match(r"[^\W\d]|[°%]", at.bad) and at.bad not in ("to", "bis", "and"):
         return Found(
-            "FKG002", f"the ends of a span have no unit of their own: `{at.bad}`", "the unit stands behind `in`: in degC span 0 .. 100"
+            "FKG002",
+            f"the ends of a span have no unit of their own: `{at.bad}`",
+            "the unit stands behind `in`: in degC span 0 .. 100",
         )
-    return Found("FKG002", f"`{at.bad}` does not join the ends of a span", "write two points: span 0 .. 100")
+    return Found(
+        "FKG002", f"`{at.bad}` does not join the ends of a span", "write two points: span 0 .. 100"
+    )
 
 
 def half_window(at: Offence) -> Found | None:
     """``always [2 h] x``."""
-    if at.bad != "]" or "COMMA" not in at.accepts or not at.open_brackets or str(at.open_brackets[-1]) != "[":
+    if (
+        at.bad != "]"
+        or "COMMA" not in at.accepts
+        or not at.open_brackets
+        or str(at.open_brackets[-1]) != "["
+    ):
         return None
     return Found("FKG002", "a window has two ends", "write: [0 h, 2 h], or: within 2 h")
 
@@ -187,10 +315,17 @@ def half_window(at: Offence) -> Found | None:
 def missing_unit(at: Offence) -> Found | None:
     """``signal t in span 0 .. 5``."""
     last = at.last
-    if at.form not in ("signal", "output") or last is None or last.type != "UNIT" or str(last) not in ("span", "column", "is", "in"):
+    if (
+        at.form not in ("signal", "output")
+        or last is None
+        or last.type != "UNIT"
+        or str(last) not in ("span", "column", "is", "in")
+    ):
         return None
     start = last.start_pos
-    return Found("FKG002", "`in` has no unit", f"write: in bar {last} ...", start, start + len(last))
+    return Found(
+        "FKG002", "`in` has no unit", f"write: in bar {last} ...", start, start + len(last)
+    )
 
 
 def missing_otherwise(at: Offence) -> Found | None:
@@ -209,11 +344,19 @@ def condition_not_value(at: Offence) -> Found | None:
         inner = at.open_brackets[-1:]
         if inner and str(inner[0]) == "(":
             return Found(
-                "FKG019", f"a comparison (`{at.bad}`) cannot stand in here", "a function takes values; compare its result: max(a, b) >= 1"
+                "FKG019",
+                f"a comparison (`{at.bad}`) cannot stand in here",
+                "a function takes values; compare its result: max(a, b) >= 1",
             )
-        return Found("FKG019", f"a comparison (`{at.bad}`) cannot stand here", "a value is expected, not a condition")
+        return Found(
+            "FKG019",
+            f"a comparison (`{at.bad}`) cannot stand here",
+            "a value is expected, not a condition",
+        )
     if "AND" in at.accepts:
-        return Found("FKG019", f"the condition before `{at.bad}` is complete", "join two conditions by `and`")
+        return Found(
+            "FKG019", f"the condition before `{at.bad}` is complete", "join two conditions by `and`"
+        )
     return None
 
 
@@ -235,7 +378,12 @@ def brace_elsewhere(at: Offence) -> Found | None:
 
 def number_as_class(at: Offence) -> Found | None:
     """``grade is 1``."""
-    if at.last is None or str(at.last) not in ("is", "not") or "STRING" not in at.accepts or not re.match(r"[0-9]", at.bad):
+    if (
+        at.last is None
+        or str(at.last) not in ("is", "not")
+        or "STRING" not in at.accepts
+        or not re.match(r"[0-9]", at.bad)
+    ):
         return None
     return Found(
         "FKG022",

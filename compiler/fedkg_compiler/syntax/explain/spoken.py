@@ -13,7 +13,11 @@ _VERBS = r"(?:(?:must|should|shall|will|may|can|do|does|has\s+to|is|be|stays?|re
 _NEVER = r"(?P<never>(?:not|never|cannot|no)\s+)?(?:(?:be|stay|lie)\s+)?"
 _MORE, _LESS = r"(?:greater|bigger|larger|higher|more)", r"(?:less|smaller|lower|fewer)"
 _OPERATORS = (
-    (rf"(?:{_MORE}(?:\s+than)?|above|over)\s+or\s+equal(?:\s+(?:to|than))?|equal\s+(?:to\s+)?or\s+{_MORE}\s+than|at\s+least", ">=", "<"),
+    (
+        rf"(?:{_MORE}(?:\s+than)?|above|over)\s+or\s+equal(?:\s+(?:to|than))?|equal\s+(?:to\s+)?or\s+{_MORE}\s+than|at\s+least",
+        ">=",
+        "<",
+    ),
     (
         rf"(?:{_LESS}(?:\s+than)?|below|under)\s+or\s+equal(?:\s+(?:to|than))?|equal\s+(?:to\s+)?or\s+{_LESS}\s+than|at\s+most|up\s+to",
         "<=",
@@ -25,11 +29,15 @@ _OPERATORS = (
 )
 _NEXT = r"(?:and|or|then|until|since|only|otherwise|allow|predict)"
 _PHRASES = tuple(
-    (re.compile(rf"{_VERBS}{_NEVER}(?:{words})(?=\s+(?!{_NEXT}\b)[-\d?`\w(])"), sign, other) for words, sign, other in _OPERATORS
+    (re.compile(rf"{_VERBS}{_NEVER}(?:{words})(?=\s+(?!{_NEXT}\b)[-\d?`\w(])"), sign, other)
+    for words, sign, other in _OPERATORS
 )
 _SIGN = re.compile(r"(?:is\s+)?not\s+(?P<sign><=|>=|==|!=|[<>≤≥])")
 _TURNED = {"<": ">=", "<=": ">", "≤": ">", ">": "<=", ">=": "<", "≥": "<", "==": "!=", "!=": "=="}
-_NUMBER, _UNIT = r"-?\d+(?:[.,]\d+)?", r"(?!(?:and|to|bis|or|then)\b)[^\W\d_°%][^\s,;\])–…-]*|[°%][^\s,;\])]*"
+_NUMBER, _UNIT = (
+    r"-?\d+(?:[.,]\d+)?",
+    r"(?!(?:and|to|bis|or|then)\b)[^\W\d_°%][^\s,;\])–…-]*|[°%][^\s,;\])]*",
+)
 _LOW = rf"(?P<low>{_NUMBER})\s*(?P<first>{_UNIT})?"
 _RANGE = re.compile(
     rf"{_VERBS}{_NEVER}(?P<word>between|from|inside|within|in|is|===?|==?|)\s*(?:the\s+range\s+|range\s+)?(?P<bracket>[\[(]?)\s*{_LOW}"
@@ -49,13 +57,25 @@ def spoken_comparison(at: Offence) -> Found | None:
                 meant = other if found["never"] else sign
                 words = " ".join(found[0].split())
                 return Found(
-                    "FKG006", f"`{words}` is written as a sign here", f"write {meant}", start, found.end(), ((start, found.end(), meant),)
+                    "FKG006",
+                    f"`{words}` is written as a sign here",
+                    f"write {meant}",
+                    start,
+                    found.end(),
+                    ((start, found.end(), meant),),
                 )
         turned = _SIGN.match(at.text, start)
         if turned is not None:
             meant = _TURNED[turned["sign"]]
             message = f"`{' '.join(turned[0].split())}` is no comparison"
-            return Found("FKG010", message, f"write {meant}", start, turned.end(), ((start, turned.end(), meant),))
+            return Found(
+                "FKG010",
+                message,
+                f"write {meant}",
+                start,
+                turned.end(),
+                ((start, turned.end(), meant),),
+            )
     return None
 
 
@@ -71,7 +91,14 @@ def spoken_range(at: Offence) -> Found | None:
         whole = " ".join(found[0].split())
         certain = ordered and found["low"] != found["high"] and _brackets(found) in ("", "[]")
         fix = ((left.start_pos, found.end(), written),) if left is not None and certain else ()
-        return Found("FKG006", f"the range `{whole}` is written as a chain here", hint, start, found.end(), fix)
+        return Found(
+            "FKG006",
+            f"the range `{whole}` is written as a chain here",
+            hint,
+            start,
+            found.end(),
+            fix,
+        )
     return None
 
 
@@ -79,7 +106,11 @@ def _name_alone(at: Offence, start: int) -> Token | None:
     """The name before a place, where nothing else is compared with the range; None for more than a name."""
     before = [token for token in at.before if token.end_pos <= start]
     alone = bool(before) and before[-1].type in ("NAME", "QUOTED")
-    return before[-1] if alone and (len(before) < 2 or str(before[-2]) in ("require", "if", "then", "when")) else None
+    return (
+        before[-1]
+        if alone and (len(before) < 2 or str(before[-2]) in ("require", "if", "then", "when"))
+        else None
+    )
 
 
 def _chain(found: re.Match[str], left: str) -> tuple[str, bool]:
@@ -111,7 +142,9 @@ def _is_range(found: re.Match[str]) -> bool:
     if not word and join not in ("..", "...", "…"):
         return False
     unit = parse_unit(found["second"] or found["first"] or "1")
-    return word != "within" or not (isinstance(unit, Unit) and unit.dimension == (("time", Fraction(1)),))
+    return word != "within" or not (
+        isinstance(unit, Unit) and unit.dimension == (("time", Fraction(1)),)
+    )
 
 
 def _places(at: Offence) -> list[int]:
@@ -124,5 +157,9 @@ def _places(at: Offence) -> list[int]:
         start
         for start in (*starts, at.start)
         if any(token.end_pos <= start for token in known)
-        and next(token.type in _VALUE and str(token) != "not" for token in reversed(known) if token.end_pos <= start)
+        and next(
+            token.type in _VALUE and str(token) != "not"
+            for token in reversed(known)
+            if token.end_pos <= start
+        )
     ]

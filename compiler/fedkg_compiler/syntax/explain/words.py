@@ -8,10 +8,30 @@ from fedkg.nearest import nearest
 from fedkg_compiler.syntax.explain.offence import Found, Offence
 from fedkg_compiler.syntax.grammar import keywords
 
-PREFIX_WORDS = ("always", "eventually", "once", "historically", "next", "previous", "initially", "if")
+PREFIX_WORDS = (
+    "always",
+    "eventually",
+    "once",
+    "historically",
+    "next",
+    "previous",
+    "initially",
+    "if",
+)
 OVER_TIME = ("always", "eventually", "once", "historically")
-OPTION_WORDS = ("kind", "weight", "hard", "for", "scope", "require")
-_AFTER_VALUE = ("and", "or", "then", "only", "until", "since", "within", "otherwise", "predict", "allow")
+OPTION_WORDS = ("kind", "weight", "hard", "for", "scope", "allow", "require")
+_AFTER_VALUE = (
+    "and",
+    "or",
+    "then",
+    "only",
+    "until",
+    "since",
+    "within",
+    "otherwise",
+    "predict",
+    "allow",
+)
 _BEFORE_CONDITION = (*PREFIX_WORDS, "not")
 _WITHIN = "a time stands behind the word it belongs to: `eventually within 2 h ...`, or behind `only after ...`"
 _WORD = re.compile(r"[^\W\d]\w*\Z")
@@ -51,16 +71,33 @@ MEANT = (
 def read_as_name(at: Offence) -> Found | None:
     """``1 AND y``, ``not`` before a value, ``Always x``: a word that was read as a unit or a name, and shows itself one word later."""
     last = at.last
-    if last is None or last.type not in ("UNIT", "NAME") or at.ended or not re.match(r"[\w?`(]", at.bad):
+    if (
+        last is None
+        or last.type not in ("UNIT", "NAME")
+        or at.ended
+        or not re.match(r"[\w?`(]", at.bad)
+    ):
         return None
     if not any(str(token) in ("require", "when", "=") for token in at.before):
         return None
     word, start = str(last), last.start_pos
     end = start + len(word)
     if word == "not":
-        return Found("FKG019", "`not` turns a condition round, not a value", "write: not (a <= b)", start, end)
+        return Found(
+            "FKG019",
+            "`not` turns a condition round, not a value",
+            "write: not (a <= b)",
+            start,
+            end,
+        )
     if word in ("until", "since") and last.type == "NAME":
-        return Found("FKG029", f"`{word}` joins two conditions", f"write: valve is on {word} pressure > 5", start, end)
+        return Found(
+            "FKG029",
+            f"`{word}` joins two conditions",
+            f"write: valve is on {word} pressure > 5",
+            start,
+            end,
+        )
     if word == "within":
         return Found("FKG017", "`within` cannot stand here", _WITHIN, start, end)
     for known, needs, hint in MEANT:
@@ -69,7 +106,9 @@ def read_as_name(at: Offence) -> Found | None:
     words = _AFTER_VALUE if last.type == "UNIT" else _BEFORE_CONDITION
     near = nearest(word, words)
     if near is not None and word not in words:
-        return Found("FKG006", f"`{word}` is not expected here", f"did you mean `{near}`?", start, end)
+        return Found(
+            "FKG006", f"`{word}` is not expected here", f"did you mean `{near}`?", start, end
+        )
     return None
 
 
@@ -82,7 +121,13 @@ def misspelt_operator(at: Offence) -> Found | None:
     if near is None:
         return None
     start = last.start_pos
-    return Found("FKG006", f"`{last}` is not expected here", f"did you mean `{near}`?", start, start + len(last))
+    return Found(
+        "FKG006",
+        f"`{last}` is not expected here",
+        f"did you mean `{near}`?",
+        start,
+        start + len(last),
+    )
 
 
 def second_statement(at: Offence) -> Found | None:
@@ -91,17 +136,27 @@ def second_statement(at: Offence) -> Found | None:
     if len(at.before) < 3 or at.last is None:
         return None
     if at.bad in words and re.match(r"\s+[^\W\d`]", at.rest[len(at.bad) :]):
-        return Found("FKG027", f"`{at.bad}` begins another statement", "put it on a line of its own, at the left edge")
+        return Found(
+            "FKG027",
+            f"`{at.bad}` begins another statement",
+            "put it on a line of its own, at the left edge",
+        )
     if str(at.last) in words and at.last.type == "UNIT" and re.match(r"[^\W\d]|`", at.bad):
         start = at.last.start_pos
         hint = "put it on a line of its own, at the left edge"
-        return Found("FKG027", f"`{at.last}` begins another statement", hint, start, start + len(at.last))
+        return Found(
+            "FKG027", f"`{at.last}` begins another statement", hint, start, start + len(at.last)
+        )
     return None
 
 
 def _code(word: str) -> str:
     """The code of a word of another language: conditionals have their own."""
-    return "FKG020" if word in ("else", "elif", "unless", "when", "implies", "then", "while", "whenever") else "FKG006"
+    return (
+        "FKG020"
+        if word in ("else", "elif", "unless", "when", "implies", "then", "while", "whenever")
+        else "FKG006"
+    )
 
 
 def misspelt(at: Offence) -> Found | None:
@@ -117,7 +172,11 @@ def misspelt(at: Offence) -> Found | None:
 def meant(at: Offence) -> Found | None:
     """A word of another language."""
     for word, needs, hint in MEANT:
-        if at.bad.casefold() == word and (not needs or needs in at.accepts) and not (word == "when" and at.form != "rule"):
+        if (
+            at.bad.casefold() == word
+            and (not needs or needs in at.accepts)
+            and not (word == "when" and at.form != "rule")
+        ):
             return Found(_code(word), f"`{at.bad}` is no word for this place", hint)
     return None
 
@@ -126,7 +185,11 @@ def falling_feature(at: Offence) -> Found | None:
     """``as wear falls``: the second half of a monotone condition always rises."""
     if "RISES" in at.accepts and "FALLS" not in at.accepts and at.has("never"):
         if not _WORD.match(at.bad):
-            return Found("FKG028", "`as` takes one signal", "declare what is meant as a signal of its own, or write one of them")
+            return Found(
+                "FKG028",
+                "`as` takes one signal",
+                "declare what is meant as a signal of its own, or write one of them",
+            )
         hint = "the feature always rises: turn the first word round instead (`never rises` for `never falls`)"
         return Found("FKG028", "`as` goes with `rises`", hint)
     return None
@@ -134,8 +197,17 @@ def falling_feature(at: Offence) -> Found | None:
 
 def mixed_and_or(at: Offence) -> Found | None:
     """``a and b or c``, ``a until b until c``."""
-    if at.bad in ("until", "since") and (at.has("until") or at.has("since")) and not at.open_brackets and "CMP" in at.accepts:
-        return Found("FKG016", f"`{at.bad}` stands behind another", f"put one of the two in parentheses: (a until b) {at.bad} c")
+    if (
+        at.bad in ("until", "since")
+        and (at.has("until") or at.has("since"))
+        and not at.open_brackets
+        and "CMP" in at.accepts
+    ):
+        return Found(
+            "FKG016",
+            f"`{at.bad}` stands behind another",
+            f"put one of the two in parentheses: (a until b) {at.bad} c",
+        )
     if at.bad not in ("and", "or"):
         return None
     other = "or" if at.bad == "and" else "and"
@@ -160,20 +232,35 @@ def late_option(at: Offence) -> Found | None:
         return Found("FKG015", f"`{at.bad}` stands after the condition", hint)
     if at.last is not None and str(at.last) in OPTION_WORDS and at.last.type == "UNIT":
         start = at.last.start_pos
-        return Found("FKG015", f"`{at.last}` stands after the condition", hint, start, start + len(at.last))
+        return Found(
+            "FKG015", f"`{at.last}` stands after the condition", hint, start, start + len(at.last)
+        )
     return None
 
 
 def inner_prefix(at: Offence) -> Found | None:
     """``a and always b``: a prefix word in the middle."""
     word, start = at.bad, at.start
-    if at.last is not None and at.last.type in ("NAME", "UNIT") and str(at.last) in PREFIX_WORDS and word not in PREFIX_WORDS:
+    if (
+        at.last is not None
+        and at.last.type in ("NAME", "UNIT")
+        and str(at.last) in PREFIX_WORDS
+        and word not in PREFIX_WORDS
+    ):
         word, start = str(at.last), at.last.start_pos
-    if word not in PREFIX_WORDS or word.upper() in at.accepts or not any(str(token) in ("require", "when", "=") for token in at.before):
+    if (
+        word not in PREFIX_WORDS
+        or word.upper() in at.accepts
+        or not any(str(token) in ("require", "when", "=") for token in at.before)
+    ):
         return None
     hint = f"`{word}` reaches to the end or to a closing parenthesis: write ({word} ...)"
     before = [token for token in at.before if token.end_pos <= start][-1:]
-    if word == "previous" and before and (before[0].type == "CMP" or str(before[0]) in ("+", "-", "*", "/", "(")):
+    if (
+        word == "previous"
+        and before
+        and (before[0].type == "CMP" or str(before[0]) in ("+", "-", "*", "/", "("))
+    ):
         place = (start, start + len(word))
         return Found(
             "FKG016",
@@ -184,10 +271,24 @@ def inner_prefix(at: Offence) -> Found | None:
         )
     if word == "if" and before and str(before[0]) == "only":
         start = before[0].start_pos
-        return Found("FKG020", "`only if` is written the other way", "`a only if b` is: if a then b", start, at.start + len(word))
+        return Found(
+            "FKG020",
+            "`only if` is written the other way",
+            "`a only if b` is: if a then b",
+            start,
+            at.start + len(word),
+        )
     if word == "if" and not at.has("if") and not re.search(r"\bthen\b", at.text):
-        return Found("FKG020", "`if` stands behind what follows from it", "turn it round: if ... then ...", start, start + len(word))
-    return Found("FKG016", f"`{word}` in the middle needs parentheses", hint, start, start + len(word))
+        return Found(
+            "FKG020",
+            "`if` stands behind what follows from it",
+            "turn it round: if ... then ...",
+            start,
+            start + len(word),
+        )
+    return Found(
+        "FKG016", f"`{word}` in the middle needs parentheses", hint, start, start + len(word)
+    )
 
 
 def tolerance_as_within(at: Offence) -> Found | None:
@@ -203,7 +304,12 @@ def tolerance_as_within(at: Offence) -> Found | None:
 def split_unit(at: Offence) -> Found | None:
     """``60 N m``: a unit of two words."""
     last = at.last
-    if last is None or last.type != "UNIT" or not re.match(r"[^\W\d_]|[°%]", at.bad) or (at.bad in keywords().values() and at.bad != "of"):
+    if (
+        last is None
+        or last.type != "UNIT"
+        or not re.match(r"[^\W\d_]|[°%]", at.bad)
+        or (at.bad in keywords().values() and at.bad != "of")
+    ):
         return None
     after = at.rest[len(at.bad) :]
     if at.form == "rule" and _COMPARES.match(after) and not re.match(r"\s*(and|or|then)\b", after):
@@ -212,9 +318,20 @@ def split_unit(at: Offence) -> Found | None:
     if str(last) in ("°", "deg") and at.bad in ("C", "F", "K"):
         meant = "K" if at.bad == "K" else f"{last}{at.bad}"
         start, end = last.start_pos, at.start + len(at.bad)
-        return Found("FKG007", f"`{at.bad}` stands apart from its `{last}`", f"write {meant}", last.start_pos, end, ((start, end, meant),))
+        return Found(
+            "FKG007",
+            f"`{at.bad}` stands apart from its `{last}`",
+            f"write {meant}",
+            last.start_pos,
+            end,
+            ((start, end, meant),),
+        )
     if at.bad in ("to", "bis"):
-        return Found("FKG002", f"`{at.bad}` does not join two limits", "a range is written as a chain: 3 bar <= x <= 5 bar")
+        return Found(
+            "FKG002",
+            f"`{at.bad}` does not join two limits",
+            "a range is written as a chain: 3 bar <= x <= 5 bar",
+        )
     if at.bad == "of" and str(last) in ("%", "percent"):
         hint = "a share is written as a product: 0.05 * pressure for 5 % of the pressure"
         return Found("FKG007", f"`of` cannot stand behind `{last}`", hint)
@@ -224,22 +341,46 @@ def split_unit(at: Offence) -> Found | None:
 def side_by_side(at: Offence) -> Found | None:
     """Two values or two conditions with nothing between them."""
     last = at.last
-    if last is None or not {"PLUS", "AND"} & at.accepts or not re.match(r"[^\W\d]|[?`(0-9]", at.bad):
+    if (
+        last is None
+        or not {"PLUS", "AND"} & at.accepts
+        or not re.match(r"[^\W\d]|[?`(0-9]", at.bad)
+    ):
         return None
     if at.bad in keywords().values() and at.bad != "(":
         return None
     left = str(last).strip("`")
-    gauge = re.match(r"\(\s*([ag])[a-z]*\.?\s*\)", at.rest) if last.type == "UNIT" and left in ("bar", "psi", "mbar", "kPa") else None
+    gauge = (
+        re.match(r"\(\s*([ag])[a-z]*\.?\s*\)", at.rest)
+        if last.type == "UNIT" and left in ("bar", "psi", "mbar", "kPa")
+        else None
+    )
     if gauge is not None:
         start, end = last.start_pos, at.start + gauge.end()
-        return Found("FKG007", f"`{at.text[start:end]}` is not how the unit is written", f"write {left}{gauge[1]}", start, end)
+        return Found(
+            "FKG007",
+            f"`{at.text[start:end]}` is not how the unit is written",
+            f"write {left}{gauge[1]}",
+            start,
+            end,
+        )
     if at.bad == "(" and last.type in ("QUOTED", "VAR"):
-        return Found("FKG029", f"`{left}` cannot be applied to something", "join the two: and, or, +, *")
+        return Found(
+            "FKG029", f"`{left}` cannot be applied to something", "join the two: and, or, +, *"
+        )
     message = f"nothing stands between `{left}` and `{at.bad}`"
-    if "COMMA" in at.accepts and at.open_brackets and re.search(r"\w\s*\Z", at.text[: at.open_brackets[-1].start_pos]):
+    if (
+        "COMMA" in at.accepts
+        and at.open_brackets
+        and re.search(r"\w\s*\Z", at.text[: at.open_brackets[-1].start_pos])
+    ):
         return Found("FKG029", message, f"arguments have commas between them: {left}, {at.bad}")
     if last.type == "NAME" and _WORD.match(at.bad):
         hint = f"a name is one word: {left}_{at.bad}, or the column in backquotes: `{left} {at.bad}`; two values are joined by +, *, <="
         return Found("FKG029", message, hint)
-    two = "two conditions: and, or" if "AND" in at.accepts and "CMP" not in at.accepts else "the two: and, or, +, *, <="
+    two = (
+        "two conditions: and, or"
+        if "AND" in at.accepts and "CMP" not in at.accepts
+        else "the two: and, or, +, *, <="
+    )
     return Found("FKG029", message, f"join {two}")

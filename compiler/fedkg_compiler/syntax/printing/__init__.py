@@ -67,7 +67,9 @@ def _block(statement: Statement, text: str, places: Places, edge: str) -> Block:
         return block(laid(statement))
     form = laid(statement)
     spans = [places.of(clause.span) if clause.span else None for clause in form.clauses]
-    found = remarks(written, [(span[0] - start, span[1] - start) if span else None for span in spans])
+    found = remarks(
+        written, [(span[0] - start, span[1] - start) if span else None for span in spans]
+    )
     if found is not None:
         return _with_remarks(form, found)
     return Block(lines=[line.removeprefix(edge).rstrip() for line in written.split("\n")])
@@ -77,7 +79,9 @@ def _with_remarks(form: Laid, found: list[Remark]) -> Block:
     """A statement with the comments inside it; those of its last clause stand behind the whole, or below it."""
     last = len(form.clauses) - 1
     one = block(form, [remark for remark in found if remark.clause != last])
-    one.remark = "  ".join(remark.text for remark in found if remark.clause == last and not remark.own)
+    one.remark = "  ".join(
+        remark.text for remark in found if remark.clause == last and not remark.own
+    )
     one.below = ["  " + remark.text for remark in found if remark.clause == last and remark.own]
     return one
 

@@ -61,7 +61,11 @@ class Clause:
     def flat(self) -> str:
         """The clause on one line."""
         parts = [self.text, condition(self.formula) if self.formula else "", self.behind]
-        return " ".join(part for part in parts if part) if self.pattern is None else quantifier(self.pattern)
+        return (
+            " ".join(part for part in parts if part)
+            if self.pattern is None
+            else quantifier(self.pattern)
+        )
 
     def lines(self) -> str:
         """The clause on lines of its own, the first of them without its indentation."""
@@ -111,7 +115,10 @@ def laid(node: Statement) -> Laid:
     """The clauses of a statement."""
     match node:
         case Use():
-            return Laid(first="use rules" if node.rules else "use", clauses=(Clause(text=", ".join(word.text for word in node.names)),))
+            return Laid(
+                first="use rules" if node.rules else "use",
+                clauses=(Clause(text=", ".join(word.text for word in node.names)),),
+            )
         case Prefix():
             return Laid(first=f"prefix {node.name.text}: <{node.iri.text}>")
         case Timeline():
@@ -121,19 +128,34 @@ def laid(node: Statement) -> Laid:
         case Signal():
             return _signal(node)
         case Label():
-            classes = Clause(text=f"classes {', '.join(words.class_name(word.text) for word in node.classes)}", span=_around(node.classes))
+            classes = Clause(
+                text=f"classes {', '.join(words.class_name(word.text) for word in node.classes)}",
+                span=_around(node.classes),
+            )
             kept = (classes,) if node.classes else ()
-            return Laid(first=f"label {node.name.text}", clauses=(*kept, *_column(node.column)), gap="  ", columns=True)
+            return Laid(
+                first=f"label {node.name.text}",
+                clauses=(*kept, *_column(node.column)),
+                gap="  ",
+                columns=True,
+            )
         case Rule():
             return _rule(node)
         case Template():
-            first = f"template {node.name.text}({', '.join(word.text for word in node.parameters)}) ="
-            return Laid(first=first, clauses=(Clause(formula=node.formula, span=node.formula.span),))
+            first = (
+                f"template {node.name.text}({', '.join(word.text for word in node.parameters)}) ="
+            )
+            return Laid(
+                first=first, clauses=(Clause(formula=node.formula, span=node.formula.span),)
+            )
         case Load():
             return Laid(first=f"{node.what} {words.text(node.path.text)}")
         case Example():
             first = f"example of {node.rule.text} {'holds' if node.holds else 'fails'} for"
-            pieces = [Clause(text=f"{'and ' if i else ''}{_series(one)}", span=one.span) for i, one in enumerate(node.series)]
+            pieces = [
+                Clause(text=f"{'and ' if i else ''}{_series(one)}", span=one.span)
+                for i, one in enumerate(node.series)
+            ]
             return Laid(first=first, clauses=tuple(pieces))
         case _:
             return _knowledge(node)
@@ -149,13 +171,26 @@ def _knowledge(node: Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause
         case RangeKnowledge() | PredictKnowledge():
             return _clauses_or_file(node)
         case KeepSet():
-            keep = Clause(text=f"keep {node.target.text} in {apply(node.call)}", span=node.target.span)
+            keep = Clause(
+                text=f"keep {node.target.text} in {apply(node.call)}", span=node.target.span
+            )
             first = f"set {node.name.text}"
-            return Laid(first=first, clauses=(*_scope(node.scope), *_quantifier(node.quantifier), keep), gap="  ")
+            return Laid(
+                first=first,
+                clauses=(*_scope(node.scope), *_quantifier(node.quantifier), keep),
+                gap="  ",
+            )
         case Cause():
             lag = f" lag {words.quantity(node.lag)}" if node.lag else ""
-            allow = Clause(text=f"allow ?{node.driver.text} drives ?{node.driven.text}{lag}", span=node.driver.span)
-            return Laid(first=f"cause {node.name.text}", clauses=(*_quantifier(node.quantifier), allow), gap="  ")
+            allow = Clause(
+                text=f"allow ?{node.driver.text} drives ?{node.driven.text}{lag}",
+                span=node.driver.span,
+            )
+            return Laid(
+                first=f"cause {node.name.text}",
+                clauses=(*_quantifier(node.quantifier), allow),
+                gap="  ",
+            )
         case _:
             assert_never(node)
 
@@ -163,10 +198,16 @@ def _knowledge(node: Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause
 def _timeline(node: Timeline) -> Laid:
     clauses = []
     if node.step:
-        clauses.append(Clause(text=f"step {words.quantity(node.step)}", span=node.step.span, shares=True))
+        clauses.append(
+            Clause(text=f"step {words.quantity(node.step)}", span=node.step.span, shares=True)
+        )
     for word, column in (("time", node.time), ("trace", node.trace)):
         if column:
-            clauses.append(Clause(text=f"{word} column {words.text(column.text)}", span=column.span, shares=True))
+            clauses.append(
+                Clause(
+                    text=f"{word} column {words.text(column.text)}", span=column.span, shares=True
+                )
+            )
     if node.ends:
         clauses.append(Clause(text=f"ends {node.ends.text}", span=node.ends.span, shares=True))
     return Laid(first="timeline", clauses=tuple(clauses))
@@ -186,7 +227,11 @@ def _signal(node: Signal) -> Laid:
 
 
 def _column(column: Word | None) -> tuple[Clause, ...]:
-    return (Clause(text=f"column {words.text(column.text)}", span=column.span, shares=True),) if column else ()
+    return (
+        (Clause(text=f"column {words.text(column.text)}", span=column.span, shares=True),)
+        if column
+        else ()
+    )
 
 
 def _scope(scope: Word | None) -> tuple[Clause, ...]:
@@ -202,14 +247,23 @@ def _rule(node: Rule) -> Laid:
     if node.kind:
         clauses.append(Clause(text=f"kind {node.kind.text}", span=node.kind.span, shares=True))
     if node.weight:
-        clauses.append(Clause(text=f"weight {words.quantity(node.weight)}", span=node.weight.span, shares=True))
+        clauses.append(
+            Clause(text=f"weight {words.quantity(node.weight)}", span=node.weight.span, shares=True)
+        )
     if node.hard:
         clauses.append(Clause(text="hard", shares=True))
+    waived = [
+        Clause(
+            text=f"allow {waiver.code.text} because {words.text(waiver.reason.text)}",
+            span=waiver.span,
+        )
+        for waiver in node.waivers
+    ]
     require = Clause(text="require", formula=node.formula, span=node.formula.span)
     title = f" {words.text(node.title.text)}" if node.title else ""
     return Laid(
         first=f"rule {node.name.text}{title}",
-        clauses=(*clauses, *_scope(node.scope), *_quantifier(node.quantifier), require),
+        clauses=(*clauses, *_scope(node.scope), *_quantifier(node.quantifier), *waived, require),
         gap="  ",
         tall=node.title is not None,
     )
@@ -223,17 +277,33 @@ def _clauses_or_file(node: RangeKnowledge | PredictKnowledge) -> Laid:
         case None:
             pass
         case DecisionTable():
-            clauses.append(Clause(text=f"in table {words.text(node.source.path.text)}", span=node.source.span))
+            clauses.append(
+                Clause(text=f"in table {words.text(node.source.path.text)}", span=node.source.span)
+            )
         case EarlierModel():
-            clauses.append(Clause(text=f"from model {words.text(node.source.path.text)}", span=node.source.span))
+            clauses.append(
+                Clause(
+                    text=f"from model {words.text(node.source.path.text)}", span=node.source.span
+                )
+            )
         case _:
             assert_never(node.source)
-    pairs = [(when, _choice(choice)) for when, choice in node.clauses] if isinstance(node, RangeKnowledge) else []
+    pairs = (
+        [(when, _choice(choice)) for when, choice in node.clauses]
+        if isinstance(node, RangeKnowledge)
+        else []
+    )
     if isinstance(node, PredictKnowledge):
         pairs = [(when, f"predict {expression(value)}") for when, value in node.clauses]
-    clauses += [Clause(text="when", formula=when, behind=then, span=when.span) for when, then in pairs]
+    clauses += [
+        Clause(text="when", formula=when, behind=then, span=when.span) for when, then in pairs
+    ]
     if node.otherwise is not None:
-        last = _choice(node.otherwise) if isinstance(node.otherwise, Choice) else f"predict {expression(node.otherwise)}"
+        last = (
+            _choice(node.otherwise)
+            if isinstance(node.otherwise, Choice)
+            else f"predict {expression(node.otherwise)}"
+        )
         clauses.append(Clause(text=f"otherwise {last}", span=node.otherwise.span))
     return Laid(first=first, clauses=tuple(clauses), gap="  ")
 
@@ -241,7 +311,9 @@ def _clauses_or_file(node: RangeKnowledge | PredictKnowledge) -> Laid:
 def _choice(node: Choice) -> str:
     if node.classes:
         first, *rest = (word.text for word in node.classes)
-        return "allow " + ", ".join([words.class_name(first, ("any", "between")), *map(words.class_name, rest)])
+        return "allow " + ", ".join(
+            [words.class_name(first, ("any", "between")), *map(words.class_name, rest)]
+        )
     if node.ends:
         low, high = map(expression, node.ends)
         return f"allow between {low} and {high}"
@@ -253,10 +325,15 @@ def _choice(node: Choice) -> str:
 
 def _series(node: Series) -> str:
     if node.texts:
-        values = ["unknown" if not word.text else words.class_name(word.text, ("unknown", "and")) for word in node.texts]
+        values = [
+            "unknown" if not word.text else words.class_name(word.text, ("unknown", "and"))
+            for word in node.texts
+        ]
     else:
         values = ["unknown" if math.isnan(value) else words.number(value) for value in node.values]
-    return f"{words.head(node.head)} = {' '.join(values)}" + (f" {node.unit.text}" if node.unit else "")
+    return f"{words.head(node.head)} = {' '.join(values)}" + (
+        f" {node.unit.text}" if node.unit else ""
+    )
 
 
 def _around(nodes: Sequence[Tree]) -> Span | None:
@@ -264,4 +341,10 @@ def _around(nodes: Sequence[Tree]) -> Span | None:
     if not nodes:
         return None
     first, last = nodes[0].span, nodes[-1].span
-    return Span(file=first.file, line=first.line, column=first.column, end_line=last.end_line, end_column=last.end_column)
+    return Span(
+        file=first.file,
+        line=first.line,
+        column=first.column,
+        end_line=last.end_line,
+        end_column=last.end_column,
+    )

@@ -32,7 +32,9 @@ def remarks(text: str, clauses: Sequence[tuple[int, int] | None]) -> list[Remark
     """
     found: list[Remark] = []
     for start, comment in inner(text):
-        if any(place is None for place in clauses) or any(place and place[0] < start < place[1] for place in clauses):
+        if any(place is None for place in clauses) or any(
+            place and place[0] < start < place[1] for place in clauses
+        ):
             return None
         before = [i for i, place in enumerate(clauses) if place and place[1] <= start]
         line = text[text.rfind("\n", 0, start) + 1 : start]
@@ -49,4 +51,6 @@ class Places:
 
     def of(self, span: Span) -> tuple[int, int]:
         """Where a span begins and ends."""
-        return self.starts[span.line - 1] + span.column - 1, self.starts[span.end_line - 1] + span.end_column - 1
+        return self.starts[span.line - 1] + span.column - 1, self.starts[
+            span.end_line - 1
+        ] + span.end_column - 1

@@ -31,7 +31,9 @@ _FORMULA, _CHAIN, _ATOM = range(3)
 # where one of these stands behind `closed`, that reads as the name of a signal
 _GOES_ON = re.compile(r"[-+*/^<>=!≤≥≠]|(?:is|in|never|of|not\s+in)\b")
 # where one of these stands behind `within` and its length, that is what may come after the whole condition
-_COMES_AFTER = re.compile(r"(?:allow|and|ends|is|never|only|or|otherwise|over|predict|since|step|then|time|trace|until|when|within)\b")
+_COMES_AFTER = re.compile(
+    r"(?:allow|and|ends|is|never|only|or|otherwise|over|predict|since|step|then|time|trace|until|when|within)\b"
+)
 _LETTER = re.compile(r"[^\W\d_]|[°%‰€℃]")
 
 
@@ -59,7 +61,9 @@ def broken(node: Condition, column: int, indent: int, level: int = _FORMULA) -> 
             word = "and" if isinstance(node, AllOf) else "or"
             first, *rest = node.args
             lines = [broken(first, column, indent + 2, _ATOM)]
-            lines += [f"{word} {broken(arg, indent + len(word) + 1, indent + 2, _ATOM)}" for arg in rest]
+            lines += [
+                f"{word} {broken(arg, indent + len(word) + 1, indent + 2, _ATOM)}" for arg in rest
+            ]
             return edge.join(lines)
         case IfThen():
             condition_ = broken(node.antecedent, column + 3, indent + 2, _CHAIN)
@@ -79,8 +83,13 @@ def broken(node: Condition, column: int, indent: int, level: int = _FORMULA) -> 
             )
             return f"{broken(node.left, column, indent + 2, _CHAIN)}{edge}{words} {right}"
         case OnlyAfter():
-            left, right = broken(node.effect, column, indent + 2, _CHAIN), broken(node.cause, indent + 11, indent + 2, _CHAIN)
-            return f"{left}{edge}only after {right}" + (f" within {expression(node.within)}" if node.within else "")
+            left, right = (
+                broken(node.effect, column, indent + 2, _CHAIN),
+                broken(node.cause, indent + 11, indent + 2, _CHAIN),
+            )
+            return f"{left}{edge}only after {right}" + (
+                f" within {expression(node.within)}" if node.within else ""
+            )
         case Negation():
             return f"not {broken(node.arg, column + 4, indent + 2, _ATOM)}"
         case Comparison():
@@ -113,12 +122,14 @@ def _written(node: Condition) -> str:
         case Comparison():
             return _comparison(node)
         case IsClass():
-            value = {"name": node.value.text, "string": text(node.value.text), "variable": f"?{node.value.text}"}[node.form]
+            value = {
+                "name": node.value.text,
+                "string": text(node.value.text),
+                "variable": f"?{node.value.text}",
+            }[node.form]
             return f"{expression(node.subject)} is {'not ' if node.negated else ''}{value}"
         case Membership():
-            return (
-                f"{expression(node.subject)} {'not ' if node.negated else ''}in {', '.join(class_name(word.text) for word in node.values)}"
-            )
+            return f"{expression(node.subject)} {'not ' if node.negated else ''}in {', '.join(class_name(word.text) for word in node.values)}"
         case Monotone():
             group = f" per {name(node.group.text)}" if node.group else ""
             feature = f" as {head(node.feature)} rises" if node.feature else ""
@@ -135,7 +146,11 @@ def _written(node: Condition) -> str:
             body = _written(node.arg)
             return f"{_prefix(node)} {f'({body})' if _needs_parentheses(node) else body}"
         case Until():
-            right = f"({condition(node.right)})" if _right_in_parentheses(node) else _flat(node.right, _CHAIN)
+            right = (
+                f"({condition(node.right)})"
+                if _right_in_parentheses(node)
+                else _flat(node.right, _CHAIN)
+            )
             return f"{_flat(node.left, _CHAIN)} {_joined(node)} {right}"
         case OnlyAfter():
             within = f" within {expression(node.within)}" if node.within else ""
@@ -150,7 +165,10 @@ def _written(node: Condition) -> str:
 
 def _comparison(node: Comparison, gap: str = " ") -> str:
     parts = [expression(node.operands[0])]
-    parts += [f"{sign.text} {expression(operand)}" for sign, operand in zip(node.operators, node.operands[1:], strict=True)]
+    parts += [
+        f"{sign.text} {expression(operand)}"
+        for sign, operand in zip(node.operators, node.operands[1:], strict=True)
+    ]
     if node.tolerance is not None:
         parts.append(f"+/- {expression(node.tolerance)}")
     return gap.join(parts)
@@ -176,7 +194,13 @@ def _prefix(node: Temporal) -> str:
 
 
 def _joined(node: Until) -> str:
-    return " ".join([node.mode, *(["closed"] if node.closed else []), *([_window(node.window)] if node.window else [])])
+    return " ".join(
+        [
+            node.mode,
+            *(["closed"] if node.closed else []),
+            *([_window(node.window)] if node.window else []),
+        ]
+    )
 
 
 def _reads_on(window: Window | None, body: str) -> bool:
@@ -194,7 +218,11 @@ def _needs_parentheses(node: Temporal) -> bool:
 
 
 def _closed_goes_on(node: Until) -> bool:
-    return node.closed and node.window is None and _GOES_ON.match(_flat(node.right, _CHAIN)) is not None
+    return (
+        node.closed
+        and node.window is None
+        and _GOES_ON.match(_flat(node.right, _CHAIN)) is not None
+    )
 
 
 def _right_in_parentheses(node: Until) -> bool:

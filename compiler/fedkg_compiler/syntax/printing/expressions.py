@@ -6,7 +6,18 @@ from typing import assert_never
 
 from fedkg_compiler.syntax.printing.patterns import members
 from fedkg_compiler.syntax.printing.words import name, number, quantity
-from fedkg_compiler.syntax.tree import Aggregate, Apply, Arithmetic, Expression, Negative, Past, Quantity, Raised, Reference, Variable
+from fedkg_compiler.syntax.tree import (
+    Aggregate,
+    Apply,
+    Arithmetic,
+    Expression,
+    Negative,
+    Past,
+    Quantity,
+    Raised,
+    Reference,
+    Variable,
+)
 
 _SUM, _PRODUCT, _FACTOR, _POWER, _OPERAND = range(5)
 _LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
@@ -42,7 +53,10 @@ def _written(node: Expression) -> tuple[int, str]:
         case Past():
             return _OPERAND, f"past {_at(node.arg, _OPERAND)}"
         case Aggregate():
-            return _OPERAND, f"{node.function.text} of {_at(node.body, _PRODUCT)} over ?{node.variable.text} {members(node.source)}"
+            return (
+                _OPERAND,
+                f"{node.function.text} of {_at(node.body, _PRODUCT)} over ?{node.variable.text} {members(node.source)}",
+            )
         case _:
             assert_never(node)
 

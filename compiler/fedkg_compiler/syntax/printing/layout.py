@@ -44,7 +44,11 @@ def block(statement: Laid, remarks: Sequence[Remark] = ()) -> Block:
     _add(lines, remarks, -1)
     open_line = False
     for place, clause in enumerate(statement.clauses):
-        shared = open_line and clause.shares and len(lines[-1]) + len(statement.gap) + len(flat[place]) <= WIDTH
+        shared = (
+            open_line
+            and clause.shares
+            and len(lines[-1]) + len(statement.gap) + len(flat[place]) <= WIDTH
+        )
         if shared:
             lines[-1] += statement.gap + flat[place]
         else:
@@ -80,7 +84,10 @@ def _align(run: Sequence[Block]) -> None:
     if len(run) < 2:
         return
     names = max(len(one.cells[0]) for one in run)
-    widths = {word: _widths([one.cells for one in run if _kind(one) == word]) for word in {_kind(one) for one in run}}
+    widths = {
+        word: _widths([one.cells for one in run if _kind(one) == word])
+        for word in {_kind(one) for one in run}
+    }
     rows = [_row(one.cells, [names, *widths[_kind(one)][1:]]) for one in run]
     if max(map(len, rows)) <= DECLARATION:
         for one, row in zip(run, rows, strict=True):
@@ -93,7 +100,9 @@ def _kind(one: Block) -> str:
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(len, column)) for column in zip_longest(*(row[:-1] for row in rows), fillvalue="")]
+    return [
+        max(map(len, column)) for column in zip_longest(*(row[:-1] for row in rows), fillvalue="")
+    ]
 
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:

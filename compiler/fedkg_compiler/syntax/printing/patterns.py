@@ -31,7 +31,11 @@ def quantifier(node: Quantifier, *, block: bool = False) -> str:
 
 def members(source: Pattern | InClass) -> str:
     """``where { ... }`` or ``in class T``, behind ``over ?p``."""
-    return f"in class {term(source.term)}" if isinstance(source, InClass) else f"where {braces(source.text, _INSIDE)}"
+    return (
+        f"in class {term(source.term)}"
+        if isinstance(source, InClass)
+        else f"where {braces(source.text, _INSIDE)}"
+    )
 
 
 def braces(written: str, indent: int, *, block: bool = False) -> str:
@@ -46,7 +50,9 @@ def braces(written: str, indent: int, *, block: bool = False) -> str:
     if "\n" not in written.strip() and "#" not in written and not block:
         return f"{{ {written.strip()} }}"
     first, _, rest = written.partition("\n")
-    lines = [line.rstrip() for line in [first.strip(), *textwrap.dedent(_without_edge(rest)).split("\n")]]
+    lines = [
+        line.rstrip() for line in [first.strip(), *textwrap.dedent(_without_edge(rest)).split("\n")]
+    ]
     while lines and not lines[0]:
         lines.pop(0)
     while lines and not lines[-1]:

@@ -58,6 +58,7 @@ from fedkg_compiler.syntax.tree.statements import (
     Template,
     Timeline,
     Use,
+    Waiver,
 )
 from fedkg_compiler.syntax.tree.words import Head, Number, TermName, Tree, Word
 
@@ -117,6 +118,7 @@ __all__ = [
     "Until",
     "Use",
     "Variable",
+    "Waiver",
     "Window",
     "Word",
 ]

@@ -135,5 +135,17 @@ class OnlyAfter(Tree):
 
 
 Condition = (
-    Comparison | IsClass | Membership | Monotone | Negation | AllOf | AnyOf | IfThen | Temporal | Until | OnlyAfter | Follows | OverMembers
+    Comparison
+    | IsClass
+    | Membership
+    | Monotone
+    | Negation
+    | AllOf
+    | AnyOf
+    | IfThen
+    | Temporal
+    | Until
+    | OnlyAfter
+    | Follows
+    | OverMembers
 )

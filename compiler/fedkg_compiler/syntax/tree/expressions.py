@@ -82,4 +82,6 @@ class Aggregate(Tree):
     source: Pattern | InClass
 
 
-Expression = Quantity | Reference | Variable | Apply | Arithmetic | Negative | Raised | Past | Aggregate
+Expression = (
+    Quantity | Reference | Variable | Apply | Arithmetic | Negative | Raised | Past | Aggregate
+)

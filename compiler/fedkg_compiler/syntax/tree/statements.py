@@ -66,6 +66,14 @@ class Label(Tree):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiver(Tree):
+    """``allow FKG503 because "it is an alarm"``: a rule's warnings of this code are not reported."""
+
+    code: Word
+    reason: Word
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule(Tree):
     """A rule; `kind` and `weight` keep their place for messages; `text` is the statement's source."""
 
@@ -77,6 +85,7 @@ class Rule(Tree):
     weight: Quantity | None = None
     hard: bool = False
     scope: Word | None = None
+    waivers: tuple[Waiver, ...] = ()
     text: str = ""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from typing_extensions import override
+
 from fedkg_compiler.diagnostics.record import Span
 
 
@@ -23,6 +25,7 @@ class Number(float):
         number.written = written
         return number
 
+    @override
     def __reduce__(self) -> tuple[type[Number], tuple[float, str]]:
         return Number, (float(self), self.written)
 
@@ -49,7 +52,11 @@ class Tree:
 def _inner(kind: type[Tree]) -> tuple[str, ...]:
     """The fields of a kind of nodes that may hold nodes, found out once."""
     if kind not in _INNER:
-        _INNER[kind] = tuple(field.name for field in fields(kind) if field.type not in ("Span", "str", "bool", "float"))
+        _INNER[kind] = tuple(
+            field.name
+            for field in fields(kind)
+            if field.type not in ("Span", "str", "bool", "float")
+        )
     return _INNER[kind]
 
 

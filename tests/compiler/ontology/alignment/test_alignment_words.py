@@ -26,7 +26,10 @@ def test_spellings_of_one_name_share_their_stems(one: str, other: str) -> None:
     assert stems(one) == stems(other)
 
 
-@pytest.mark.parametrize(("one", "other"), [("Part", "Process"), ("hasPart", "hasInput"), ("Lot", "Plot"), ("Site", "Side")])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Part", "Process"), ("hasPart", "hasInput"), ("Lot", "Plot"), ("Site", "Side")],
+)
 def test_different_names_do_not(one: str, other: str) -> None:
     assert set(stems(one)) & set(stems(other)) == set()
 
@@ -43,7 +46,14 @@ def test_words_with_one_stem_are_told_apart_and_words_of_one_meaning_are_joined(
 
 
 @pytest.mark.parametrize(
-    ("name", "back"), [("isPartOf", True), ("executedBy", True), ("hasPart", False), ("hasPartOf", False), ("of", False)]
+    ("name", "back"),
+    [
+        ("isPartOf", True),
+        ("executedBy", True),
+        ("hasPart", False),
+        ("hasPartOf", False),
+        ("of", False),
+    ],
 )
 def test_direction(name: str, back: bool) -> None:
     assert points_back(name) is back

@@ -41,7 +41,8 @@ def listed(owner: str, word: str, members: Sequence[str]) -> Axiom:
     cells = [f"_:l{stem}{i}" for i in range(len(members))]
     rests = [*cells[1:], f"<{RDF}nil>"]
     links = [
-        ((cell, f"<{RDF}first>", member), (cell, f"<{RDF}rest>", rest)) for cell, member, rest in zip(cells, members, rests, strict=True)
+        ((cell, f"<{RDF}first>", member), (cell, f"<{RDF}rest>", rest))
+        for cell, member, rest in zip(cells, members, rests, strict=True)
     ]
     return ((owner, owl(word), cells[0]), *itertools.chain(*links))
 
@@ -57,7 +58,10 @@ def characters(*names: str) -> st.SearchStrategy[Axiom]:
 def restriction(*told: st.SearchStrategy[Line]) -> st.SearchStrategy[Axiom]:
     """A restriction: what is told of `R`, with a class in its place."""
     return st.builds(
-        lambda node, p, lines: ((node, owl("onProperty"), p), *((node, word, value) for _, word, value in lines)),
+        lambda node, p, lines: (
+            (node, owl("onProperty"), p),
+            *((node, word, value) for _, word, value in lines),
+        ),
         classes,
         properties,
         st.tuples(*told),
@@ -72,12 +76,31 @@ _hierarchy = st.one_of(
     st.builds(lambda a, b: ((a, rdfs("subClassOf"), b),), classes, classes),
     st.builds(lambda a, b: ((a, owl("equivalentClass"), b),), classes, classes),
     st.builds(lambda p, q: ((p, rdfs("subPropertyOf"), q),), properties, properties),
-    st.builds(lambda p, w, q: ((p, owl(w), q),), properties, st.sampled_from(["equivalentProperty", "inverseOf"]), properties),
-    st.builds(lambda p, w, c: ((p, rdfs(w), c),), properties, st.sampled_from(["domain", "range"]), classes),
+    st.builds(
+        lambda p, w, q: ((p, owl(w), q),),
+        properties,
+        st.sampled_from(["equivalentProperty", "inverseOf"]),
+        properties,
+    ),
+    st.builds(
+        lambda p, w, c: ((p, rdfs(w), c),),
+        properties,
+        st.sampled_from(["domain", "range"]),
+        classes,
+    ),
 )
 _lists = st.one_of(
-    st.builds(lambda p, m: listed(p, "propertyChainAxiom", m), properties, st.lists(properties, min_size=2, max_size=3)),
-    st.builds(lambda c, w, m: listed(c, w, m), classes, st.sampled_from(["intersectionOf", "unionOf"]), some(classes, 3)),
+    st.builds(
+        lambda p, m: listed(p, "propertyChainAxiom", m),
+        properties,
+        st.lists(properties, min_size=2, max_size=3),
+    ),
+    st.builds(
+        lambda c, w, m: listed(c, w, m),
+        classes,
+        st.sampled_from(["intersectionOf", "unionOf"]),
+        some(classes, 3),
+    ),
     st.builds(lambda c, m: listed(c, "oneOf", m), classes, some(things, 2)),
 )
 _restrictions = st.one_of(
@@ -85,13 +108,18 @@ _restrictions = st.one_of(
     restriction(value("allValuesFrom", classes)),
     restriction(value("hasValue", things)),
     restriction(value("maxCardinality", st.just(ONE))),
-    restriction(value("maxQualifiedCardinality", st.just(ONE)), value("onClass", st.one_of(classes, st.just(owl("Thing"))))),
+    restriction(
+        value("maxQualifiedCardinality", st.just(ONE)),
+        value("onClass", st.one_of(classes, st.just(owl("Thing")))),
+    ),
 )
 schema = st.one_of(
     _hierarchy,
     _lists,
     _restrictions,
-    characters("FunctionalProperty", "InverseFunctionalProperty", "TransitiveProperty", "SymmetricProperty"),
+    characters(
+        "FunctionalProperty", "InverseFunctionalProperty", "TransitiveProperty", "SymmetricProperty"
+    ),
 )
 keys = st.builds(lambda c, m: listed(c, "hasKey", m), classes, some(properties, 2))
 facts = st.one_of(
@@ -99,13 +127,23 @@ facts = st.one_of(
     st.builds(lambda x, c: ((x, TYPE, c),), things, classes),
     st.builds(lambda x, y: ((x, owl("sameAs"), y),), things, things),
 )
-literals = st.builds(lambda x, p, v: ((x, p, v),), things, properties, st.sampled_from(['"5"', '"6"', ONE]))
+literals = st.builds(
+    lambda x, p, v: ((x, p, v),), things, properties, st.sampled_from(['"5"', '"6"', ONE])
+)
 prohibitions = st.one_of(
-    st.builds(lambda a, w, b: ((a, owl(w), b),), classes, st.sampled_from(["disjointWith", "complementOf"]), classes),
+    st.builds(
+        lambda a, w, b: ((a, owl(w), b),),
+        classes,
+        st.sampled_from(["disjointWith", "complementOf"]),
+        classes,
+    ),
     st.builds(lambda p, q: ((p, owl("propertyDisjointWith"), q),), properties, properties),
     characters("AsymmetricProperty", "IrreflexiveProperty"),
     st.builds(lambda a, b: ((a, owl("differentFrom"), b),), things, things),
-    st.builds(lambda m: (("_:all", TYPE, owl("AllDifferent")), *listed("_:all", "members", m)), st.lists(things, min_size=2, max_size=3)),
+    st.builds(
+        lambda m: (("_:all", TYPE, owl("AllDifferent")), *listed("_:all", "members", m)),
+        st.lists(things, min_size=2, max_size=3),
+    ),
     st.builds(
         lambda m: (("_:apart", TYPE, owl("AllDisjointClasses")), *listed("_:apart", "members", m)),
         st.lists(classes, min_size=2, max_size=3),
@@ -131,7 +169,10 @@ def text_of(axioms: Sequence[Axiom]) -> str:
 
 def quads_of(axioms: Sequence[Axiom]) -> list[ox.Quad]:
     """The triples, with the blank nodes as they are named here."""
-    return [ox.Quad(node(s), predicate(p), node(o)) for s, p, o in sorted({line for axiom in axioms for line in axiom})]
+    return [
+        ox.Quad(node(s), predicate(p), node(o))
+        for s, p, o in sorted({line for axiom in axioms for line in axiom})
+    ]
 
 
 def node(text: str) -> ox.NamedNode | ox.BlankNode | ox.Literal:
@@ -140,7 +181,11 @@ def node(text: str) -> ox.NamedNode | ox.BlankNode | ox.Literal:
     if text.startswith("_:"):
         return ox.BlankNode(text[2:])
     lexical, _, datatype = text[1:].partition('"')
-    return ox.Literal(lexical, datatype=ox.NamedNode(datatype[3:-1])) if datatype else ox.Literal(lexical)
+    return (
+        ox.Literal(lexical, datatype=ox.NamedNode(datatype[3:-1]))
+        if datatype
+        else ox.Literal(lexical)
+    )
 
 
 def predicate(text: str) -> ox.NamedNode:

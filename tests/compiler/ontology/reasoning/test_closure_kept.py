@@ -20,8 +20,15 @@ SPOKEN = [
     ((ax.THINGS[0], ax.PROPERTIES[0], '"5"^^<http://www.w3.org/2001/XMLSchema#integer>'),),
     ((ax.PROPERTIES[0], ax.TYPE, ax.owl("FunctionalProperty")),),
 ]
-BASE = [*ax.quads_of(SPOKEN), ox.Quad(ox.NamedNode(ax.E + "x0"), ox.NamedNode(ax.E + "label"), ox.Literal("Säge", language="de"))]
-PLANT = ax.quads_of([((ax.THINGS[2], ax.TYPE, ax.CLASSES[0]), (ax.THINGS[2], ax.owl("sameAs"), ax.THINGS[1]))])
+BASE = [
+    *ax.quads_of(SPOKEN),
+    ox.Quad(
+        ox.NamedNode(ax.E + "x0"), ox.NamedNode(ax.E + "label"), ox.Literal("Säge", language="de")
+    ),
+]
+PLANT = ax.quads_of(
+    [((ax.THINGS[2], ax.TYPE, ax.CLASSES[0]), (ax.THINGS[2], ax.owl("sameAs"), ax.THINGS[1]))]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +78,9 @@ def test_the_oldest_go_and_no_part_stays(cache: Path) -> None:
     assert len([*cache.iterdir()]) == kept.MOST
 
 
-def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert added(BASE, "one") == {*map(str, follows([*BASE, *PLANT]))}

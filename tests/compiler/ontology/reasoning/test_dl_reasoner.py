@@ -24,7 +24,9 @@ TEXT = """@prefix : <http://example.org/> . @prefix owl: <http://www.w3.org/2002
 """
 QUADS = list(ox.parse(TEXT, format=ox.RdfFormat.TURTLE))
 E = "http://example.org/"
-needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="no Java here: the DL reasoner cannot run")
+needs_java = pytest.mark.skipif(
+    shutil.which("java") is None, reason="no Java here: the DL reasoner cannot run"
+)
 
 
 @needs_java
@@ -71,7 +73,9 @@ def test_without_java_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert reasoned.unsatisfiable == (":Nonsense",)
 
 
-def test_what_breaks_off_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_breaks_off_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     java = tmp_path / "java"
     java.write_text("#!/bin/sh\necho 'Error: no such class' >&2\nexit 3\n")
     java.chmod(0o755)
@@ -81,3 +85,40 @@ def test_what_breaks_off_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tm
     assert problem.code == "FKG126"
     assert "the DL reasoner broke off: " in problem.message
     assert "\n" not in problem.message
+
+
+ONTOLOGIES = Path(__file__).resolve().parents[4] / "ontologies"
+
+
+@needs_java
+@pytest.mark.slow
+def test_it_takes_all_bundled_modules_together(tmp_path: Path) -> None:
+    files = [str(path) for path in sorted(ONTOLOGIES.glob("*.ttl"))]
+    found, problems = reason(files, dl=True, limit=240, home=tmp_path)
+    assert [one for one in problems if one.severity != "info"] == []
+    assert found.reasoner == "OWL 2 RL and HermiT"
+    assert found.unsatisfiable == ()
+
+
+def test_no_bundled_property_leaves_owl_2_dl() -> None:
+    """OWL 2 DL allows only simple properties to be asymmetric or irreflexive: no transitive ones."""
+    owl = "http://www.w3.org/2002/07/owl#"
+    kinds: dict[str, set[str]] = {}
+    for path in ONTOLOGIES.glob("*.ttl"):
+        for quad in ox.parse(path=str(path), format=ox.RdfFormat.TURTLE):
+            if quad.predicate.value.endswith("#type"):
+                kinds.setdefault(str(quad.subject), set()).add(str(quad.object))
+    transitive = {name for name, own in kinds.items() if f"<{owl}TransitiveProperty>" in own}
+    assert transitive
+    strict = {f"<{owl}AsymmetricProperty>", f"<{owl}IrreflexiveProperty>"}
+    assert [name for name in sorted(transitive) if kinds[name] & strict] == []
+
+
+def test_the_heading_names_the_reasoner_that_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pumps.ttl").write_text(TEXT)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no Java
+    found, problems = reason([str(tmp_path / "pumps.ttl")], dl=True, limit=10, home=tmp_path)
+    assert "FKG126" in [one.code for one in problems]
+    assert found.reasoner == "OWL 2 RL"

@@ -13,7 +13,13 @@ from shared import SHARED, needs_shared
 from fedkg_compiler.ontology.closure import follows
 from fedkg_compiler.ontology.reading import read_file
 
-FILES = ("mason/mason.owl", "isa95-dinen62264-2/DINEN62264.owl", "ammo/ammo-0.6.0-merged.ttl", "iof/Maintenance.rdf", "iof/bfo.rdf")
+FILES = (
+    "mason/mason.owl",
+    "isa95-dinen62264-2/DINEN62264.owl",
+    "ammo/ammo-0.6.0-merged.ttl",
+    "iof/Maintenance.rdf",
+    "iof/bfo.rdf",
+)
 W3C = "http://www.w3.org/"
 Spoken = tuple[str, str, str]
 
@@ -21,7 +27,9 @@ Spoken = tuple[str, str, str]
 def counts(spoken: Spoken) -> bool:
     """Between named nodes, and none of W3C's terms, of which owlrl says what holds always; nothing below or equal to itself."""
     s, _, o = spoken
-    named = s.startswith("<") and not s.startswith(f"<{W3C}") and not o.startswith(("_:", f"<{W3C}"))
+    named = (
+        s.startswith("<") and not s.startswith(f"<{W3C}") and not o.startswith(("_:", f"<{W3C}"))
+    )
     return named and s != o
 
 

@@ -20,7 +20,12 @@ from fedkg_compiler.ontology.reasoning.proving import Terms, all_rules, prove
 from fedkg_compiler.ontology.reasoning.words import HIDDEN, SAME, SUB_CLASS, SUB_PROPERTY, TYPE
 from fedkg_compiler.ontology.standard import OWL
 
-anything = st.lists(st.one_of(ax.schema, ax.schema, ax.keys, ax.facts, ax.facts, ax.facts, ax.literals, ax.prohibitions), max_size=12)
+anything = st.lists(
+    st.one_of(
+        ax.schema, ax.schema, ax.keys, ax.facts, ax.facts, ax.facts, ax.literals, ax.prohibitions
+    ),
+    max_size=12,
+)
 Spoken = tuple[str, str, str]
 
 
@@ -40,7 +45,9 @@ def slowly(facts: Facts, quads: list[ox.Quad]) -> tuple[set[Spoken], set[str]]:
     found = set()
     for s, p, o in set(proofs.reasons) - told:
         hidden = p in HIDDEN or p in blank or (p == SAME and s == o)
-        anonymous = (p == TYPE and o in blank) or (p in (SUB_CLASS, SUB_PROPERTY) and {s, o} & blank)
+        anonymous = (p == TYPE and o in blank) or (
+            p in (SUB_CLASS, SUB_PROPERTY) and {s, o} & blank
+        )
         if not hidden and not anonymous:
             found.add((str(nodes[s]), str(nodes[p]), str(nodes[o])))
     return found, {name for name, _ in proofs.clashes}
@@ -60,7 +67,9 @@ def test_the_closure_is_what_the_rules_prove_one_by_one(axioms: list[ax.Axiom]) 
 
 @tries(40)
 @given(anything, st.integers(min_value=0, max_value=12), st.booleans())
-def test_what_is_added_later_gives_the_same_closure(axioms: list[ax.Axiom], first: int, every: bool) -> None:
+def test_what_is_added_later_gives_the_same_closure(
+    axioms: list[ax.Axiom], first: int, every: bool
+) -> None:
     quads = ax.quads_of(axioms)
     once = closure(quads, all_rules=every)
     facts = Facts()
@@ -71,7 +80,9 @@ def test_what_is_added_later_gives_the_same_closure(axioms: list[ax.Axiom], firs
     close(copied, later, all_rules=every)
     in_two = type(once)(facts=copied, told=(told, later))
     assert {*map(str, in_two.added())} == {*map(str, once.added())}
-    assert {clash.rule.name for clash in clashes(copied)} == {clash.rule.name for clash in clashes(once.facts)}
+    assert {clash.rule.name for clash in clashes(copied)} == {
+        clash.rule.name for clash in clashes(once.facts)
+    }
     assert follows([*quads, *once.added()], all_rules=every) == []
 
 
@@ -88,7 +99,12 @@ def _counts(spoken: Spoken) -> bool:
     s, p, o = spoken
     axiomatic = s == o and p in (ax.owl("sameAs"), ax.rdfs("subClassOf"), ax.rdfs("subPropertyOf"))
     axiomatic |= s == o and p in (ax.owl("equivalentClass"), ax.owl("equivalentProperty"))
-    axiomatic |= o == ax.owl("Thing") or s.startswith(f"<{OWL}") or "XMLSchema" in s or not s.startswith(f"<{ax.E}")
+    axiomatic |= (
+        o == ax.owl("Thing")
+        or s.startswith(f"<{OWL}")
+        or "XMLSchema" in s
+        or not s.startswith(f"<{ax.E}")
+    )
     return not axiomatic and not o.startswith("_:")
 
 
@@ -96,12 +112,22 @@ def compared(axioms: list[ax.Axiom]) -> set[Spoken]:
     """What ours and owlrl both conclude. Classes and properties are declared: owlrl takes declared ones alone as below themselves."""
     whole = {line for axiom in axioms for line in axiom}
     names = {name for line in whole for name in line}
-    declared = [((name, ax.TYPE, ax.owl("Class")),) for name in sorted(names) if "/C" in name or name.startswith("_:k")]
-    declared += [((name, ax.TYPE, ax.owl("ObjectProperty")),) for name in sorted(names) if "/p" in name]
+    declared = [
+        ((name, ax.TYPE, ax.owl("Class")),)
+        for name in sorted(names)
+        if "/C" in name or name.startswith("_:k")
+    ]
+    declared += [
+        ((name, ax.TYPE, ax.owl("ObjectProperty")),) for name in sorted(names) if "/p" in name
+    ]
     quads = ax.quads_of([*axioms, *declared])
-    added = {(str(q.subject), str(q.predicate), str(q.object)) for q in follows(quads, all_rules=True)}
+    added = {
+        (str(q.subject), str(q.predicate), str(q.object)) for q in follows(quads, all_rules=True)
+    }
     ours = added | {(str(q.subject), str(q.predicate), str(q.object)) for q in quads}
-    assert {spoken for spoken in ours if _counts(spoken)} == by_owlrl(ax.text_of([*axioms, *declared]))
+    assert {spoken for spoken in ours if _counts(spoken)} == by_owlrl(
+        ax.text_of([*axioms, *declared])
+    )
     return added
 
 
@@ -136,19 +162,40 @@ EACH = {
         "C maxQualifiedCardinality 1 . C onProperty p . C onClass D . x type C . x p y . x p z . y type D . z type D",
         "y sameAs z",
     ),
-    "cls-maxqc4": ("C maxQualifiedCardinality 1 . C onProperty p . C onClass Thing . x type C . x p y . x p z", "y sameAs z"),
+    "cls-maxqc4": (
+        "C maxQualifiedCardinality 1 . C onProperty p . C onClass Thing . x type C . x p y . x p z",
+        "y sameAs z",
+    ),
     "cls-oo": ("C oneOf x,y", "x type C . y type C"),
     "cax-sco, scm-sco": ("C subClassOf D . D subClassOf F . x type C", "x type F . C subClassOf F"),
-    "cax-eqc, scm-eqc": ("C equivalentClass D . x type C . y type D", "x type D . y type C . D equivalentClass C"),
+    "cax-eqc, scm-eqc": (
+        "C equivalentClass D . x type C . y type D",
+        "x type D . y type C . D equivalentClass C",
+    ),
     "scm-eqc2": ("C subClassOf D . D subClassOf C", "C equivalentClass D"),
     "scm-eqp2": ("p subPropertyOf q . q subPropertyOf p", "p equivalentProperty q"),
     "scm-dom": ("p domain C . C subClassOf D . q subPropertyOf p", "p domain D . q domain C"),
     "scm-rng": ("p range C . C subClassOf D . q subPropertyOf p", "p range D . q range C"),
-    "scm-hv": ("C hasValue x . C onProperty p . D hasValue x . D onProperty q . p subPropertyOf q", "C subClassOf D"),
-    "scm-svf1": ("C someValuesFrom F . C onProperty p . D someValuesFrom G . D onProperty p . F subClassOf G", "C subClassOf D"),
-    "scm-svf2": ("C someValuesFrom F . C onProperty p . D someValuesFrom F . D onProperty q . p subPropertyOf q", "C subClassOf D"),
-    "scm-avf1": ("C allValuesFrom F . C onProperty p . D allValuesFrom G . D onProperty p . F subClassOf G", "C subClassOf D"),
-    "scm-avf2": ("C allValuesFrom F . C onProperty p . D allValuesFrom F . D onProperty q . p subPropertyOf q", "D subClassOf C"),
+    "scm-hv": (
+        "C hasValue x . C onProperty p . D hasValue x . D onProperty q . p subPropertyOf q",
+        "C subClassOf D",
+    ),
+    "scm-svf1": (
+        "C someValuesFrom F . C onProperty p . D someValuesFrom G . D onProperty p . F subClassOf G",
+        "C subClassOf D",
+    ),
+    "scm-svf2": (
+        "C someValuesFrom F . C onProperty p . D someValuesFrom F . D onProperty q . p subPropertyOf q",
+        "C subClassOf D",
+    ),
+    "scm-avf1": (
+        "C allValuesFrom F . C onProperty p . D allValuesFrom G . D onProperty p . F subClassOf G",
+        "C subClassOf D",
+    ),
+    "scm-avf2": (
+        "C allValuesFrom F . C onProperty p . D allValuesFrom F . D onProperty q . p subPropertyOf q",
+        "D subClassOf C",
+    ),
 }
 """For each rule what it needs and what it then concludes; names of one letter are the case's own."""
 
@@ -160,7 +207,11 @@ def lines_of(number: int, text: str) -> ax.Axiom:
         if word == "type":
             return ax.TYPE
         if len(word) > 1:
-            return ax.rdfs(word) if word in ("domain", "range", "subClassOf", "subPropertyOf") else ax.owl(word)
+            return (
+                ax.rdfs(word)
+                if word in ("domain", "range", "subClassOf", "subPropertyOf")
+                else ax.owl(word)
+            )
         stem = "C" if word.isupper() else "p" if word in "pqr" else "x"
         return f"<{ax.E}{stem}{number}{word}>"
 
@@ -175,13 +226,23 @@ def lines_of(number: int, text: str) -> ax.Axiom:
 
 def test_each_rule_concludes_what_w3c_says_and_owlrl_does() -> None:
     added = compared([lines_of(i, premises) for i, (premises, _) in enumerate(EACH.values())])
-    missing = {name: line for i, (name, (_, said)) in enumerate(EACH.items()) for line in lines_of(i, said) if line not in added}
+    missing = {
+        name: line
+        for i, (name, (_, said)) in enumerate(EACH.items())
+        for line in lines_of(i, said)
+        if line not in added
+    }
     assert missing == {}
 
 
 def test_a_key_is_all_of_its_properties() -> None:
-    told = lines_of(0, "C hasKey p,q . x type C . y type C . z type C . x p w . y p w . z p w . x q v . y q v . z q w")
-    added = {(str(q.subject), str(q.predicate), str(q.object)) for q in follows(ax.quads_of([told]))}
+    told = lines_of(
+        0,
+        "C hasKey p,q . x type C . y type C . z type C . x p w . y p w . z p w . x q v . y q v . z q w",
+    )
+    added = {
+        (str(q.subject), str(q.predicate), str(q.object)) for q in follows(ax.quads_of([told]))
+    }
     (same,) = lines_of(0, "x sameAs y")
     (other,) = lines_of(0, "x sameAs z")
     assert same in added

@@ -47,7 +47,11 @@ def columns(folder: Path, rule: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["?m isa95:isPartOf plant:graz . ?s sosa:isHostedBy ?m", "plant:graz isa95:consistsOf ?m . ?m sosa:hosts ?s"]
+    "pattern",
+    [
+        "?m isa95:isPartOf plant:graz . ?s sosa:isHostedBy ?m",
+        "plant:graz isa95:consistsOf ?m . ?m sosa:hosts ?s",
+    ],
 )
 def test_what_stands_below_a_site_is_found_from_both_sides(pattern: str, tmp_path: Path) -> None:
     rule = f"rule modest for ?m where {{ {pattern} }}\n  require power(?m) <= 30 kW\n"

@@ -34,8 +34,13 @@ def why(text: str, subject: str, predicate: str, value: ox.NamedNode | ox.Litera
 
 
 @tries(25)
-@given(st.lists(st.one_of(ax.schema, ax.keys, ax.facts, ax.facts), min_size=2, max_size=8), st.integers(min_value=0))
-def test_a_reason_is_enough_and_none_of_it_can_be_spared(axioms: list[ax.Axiom], choice: int) -> None:
+@given(
+    st.lists(st.one_of(ax.schema, ax.keys, ax.facts, ax.facts), min_size=2, max_size=8),
+    st.integers(min_value=0),
+)
+def test_a_reason_is_enough_and_none_of_it_can_be_spared(
+    axioms: list[ax.Axiom], choice: int
+) -> None:
     quads = ax.quads_of(axioms)
     added = sorted(follows(quads), key=str)
     if not added:
@@ -67,8 +72,14 @@ def test_a_chain_over_a_transitive_part_of_is_told_step_by_step() -> None:
     :line :hasPart :cell . :cell :hasPart :mill . :line :standsIn :hall . :mill :partOf :elsewhere ."""
     step = why(text, "mill", "locatedIn", named("hall"))
     assert step is not None
-    assert rules_of(step) == {"prp-spo2", "prp-trp", "prp-inv1"} or rules_of(step) == {"prp-spo2", "prp-trp", "prp-inv2"}
-    told = {" ".join(str(node).rsplit("/")[-1].rstrip(">") for node in triple) for triple in step.told()}
+    assert rules_of(step) == {"prp-spo2", "prp-trp", "prp-inv1"} or rules_of(step) == {
+        "prp-spo2",
+        "prp-trp",
+        "prp-inv2",
+    }
+    told = {
+        " ".join(str(node).rsplit("/")[-1].rstrip(">") for node in triple) for triple in step.told()
+    }
     assert {"line hasPart cell", "cell hasPart mill", "line standsIn hall"} <= told
     assert "mill partOf elsewhere" not in told
 
@@ -102,7 +113,9 @@ TURTLE = (
 def test_a_triple_is_told_in_the_line_in_which_it_ends() -> None:
     document, _ = read_rdf(TURTLE.encode(), file="plant.ttl")
     assert document is not None
-    spans = places([document], [(quad.subject, quad.predicate, quad.object) for quad in document.triples])
+    spans = places(
+        [document], [(quad.subject, quad.predicate, quad.object) for quad in document.triples]
+    )
     lines = {str(triple[2]): span.line for triple, span in spans.items()}
     assert len(spans) == len(document.triples)
     assert {span.file for span in spans.values()} == {"plant.ttl"}
@@ -126,5 +139,7 @@ def test_xml_is_placed_by_line_too_and_json_by_name() -> None:
     for text, name, expected in ((xml, "a.rdf", {3, 4}), (json, "a.jsonld", {1, 2})):
         document, problems = read_rdf(text.encode(), file=name)
         assert document is not None, problems
-        spans = places([document], [(quad.subject, quad.predicate, quad.object) for quad in document.triples])
+        spans = places(
+            [document], [(quad.subject, quad.predicate, quad.object) for quad in document.triples]
+        )
         assert {span.line for span in spans.values()} <= expected

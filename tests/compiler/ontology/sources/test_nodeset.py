@@ -37,7 +37,11 @@ def read(nodes: str) -> Document:
 
 def facts(document: Document) -> set[tuple[str, str, str]]:
     return {
-        (getattr(quad.subject, "value", ""), quad.predicate.value.rpartition("#")[2], getattr(quad.object, "value", ""))
+        (
+            getattr(quad.subject, "value", ""),
+            quad.predicate.value.rpartition("#")[2],
+            getattr(quad.object, "value", ""),
+        )
         for quad in document.triples
     }
 
@@ -61,7 +65,9 @@ def test_components_become_properties_with_domain_range_and_count() -> None:
     document = read(
         MILL
         + node("Variable", 2, "Speed", up + reference("i=37", "i=78"), 'DataType="Double"')
-        + node("Object", 3, "Spindle", up + reference("i=37", "i=80") + reference("i=40", "ns=1;i=1"))
+        + node(
+            "Object", 3, "Spindle", up + reference("i=37", "i=80") + reference("i=40", "ns=1;i=1")
+        )
         + node("Method", 4, "Start", up)
     )
     said = facts(document)
@@ -73,13 +79,28 @@ def test_components_become_properties_with_domain_range_and_count() -> None:
         (X + "hasSpindle", "range", X + "MillType"),
         (X + "hasStart", "domain", X + "MillType"),
     } <= said
-    counts = {quad.predicate.value.removeprefix(OWL) for quad in document.triples if "ardinality" in quad.predicate.value}
+    counts = {
+        quad.predicate.value.removeprefix(OWL)
+        for quad in document.triples
+        if "ardinality" in quad.predicate.value
+    }
     assert counts == {"cardinality", "maxCardinality"}
 
 
 def test_reference_types_become_object_properties_with_inverses() -> None:
     body = "<DisplayName>Feeds</DisplayName><InverseName>FedBy</InverseName>"
-    said = facts(read(node("ReferenceType", 5, "Feeds", reference("HasSubtype", "i=32", forward=False), "", body)))
+    said = facts(
+        read(
+            node(
+                "ReferenceType",
+                5,
+                "Feeds",
+                reference("HasSubtype", "i=32", forward=False),
+                "",
+                body,
+            )
+        )
+    )
     assert {
         (X + "Feeds", "type", OWL + "ObjectProperty"),
         (X + "Feeds", "subPropertyOf", UA + "NonHierarchicalReferences"),
@@ -92,8 +113,17 @@ def test_enumerations_become_individuals_and_structures_have_properties() -> Non
     structure = '<Definition Name="Job"><Field Name="Mode" DataType="ns=1;i=6"/><Field Name="Length" DataType="Double"/></Definition>'
     said = facts(
         read(
-            node("DataType", 6, "Mode", reference("HasSubtype", "i=29", forward=False), "", enumeration)
-            + node("DataType", 7, "Job", reference("HasSubtype", "i=22", forward=False), "", structure)
+            node(
+                "DataType",
+                6,
+                "Mode",
+                reference("HasSubtype", "i=29", forward=False),
+                "",
+                enumeration,
+            )
+            + node(
+                "DataType", 7, "Job", reference("HasSubtype", "i=22", forward=False), "", structure
+            )
         )
     )
     assert {
@@ -108,13 +138,27 @@ def test_enumerations_become_individuals_and_structures_have_properties() -> Non
 
 def test_states_of_a_type_are_individuals_that_refer_to_each_other() -> None:
     part = reference("HasComponent", "ns=1;i=1", forward=False)
-    number = '<Value><UInt32 xmlns="http://opcfoundation.org/UA/2008/02/Types.xsd">7</UInt32></Value>'
+    number = (
+        '<Value><UInt32 xmlns="http://opcfoundation.org/UA/2008/02/Types.xsd">7</UInt32></Value>'
+    )
     said = facts(
         read(
             MILL
             + node("Object", 8, "Idle", part + reference("i=40", "i=2307"))
-            + node("Object", 9, "ToIdle", part + reference("i=40", "i=2310") + reference("i=52", "ns=1;i=8"))
-            + node("Variable", 10, "StateNumber", reference("i=46", "ns=1;i=8", forward=False), 'DataType="i=7"', number)
+            + node(
+                "Object",
+                9,
+                "ToIdle",
+                part + reference("i=40", "i=2310") + reference("i=52", "ns=1;i=8"),
+            )
+            + node(
+                "Variable",
+                10,
+                "StateNumber",
+                reference("i=46", "ns=1;i=8", forward=False),
+                'DataType="i=7"',
+                number,
+            )
         )
     )
     assert {
@@ -129,12 +173,18 @@ def test_states_of_a_type_are_individuals_that_refer_to_each_other() -> None:
     [
         (MILL + MILL, "FKG119", "the node ns=1;i=1 is defined twice"),
         ('<UAObjectType BrowseName="1:X"/>', "FKG103", "has no NodeId"),
-        ('<UAObjectType NodeId="ns=7;i=2" BrowseName="1:X"/>', "FKG103", "the namespace ns=7 of this <UAObjectType> is none of"),
+        (
+            '<UAObjectType NodeId="ns=7;i=2" BrowseName="1:X"/>',
+            "FKG103",
+            "the namespace ns=7 of this <UAObjectType> is none of",
+        ),
         (MILL + "<UAObject", "FKG103", "the XML breaks off"),
     ],
 )
 def test_mistakes_are_told_and_the_rest_is_read(nodes: str, code: str, words: str) -> None:
-    document, problems = read_rdf(f"{HEAD}{nodes}{'' if 'breaks' in words else '</UANodeSet>'}".encode(), file="m.xml")
+    document, problems = read_rdf(
+        f"{HEAD}{nodes}{'' if 'breaks' in words else '</UANodeSet>'}".encode(), file="m.xml"
+    )
     assert document is not None
     assert [(problem.code, problem.span.file) for problem in problems] == [(code, "m.xml")]
     assert words in problems[0].message
@@ -145,25 +195,48 @@ def test_mistakes_are_told_and_the_rest_is_read(nodes: str, code: str, words: st
 @pytest.mark.parametrize(
     ("file", "types", "reference_types", "space"),
     [
-        ("Opc.ISA95.NodeSet2.xml", 17 + 21 + 31, 26, "http://www.OPCFoundation.org/UA/2013/01/ISA95#"),
-        ("opc.ua.isa95-jobcontrol.nodeset2.xml", 8 + 11, 0, "http://opcfoundation.org/UA/ISA95-JOBCONTROL_V2/"),
+        (
+            "Opc.ISA95.NodeSet2.xml",
+            17 + 21 + 31,
+            26,
+            "http://www.OPCFoundation.org/UA/2013/01/ISA95#",
+        ),
+        (
+            "opc.ua.isa95-jobcontrol.nodeset2.xml",
+            8 + 11,
+            0,
+            "http://opcfoundation.org/UA/ISA95-JOBCONTROL_V2/",
+        ),
     ],
 )
-def test_official_node_sets_have_the_counts_that_are_known_of_them(file: str, types: int, reference_types: int, space: str) -> None:
+def test_official_node_sets_have_the_counts_that_are_known_of_them(
+    file: str, types: int, reference_types: int, space: str
+) -> None:
     document, problems = read_file(SHARED / "ontologies" / "isa95-opcua" / file)
     assert document is not None
     assert problems == ()
-    kinds = Counter(getattr(quad.object, "value", "") for quad in document.triples if quad.predicate.value == RDF + "type")
+    kinds = Counter(
+        getattr(quad.object, "value", "")
+        for quad in document.triples
+        if quad.predicate.value == RDF + "type"
+    )
     assert kinds[OWL + "Class"] == types
     numbered = [
-        quad.subject.value for quad in document.triples if quad.predicate.value == SKOS + "notation" and hasattr(quad.subject, "value")
+        quad.subject.value
+        for quad in document.triples
+        if quad.predicate.value == SKOS + "notation" and hasattr(quad.subject, "value")
     ]
     properties = {
         getattr(quad.subject, "value", "")
         for quad in document.triples
-        if quad.predicate.value == RDF + "type" and getattr(quad.object, "value", "") == OWL + "ObjectProperty"
+        if quad.predicate.value == RDF + "type"
+        and getattr(quad.object, "value", "") == OWL + "ObjectProperty"
     }
     assert len(properties & set(numbered)) == reference_types
     assert all(iri.startswith(space) for iri in numbered)
-    ranges = [quad for quad in document.triples if quad.predicate.value == RDFS + "subClassOf" and hasattr(quad.object, "value")]
+    ranges = [
+        quad
+        for quad in document.triples
+        if quad.predicate.value == RDFS + "subClassOf" and hasattr(quad.object, "value")
+    ]
     assert len(ranges) >= types

@@ -73,12 +73,18 @@ def canonical(document: Document) -> set[str]:
                 ' owl:onDatatype xsd:integer ; owl:withRestrictions ( [ xsd:minInclusive "5"^^xsd:integer ] ) ] ] .'
             ),
         ),
-        ("SubClassOf(:A ObjectHasSelf(:p))", ":A rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :p ; owl:hasSelf true ] ."),
+        (
+            "SubClassOf(:A ObjectHasSelf(:p))",
+            ":A rdfs:subClassOf [ a owl:Restriction ; owl:onProperty :p ; owl:hasSelf true ] .",
+        ),
         ("DisjointClasses(:A :B)", ":A owl:disjointWith :B ."),
         ("DisjointClasses(:A :B :C)", "[ a owl:AllDisjointClasses ; owl:members ( :A :B :C ) ] ."),
         ("DifferentIndividuals(:a :b :c)", "[ a owl:AllDifferent ; owl:members ( :a :b :c ) ] ."),
         ("DisjointUnion(:A :B :C)", ":A owl:disjointUnionOf ( :B :C ) ."),
-        ("SubObjectPropertyOf(ObjectPropertyChain(:p :q) :r)", ":r owl:propertyChainAxiom ( :p :q ) ."),
+        (
+            "SubObjectPropertyOf(ObjectPropertyChain(:p :q) :r)",
+            ":r owl:propertyChainAxiom ( :p :q ) .",
+        ),
         ("InverseObjectProperties(:p :q)", ":p owl:inverseOf :q ."),
         ("ObjectPropertyDomain(ObjectInverseOf(:p) :A)", "[ owl:inverseOf :p ] rdfs:domain :A ."),
         ("TransitiveObjectProperty(:p)", ":p a owl:TransitiveProperty ."),
@@ -121,7 +127,11 @@ def test_each_construct_is_mapped_as_the_standard_says(axiom: str, turtle: str) 
         ("SubClassOf(:A <http://x y>)", 6, "<http://x y> is not an IRI"),
         ("DLSafeRule(Body() Head())", 6, "SWRL rules are not read"),
         ('ClassAssertion(:A "text")', 6, "nothing can be said of the text"),
-        ("SubClassOf(:A " + "ObjectComplementOf(" * 500 + ":B" + ")" * 500 + ")", 6, "nested more than"),
+        (
+            "SubClassOf(:A " + "ObjectComplementOf(" * 500 + ":B" + ")" * 500 + ")",
+            6,
+            "nested more than",
+        ),
     ],
 )
 def test_a_mistake_costs_its_axiom_and_names_its_place(axiom: str, line: int, words: str) -> None:
@@ -132,13 +142,19 @@ def test_a_mistake_costs_its_axiom_and_names_its_place(axiom: str, line: int, wo
 
 
 def test_a_missing_parenthesis_costs_its_axiom_alone() -> None:
-    document, problems = read("SubClassOf(:A ObjectSomeValuesFrom(:p :B)\nDeclaration(Class(:C))\nSubClassOf(:C :D)")
-    assert [(p.span.line, p.message) for p in problems] == [(6, "`SubClassOf` is not closed where the next axiom begins")]
+    document, problems = read(
+        "SubClassOf(:A ObjectSomeValuesFrom(:p :B)\nDeclaration(Class(:C))\nSubClassOf(:C :D)"
+    )
+    assert [(p.span.line, p.message) for p in problems] == [
+        (6, "`SubClassOf` is not closed where the next axiom begins")
+    ]
     assert len(document.triples) == 4  # of the ontology itself two
 
 
 def test_half_a_file_gives_what_came_before() -> None:
-    document, problems = read_rdf(f"{HEAD}SubClassOf(:A :B)\nSubClassOf(:C Object".encode(), file="o.ofn")
+    document, problems = read_rdf(
+        f"{HEAD}SubClassOf(:A :B)\nSubClassOf(:C Object".encode(), file="o.ofn"
+    )
     assert document is not None
     assert [(p.code, p.span.line, p.span.column) for p in problems] == [("FKG103", 7, 1)]
     assert "breaks off" in problems[0].message
@@ -161,6 +177,10 @@ def test_no_file_makes_the_reader_crash(data: st.DataObject) -> None:
         if data.draw(st.booleans()):
             del body[at : at + data.draw(st.integers(1, 30))]
         else:
-            body[at:at] = data.draw(st.sampled_from([b"(", b")", b'"', b"<", b"^^", b"@de", b"=", b"7", b"_:x", b"Prefix("]))
+            body[at:at] = data.draw(
+                st.sampled_from(
+                    [b"(", b")", b'"', b"<", b"^^", b"@de", b"=", b"7", b"_:x", b"Prefix("]
+                )
+            )
     document, problems = read_rdf(bytes(body), file="o.ofn")
     assert document is not None or problems != ()

@@ -84,29 +84,46 @@ def test_relative_names_keep_their_namespace(iri: str, base: str, whole: str) ->
     [
         ('<SubClassOf><Class IRI="#A"/></SubClassOf>', "`SubClassOf` has 2 parts"),
         ('<SubClassOf><Class IRI="#A"/><Class IRI="http://x y"/></SubClassOf>', "is not an IRI"),
-        ('<SubClassOf><Class IRI="#A"/><Class abbreviatedIRI="zz:B"/></SubClassOf>', "the prefix zz: is not declared"),
-        ('<SubClassOf><Class IRI="#A"/><ObjectMinCardinality cardinality="-1"/></SubClassOf>', "`-1` is no cardinality"),
+        (
+            '<SubClassOf><Class IRI="#A"/><Class abbreviatedIRI="zz:B"/></SubClassOf>',
+            "the prefix zz: is not declared",
+        ),
+        (
+            '<SubClassOf><Class IRI="#A"/><ObjectMinCardinality cardinality="-1"/></SubClassOf>',
+            "`-1` is no cardinality",
+        ),
         ("<Frobnicate/>", "`Frobnicate` is no axiom of OWL 2"),
         ("<DLSafeRule><Body/><Head/></DLSafeRule>", "SWRL rules are not read"),
     ],
 )
 def test_a_mistake_costs_its_axiom_alone(axiom: str, words: str) -> None:
-    document, problems = read(f'{HEAD}{axiom}<Declaration><Class IRI="#C"/></Declaration></Ontology>', "o.owx")
+    document, problems = read(
+        f'{HEAD}{axiom}<Declaration><Class IRI="#C"/></Declaration></Ontology>', "o.owx"
+    )
     assert [(problem.span.file, problem.span.line) for problem in problems] == [("o.owx", 4)]
     assert words in problems[0].message
     assert len(document.triples) == 2
 
 
 def test_half_a_file_gives_what_came_before() -> None:
-    document, problems = read(f'{HEAD}<Declaration><Class IRI="#C"/></Declaration>\n<Declaration><Cla', "o.owx")
+    document, problems = read(
+        f'{HEAD}<Declaration><Class IRI="#C"/></Declaration>\n<Declaration><Cla', "o.owx"
+    )
     assert [(problem.code, problem.span.line) for problem in problems] == [("FKG103", 5)]
     assert len(document.triples) == 2
 
 
 def test_owlready2_reads_the_same_of_axioms_without_annotations(tmp_path: Path) -> None:
     owlready2 = pytest.importorskip("owlready2")
-    axioms = AXIOMS[AXIOMS.index("<Declaration>") : AXIOMS.index("<SubClassOf>")] + AXIOMS[AXIOMS.index("<SubObjectPropertyOf>") :]
-    text = HEAD + axioms[: axioms.index("<ClassAssertion>")].replace('"#', '"http://x.org/o#') + "</Ontology>"
+    axioms = (
+        AXIOMS[AXIOMS.index("<Declaration>") : AXIOMS.index("<SubClassOf>")]
+        + AXIOMS[AXIOMS.index("<SubObjectPropertyOf>") :]
+    )
+    text = (
+        HEAD
+        + axioms[: axioms.index("<ClassAssertion>")].replace('"#', '"http://x.org/o#')
+        + "</Ontology>"
+    )
     path = tmp_path / "o.owx"
     path.write_text(text, encoding="utf-8")
     world = owlready2.World()
@@ -132,12 +149,16 @@ def test_official_files_give_the_triples_that_are_known_of_them(name: str) -> No
 
 def shape(document: Document) -> set[str]:
     """The triples, texts without the datatype that says no more than that they are ones, blank nodes by what is said of them."""
-    found = ox.Dataset(ox.Quad(quad.subject, quad.predicate, plain(quad.object)) for quad in document.triples)
+    found = ox.Dataset(
+        ox.Quad(quad.subject, quad.predicate, plain(quad.object)) for quad in document.triples
+    )
     found.canonicalize(ox.CanonicalizationAlgorithm.UNSTABLE)
     return {str(quad) for quad in found}
 
 
-def plain(node: ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple) -> ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple:
+def plain(
+    node: ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple,
+) -> ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple:
     if isinstance(node, ox.Literal) and node.datatype.value.endswith("#PlainLiteral"):
         return ox.Literal(node.value)
     return node

@@ -21,13 +21,19 @@ OWX = '<Ontology xmlns="http://www.w3.org/2002/07/owl#" ontologyIRI="http://x.or
 XSD = '<xs:schema xmlns:xs="http://www.w3.org/2001/XMLSchema" targetNamespace="http://x.org/o">'
 SET = '<UANodeSet xmlns="http://opcfoundation.org/UA/2011/03/UANodeSet.xsd">'
 WHOLE: dict[SourceSyntax, tuple[str, str]] = {
-    "owl-xml": ("o.owx", f'{OWX}<Declaration><Class IRI="http://x.org/o#Öl"/></Declaration></Ontology>'),
+    "owl-xml": (
+        "o.owx",
+        f'{OWX}<Declaration><Class IRI="http://x.org/o#Öl"/></Declaration></Ontology>',
+    ),
     "xml-schema": ("o.xsd", f'{XSD}<xs:complexType name="Öl"/></xs:schema>'),
     "opcua-nodeset": (
         "o.xml",
         f'{SET}<NamespaceUris><Uri>http://x.org/o</Uri></NamespaceUris><UAObjectType NodeId="ns=1;i=1" BrowseName="1:Öl"/></UANodeSet>',
     ),
-    "owl-functional": ("o.ofn", "Prefix(:=<http://x.org/o#>)\nOntology(<http://x.org/o>\nDeclaration(Class(:Öl)))"),
+    "owl-functional": (
+        "o.ofn",
+        "Prefix(:=<http://x.org/o#>)\nOntology(<http://x.org/o>\nDeclaration(Class(:Öl)))",
+    ),
 }
 XML_SOURCES = [syntax for syntax in WHOLE if syntax != "owl-functional"]
 
@@ -39,7 +45,9 @@ def test_every_reader_is_tried_here() -> None:
 
 @pytest.mark.parametrize("suffix", [*EXTENSIONS, ".ofn", ".owx", ".xsd"])
 def test_a_web_page_is_known_under_any_name(suffix: str) -> None:
-    document, problems = read_rdf(b"<!DOCTYPE html>\n<html><body>404</body></html>", file=f"o{suffix}")
+    document, problems = read_rdf(
+        b"<!DOCTYPE html>\n<html><body>404</body></html>", file=f"o{suffix}"
+    )
     assert document is None
     assert [(p.code, p.span.file, p.span.line) for p in problems] == [("FKG102", f"o{suffix}", 1)]
 
@@ -48,12 +56,18 @@ def test_a_web_page_is_known_under_any_name(suffix: str) -> None:
 @pytest.mark.parametrize(
     ("entities", "words"),
     [
-        ('<!ENTITY a "aaaaaaaaaa">' + "".join(f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 10}">' for i in range(9)), "grows to more"),
+        (
+            '<!ENTITY a "aaaaaaaaaa">'
+            + "".join(f'<!ENTITY {chr(98 + i)} "{f"&{chr(97 + i)};" * 10}">' for i in range(9)),
+            "grows to more",
+        ),
         ('<!ENTITY a SYSTEM "file:///etc/passwd">', "points outside"),
         ('<!ENTITY % a SYSTEM "http://127.0.0.1:9/x.dtd"> %a;', "points outside"),
     ],
 )
-def test_bombs_and_entities_from_outside_are_not_opened(syntax: SourceSyntax, entities: str, words: str) -> None:
+def test_bombs_and_entities_from_outside_are_not_opened(
+    syntax: SourceSyntax, entities: str, words: str
+) -> None:
     name, text = WHOLE[syntax]
     document, problems = read_rdf(f"<!DOCTYPE x [{entities}]>\n{text}".encode(), file=name)
     assert document is None
@@ -70,7 +84,9 @@ def test_half_a_file_is_one_diagnostic(syntax: SourceSyntax) -> None:
 
 
 @pytest.mark.parametrize("syntax", WHOLE)
-@pytest.mark.parametrize(("declared", "codec"), [("utf-8", "utf-8-sig"), ("UTF-16", "utf-16"), ("ISO-8859-1", "latin-1")])
+@pytest.mark.parametrize(
+    ("declared", "codec"), [("utf-8", "utf-8-sig"), ("UTF-16", "utf-16"), ("ISO-8859-1", "latin-1")]
+)
 def test_encodings_are_found_out(syntax: SourceSyntax, declared: str, codec: str) -> None:
     name, text = WHOLE[syntax]
     if syntax != "owl-functional":
@@ -81,7 +97,9 @@ def test_encodings_are_found_out(syntax: SourceSyntax, declared: str, codec: str
         return
     assert problems == ()
     assert document is not None
-    assert any("%C3%96l" in str(quad.subject) or "Öl" in str(quad.subject) for quad in document.triples)
+    assert any(
+        "%C3%96l" in str(quad.subject) or "Öl" in str(quad.subject) for quad in document.triples
+    )
 
 
 def test_rdf_xml_in_utf_16_is_read_with_and_without_a_mark() -> None:
@@ -139,8 +157,12 @@ def test_every_source_can_be_added_used_and_removed(syntax: SourceSyntax, tmp_pa
 def test_a_schema_is_kept_with_the_files_it_includes(tmp_path: Path) -> None:
     folder = tmp_path / "schema"
     (folder / "more").mkdir(parents=True)
-    (folder / "a.xsd").write_text(f'{XSD}<xs:include schemaLocation="more/b.xsd"/></xs:schema>', encoding="utf-8")
-    (folder / "more" / "b.xsd").write_text(f'{XSD}<xs:complexType name="B"/></xs:schema>', encoding="utf-8")
+    (folder / "a.xsd").write_text(
+        f'{XSD}<xs:include schemaLocation="more/b.xsd"/></xs:schema>', encoding="utf-8"
+    )
+    (folder / "more" / "b.xsd").write_text(
+        f'{XSD}<xs:complexType name="B"/></xs:schema>', encoding="utf-8"
+    )
     (folder / "readme.txt").write_text("not kept", encoding="utf-8")
     home = tmp_path / "home"
     one, _ = add_entry("ours", str(folder / "a.xsd"), home=home)
@@ -153,7 +175,9 @@ def test_a_schema_is_kept_with_the_files_it_includes(tmp_path: Path) -> None:
     graph, problems, _ = load_graph([("ours", HERE)], {}, [], catalog=load_catalog(home=home))
     assert problems == ()
     assert graph.resolve("ours:B", "pname", HERE)[1] == ()
-    (kept / "more" / "b.xsd").write_text(f'{XSD}<xs:complexType name="C"/></xs:schema>', encoding="utf-8")
+    (kept / "more" / "b.xsd").write_text(
+        f'{XSD}<xs:complexType name="C"/></xs:schema>', encoding="utf-8"
+    )
     _, problems, _ = load_graph([("ours", HERE)], {}, [], catalog=load_catalog(home=home))
     assert [problem.code for problem in problems] == ["FKG106"]
     refused, problems = add_entry("ours", str(folder), "0" * 64, home=home)
@@ -166,10 +190,14 @@ def test_a_schema_is_kept_with_the_files_it_includes(tmp_path: Path) -> None:
 def test_a_folder_without_schemas_is_named(tmp_path: Path) -> None:
     record, problems = add_entry("ours", str(tmp_path), home=tmp_path / "home")
     assert record is None
-    assert [(problem.code, problem.span.file) for problem in problems] == [("FKG101", str(tmp_path))]
+    assert [(problem.code, problem.span.file) for problem in problems] == [
+        ("FKG101", str(tmp_path))
+    ]
 
 
-def test_imports_in_a_circle_end_and_nothing_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_imports_in_a_circle_end_and_nothing_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def connect(*arguments: object) -> NoReturn:
         raise AssertionError(f"a connection to {arguments}")
 
@@ -178,20 +206,34 @@ def test_imports_in_a_circle_end_and_nothing_is_fetched(tmp_path: Path, monkeypa
         head = f"Prefix(:=<http://x.org/{name}#>)\nOntology(<http://x.org/{name}>\nImport(<http://x.org/{other}>)\n"
         text = f"{head}Import(<http://gone.org/{name}>)\nDeclaration(Class(:C)))"
         (tmp_path / f"{name}.ofn").write_text(text, encoding="utf-8")
-        assert add_entry(f"o{name}", str(tmp_path / f"{name}.ofn"), home=tmp_path / "home")[0] is not None
+        assert (
+            add_entry(f"o{name}", str(tmp_path / f"{name}.ofn"), home=tmp_path / "home")[0]
+            is not None
+        )
     catalog = load_catalog(home=tmp_path / "home")
     graph, problems, _ = load_graph([("oa", HERE)], {}, [], catalog=catalog)
     assert problems == ()
     assert graph.has("http://x.org/b#C")
     _, problems, _ = load_graph([], {}, [tmp_path / "a.ofn"], catalog=catalog)
-    assert [(p.code, p.severity, p.span.file, p.span.line) for p in problems] == [("FKG105", "info", str(tmp_path / "a.ofn"), 4)]
+    assert [(p.code, p.severity, p.span.file, p.span.line) for p in problems] == [
+        ("FKG105", "info", str(tmp_path / "a.ofn"), 4)
+    ]
 
 
 def test_one_name_for_two_kinds_of_thing_is_one_warning(catalog: Catalog) -> None:
-    said = (":A a owl:Class, owl:NamedIndividual .", ":B a owl:Class .", ":B a owl:ObjectProperty .", ":p a owl:AnnotationProperty .")
-    text = "\n".join(["@prefix : <http://x.org/o#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .", *said])
+    said = (
+        ":A a owl:Class, owl:NamedIndividual .",
+        ":B a owl:Class .",
+        ":B a owl:ObjectProperty .",
+        ":p a owl:AnnotationProperty .",
+    )
+    text = "\n".join(
+        ["@prefix : <http://x.org/o#> . @prefix owl: <http://www.w3.org/2002/07/owl#> .", *said]
+    )
     graph, problems, _ = load_graph([], {}, [], catalog=catalog, text_graphs=[("o.ttl", text)])
-    assert [(p.code, p.severity, p.span.file, p.span.line) for p in problems] == [("FKG120", "warning", "o.ttl", 3)]
+    assert [(p.code, p.severity, p.span.file, p.span.line) for p in problems] == [
+        ("FKG120", "warning", "o.ttl", 3)
+    ]
     assert graph.has("http://x.org/o#A")
 
 
@@ -210,8 +252,16 @@ def test_a_graph_in_rdf_loads_no_reader_of_other_sources() -> None:
 def test_forty_five_megabytes_are_read(suffix: str, tmp_path: Path) -> None:
     note, count = "x" * 2000, 22_500
     lines = {
-        ".ttl": ("", '<http://x.org/o#A{0}> <http://www.w3.org/2000/01/rdf-schema#comment> "{1}" .\n', ""),
-        ".ofn": ("Ontology(<http://x.org/o>\n", 'AnnotationAssertion(rdfs:comment <http://x.org/o#A{0}> "{1}")\n', ")"),
+        ".ttl": (
+            "",
+            '<http://x.org/o#A{0}> <http://www.w3.org/2000/01/rdf-schema#comment> "{1}" .\n',
+            "",
+        ),
+        ".ofn": (
+            "Ontology(<http://x.org/o>\n",
+            'AnnotationAssertion(rdfs:comment <http://x.org/o#A{0}> "{1}")\n',
+            ")",
+        ),
         ".owx": (
             OWX,
             (
@@ -223,7 +273,9 @@ def test_forty_five_megabytes_are_read(suffix: str, tmp_path: Path) -> None:
     }
     head, line, end = lines[suffix]
     path = tmp_path / f"big{suffix}"
-    path.write_text(head + "".join(line.format(i, note) for i in range(count)) + end, encoding="utf-8")
+    path.write_text(
+        head + "".join(line.format(i, note) for i in range(count)) + end, encoding="utf-8"
+    )
     assert path.stat().st_size > 45_000_000
     document, problems = read_file(path)
     assert problems == ()

@@ -27,7 +27,8 @@ def read(body: str) -> Document:
 
 def says(document: Document, subject: str, predicate: str, value: str) -> bool:
     return any(
-        (quad.subject.value, quad.predicate.value, getattr(quad.object, "value", "")) == (subject, predicate, value)
+        (quad.subject.value, quad.predicate.value, getattr(quad.object, "value", ""))
+        == (subject, predicate, value)
         for quad in document.triples
         if hasattr(quad.subject, "value")
     )
@@ -60,7 +61,11 @@ def test_types_become_classes_and_their_elements_properties() -> None:
     )
     assert says(document, X + "MillType", RDF + "type", OWL + "Class")
     assert says(document, X + "MillType", RDFS + "comment", "Turns its tool.")
-    for name, kind, range_ in (("ID", "Datatype", XSD + "string"), ("Tool", "Object", X + "ToolType"), ("unit", "Datatype", XSD + "token")):
+    for name, kind, range_ in (
+        ("ID", "Datatype", XSD + "string"),
+        ("Tool", "Object", X + "ToolType"),
+        ("unit", "Datatype", XSD + "token"),
+    ):
         assert says(document, f"{X}has{name}", RDF + "type", f"{OWL}{kind}Property")
         assert says(document, f"{X}has{name}", RDFS + "domain", X + "MillType")
         assert says(document, f"{X}has{name}", RDFS + "range", range_)
@@ -100,7 +105,9 @@ def test_extensions_become_subclasses_and_enumerations_individuals() -> None:
     assert says(document, X + "Level1Type", RDFS + "subClassOf", X + "CodeType")
     assert says(document, X + "Level1Type.Work%20Unit", RDF + "type", X + "Level1Type")
     assert says(document, X + "Level1Type.Work%20Unit", RDFS + "label", "Work Unit")
-    assert restrictions(document, X + "CodeType") == {(RDF + "value", "allValuesFrom", XSD + "token")}
+    assert restrictions(document, X + "CodeType") == {
+        (RDF + "value", "allValuesFrom", XSD + "token")
+    }
     assert says(document, X + "Mode.on", RDF + "type", X + "Mode")
     assert says(document, X + "Mode", RDFS + "subClassOf", X + "Any")
     assert says(document, X + "Length", RDF + "type", RDFS + "Datatype")
@@ -127,12 +134,17 @@ def test_included_files_are_read_once_however_they_circle(tmp_path: Path) -> Non
         encoding="utf-8",
     )
     (tmp_path / "more" / "b.xsd").write_text(
-        f'{HEAD}<xsd:include schemaLocation="../a.xsd"/><xsd:complexType name="B"/></xsd:schema>', encoding="utf-8"
+        f'{HEAD}<xsd:include schemaLocation="../a.xsd"/><xsd:complexType name="B"/></xsd:schema>',
+        encoding="utf-8",
     )
     document, problems = read_file(tmp_path / "a.xsd")
     assert document is not None
     assert says(document, X + "B", RDF + "type", OWL + "Class")
-    assert [(p.code, p.severity, p.span.line) for p in problems] == [("FKG105", "info", 2), ("FKG105", "info", 3), ("FKG105", "info", 3)]
+    assert [(p.code, p.severity, p.span.line) for p in problems] == [
+        ("FKG105", "info", 2),
+        ("FKG105", "info", 3),
+        ("FKG105", "info", 3),
+    ]
     folder, others = read_file(tmp_path)
     assert folder is not None
     assert set(folder.triples) == set(document.triples)
@@ -161,7 +173,11 @@ def test_names_that_nothing_defines_are_told_once_with_the_first_place() -> None
         ("FKG121", "warning", 3, "no schema defines the type `ToolTyp`, 2 times"),
         ("FKG121", "warning", 3, "no schema defines the element `gone`"),
     ]
-    assert [one.help.split("`")[1] if "`" in one.help else "" for one in problems] == ["string", "ToolType", ""]
+    assert [one.help.split("`")[1] if "`" in one.help else "" for one in problems] == [
+        "string",
+        "ToolType",
+        "",
+    ]
     assert says(document, X + "hasx", RDFS + "range", X + "ToolTyp")
 
 
@@ -169,7 +185,10 @@ def test_of_many_names_that_nothing_defines_the_rest_is_counted() -> None:
     body = "".join(f'<xsd:element name="e{i}" type="T{i}"/>\n' for i in range(23))
     _, problems = read_rdf(f"{HEAD}{body}</xsd:schema>".encode(), file="s.xsd")
     assert len(problems) == 21
-    assert (problems[-1].code, problems[-1].message) == ("FKG121", "3 more names that nothing defines, `T20` first")
+    assert (problems[-1].code, problems[-1].message) == (
+        "FKG121",
+        "3 more names that nothing defines, `T20` first",
+    )
 
 
 def test_of_names_that_a_schema_not_there_may_define_nothing_is_said() -> None:
@@ -193,20 +212,34 @@ def b2mml() -> Document:
 
 @needs_shared
 def test_b2mml_has_the_counts_that_are_known_of_it(b2mml: Document) -> None:
-    types = Counter(quad.object.value for quad in b2mml.triples if quad.predicate.value == RDF + "type" and hasattr(quad.object, "value"))
+    types = Counter(
+        quad.object.value
+        for quad in b2mml.triples
+        if quad.predicate.value == RDF + "type" and hasattr(quad.object, "value")
+    )
     classes = {
         quad.subject.value
         for quad in b2mml.triples
-        if quad.predicate.value == RDF + "type" and getattr(quad.object, "value", "") == OWL + "Class" and hasattr(quad.subject, "value")
+        if quad.predicate.value == RDF + "type"
+        and getattr(quad.object, "value", "") == OWL + "Class"
+        and hasattr(quad.subject, "value")
     }
     trees = [ET.parse(path).getroot() for path in sorted(B2MML.glob("*.xsd"))]
     x = f"{{{XSD.removesuffix('#')}}}"
-    named = {f"{space(root)}#{child.get('name')}" for root in trees for child in root.findall(f"{x}complexType")}
+    named = {
+        f"{space(root)}#{child.get('name')}"
+        for root in trees
+        for child in root.findall(f"{x}complexType")
+    }
     assert len(trees) == 39
     assert len(named) == 968
     assert named <= classes
     assert types[OWL + "NamedIndividual"] == 605
-    properties = {quad.subject.value.rpartition("#has")[2] for quad in b2mml.triples if "#has" in getattr(quad.subject, "value", "")}
+    properties = {
+        quad.subject.value.rpartition("#has")[2]
+        for quad in b2mml.triples
+        if "#has" in getattr(quad.subject, "value", "")
+    }
     elements = {element.get("name") for root in trees for element in root.iter(f"{x}element")}
     assert len(elements) == 1325
     assert elements <= properties

@@ -17,12 +17,20 @@ from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.learned import learned_of
 
 EXAMPLE = Path(__file__).parents[4] / "examples/causes/job.yaml"
-SMALL = ("data.plant.steps=900", "data.plant.clients=3", "shifts=199", "rules=[]", "learning.epochs=8")
+SMALL = (
+    "data.plant.steps=900",
+    "data.plant.clients=3",
+    "shifts=199",
+    "rules=[]",
+    "learning.epochs=8",
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run_causes(EXAMPLE, out=tmp_path_factory.mktemp("causes") / "run", overrides=SMALL).folder
+    return run_causes(
+        EXAMPLE, out=tmp_path_factory.mktemp("causes") / "run", overrides=SMALL
+    ).folder
 
 
 def _table(path: Path, *, gap: int = 0) -> Path:
@@ -36,7 +44,9 @@ def _table(path: Path, *, gap: int = 0) -> Path:
         writer = csv.writer(file)
         writer.writerow(columns)
         for t in range(600):
-            cells = [f"{values[t] + 0.1 * stream.standard_normal():.5f}" for values in columns.values()]
+            cells = [
+                f"{values[t] + 0.1 * stream.standard_normal():.5f}" for values in columns.values()
+            ]
             writer.writerow(["", *cells[1:]] if 100 <= t < 100 + gap else cells)
     return path
 
@@ -59,13 +69,28 @@ learning: {mode: closed_form, lags: choose}
 
 def test_the_folder_holds_what_was_found(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()}
-    assert {"edges.csv", "losses.csv", "learned.json", "results.json", "report.html", "job.yaml", "environment.json"} <= names
+    assert {
+        "edges.csv",
+        "losses.csv",
+        "learned.json",
+        "results.json",
+        "report.html",
+        "job.yaml",
+        "environment.json",
+    } <= names
     results = json.loads((folder / "results.json").read_text())
-    found = {(edge["driver"], edge["driven"]) for edge in results["edges"] if edge["adjusted"] <= 0.05}
+    found = {
+        (edge["driver"], edge["driven"]) for edge in results["edges"] if edge["adjusted"] <= 0.05
+    }
     assert {("unit 1", "unit 2"), ("unit 2", "unit 3")} <= found
-    assert any("Of 2 true edges of the generated plant 2 are found" in sentence for sentence in results["sentences"])
+    assert any(
+        "Of 2 true edges of the generated plant 2 are found" in sentence
+        for sentence in results["sentences"]
+    )
     assert len((folder / "losses.csv").read_text().splitlines()) == 9
-    assert any("the learning has not settled: epoch 8 still changed" in note for note in results["notes"])
+    assert any(
+        "the learning has not settled: epoch 8 still changed" in note for note in results["notes"]
+    )
     assert [one["client"] for one in results["reached"]["unit 1"]][:2] == ["unit 2", "unit 3"]
     page = (folder / "report.html").read_text()
     assert "unit 1 drives unit 2" in page
@@ -73,17 +98,23 @@ def test_the_folder_holds_what_was_found(folder: Path) -> None:
     assert learned_of(folder).edges
 
 
-def test_what_is_learnt_goes_to_the_graph_and_comes_back(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_learnt_goes_to_the_graph_and_comes_back(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     graph = tmp_path / "found.ttl"
     assert call(capsys, "ontology", "learned", folder, "-o", graph).code == 0
     assert "cause found_1_ahead" in call(capsys, "suggest", graph).out
-    assert call(capsys, "suggest", graph, "-o", tmp_path / "a.fkg").out.endswith(f"{tmp_path / 'a.fkg'} {graph}\n")
+    assert call(capsys, "suggest", graph, "-o", tmp_path / "a.fkg").out.endswith(
+        f"{tmp_path / 'a.fkg'} {graph}\n"
+    )
     said = call(capsys, "suggest", folder, "-o", tmp_path / "b.fkg").out
     assert f"fedkg ontology learned {folder} -o learned.ttl" in said
     assert said.endswith("b.fkg learned.ttl\n")
 
 
-def test_a_learning_of_causes_is_no_damaged_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_learning_of_causes_is_no_damaged_run(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """It has no rounds: neither is there anything to count, nor to go on with, nor to repeat."""
     for words in (("status", folder), ("run", "--resume", folder), ("reproduce", folder)):
         said = call(capsys, *words)
@@ -93,8 +124,21 @@ def test_a_learning_of_causes_is_no_damaged_run(folder: Path, capsys: pytest.Cap
         assert "damaged" not in said.err
 
 
-def test_the_command_and_the_prior_of_the_rules(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    done = call(capsys, "run", EXAMPLE, "--out", tmp_path / "run", "--set", "data.plant.steps=600", "--set", "shifts=19", "--json")
+def test_the_command_and_the_prior_of_the_rules(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = call(
+        capsys,
+        "run",
+        EXAMPLE,
+        "--out",
+        tmp_path / "run",
+        "--set",
+        "data.plant.steps=600",
+        "--set",
+        "shifts=19",
+        "--json",
+    )
     assert done.code == 0
     edges = {(edge["driver"], edge["driven"]) for edge in done.json["results"]["edges"]}
     assert ("unit 1", "unit 2") in edges
@@ -112,8 +156,13 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         "boiler": {"states": 1, "measurements": 2, "lags": 1},
         "turbine": {"states": 1, "measurements": 2, "lags": 3},
     }
-    assert "1 lag for boiler; 3 lags for turbine: by the Bayesian information criterion, up to 5" in done.sentences
-    reference = {(edge["driver"], edge["driven"]): edge["reference"] for edge in done.results["edges"]}
+    assert (
+        "1 lag for boiler; 3 lags for turbine: by the Bayesian information criterion, up to 5"
+        in done.sentences
+    )
+    reference = {
+        (edge["driver"], edge["driven"]): edge["reference"] for edge in done.results["edges"]
+    }
     assert reference["boiler", "turbine"] > reference["turbine", "boiler"]
     assert done.results["held"]
 
@@ -129,14 +178,30 @@ def test_a_table_of_ones_own(tmp_path: Path) -> None:
         ((", turbine: [P7, N2]", ""), JobError, "`clients` names boiler alone"),
         (("kind: causes", "kind: cause"), JobError, "there is no `kind` of job 'cause'"),
         (("N2]", "P1]"), JobError, "is that of boiler already"),
-        (("clients: {boiler: [P1, T1], turbine: [P7, N2]}\n", ""), JobError, "`clients` is missing"),
+        (
+            ("clients: {boiler: [P1, T1], turbine: [P7, N2]}\n", ""),
+            JobError,
+            "`clients` is missing",
+        ),
         (("data: {path: plant.csv}\n", ""), JobError, "its own"),
-        (("path: plant.csv", "path: plant.csv, gaps: 1"), JobError, "unknown for more than 1 steps"),
+        (
+            ("path: plant.csv", "path: plant.csv, gaps: 1"),
+            JobError,
+            "unknown for more than 1 steps",
+        ),
         (("states: 1", "states: 3"), FedkgError, "at most 2 states"),
-        (("lags: choose", "lags: {turbin: 2}"), JobError, "learning.lags: there is no client turbin\n"),
+        (
+            ("lags: choose", "lags: {turbin: 2}"),
+            JobError,
+            "learning.lags: there is no client turbin\n",
+        ),
         (("lags: choose", "lags: {turbine: 0}"), JobError, "at least 1"),
         (("lags: choose", "lags: often"), JobError, "`learning.lags` (line 7)"),
-        (("lags: choose", "device: cuda"), JobError, "is for `mode: sequential`; `closed_form` is learnt on the processor"),
+        (
+            ("lags: choose", "device: cuda"),
+            JobError,
+            "is for `mode: sequential`; `closed_form` is learnt on the processor",
+        ),
         (("lags: choose", "device: gpu"), JobError, "must be cpu, cuda, or cuda:1"),
     ],
 )
@@ -152,7 +217,12 @@ def test_what_is_wrong_is_named_before_there_is_a_folder(
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"), [(0, "10 or more"), (11, "0.8 of 11 steps are 8 to learn from"), (13, "too few steps to choose among 5 lags")]
+    ("rows", "said"),
+    [
+        (0, "10 or more"),
+        (11, "0.8 of 11 steps are 8 to learn from"),
+        (13, "too few steps to choose among 5 lags"),
+    ],
 )
 def test_a_table_that_is_too_short_is_told(rows: int, said: str, tmp_path: Path) -> None:
     whole = _table(tmp_path / "plant.csv").read_text().splitlines(keepends=True)
@@ -167,20 +237,31 @@ def test_gaps_of_steps_that_are_learnt_from_take_nothing_from_later_ones(tmp_pat
     job = _job(tmp_path, TABLE_JOB.replace("path: plant.csv", "path: plant.csv, gaps: 4"))
     known = []
     for later in ("0", "900"):
-        rows = [f",{line.split(',', 1)[1]}" if 478 <= t < 482 else line for t, line in enumerate(lines[1:])]
+        rows = [
+            f",{line.split(',', 1)[1]}" if 478 <= t < 482 else line
+            for t, line in enumerate(lines[1:])
+        ]
         rows[482] = f"{later},{rows[482].split(',', 1)[1]}"
         (tmp_path / "plant.csv").write_text("\n".join([lines[0], *rows]) + "\n")
         known.append(read_sources(read_causes(job)).clients[0].values[:480])
     assert np.array_equal(known[0], known[1])
-    (tmp_path / "plant.csv").write_text("\n".join([lines[0], *(f",{line.split(',', 1)[1]}" for line in lines[1:550]), *lines[550:]]) + "\n")
-    with pytest.raises(JobError, match="column `P1` has no value in the 480 steps that are learnt from"):
+    (tmp_path / "plant.csv").write_text(
+        "\n".join([lines[0], *(f",{line.split(',', 1)[1]}" for line in lines[1:550]), *lines[550:]])
+        + "\n"
+    )
+    with pytest.raises(
+        JobError, match="column `P1` has no value in the 480 steps that are learnt from"
+    ):
         read_sources(read_causes(job, ["data.gaps=600"]))
 
 
 def test_a_client_that_never_changes_is_told(tmp_path: Path) -> None:
     rows = [line.split(",") for line in _table(tmp_path / "plant.csv").read_text().splitlines()]
     (tmp_path / "plant.csv").write_text(
-        "".join(f"{a},{b},{c if not n else 3},{d if not n else 3}\n" for n, (a, b, c, d) in enumerate(rows))
+        "".join(
+            f"{a},{b},{c if not n else 3},{d if not n else 3}\n"
+            for n, (a, b, c, d) in enumerate(rows)
+        )
     )
     with pytest.raises(FedkgError, match="turbine: its measurements never change"):
         run_causes(_job(tmp_path, TABLE_JOB + "correlation: 0\n"), out=tmp_path / "run")
@@ -192,10 +273,15 @@ def test_steps_that_are_not_learnt_from_choose_no_measurement(tmp_path: Path) ->
     noise = np.random.default_rng(1).standard_normal(600)
     late = [
         f"{lines[0]},P9",
-        *(f"{line},{noise[t] if t < 480 else 50 * float(line.split(',')[2]):.5f}" for t, line in enumerate(lines[1:])),
+        *(
+            f"{line},{noise[t] if t < 480 else 50 * float(line.split(',')[2]):.5f}"
+            for t, line in enumerate(lines[1:])
+        ),
     ]
     (tmp_path / "plant.csv").write_text("\n".join(late) + "\n")
-    done = run_causes(_job(tmp_path, TABLE_JOB.replace("[P1, T1]", "[P1, T1, P9]")), out=tmp_path / "run")
+    done = run_causes(
+        _job(tmp_path, TABLE_JOB.replace("[P1, T1]", "[P1, T1, P9]")), out=tmp_path / "run"
+    )
     assert done.results["clients"]["boiler"]["measurements"] == 2
     assert "measurements left out because they go with no other client's: 1" in done.sentences
 
@@ -206,10 +292,9 @@ def test_a_disturbance_goes_along_significant_edges_alone(tmp_path: Path) -> Non
     found = run_causes(job, out=tmp_path / "run").results
     sure = {(edge["driver"], edge["driven"]) for edge in found["edges"] if edge["adjusted"] <= 0.05}
     assert sure == {("boiler", "turbine")}
-    assert {name: [one["client"] for one in reached] for name, reached in found["reached"].items()} == {
-        "boiler": ["turbine"],
-        "turbine": [],
-    }
+    assert {
+        name: [one["client"] for one in reached] for name, reached in found["reached"].items()
+    } == {"boiler": ["turbine"], "turbine": []}
 
 
 def test_rules_without_causes_are_refused(tmp_path: Path) -> None:
@@ -224,14 +309,23 @@ def test_the_example_is_what_its_fields_say() -> None:
     assert CausesJob(kind="causes").learning.normalised
 
 
-def test_the_window_of_the_data_is_that_of_the_steps_learnt_from(folder: Path, tmp_path: Path) -> None:
+def test_the_window_of_the_data_is_that_of_the_steps_learnt_from(
+    folder: Path, tmp_path: Path
+) -> None:
     assert learned_of(folder).window is None  # a generated plant has no time
     lines = _table(tmp_path / "plant.csv").read_text().splitlines()
-    job = TABLE_JOB.replace("data: {path: plant.csv}", "data: {path: plant.csv, train: 0.5}").replace("shifts: 99", "shifts: 19")
+    job = TABLE_JOB.replace(
+        "data: {path: plant.csv}", "data: {path: plant.csv, train: 0.5}"
+    ).replace("shifts: 99", "shifts: 19")
     rows = run_causes(_job(tmp_path, job), out=tmp_path / "rows")
     assert learned_of(rows.folder).window == ("row 1", "row 300")
-    assert any("with 19 shifts and 2 pairs" in said and said.endswith("`shifts: 39` could tell it") for said in rows.sentences)
-    dated = [f"2024-03-{1 + t // 24:02d} {t % 24:02d}:00,{line}" for t, line in enumerate(lines[1:])]
+    assert any(
+        "with 19 shifts and 2 pairs" in said and said.endswith("`shifts: 39` could tell it")
+        for said in rows.sentences
+    )
+    dated = [
+        f"2024-03-{1 + t // 24:02d} {t % 24:02d}:00,{line}" for t, line in enumerate(lines[1:])
+    ]
     (tmp_path / "plant.csv").write_text("\n".join([f"time,{lines[0]}", *dated]))
     found = learned_of(run_causes(_job(tmp_path, job), out=tmp_path / "dated").folder)
     assert found.window == ("2024-03-01T00:00:00", "2024-03-13T11:00:00")

@@ -37,7 +37,10 @@ def test_engines_by_their_modules(tmp_path: Path) -> None:
     assert any("tells" in sentence and "at one place" in sentence for sentence in done.sentences)
     assert all(edge["central_p"] is not None for edge in done.results["edges"])
     assert "VAR at one place" in (tmp_path / "run/report.html").read_text()
-    assert any("cannot be significant at 0.05: 308 steps have no more than 248 shifts" in sentence for sentence in done.sentences)
+    assert any(
+        "cannot be significant at 0.05: 308 steps have no more than 248 shifts" in sentence
+        for sentence in done.sentences
+    )
 
 
 def test_every_sensor_but_the_demands_has_one_module() -> None:
@@ -66,7 +69,9 @@ def test_stations_side_by_side(tmp_path: Path) -> None:
         (("set: traffic, ", ""), "`data.runs` and `data.size` are of a data set"),
     ],
 )
-def test_what_a_set_does_not_have_is_said(change: tuple[str, str], said: str, tmp_path: Path) -> None:
+def test_what_a_set_does_not_have_is_said(
+    change: tuple[str, str], said: str, tmp_path: Path
+) -> None:
     text = ROAD.replace(*change)
     if "no stretch" in said:
         text = text.replace("size: 400", "size: 9")
@@ -83,7 +88,9 @@ def test_a_run_that_is_not_there_is_said(tmp_path: Path) -> None:
 @given(st.integers(2, 9), st.integers(1, 40))
 def test_a_course_that_repeats_is_gone(season: int, trend: int) -> None:
     values = np.tile(np.random.default_rng(season).standard_normal((season, 2)), (12, 1))
-    assert without_season(values, season, 6 * season) == pytest.approx(np.zeros_like(values), abs=1e-12)
+    assert without_season(values, season, 6 * season) == pytest.approx(
+        np.zeros_like(values), abs=1e-12
+    )
     flat = np.repeat([[1.0], [50.0]], 60, axis=0)
     assert without_trend(flat, trend, (0, 60)) == pytest.approx(np.zeros_like(flat), abs=1e-12)
 
@@ -94,7 +101,9 @@ def test_nothing_of_later_steps_comes_in() -> None:
     changed[30:] += 100.0
     assert without_trend(values, 7)[:30] == pytest.approx(without_trend(changed, 7)[:30], abs=1e-12)
     assert without_trend(values, 1)[1:] == pytest.approx(np.diff(values, axis=0), abs=1e-12)
-    assert without_trend(values, 3)[10] == pytest.approx(values[10] - values[7:10].mean(0), abs=1e-12)
+    assert without_trend(values, 3)[10] == pytest.approx(
+        values[10] - values[7:10].mean(0), abs=1e-12
+    )
 
 
 def test_the_longest_stretch() -> None:
@@ -108,6 +117,10 @@ def test_the_longest_stretch() -> None:
 
 @needs_shared
 def test_the_modules_of_the_published_engines(tmp_path: Path) -> None:
-    job = read_causes(_job(tmp_path, ENGINES.replace("size: 4", f"size: 4, path: {SHARED / 'data/cmapss'}")))
+    job = read_causes(
+        _job(tmp_path, ENGINES.replace("size: 4", f"size: 4, path: {SHARED / 'data/cmapss'}"))
+    )
     found = read_sources(job)
-    assert {len(client.columns) for client in found.clients} == {len(own) for own in MODULES.values()}
+    assert {len(client.columns) for client in found.clients} == {
+        len(own) for own in MODULES.values()
+    }

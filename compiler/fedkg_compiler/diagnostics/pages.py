@@ -1,0 +1,49 @@
+"""The pages of diagnostic codes: one Markdown file per code, in `codes/`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from typing_extensions import override
+
+_CODE = re.compile(r"FKG\d{3}")
+_FOLDER = Path(__file__).resolve().parent / "codes"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A diagnostic code.
+
+    Attributes:
+        title: a few words without a full stop.
+        page: what the code means, an example that fails, and how to fix it.
+    """
+
+    title: str
+    page: str
+
+
+class _Codes(Mapping[str, Code]):
+    """Reads a page when somebody asks for it: `fedkg check` needs none of them."""
+
+    @override
+    def __getitem__(self, code: str) -> Code:
+        if not _CODE.fullmatch(code) or not (path := _FOLDER / f"{code}.md").is_file():
+            raise KeyError(code)
+        heading, _, page = path.read_text(encoding="utf-8").partition("\n\n")
+        return Code(heading.removeprefix(f"# {code}: "), page)
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(path.stem for path in _FOLDER.glob("FKG*.md")))
+
+    @override
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+CODES: Mapping[str, Code] = _Codes()
+"""Every diagnostic code, in ascending order."""

@@ -1,0 +1,125 @@
+"""Regular expressions of shapes, matched in bounded time.
+
+Python's `re` backtracks: ``(a+)+$`` takes a time that doubles with each letter of the text. Patterns with several unbounded repetitions
+are matched by the graph store, whose engine takes a time linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+import pyoxigraph as ox
+
+_REPEATED = r"(?:[*+]|\{\d+,\})"
+_WORD = re.compile(
+    rf"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<repeat>{_REPEATED})|(?P<open>\()|(?P<close>\))|(?P<or>\|)",
+    re.DOTALL,
+)
+_LETTERS = {"i": re.IGNORECASE, "s": re.DOTALL, "m": re.MULTILINE, "x": re.VERBOSE}
+
+
+def what_is_wrong(pattern: str) -> str:
+    """Why a text cannot be a pattern; "" if it can."""
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return "which is no regular expression"
+    if _nests(pattern) and _linear(pattern, "", "") is None:
+        return (
+            "which repeats a repetition or an alternative and has look-around or back-references: "
+            "matching it can take unlimited time"
+        )
+    return ""
+
+
+def matches(pattern: str, flags: str, text: str) -> bool:
+    """Whether a pattern matches somewhere in a text; `flags`: letters of `sh:flags`, others are ignored."""
+    if len([True for word in _WORD.finditer(pattern) if word["repeat"]]) > 1:
+        found = _linear(pattern, "".join(letter for letter in flags if letter in _LETTERS), text)
+        if found is not None:
+            return found
+    total = re.RegexFlag(0)
+    for letter in flags:
+        total |= _LETTERS.get(letter, re.RegexFlag(0))
+    return re.search(pattern, text, total) is not None
+
+
+@contextmanager
+def bounded_pyshacl() -> Iterator[None]:
+    """Let pySHACL match patterns with `matches` for the time of a validation."""
+    from pyshacl.constraints.core import string_based_constraints
+
+    names = vars(string_based_constraints)
+    before = names["re"]
+    names["re"] = _Patterns
+    try:
+        yield
+    finally:
+        names["re"] = before
+
+
+class _Patterns:
+    """What pySHACL uses of `re`."""
+
+    I, M = re.I, re.M
+
+    @staticmethod
+    def compile(pattern: str, flags: int = 0) -> _Pattern:
+        """A pattern with the `search` and `match` of `re`."""
+        letters = "".join(letter for letter, flag in _LETTERS.items() if flags & flag)
+        return _Pattern(pattern, letters)
+
+
+class _Pattern:
+    """One pattern for pySHACL."""
+
+    def __init__(self, pattern: str, flags: str) -> None:
+        self.pattern, self.flags = pattern, flags
+
+    def search(self, text: str) -> bool:
+        """Whether it matches somewhere."""
+        return matches(self.pattern, self.flags, text)
+
+    match = search
+    """pySHACL calls it for patterns that begin with ``^``."""
+
+
+@lru_cache(maxsize=1)
+def _store() -> ox.Store:
+    return ox.Store()
+
+
+def _linear(pattern: str, flags: str, text: str) -> bool | None:
+    """Whether a pattern matches, in linear time; None if it has what only backtracking finds."""
+    given = ", ".join(str(ox.Literal(value)) for value in (text, pattern, flags))
+    found = _store().query(f"SELECT (REGEX({given}) AS ?found) WHERE {{}}")
+    assert isinstance(found, ox.QuerySolutions)
+    for solution in found:
+        answer = solution["found"]
+        return answer.value == "true" if isinstance(answer, ox.Literal) else None
+    return None
+
+
+def _nests(pattern: str) -> bool:
+    """Whether a repeated group has a repetition or alternatives inside."""
+    inside = [False]
+    closed = False
+    end = -1
+    for word in _WORD.finditer(pattern):
+        if word["open"]:
+            inside.append(False)
+        elif word["close"] and len(inside) > 1:
+            closed, end = inside.pop(), word.end()
+            inside[-1] = inside[-1] or closed
+            continue
+        elif word["or"]:
+            inside[-1] = True
+        elif word["repeat"]:
+            if closed and word.start() == end:
+                return True
+            inside[-1] = True
+        closed = False
+    return False

@@ -1,0 +1,121 @@
+"""Models whose forecasts satisfy every hard rule, in training and in use, under any algorithm.
+
+Letters: C clients of a stack, B batch, T steps of a forecast, V channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints.binding.layout import InputLayout
+from fedkg.errors import JobError, SetError
+from fedkg.federated.temporal.expert_rules import expert_rules, in_model_units, teacher_of
+from fedkg.federated.temporal.properties import as_traces
+from fedkg.mining.data import places
+from fedkg.models.model import Model, Params, Parted
+from fedkg.models.noise import Noise
+from fedkg.pack import Pack
+from fedkg.teacher import Teacher
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HardForecasts:
+    """A model whose forecasts are moved to the nearest trace that satisfies all hard rules, in L1 and in the model's units.
+
+    The move is part of the model: losses, rules and teachers see what comes out of it. A number that it moves has no gradient; a
+    forecast with a number that is not finite stays as it is.
+
+    Args:
+        model: with outputs [C, B, T * V]. teacher: of the hard rules, over traces in the model's units.
+        channels: the place among the V channels of each channel of the teacher. count: V. names: of the hard rules.
+    """
+
+    model: Model
+    teacher: Teacher
+    channels: tuple[int, ...]
+    count: int
+    names: tuple[str, ...]
+
+    @property
+    def parts(self) -> Mapping[str, tuple[str, ...]]:
+        """See `Parted`: those of the model inside."""
+        return self.model.parts if isinstance(self.model, Parted) else {"body": ("",), "head": ()}
+
+    def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """See `Model.init`."""
+        return self.model.init(seed, dtype)
+
+    def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
+        """See `Model.apply`."""
+        output = self.model.apply(params, x, noise)
+        traces = as_traces(output, self.teacher.steps, self.count)
+        held = traces.detach()
+        known = held.isfinite().flatten(1).all(1)[:, None, None]
+        before = held.nan_to_num(0.0, 0.0, 0.0)
+        if self.channels == tuple(range(self.count)):
+            after = self.teacher.closest(before)
+        else:
+            place = torch.tensor(self.channels, device=held.device)
+            near = self.teacher.closest(before.index_select(2, place))
+            after = before.index_copy(2, place, near)
+        moved = known & (after != before)
+        return torch.where(moved, after, traces).reshape(output.shape)
+
+
+def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -> Model:
+    """The model with the pack's hard rules built into its forecasts; the model itself where there are none.
+
+    Args:
+        layout: of the V channels of a forecast. steps: T.
+
+    Raises:
+        JobError: naming a hard rule that no forecast can be moved onto, or hard rules that contradict each other.
+    """
+    readable, others = expert_rules(pack, layout, steps)
+    for one in others:
+        if one.hard:
+            raise JobError(
+                f"rule `{one.name}` is hard, and forecasts cannot be kept within it: {one.reason}",
+                expected="linear comparisons of forecast channels, at one step or over time",
+                help="leave `hard` out (the rule is then a penalty and a check), or write it so",
+            )
+    hard = [one for one in readable if one.hard]
+    if not hard:
+        return model
+    names = tuple(dict.fromkeys(one.name for one in hard))
+    mean = layout.mean or (0.0,) * len(layout.names)
+    std = layout.std or (1.0,) * len(layout.names)
+    banks = [
+        in_model_units(
+            one.bank,
+            [mean[place] for place in one.channels],
+            [std[place] for place in one.channels],
+        )
+        for one in hard
+    ]
+    try:
+        teacher, bank = teacher_of(pack, banks, steps)
+    except SetError as error:
+        raise JobError(
+            "no forecast satisfies all hard rules together",
+            received=", ".join(names),
+            help="`fedkg check` finds rules that contradict each other; leave `hard` out of one",
+        ) from error
+    if teacher.by_program:
+        raise JobError(
+            "the hard rules together are too large to be built into forecasts: one channel stands in several sums, or their windows "
+            "have too many states",
+            received=", ".join(names),
+            help="leave `hard` out of one of them (it is then a penalty and a check)",
+        )
+    return HardForecasts(
+        model=model,
+        teacher=teacher,
+        channels=tuple(places(pack, bank, layout)),
+        count=len(layout.names),
+        names=names,
+    )

@@ -1,0 +1,71 @@
+"""Damage to the files of a run folder, and what can be done about it; nothing here trains or rebuilds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedkg.errors import JobError, UsageError
+from fedkg.jobs.folder import (
+    ARMS,
+    CLOSING,
+    ENVIRONMENT,
+    JOB,
+    LOCK,
+    PACK,
+    REPORT,
+    RESTORE,
+    RESULTS,
+    SPLIT,
+    THEORY,
+    Damage,
+    RunFolder,
+)
+
+FROM_CHECKPOINTS = (*CLOSING, "privacy.csv", "constants.csv")
+"""Tables that follow from the last checkpoint of each training."""
+
+FROM_TABLES = (RESULTS, THEORY, REPORT)
+"""Files that follow from the tables and are written whenever a run ends."""
+
+REBUILT = frozenset((JOB, PACK, ARMS, SPLIT, "checks.csv", *FROM_CHECKPOINTS, *FROM_TABLES))
+"""Files that `fedkg run --resume` can rebuild."""
+
+
+def refuse_damage(place: RunFolder) -> None:
+    """Raises JobError when a file of a run is not as the run wrote it, or its log is damaged."""
+    found = place.damage()
+    if found:
+        raise damage_error(place, found)
+
+
+def help_for(place: RunFolder, damage: Damage) -> str:
+    """What to do about a damaged file."""
+    if damage.file in REBUILT:
+        return f"fedkg run --resume {place.path} rebuilds it"
+    return RESTORE
+
+
+def damage_error(place: RunFolder, found: Sequence[Damage]) -> JobError:
+    """The error that reports damaged files, with the first one that cannot be rebuilt in detail."""
+    first = next((damage for damage in found if damage.file not in REBUILT), found[0])
+    others = [damage.file for damage in found if damage is not first]
+    more = f"; also damaged: {', '.join(others[:5])}" if others else ""
+    more += f" and {len(others) - 5} more" if len(others) > 5 else ""
+    return first.error(place.path, help_for(place, first) + more)
+
+
+def whole(place: RunFolder) -> None:
+    """Raises UsageError when a folder is not a run's, JobError when its log or its first files are gone."""
+    if not place.exists():
+        if place.path.is_dir():
+            refuse_damage(place)
+        if (place.path / LOCK).exists():
+            raise UsageError(
+                f"the run in {place.path} ended before its first training",
+                help=f"begin again: fedkg run JOB.yaml --out {place.path}",
+            )
+        raise UsageError(
+            f"{place.path} is not a run folder",
+            expected=f"a folder with {ENVIRONMENT} in it, as `fedkg run` makes them",
+            help="start one: fedkg run JOB.yaml --out DIR",
+        )

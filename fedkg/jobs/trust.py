@@ -1,0 +1,49 @@
+"""Code that a job imports: found without importing it, and refused unless the caller trusts it.
+
+A job file is data, except for `model.path`, which names a Python object. Importing that object runs code with the rights of
+the user, so nobody should train a job of unknown origin before reading the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fedkg.errors import UsageError
+from fedkg.jobs.arms import planned
+from fedkg.jobs.file.schema import Job
+
+FIELD = "model.path"
+"""The only field of a job that names code."""
+
+SHOWN = 5
+"""Imports that an error message lists; `fedkg inspect` lists all."""
+
+
+def imports_of(job: Job) -> tuple[str, ...]:
+    """What training this job would import: each ``package.file:Name`` or ``net.py:Name`` once, in the order of the job."""
+    compared = (job.compare, job.corrupt.compare if job.corrupt is not None else {})
+    named = (job.model.path, *(value for fields in compared for value in fields.get(FIELD, ())))
+    return tuple(dict.fromkeys(str(path) for path in named if path is not None))
+
+
+def require_trust(jobs: Iterable[Job], trusted: bool) -> None:
+    """Refuse jobs that import code, unless the caller trusts it.
+
+    Raises:
+        UsageError: a job or one of its trainings imports code and `trusted` is false. Nothing has been imported.
+    """
+    if trusted:
+        return
+    found: dict[str, None] = {}
+    for job in jobs:
+        found |= dict.fromkeys(imports_of(job))
+        found |= dict.fromkeys(path for arm in planned(job) for path in imports_of(arm.job))
+    if found:
+        listed = [f"`{path}`" for path in found]
+        more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+        raise UsageError(
+            f"this job runs Python code: {FIELD} imports {', '.join(listed[:SHOWN])}{more}",
+            expected="your consent to run that code with your rights",
+            help="read the code (`fedkg inspect JOB` shows where it is); if you trust it, add --trust-code "
+            "(in Python: trust_code=True)",
+        )

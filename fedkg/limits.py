@@ -1,0 +1,270 @@
+"""Limits on the files that fedkg reads, so that a small hostile file cannot fill the memory or keep a command busy for hours.
+
+Every reader of a file gets its bytes from here. A file beyond a limit raises `LimitError`, which names the limit and shows how
+to raise it: `fedkg --limit expanded=2GB COMMAND`, or the environment variable `FEDKG_LIMITS` (``expanded=2GB,columns=50000``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedkg.errors import LimitError, UsageError
+
+if TYPE_CHECKING:
+    import zipfile
+
+VARIABLE = "FEDKG_LIMITS"
+"""The environment variable that changes limits; child processes inherit it."""
+
+MB = 10**6
+BYTES = {"": 1, "kb": 10**3, "mb": MB, "gb": 10**9}
+LEAST_AT_ONCE = 1 << 16
+"""Bytes of a file that are asked for in one go; of a larger file, all of it."""
+CHUNK = 1 << 20
+"""Bytes that are decompressed at once."""
+SMALL = 8 * MB
+"""Up to so many expanded bytes the ratio does not matter: a table of zeros compresses well."""
+
+DEFAULTS = {
+    "file": 256 * MB,
+    "expanded": 256 * MB,
+    "ratio": 100,
+    "members": 10_000,
+    "columns": 20_000,
+    "cells": 20_000_000,
+    "document": 32 * MB,
+    "values": 1_000_000,
+    "job": 1 * MB,
+    "fields": 20_000,
+    "depth": 100,
+}
+"""Every limit by name."""
+
+MEANINGS = {
+    "file": "bytes of one file",
+    "expanded": "bytes that a compressed file may expand to",
+    "ratio": "expanded bytes for each compressed byte, beyond the first 8 MB",
+    "members": "files in a zip file",
+    "columns": "columns of a table",
+    "cells": "cells of a table, empty ones included",
+    "document": "bytes of a JSON document: a pack's manifest, a file of a run folder",
+    "values": "values in a JSON document",
+    "job": "bytes of a job file",
+    "fields": "fields and values of a job file, with aliases written out",
+    "depth": "levels of a job file",
+}
+"""What each limit counts."""
+
+IN_BYTES = frozenset({"file", "expanded", "document", "job"})
+
+
+def limit(name: str) -> int:
+    """The limit of this name: its default, or what `FEDKG_LIMITS` says.
+
+    Raises:
+        UsageError: `FEDKG_LIMITS` has an unknown name or a value that is not a positive number.
+    """
+    return _changed(os.environ.get(VARIABLE, "")).get(name, DEFAULTS[name])
+
+
+def raise_limits(settings: list[str]) -> None:
+    """Change limits for this process and its children; later settings win.
+
+    Args:
+        settings: ``name=value`` each, such as ``expanded=2GB``.
+
+    Raises:
+        UsageError: an unknown name, or a value that is not a positive number.
+    """
+    text = ",".join(filter(None, (os.environ.get(VARIABLE, ""), *settings)))
+    _changed(text)
+    os.environ[VARIABLE] = text
+
+
+@lru_cache(maxsize=8)
+def _changed(text: str) -> dict[str, int]:
+    """The limits in a text such as ``expanded=2GB,columns=50000``."""
+    found = {}
+    for setting in filter(None, (part.strip() for part in text.split(","))):
+        name, _, value = (part.strip() for part in setting.partition("="))
+        match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmg]?b)?", value.lower())
+        if name not in DEFAULTS:
+            raise UsageError(
+                f"there is no limit `{name}`",
+                expected=", ".join(f"{key} ({MEANINGS[key]})" for key in DEFAULTS),
+                help="for example --limit expanded=2GB",
+            )
+        number = 0 if match is None else int(float(match[1]) * BYTES[match[2] or ""])
+        if number < 1 or (match is not None and match[2] and name not in IN_BYTES):
+            raise UsageError(
+                f"the limit `{name}` has a wrong value",
+                expected="a number with kB, MB or GB" if name in IN_BYTES else "a whole number",
+                received=value,
+            )
+        found[name] = number
+    return found
+
+
+def shown(name: str, value: int) -> str:
+    """A value of a limit as text: ``256 MB``, ``20,000``."""
+    if name in IN_BYTES:
+        factor, unit = next(
+            ((f, u) for f, u in ((10**9, "GB"), (MB, "MB"), (10**3, "kB")) if value >= f),
+            (1, "bytes"),
+        )
+        return f"{value / factor:.4g} {unit}"
+    return f"{value:,}"
+
+
+def require(name: str, value: int, what: str, *, at_least: bool = False) -> None:
+    """Reject a value beyond the limit of this name.
+
+    Args:
+        what: names the file in the message.
+        at_least: `value` is where counting stopped, so there may be more.
+
+    Raises:
+        LimitError: `value` is above the limit.
+    """
+    most = limit(name)
+    if value > most:
+        raised = f"{name}={_round(name, max(value, 4 * most if at_least else 0))}"
+        raise LimitError(
+            f"{what} is beyond the limit `{name}`: {MEANINGS[name]}",
+            expected=f"at most {shown(name, most)}",
+            received=f"{'at least ' if at_least else ''}{shown(name, value)}",
+            help=f"if you trust the file, raise the limit: fedkg --limit {raised} ..., or {VARIABLE}={raised}",
+        )
+
+
+def _round(name: str, value: int) -> str:
+    """A value with one digit, not below `value`, as a setting: ``300MB``."""
+    step = 10 ** (len(str(value)) - 1)
+    rounded = -(-value // step) * step
+    factor, unit = next(
+        ((f, u.upper()) for u, f in reversed(BYTES.items()) if name in IN_BYTES and rounded >= f),
+        (1, ""),
+    )
+    return f"{rounded // factor}{unit}"
+
+
+def read_file(path: str | Path, *, name: str = "file") -> bytes:
+    """The bytes of an ordinary file within the limit `name`.
+
+    Raises:
+        OSError: the file cannot be read, or is not an ordinary file (a pipe, a device).
+        ValueError: the path has a null character.
+        LimitError: the file is larger than the limit; nothing has been read.
+    """
+    # a pipe that nobody writes to would block without O_NONBLOCK
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    handle = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))
+    try:
+        found = os.fstat(handle)
+        if stat.S_ISDIR(found.st_mode):
+            raise IsADirectoryError(21, "Is a directory", str(path))
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(22, "not an ordinary file but a pipe, a socket or a device", str(path))
+        require(name, found.st_size, str(path))
+        # without Python's file objects, which take longer than a small file
+        parts, size = [os.read(handle, max(LEAST_AT_ONCE, found.st_size))], 0
+        while parts[-1]:
+            size += len(parts[-1])
+            require(name, size, str(path), at_least=True)  # it may grow while it is read
+            parts.append(os.read(handle, LEAST_AT_ONCE))
+        return b"".join(parts[:-1])  # one alone is not copied
+    finally:
+        os.close(handle)
+
+
+def gunzip(body: bytes, what: str) -> bytes:
+    """The expanded bytes of a gzip file.
+
+    Raises:
+        OSError, EOFError, zlib.error: it is not a whole gzip file.
+        LimitError: it expands beyond the limit `expanded` or `ratio`; `what` names it.
+    """
+    import gzip
+    import io
+
+    out = bytearray()
+    with gzip.GzipFile(fileobj=io.BytesIO(body)) as file:
+        while part := file.read(CHUNK):
+            out += part
+            _require_expansion(len(out), len(body), what)
+    return bytes(out)
+
+
+def open_zip(body: bytes, what: str) -> zipfile.ZipFile:
+    """The zip file in these bytes.
+
+    Raises:
+        zipfile.BadZipFile: it is not a zip file.
+        LimitError: it has more files than the limit `members`.
+    """
+    import io
+    import zipfile
+
+    require("members", body.count(b"PK\x01\x02"), what)  # each file's entry begins so
+    return zipfile.ZipFile(io.BytesIO(body))
+
+
+def unzip(
+    archive: zipfile.ZipFile, names: list[str], what: str, *, keep: bool = True
+) -> dict[str, bytes]:
+    """The expanded members of a zip file; the limits hold for all of them together.
+
+    Args:
+        keep: false: expand and count them, and keep nothing.
+
+    Raises:
+        KeyError: there is no such member. zipfile.BadZipFile, zlib.error, EOFError: it is damaged.
+        LimitError: they expand beyond the limit `expanded` or `ratio`.
+    """
+    entries = [archive.getinfo(name) for name in names]
+    packed = sum(entry.compress_size for entry in entries)
+    found, total = {}, 0
+    for entry in entries:
+        out = bytearray()
+        for part in _parts(archive, entry):  # counted, as the declared sizes may be wrong
+            total += len(part)
+            _require_expansion(total, packed, what)
+            if keep:
+                out += part
+        found[entry.filename] = bytes(out)
+    return found
+
+
+def _parts(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
+    with archive.open(entry) as file:
+        while part := file.read(CHUNK):
+            yield part
+
+
+def _require_expansion(expanded: int, compressed: int, what: str) -> None:
+    require("expanded", expanded, what, at_least=True)
+    if expanded > SMALL:
+        require("ratio", expanded // max(compressed, 1), what, at_least=True)
+
+
+def parse_json(body: bytes, what: str) -> Any:
+    """A JSON document within the limits `document` and `values`. `Any`: JSON.
+
+    Raises:
+        ValueError: it is not JSON in UTF-8, or is nested too deeply.
+        LimitError: it is too large.
+    """
+    import json
+
+    require("document", len(body), what)
+    require("values", 1 + sum(map(body.count, (b",", b"[", b"{"))), what)
+    try:
+        return json.loads(body.decode("utf-8-sig"))
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error

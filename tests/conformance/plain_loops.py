@@ -1,0 +1,358 @@
+"""Federated algorithms as naive loops, each written from its paper and from nothing of the product.
+
+Every loop takes a `Federation`, the models to begin with [G, P] and the cohort of each round, and gives the rounds. Where the product
+departs from a paper, its documentation says so and the loop says where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from plain_federation import Array, Federation, Round
+
+Cohorts = Sequence[Sequence[int]]
+Pull = Callable[[Array], Array]
+
+
+def descend(f: Federation, number: int, k: int, w: Array, extra: Pull | None = None) -> Array:
+    """Local gradient descent of client k from w; extra: what is added to the gradient."""
+    for x, y in f.minibatches(number, k):
+        g = f.gradient(w, x, y)
+        w = w - f.rate_of(number, k) * (g if extra is None else g + extra(w))
+    return w
+
+
+def by_samples(f: Federation, cohort: Sequence[int]) -> dict[int, float]:
+    """n_k / n over the cohort."""
+    n = sum(f.sizes[k] for k in cohort)
+    return {k: f.sizes[k] / n for k in cohort}
+
+
+def fedavg(f: Federation, models: Array, cohorts: Cohorts, mu: float = 0.0) -> list[Round]:
+    """McMahan et al. 2017, algorithm 1; with mu above 0 FedProx (Li et al. 2020, algorithm 2)."""
+    [w], rounds = models, []
+    for number, cohort in enumerate(cohorts, 1):
+        alpha, received = by_samples(f, cohort), w
+        ends = {
+            k: descend(f, number, k, received, lambda v, r=received: mu * (v - r)) for k in cohort
+        }
+        w = received + sum(alpha[k] * (ends[k] - received) for k in cohort)
+        rounds.append(Round(models=w[None], alpha=alpha))
+    return rounds
+
+
+def fedopt(
+    f: Federation,
+    models: Array,
+    cohorts: Cohorts,
+    kind: str,
+    rate: float,
+    beta1: float,
+    beta2: float,
+    tau: float,
+) -> list[Round]:
+    """Reddi et al. 2021, algorithm 2: FedAdagrad, FedYogi, FedAdam. The mean of updates is weighted by samples, as in FedAvg."""
+    [w], rounds = models, []
+    m, v = np.zeros_like(w), np.full_like(w, tau**2)
+    for number, cohort in enumerate(cohorts, 1):
+        alpha = by_samples(f, cohort)
+        d = sum(alpha[k] * (descend(f, number, k, w) - w) for k in cohort)
+        m = beta1 * m + (1 - beta1) * d
+        if kind == "adagrad":
+            v = v + d**2
+        elif kind == "yogi":
+            v = v - (1 - beta2) * d**2 * np.sign(v - d**2)
+        else:
+            v = beta2 * v + (1 - beta2) * d**2
+        w = w + rate * m / (np.sqrt(v) + tau)
+        rounds.append(Round(models=w[None], alpha=alpha))
+    return rounds
+
+
+def scaffold(f: Federation, models: Array, cohorts: Cohorts, rate: float) -> list[Round]:
+    """Karimireddy et al. 2020, algorithm 1, option II. Means are weighted by samples, where the paper has 1 / |S| and 1 / N."""
+    [x], rounds = models, []
+    c, own = np.zeros_like(x), {k: np.zeros_like(x) for k in range(len(f.x))}
+    share = {k: f.sizes[k] / sum(f.sizes) for k in own}
+    for number, cohort in enumerate(cohorts, 1):
+        alpha, update, change = by_samples(f, cohort), np.zeros_like(x), np.zeros_like(x)
+        for k in cohort:
+            y = descend(f, number, k, x, lambda v, pull=c - own[k]: pull)
+            steps, step = len(f.minibatches(number, k)), f.rate_of(number, k)
+            new = own[k] - c + (x - y) / (steps * step)
+            update += alpha[k] * (y - x)
+            change += share[k] * (new - own[k])
+            own[k] = new
+        x, c = x + rate * update, c + change
+        rounds.append(Round(models=x[None], alpha=alpha))
+    return rounds
+
+
+def scaffnew(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
+    """Mishchenko et al. 2022, algorithm 2, with a fixed number of steps S between two averages, so p = 1 / S."""
+    [x], rounds = models, []
+    h = {k: np.zeros_like(x) for k in range(len(f.x))}
+    for number, cohort in enumerate(cohorts, 1):
+        alpha = by_samples(f, cohort)
+        ends = {k: descend(f, number, k, x, lambda v, pull=-h[k]: pull) for k in cohort}
+        x = x + sum(alpha[k] * (ends[k] - x) for k in cohort)
+        for k in cohort:
+            steps, step = len(f.minibatches(number, k)), f.rate_of(number, k)
+            h[k] = h[k] + (x - ends[k]) / (steps * step)
+        rounds.append(Round(models=x[None], alpha=alpha))
+    return rounds
+
+
+def fedrep(f: Federation, models: Array, cohorts: Cohorts, first: float) -> list[Round]:
+    """Collins et al. 2021, algorithm 1: the head alone for a share of the local steps, then the body; the head stays at home."""
+    [w], rounds, head = models, [], f.head
+    own = {k: w.copy() for k in range(len(f.x))}
+    for number, cohort in enumerate(cohorts, 1):
+        alpha, update = by_samples(f, cohort), np.zeros_like(w)
+        for k in cohort:
+            v = np.where(head, own[k], w)
+            batches = f.minibatches(number, k)
+            heads = int(first * len(batches) + 0.5)
+            for step, (x, y) in enumerate(batches):
+                moved = head if step < heads else ~head
+                v = v - f.rate_of(number, k) * np.where(moved, f.gradient(v, x, y), 0)
+            own[k] = v
+            update += alpha[k] * np.where(head, 0, v - w)
+        w = w + update
+        used = {k: np.where(head, own[k], w) for k in own}
+        rounds.append(Round(models=w[None], alpha=alpha, own=used))
+    return rounds
+
+
+def ditto(f: Federation, models: Array, cohorts: Cohorts, strength: float) -> list[Round]:
+    """Li et al. 2021, algorithm 1: FedAvg, and personal models pulled to the model that was received."""
+    [w], own = models, {k: models[0].copy() for k in range(len(f.x))}
+    rounds = []
+    for number, (cohort, after) in enumerate(
+        zip(cohorts, fedavg(f, models, cohorts), strict=True), 1
+    ):
+        for k in cohort:
+            own[k] = descend(f, number, k, own[k], lambda v, r=w: strength * (v - r))
+        [w] = after.models
+        rounds.append(Round(models=after.models, alpha=after.alpha, own=dict(own)))
+    return rounds
+
+
+def ifca(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
+    """Ghosh et al. 2020, algorithm 1 with model averaging: each client trains the model with the least loss on its rows."""
+    w, rounds = models.copy(), []
+    for number, cohort in enumerate(cohorts, 1):
+        best = {
+            k: int(np.argmin([f.losses(one, f.x[k], f.y[k]).mean() for one in w])) for k in cohort
+        }
+        new = w.copy()
+        for j in set(best.values()):
+            alpha = by_samples(f, [k for k in cohort if best[k] == j])
+            new[j] = w[j] + sum(a * (descend(f, number, k, w[j]) - w[j]) for k, a in alpha.items())
+        w = new
+        rounds.append(Round(models=w.copy(), alpha=by_samples(f, cohort)))
+    return rounds
+
+
+@dataclass(frozen=True)
+class Property:
+    """What a template finds in traces [S, T], and its nearest trace; windows are those of two steps, one after the other.
+
+    Attributes:
+        mine: the tight parameters (table 1). nearest: the satisfying traces nearest to some [B, T] in L1.
+    """
+
+    mine: Callable[[Array], Array]
+    nearest: Callable[[Array, Array], Array]
+
+    def away(self, found: Array, traces: Array) -> Array:
+        """y - y*, [B, T]."""
+        return traces - self.nearest(found, traces)
+
+
+def _windows(steps: int) -> list[slice]:
+    return [slice(first, first + 2) for first in range(0, steps, 2)]
+
+
+def _ranges(y: Array) -> Array:
+    """Row 1: the least and the greatest value of each window, [2, T]."""
+    low, high = np.zeros(y.shape[1]), np.zeros(y.shape[1])
+    for w in _windows(y.shape[1]):
+        low[w], high[w] = y[:, w].min(), y[:, w].max()
+    return np.stack([low, high])
+
+
+def _raised(found: Array, traces: Array) -> Array:
+    """Row 7: the largest value of each window is raised to what the property asks."""
+    result = traces.copy()
+    for place, w in enumerate(_windows(traces.shape[1])):
+        for row in result:
+            t = w.start + int(np.argmax(row[w]))
+            row[t] = max(row[t], found[place])
+    return result
+
+
+CAP = 0.8
+
+
+def _capped(found: Array, traces: Array) -> Array:
+    """Row 1 together with the expert's rule y <= CAP, which is left out where it contradicts what was mined."""
+    low, high = found
+    return np.clip(traces, low, high if (low > CAP).any() else np.minimum(high, CAP))
+
+
+RANGES = Property(mine=_ranges, nearest=lambda found, traces: np.clip(traces, *found))
+CAPPED = Property(mine=_ranges, nearest=_capped)
+EVENTUALITIES = Property(
+    mine=lambda y: np.array([y[:, w].max(1).min() for w in _windows(y.shape[1])]), nearest=_raised
+)
+
+
+def _clustered(losses: Array, way: str) -> list[int]:
+    """Algorithm 1: the least loss that is left, while its cluster has room; of equal ones that of the first cluster and client."""
+    clusters, clients = losses.shape
+    if way == "argmin":
+        return [int(column.argmin()) for column in losses.T]
+    room, found = [-(-clients // clusters)] * clusters, {}
+    while len(found) < clients:
+        left = [
+            (losses[j, i], j, i)
+            for j in range(clusters)
+            for i in range(clients)
+            if i not in found and room[j]
+        ]
+        _, j, i = min(left)
+        found[i], room[j] = j, room[j] - 1
+    return [found[i] for i in range(clients)]
+
+
+def fedstl(
+    f: Federation,
+    models: Array,
+    cohorts: Cohorts,
+    template: Property,
+    shared: Sequence[Sequence[int]],
+    *,
+    private: bool,
+    weight: float,
+    epochs: int,
+    rate: float | None,
+    every: int,
+    way: str,
+) -> tuple[list[Round], list[dict[int, int]]]:
+    """An, Johnson and Ma 2024, algorithms 1 and 2, and the cluster of each client after each round.
+
+    Clusters average by samples. The server has a head of its own where heads are private, and trains it with the cluster's body.
+
+    Args:
+        shared: the samples of each client that the server sees. private: whether the head stays at its client.
+        weight: lambda. epochs: kappa. rate: eta_j, None for the clients'. every: m. way: how clusters are assigned.
+    """
+    w, rounds, history = models.copy(), [], []
+    kept = f.head if private else np.zeros(f.parameters, dtype=bool)
+    own = {k: models[0].copy() for k in range(len(f.x))}
+    whole = {k: template.mine(f.y[k]) for k in own}
+    sample = {k: template.mine(f.y[k][list(shared[k])]) for k in own}
+    cluster: dict[int, int] = {}
+
+    def loss(j: int, k: int) -> float:
+        """L_p of client k's property on what cluster j's model forecasts."""
+        forecast = f.outputs_at(w[j], f.x[k][list(shared[k])])
+        return float(np.abs(template.away(sample[k], forecast)).mean())
+
+    def step(v: Array, x: Array, y: Array, found: Array) -> Array:
+        """The gradient of F = L + lambda L_p, equations (2) and (4)."""
+        away = template.away(found, f.outputs_at(v, x))
+        return f.gradient(v, x, y, weight * np.sign(away) / away.shape[1])
+
+    for number, cohort in enumerate(cohorts, 1):
+        asked = [k for k in cohort if (number - 1) % every == 0 or k not in cluster]
+        if asked and len(w) > 1:
+            table = np.array([[loss(j, k) for k in asked] for j in range(len(w))])
+            greedy = way if (number - 1) % every == 0 else "argmin"
+            cluster |= dict(zip(asked, _clustered(table, greedy), strict=True))
+        sent = {}
+        for k in cohort:
+            v = np.where(kept, own[k], w[cluster.get(k, 0)])
+            for x, y in f.minibatches(number, k):
+                v = v - f.rate_of(number, k) * step(v, x, y, whole[k])
+            sent[k] = own[k] = v
+        active = sorted({cluster.get(k, 0) for k in cohort})
+        for j in active:
+            alpha = by_samples(f, [k for k in cohort if cluster.get(k, 0) == j])
+            w[j] = np.where(kept, w[j], sum(a * sent[k] for k, a in alpha.items()))
+        for place, j in enumerate(active):
+            members = [k for k in cohort if cluster.get(k, 0) == j]
+            x = np.concatenate([f.x[k][list(shared[k])] for k in members])
+            y = np.concatenate([f.y[k][list(shared[k])] for k in members])
+            pace = f.rate_of(number, -1) if rate is None else rate
+            for rows in f.cluster_minibatches(number, place, len(x), epochs) if epochs else ():
+                w[j] = w[j] - pace * step(w[j], x[rows], y[rows], template.mine(y))
+        rounds.append(Round(models=w.copy(), alpha=by_samples(f, cohort), own=dict(own)))
+        history.append(dict(cluster))
+    return rounds, history
+
+
+def _equal(cohort: Sequence[int]) -> dict[int, float]:
+    return {k: 1 / len(cohort) for k in cohort}
+
+
+def trimmed_mean(f: Federation, models: Array, cohorts: Cohorts, trim: float) -> list[Round]:
+    """Yin et al. 2018, definition 2; a trim of 1/2 is the median of definition 1."""
+    [w], rounds = models, []
+    for number, cohort in enumerate(cohorts, 1):
+        updates = [descend(f, number, k, w) - w for k in cohort]
+        update = np.zeros_like(w)
+        for place in range(len(w)):
+            values = sorted(u[place] for u in updates)
+            cut = min(int(trim * len(values) + 1e-9), (len(values) - 1) // 2)
+            left = values[cut : len(values) - cut]
+            update[place] = sum(left) / len(left)
+        w = w + update
+        rounds.append(Round(models=w[None], alpha=_equal(cohort)))
+    return rounds
+
+
+def krum(
+    f: Federation, models: Array, cohorts: Cohorts, attackers: int, keep: int | None
+) -> list[Round]:
+    """Blanchard et al. 2017, section 4: scores by the K - f - 2 nearest others; the best `keep` are averaged (None: K - f)."""
+    [w], rounds = models, []
+    for number, cohort in enumerate(cohorts, 1):
+        updates = [descend(f, number, k, w) - w for k in cohort]
+        count = len(updates)
+        nearest = max(1, count - attackers - 2)
+        scores = []
+        for i, u in enumerate(updates):
+            away = sorted(((u - v) ** 2).sum() for j, v in enumerate(updates) if j != i)
+            scores.append(sum(away[:nearest]))
+        kept = min(count, max(1, count - attackers) if keep is None else keep)
+        best = sorted(range(count), key=lambda i: scores[i])[:kept]
+        w = w + sum(updates[i] for i in best) / kept
+        alpha = {k: (1 / kept if i in best else 0.0) for i, k in enumerate(cohort)}
+        rounds.append(Round(models=w[None], alpha=alpha))
+    return rounds
+
+
+def fltrust(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
+    """Cao et al. 2021, algorithm 2: updates of the length of the server's, weighted by the positive part of their cosine to it."""
+    [w], rounds = models, []
+    for number, cohort in enumerate(cohorts, 1):
+        v = w
+        for x, y in f.server_minibatches(number):
+            v = v - f.rate_of(number, -1) * f.gradient(v, x, y)
+        own = v - w
+        trust, total = {}, np.zeros_like(w)
+        for k in cohort:
+            u = descend(f, number, k, w) - w
+            cosine = u @ own / (np.linalg.norm(u) * np.linalg.norm(own))
+            trust[k] = max(0.0, cosine)
+            total += trust[k] * np.linalg.norm(own) / np.linalg.norm(u) * u
+        whole = sum(trust.values())
+        if whole > 0:
+            w = w + total / whole
+        alpha = {k: (one / whole if whole > 0 else 0.0) for k, one in trust.items()}
+        rounds.append(Round(models=w[None], alpha=alpha))
+    return rounds

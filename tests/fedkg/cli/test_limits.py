@@ -1,0 +1,248 @@
+"""Limits on files: hostile ones end in a clear error that shows how to raise the limit, in little time and memory."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command import Done
+
+from fedkg.errors import LimitError, TableError, UsageError
+from fedkg.jobs.file.reading import read_job
+from fedkg.limits import DEFAULTS, MEANINGS, VARIABLE, gunzip, limit, read_file, shown
+from fedkg.tables import read_table
+from fedkg.tables.reader import read_bytes
+
+ROOT = Path(__file__).parents[3]
+RULES = 'signal p column "p"\nrule low require p <= 3\n'
+Fedkg = Callable[..., Done]
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    path = tmp_path / "rules.fkg"
+    path.write_text(RULES)
+    return path
+
+
+def test_the_reference_lists_every_limit() -> None:
+    assert DEFAULTS.keys() == MEANINGS.keys()
+    page = (ROOT / "docs/reference/command-line.md").read_text()
+    for name, most in DEFAULTS.items():
+        assert f"| `{name}` | {shown(name, most)} | {MEANINGS[name]} |\n" in page
+
+
+def test_a_gzipped_table_that_expands_a_thousandfold(
+    fedkg: Fedkg, rules: Path, tmp_path: Path
+) -> None:
+    table = tmp_path / "bomb.csv.gz"
+    with gzip.open(table, "wb") as file:
+        file.write(b"p\n" + b"1\n" * 20_000_000)
+    done = fedkg("eval", rules, table)
+    assert done.code == 1
+    assert f"{table} is beyond the limit `ratio`" in done.err
+    assert "--limit ratio=" in done.err
+
+
+def test_limits_are_raised_on_the_command_line(
+    fedkg: Fedkg, rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "table.csv.gz"
+    table.write_bytes(gzip.compress(b"p\n" + b"1\n" * 1000))
+    monkeypatch.setenv(VARIABLE, "expanded=1kB")
+    refused = fedkg("eval", rules, table)
+    assert refused.code == 1
+    assert "at most 1 kB" in refused.err
+    assert "FEDKG_LIMITS=expanded=" in refused.err
+    assert fedkg("--limit", "expanded=3kB", "eval", rules, table).code == 0
+
+
+@pytest.mark.parametrize("setting", ["bytes=3", "columns", "columns=3MB", "file=-1", "file=1e9"])
+def test_wrong_settings_are_rejected(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, setting)
+    with pytest.raises(UsageError):
+        limit("file")
+
+
+def test_a_header_with_too_many_columns(fedkg: Fedkg, rules: Path, tmp_path: Path) -> None:
+    table = tmp_path / "wide.csv"
+    table.write_text(",".join(f"c{i}" for i in range(30_000)) + "\n1,2\n")
+    done = fedkg("eval", rules, table)
+    assert done.code == 1
+    assert "beyond the limit `columns`" in done.err
+    assert "--limit columns=80000" in done.err
+
+
+def test_headers_that_repeat_are_numbered_in_little_time() -> None:
+    wide = read_bytes((",".join(["p"] * 19_000) + "\n" + ",".join(["1"] * 19_000)).encode(), "t")
+    assert wide.headers[:3] == ("p", "p (2)", "p (3)")
+    assert wide.headers[-1] == "p (19000)"
+
+
+def test_a_pipe_and_a_device_are_not_read(fedkg: Fedkg, rules: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    with pytest.raises(TableError, match="not an ordinary file"):
+        read_table(pipe)
+    done = fedkg("inspect", "/dev/zero")
+    assert done.code != 0
+    assert "not an ordinary file" in done.err
+
+
+def test_a_file_that_is_too_large_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "huge.csv"
+    with table.open("wb") as file:
+        file.truncate(10**12)  # takes no space
+    with pytest.raises(LimitError, match=r"received: 1000 GB"):
+        read_table(table)
+    monkeypatch.setenv(VARIABLE, "file=3")
+    table.write_bytes(b"abcd")
+    with pytest.raises(LimitError, match=r"at most 3 bytes"):
+        read_file(table)
+
+
+def test_gzip_members_are_joined_and_damage_is_noticed() -> None:
+    whole = gzip.compress(b"a" * 1000) + gzip.compress(b"b")
+    assert gunzip(whole, "t") == b"a" * 1000 + b"b"
+    with pytest.raises(TableError, match="not a whole gzip file"):
+        read_bytes(whole[:-3], "t")
+
+
+def test_a_pack_that_expands_a_thousandfold(fedkg: Fedkg, rules: Path, tmp_path: Path) -> None:
+    pack = tmp_path / "good.fkgpack"
+    assert fedkg("compile", rules, "-o", pack).code == 0
+    with zipfile.ZipFile(pack) as archive:
+        manifest = archive.read("manifest.json")
+    bomb = tmp_path / "bomb.fkgpack"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", manifest)
+        archive.writestr("tensors.safetensors", bytes(40_000_000))
+    done = fedkg("inspect", bomb)
+    assert done.code == 1
+    assert "beyond the limit `ratio`" in done.err
+
+
+def test_a_manifest_of_millions_of_values(fedkg: Fedkg, tmp_path: Path) -> None:
+    bomb = tmp_path / "values.fkgpack"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", b"[" + b"{}," * 3_000_000 + b"{}]")
+        archive.writestr("tensors.safetensors", b"")
+    done = fedkg("--limit", "ratio=10000", "inspect", bomb)
+    assert done.code == 1
+    assert "manifest.json is beyond the limit `values`" in done.err
+
+
+def test_a_zip_of_many_files() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for i in range(10_001):
+            archive.writestr(f"{i}.csv", b"")
+    with pytest.raises(LimitError, match="`members`"):
+        read_bytes(out.getvalue(), "many.zip")
+
+
+def test_a_sheet_of_two_cells_that_are_far_apart(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    path = tmp_path / "far.xlsx"
+    book = openpyxl.Workbook()
+    book.active["A1"] = "p"
+    book.active["A2"] = 7
+    book.save(path)
+    far = io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(far, "w") as new:
+        for name in old.namelist():
+            body = old.read(name)
+            if name.endswith("sheet1.xml"):
+                body = body.replace(b'r="2"', b'r="900000000"').replace(b"A2", b"A900000000")
+            new.writestr(name, body)
+    with pytest.raises(TableError, match="at most 1,048,576 rows"):
+        read_bytes(far.getvalue(), "far.xlsx")
+
+
+def test_a_parquet_file_that_repeats_one_value(tmp_path: Path) -> None:
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "repeated.parquet"
+    column = pa.array([1.0] * 1_000_000)
+    pq.write_table(pa.table({"p": pa.chunked_array([column] * 21)}), path)
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(LimitError, match="`cells`"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    "statement", ["rule low weight 1e999 require p <= 3", "rule low require p ^ 1e999 <= 3"]
+)
+def test_numbers_beyond_float64_are_named(fedkg: Fedkg, tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "large.fkg"
+    path.write_text(f'signal p column "p"\n{statement}\n')
+    done = fedkg("compile", path, "-o", "large.fkgpack")
+    assert done.code == 1
+    assert "FKG037" in done.err
+
+
+def laughs(levels: int = 12, merge: str = "") -> str:
+    """A YAML text of aliases that stand for ten times as many fields on each level."""
+    lines = ["a0: &a0 {x: 1, y: 2}"]
+    for i in range(1, levels):
+        inner = ", ".join([f"*a{i - 1}"] * 10)
+        lines.append(f"a{i}: &a{i} {{<<: [{inner}]}}" if merge else f"a{i}: &a{i} [{inner}]")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        (laughs(), "fields"),
+        (laughs(merge="<<"), "fields"),
+        ("a: " + "[" * 5000, "depth"),
+        ("\n".join(f"f{i}: 1" for i in range(30_000)), "fields"),
+        ("a: " + "x" * 2_000_000, "job"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "inspect"])
+def test_hostile_job_files(
+    fedkg: Fedkg, tmp_path: Path, text: str, name: str, command: str
+) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(text)
+    done = fedkg(command, job)
+    assert done.code == 1
+    assert f"beyond the limit `{name}`" in done.err
+
+
+@pytest.mark.parametrize("value", ["1e20", "100000000000000000000", "1" + "0" * 400, "-1e300"])
+@pytest.mark.parametrize("field", ["batch", "rounds", "client_memory"])
+def test_numbers_that_no_job_needs(fedkg: Fedkg, tmp_path: Path, field: str, value: str) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text(f"rules: [rules.fkg]\ntraining: {{{field}: {value}}}\n")
+    done = fedkg("run", job)
+    assert done.code == 1
+    assert f"training.{field}" in done.err
+
+
+def test_a_job_that_is_a_pipe(fedkg: Fedkg, tmp_path: Path) -> None:
+    pipe = tmp_path / "job.yaml"
+    os.mkfifo(pipe)
+    with pytest.raises(UsageError, match="not an ordinary file"):
+        read_job(pipe)
+    done = fedkg("inspect", pipe)
+    assert done.code == 2
+    assert "not an ordinary file" in done.err
+
+
+def test_a_baseline_of_millions_of_values(fedkg: Fedkg, rules: Path, tmp_path: Path) -> None:
+    baseline = tmp_path / "old.json"
+    baseline.write_bytes(b"[" + b"{}," * 1_000_000 + b"{}]")
+    done = fedkg("eval", rules, "table.csv", "--baseline", baseline)
+    assert done.code == 1
+    assert "beyond the limit `values`" in done.err
+    baseline.write_bytes(b"[" * 100_000)
+    assert "nested too deeply" in fedkg("eval", rules, "table.csv", "--baseline", baseline).err

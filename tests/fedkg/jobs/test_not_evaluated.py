@@ -1,0 +1,153 @@
+"""A rule that a run never evaluates is neither satisfied nor violated, in any output, and the reason is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import call
+
+from fedkg.jobs.folder import RunFolder
+
+JUMPS = 'rule calm "No jumps." kind temporal require abs(temp - past temp) <= 1.5 K\n'
+HEAD = """timeline time column "time" step 5 min
+signal temp in degC span 0 .. 200
+output fault in probability span 0 .. 1
+"""
+UNKNOWN = "Not evaluated, neither satisfied nor violated"
+
+
+def sawtooth(path: Path, rows: int, peak: int = 40) -> None:
+    """Temperature rises by 1 K in each step and falls from its peak; faults at random."""
+    draws = np.random.default_rng(len(path.stem)).random(rows)
+    wave = [
+        50 + min(step % (2 * peak), 2 * peak - step % (2 * peak)) for step in range(rows)
+    ]  # no step of more than 1 K
+    lines = ["time,temp,fault"]
+    for step, (temp, draw) in enumerate(zip(wave, draws, strict=True)):
+        hour, minute = divmod(5 * step, 60)
+        day, hour = divmod(hour, 24)
+        lines.append(f"2025-03-{day + 1:02}T{hour:02}:{minute:02}:00,{temp},{int(draw < 0.3)}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def job(folder: Path, rules: str, *, algorithm: str = "scfa", own: bool = True) -> Path:
+    """A job over two sites with tables of unequal length, or with one table for both."""
+    sawtooth(folder / "north.csv", 240)
+    sawtooth(folder / "south.csv", 160)
+    (folder / "rules.fkg").write_text(rules)
+    sites = "{north: {table: north.csv}, south: {table: south.csv}}" if own else "[north, south]"
+    data = (
+        "{label: fault, features: [temp]}"
+        if own
+        else "{label: fault, path: north.csv, features: [temp]}"
+    )
+    place = folder / "job.yaml"
+    place.write_text(
+        f"name: t\nrules: [rules.fkg]\nsites: {sites}\ndata: {data}\nmodel: {{hidden: []}}\n"
+        "training: {rounds: 2, participation: 1.0, executor: stacked}\n"
+        f"evaluation: {{local_baseline: false}}\nalgorithm: {algorithm}\n"
+    )
+    return place
+
+
+def run(capsys: pytest.CaptureFixture[str], place: Path, out: Path) -> tuple[str, RunFolder]:
+    """What `fedkg run` writes to the screen, and its folder."""
+    done = call(capsys, "run", place, "--out", out)
+    assert done.code == 0, done.err
+    return done.out + done.err, RunFolder(out)
+
+
+TEMPORAL = HEAD + (
+    'rule stays "Risk never stays." kind temporal hard\n'
+    "  require always within 30 min fault <= 0.2\n"
+)
+
+
+def test_hard_temporal_rules_on_answers_are_not_evaluated(tmp_path, capsys):
+    said, folder = run(capsys, job(tmp_path, TEMPORAL), tmp_path / "run")
+    assert f"{UNKNOWN}: `stays`; it compares rows, and the test rows are a random sample" in said
+    assert "ConstraintWarning" not in said
+    [rule] = folder.rows("rules.csv")
+    assert (rule["rate"], rule["applied"], rule["not_evaluated"]) == ("", "0", "1")
+    assert rule["reason"] == "it compares rows, and the test rows are a random sample"
+    clients = folder.rows("clients.csv")
+    assert [row["validity"] for row in clients] == [""] * 4
+    assert all(float(row["alpha"]) == pytest.approx(float(row["share"])) for row in clients)
+    rounds = folder.rows("rounds.csv")
+    assert [(row["rho_worst"], row["rho_mean"], row["zone"]) for row in rounds] == [("",) * 3] * 2
+    assert all("weighted by the number of samples alone" in row["notes"] for row in rounds)
+    assert all(row["violation"] == "" for row in folder.rows("sites.csv"))
+    results = json.loads((folder.path / "results.json").read_text())
+    assert results["not_evaluated"].keys() == {"stays"}
+    assert results["rows"][0]["zone"] == ""
+    page = (folder.path / "report.html").read_text()
+    assert "Never broken" not in page
+    assert "Nothing is known about these rules" in page
+
+
+def test_the_rules_that_are_evaluated_decide_alone(tmp_path, capsys):
+    """Of two rules one is not evaluated: the zone and the weights are those of the other."""
+    rules = TEMPORAL + "rule low hard require fault <= 0.999\n"
+    _, folder = run(capsys, job(tmp_path, rules), tmp_path / "run")
+    (tmp_path / "alone").mkdir()
+    alone = job(tmp_path / "alone", HEAD + "rule low hard require fault <= 0.999\n")
+    _, other = run(capsys, alone, tmp_path / "other")
+    columns = ("rho_worst", "rho_mean", "zone", "loss")
+    first, second = (
+        [[row[name] for name in columns] for row in one.rows("rounds.csv")]
+        for one in (folder, other)
+    )
+    assert first == second
+    assert first[0][2] == "safe"
+
+
+def test_a_condition_that_no_row_meets_ends_no_run(tmp_path, capsys):
+    rules = HEAD + "rule f require if temp > 150 degC then fault >= 0.5\n"
+    said, folder = run(capsys, job(tmp_path, rules, algorithm="fedavg"), tmp_path / "run")
+    reason = "no test row has the key, meets the condition and gives the values"
+    assert f"{UNKNOWN}: `f`; {reason}" in said
+    assert [row["reason"] for row in folder.rows("rules.csv")] == [reason]
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_rules_over_rows_are_checked_on_intact_tables(tmp_path, capsys, own):
+    """`run` counts what `eval` counts: every step but the first of each table."""
+    rules = HEAD + JUMPS + "rule f require fault >= 0\n"
+    place = job(tmp_path, rules, own=own)
+    _, folder = run(capsys, place, tmp_path / "run")
+    counts = np.zeros(2, dtype=int)
+    for name in ("north.csv", "south.csv") if own else ("north.csv",):
+        done = call(capsys, "eval", tmp_path / "rules.fkg", tmp_path / name, "--json")
+        [found] = [one for one in done.json["rules"] if one["rule"] == "calm"]
+        counts += [found["violated"], found["violated"] + found["satisfied"]]
+    [check] = folder.rows("checks.csv")
+    assert (
+        (int(check["violated"]), int(check["evaluations"]))
+        == tuple(counts)
+        == (0, 398 if own else 239)
+    )
+
+
+def test_machines_are_dealt_to_intact_tables_as_to_their_parts(tmp_path, capsys):
+    """A rule about one site's machine counts that site's rows, wherever they went."""
+    sawtooth(tmp_path / "all.csv", 200)
+    (tmp_path / "rules.fkg").write_text(
+        HEAD
+        + "rule f require fault >= 0\nsignal machine is category"
+        + '\nrule cool require if machine is "M1" then temp <= 0 degC\n'
+    )
+    place = tmp_path / "job.yaml"
+    place.write_text(
+        "name: t\nrules: [rules.fkg]\nsites: {north: {machines: [M1]}, south: {machines: [M2]}}\n"
+        "data: {label: fault, path: all.csv, features: [temp]}\nmodel: {hidden: []}\n"
+        "training: {rounds: 1, participation: 1.0, executor: stacked}\n"
+        "evaluation: {local_baseline: false}\nalgorithm: fedavg\n"
+    )
+    _, folder = run(capsys, place, tmp_path / "run")
+    [check] = folder.rows("checks.csv")
+    north, south = (int(row["samples"]) for row in folder.rows("clients.csv"))
+    assert north <= int(check["violated"]) <= 200 - south
+    assert check["evaluations"] == "200"
