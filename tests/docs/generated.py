@@ -18,7 +18,7 @@ def job_page() -> str:
     parts = [
         "# Job file\n",
         "One YAML file says what a run trains. It is checked as a whole before anything is loaded; an unknown field is an error.",
-        "The [guide](../guide/training.md) has examples. `--set a.b=value` changes a field. Paths in the file are relative to its folder;",
+        "The [guide](../how-to/federated-training.md) has examples. `--set a.b=value` changes a field. Paths in the file are relative to its folder;",
         "a path given with `--set` is looked for in the current folder first, then in that of the job file.\n",
     ]
     seen: set[type[BaseModel]] = set()

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 STATEMENTS = [
     line
-    for line in (ROOT / "docs/threat-model.md").read_text(encoding="utf-8").splitlines()
+    for line in (ROOT / "docs/concepts/threat-model.md").read_text(encoding="utf-8").splitlines()
     if line.startswith("- ")
 ]
 

@@ -29,7 +29,7 @@ from fedkg.federated.joints import Step
 from fedkg.federated.problem import gathered, pool
 from fedkg.models import Params
 
-GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "algorithms.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "reference" / "algorithms.md"
 
 
 def test_every_preset_has_its_contract_and_its_row_in_the_guide() -> None:
