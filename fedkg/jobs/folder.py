@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.run_log import LOG, FileState, RunLog, state_of
+from fedkg.jobs.run_log import EMPTY, LOG, FileState, RunLog, state_of
 from fedkg.limits import parse_json, read_file
 from fedkg.visible import csv_cell
 
@@ -363,14 +363,20 @@ class RunFolder:
     def _state(self, name: str) -> FileState | None:
         """What a file must contain: what was logged, and the lines that this object has appended since."""
         own = self._growing.get(name)
-        return self.log.states().get(name) if own is None else own.state()
+        return self._logged(name) if own is None else own.state()
+
+    def _logged(self, name: str) -> FileState | None:
+        """The logged state of a file. A growing file of an unfinished run starts empty: its first
+        lines are logged with the next whole file, and a process may die before that."""
+        may_start = name in CSV_FIELDS and not self.is_finished()
+        return self.log.states().get(name, EMPTY if may_start else None)
 
     def _damage(self, name: str) -> Damage | None:
         """What is wrong with a file, None for nothing."""
         place = self.path / name
         for attempt in range(READS):
             time.sleep(0.02 * attempt)
-            state = self.log.states().get(name)
+            state = self._logged(name)
             growing = name.endswith(f"/{LOG}") or (name in CSV_FIELDS and not self.is_finished())
             if state is not None and any(
                 _holds(path, state, growing=growing) for path in (place, _partial(place))
@@ -401,6 +407,9 @@ class RunFolder:
             The growing files of a finished run that had more lines than the log has.
         """
         cut = []
+        if not self.is_finished():
+            for name in CSV_FIELDS.keys() - self.log.states().keys():
+                (self.path / name).unlink(missing_ok=True)
         for name, state in self.log.states().items():
             place = self.path / name
             partial = _partial(place)

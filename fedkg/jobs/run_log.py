@@ -46,6 +46,10 @@ def state_of(body: bytes) -> FileState:
     return FileState(hashlib.sha256(body).hexdigest(), len(body))
 
 
+EMPTY = state_of(b"")
+"""The state of a file without content."""
+
+
 class RunLog:
     """The log of one folder. Reading needs no lock; another process may append meanwhile."""
 

@@ -35,6 +35,7 @@ from fedkg_compiler.sparql.tree import (
     Part,
     Path,
     Place,
+    Predicate,
     SubSelect,
     Triple,
     Union,
@@ -51,18 +52,21 @@ class _Component:
 
     Attributes:
         at: the place of its first part. subjects: the variables that stand for subjects, in order of appearance.
+        literals: those of them that a path without steps can bind to a literal.
         named: the variables that VALUES gives nodes. tied: whether it is tied already.
     """
 
     names: set[str]
     at: Place
     subjects: dict[str, None] = field(default_factory=dict)
+    literals: set[str] = field(default_factory=set)
     named: set[str] = field(default_factory=set)
     tied: bool = False
 
     def take(self, other: _Component) -> None:
         self.names |= other.names
         self.subjects |= other.subjects
+        self.literals |= other.literals
         self.named |= other.named
         self.tied |= other.tied
 
@@ -116,12 +120,39 @@ def _tie(component: _Component, *, may_lack: bool) -> Expr:
     function = Const(at=at, token=-1, kind="iri", text=f"<{IS_OWN}>")
     names = [Var(at=at, name=name) for name in component.subjects]
     asked: list[Expr] = [Op(at=at, name="call", args=(function, name)) for name in names]
+    asked += [_is_value_of_own(name, function) for name in names if name.name in component.literals]
     if may_lack:
         lacking = [
             Op(at=at, name="!", args=(Op(at=at, name="bound", args=(name,)),)) for name in names
         ]
         asked.append(_joined("&&", lacking, at))
     return _joined("||", asked, at)
+
+
+def _is_value_of_own(name: Var, function: Const) -> Expr:
+    """A literal is part of the user's data as a value of one of its nodes."""
+    at = name.at
+    owner, predicate = (Var(at=at, name=f"_{role}_of_{name.name}") for role in ("owner", "path"))
+    is_own = Filter(at=at, expr=Op(at=at, name="call", args=(function, owner)))
+    value = Triple(at=at, subject=owner, predicate=predicate, object=name)
+    is_literal = Op(at=at, name="isliteral", args=(name,))
+    has_owner = Exists(at=at, group=Group(at=at, parts=(value, is_own)), negated=False)
+    return _joined("&&", [is_literal, has_owner], at)
+
+
+def _may_be_empty(path: Predicate) -> bool:
+    """Whether a path has a form without steps, which leads from every term to itself."""
+    if not isinstance(path, Path):
+        return False
+    match path.op:
+        case "*" | "?":
+            return True
+        case "!":
+            return False
+        case "|":
+            return any(map(_may_be_empty, path.args))
+        case _:
+            return all(map(_may_be_empty, path.args))
 
 
 def _joined(word: str, parts: Sequence[Expr], at: Place) -> Expr:
@@ -154,7 +185,8 @@ def _atoms(parts: Iterable[Part]) -> list[_Component]:
                 )
                 ends = (part.subject, part.object) if backwards else (part.subject,)
                 names = {node.name: None for node in ends if isinstance(node, Var)}
-                found.append(_Component({*variables(part)}, part.at, names))
+                literals = {*names} if _may_be_empty(part.predicate) else set[str]()
+                found.append(_Component({*variables(part)}, part.at, names, literals))
             case Group():
                 found += _atoms(part.parts)
             case Union():

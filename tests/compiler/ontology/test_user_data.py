@@ -111,6 +111,10 @@ def test_a_query_finds_no_terms_of_vocabularies(folder: Folder) -> None:
         ("?x, ?y where { ?x t:serial ?s OPTIONAL { ?y qudt:symbol ?m } }", 2),
         ("?n where { { SELECT (COUNT(?x) AS ?n) WHERE { ?x rdfs:label ?l } } FILTER(?n = 2) }", 1),
         ("?x where { ?x rdfs:label ?l MINUS { ?y qudt:symbol ?m } }", 2),
+        # a path without steps leads from each of the 2 tools, 2 labels and 2 numbers to itself
+        ("?x, ?y where { ?x rdfs:label* ?y }", 6 + 2),
+        ("?x, ?y where { ?x rdfs:label? ?y FILTER(isLiteral(?x)) }", 4),
+        ("?x, ?y where { ?x (rdfs:label|t:serial*)/t:serial? ?y FILTER(isLiteral(?x)) }", 4),
         ("?x in class owl:Class", 0),
         ("?x in class qudt:Unit", 0),
     ],

@@ -54,6 +54,21 @@ def test_lines_that_are_not_logged_do_not_count(folder):
     assert [line["round"] for line in other.rows("clients.csv")] == ["1", "2"]
 
 
+def test_first_lines_that_are_not_logged_are_not_damage(folder):
+    """A process may die after it appended the first line of a file and before the log has it."""
+    folder.write_json("arms.json", [])
+    folder.append("privacy.csv", [{"arm": "a", "noise": 1.0}])
+    other = RunFolder(folder.path)
+    assert other.rows("privacy.csv") == []
+    assert len(other.rows("privacy.csv", unlogged=True)) == 1
+    assert other.damage() == ()
+    other.recover()
+    assert not (folder.path / "privacy.csv").exists()
+    other.write_json("results.json", {})
+    (folder.path / "privacy.csv").write_text("arm\na\n")
+    assert [damage.file for damage in RunFolder(folder.path).damage()] == ["privacy.csv"]
+
+
 def test_a_line_that_is_cut_off_is_damage(folder):
     folder.append("clients.csv", [row(1), row(2)])
     folder.write_json("arms.json", [])
