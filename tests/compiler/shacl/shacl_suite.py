@@ -27,7 +27,7 @@ from fedkg_compiler.shacl.columns import FOCUS, class_table, read_subjects
 
 PARTS = ("core", "sparql")
 SUITE = SHARED / "ontologies" / "shacl-test-suite" / "tests"
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "shacl.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "w3c-test-suites.md"
 BEGIN, END = "<!-- suite: begin -->", "<!-- suite: end -->"
 MF = Namespace("http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#")
 SHT = Namespace("http://www.w3.org/ns/shacl-test#")

@@ -13,7 +13,7 @@ from sparql_suite import FOLDERS, Outcome, queries_of, run_suite
 from fedkg_compiler import compile_rules
 
 SUITE = SHARED / "ontologies" / "sparql11-test-suite"
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "sparql.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "w3c-test-suites.md"
 START, END = "<!-- suite -->\n", "<!-- end of suite -->\n"
 
 
