@@ -160,7 +160,8 @@ def test_weights_of_the_corrupted_site_fall_visibly(tmp_path):
                 "compare.algorithm=[fedavg]",
                 "training.batch=64",
                 "training.rounds=15",
-                "seeds=2",
+                "evaluation.local_baseline=false",
+                "seeds=6",  # one seed moves F1 by up to 0.15
             ],
         ),
         out=tmp_path / "run",
