@@ -8,7 +8,6 @@ from typing import Literal
 
 import numpy as np
 
-from fedkg.constraints.meaning.powers import is_multiplication, multiplied
 from fedkg.pack import (
     And,
     AtLeast,
@@ -38,6 +37,7 @@ from fedkg.pack import (
     Term,
     Until,
 )
+from fedkg.pack.numeric.powers import is_multiplication, multiplied
 
 Verdict = tuple[float, float, bool | None]
 """Least and largest possible robustness, and the truth value, None where it is unknown."""

@@ -31,7 +31,6 @@ from fedkg.constraints.engine.shield import shield
 from fedkg.constraints.engine.structure import has_constant_slope, has_strict
 from fedkg.constraints.engine.unknown import marked, strict_step, unmarked
 from fedkg.constraints.engine.windows import ROBUSTNESS, Truth, settle
-from fedkg.constraints.meaning.powers import is_multiplication, multiplied
 from fedkg.pack.formulas import (
     And,
     AtLeast,
@@ -47,6 +46,7 @@ from fedkg.pack.formulas import (
     Temporal,
     Until,
 )
+from fedkg.pack.numeric.powers import is_multiplication, multiplied
 from fedkg.pack.terms import (
     Call,
     Choose,

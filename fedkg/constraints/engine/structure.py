@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import assert_never
 
 from fedkg.constraints.engine.given import Given
-from fedkg.constraints.meaning.powers import is_multiplication
 from fedkg.pack import walk
 from fedkg.pack.formulas import (
     And,
@@ -25,6 +24,7 @@ from fedkg.pack.formulas import (
     Temporal,
     Until,
 )
+from fedkg.pack.numeric.powers import is_multiplication
 from fedkg.pack.terms import (
     Call,
     Choose,

@@ -13,11 +13,7 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.members import at_least, reduce_members
-from fedkg.constraints.meaning.powers import is_multiplication, multiplied
-from fedkg.constraints.meaning.temporal import initially, temporal, until
-from fedkg.constraints.meaning.timing import Grid, Timing, grids
-from fedkg.constraints.meaning.verdicts import Bool, Float, Verdict, atom, either, finite, opposite
+from fedkg.constraints.meaning.timing import Timing, grids
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.formulas import (
     And,
@@ -34,6 +30,11 @@ from fedkg.pack.formulas import (
     Temporal,
     Until,
 )
+from fedkg.pack.numeric.grid import Grid
+from fedkg.pack.numeric.members import at_least, reduce_members
+from fedkg.pack.numeric.powers import is_multiplication, multiplied
+from fedkg.pack.numeric.verdicts import Bool, Float, Verdict, atom, either, finite, opposite
+from fedkg.pack.numeric.windows import initially, temporal, until
 from fedkg.pack.terms import (
     Call,
     Choose,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import TableError
+from fedkg.pack.numeric.grid import Grid
 
 MOST = 10_000_000
 """A trace of few rows is not laid out to more steps than this; one of many rows to four times as many as it has rows."""
@@ -50,24 +51,6 @@ class Timing:
     def take(self, rows: NDArray[np.int64]) -> Timing:
         """The timing of some rows alone."""
         return Timing(trace=self.trace[rows], step=self.step[rows], gaps=self.gaps, end=self.end)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Grid:
-    """Traces as rows of a grid of steps, all beginning at its left edge.
-
-    Attributes:
-        at: int64 [N, L], the table row of each step; -1 where a step is missing or the trace is over.
-        inside: bool [N, L], the step belongs to the trace.
-        end: as in `Timing`.
-        rows, cells: int64 [n]: the table rows in this grid, and for each its step, counted along the flattened grid.
-    """
-
-    at: NDArray[np.int64]
-    inside: NDArray[np.bool_]
-    end: Literal["strict", "clip"]
-    rows: NDArray[np.int64]
-    cells: NDArray[np.int64]
 
 
 def grids(

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.constraints.meaning.timing import Grid
-from fedkg.constraints.meaning.verdicts import Float, Verdict, opposite
+from fedkg.pack.numeric.grid import Grid
+from fedkg.pack.numeric.verdicts import Float, Verdict, opposite
 
 Values = NDArray[Any]
 """float64 or bool."""

@@ -1,0 +1,1 @@
+"""NumPy operations from which the definitions of the formula nodes are built."""
