@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 USUAL = 50
-QUICK, LONG = "quick", "long"
+QUICK, LONG, UNSHRUNK = "quick", "long", "unshrunk"
 
 settings.register_profile(
     QUICK,
@@ -15,6 +15,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(LONG, settings.get_profile(QUICK), max_examples=10 * USUAL)
+settings.register_profile(
+    UNSHRUNK, settings.get_profile(QUICK), phases=[Phase.explicit, Phase.generate]
+)
 
 
 def tries(count: int) -> settings:

@@ -2,17 +2,20 @@
 
 Each mutant is the package with one small change, made in a copy of the repository. The tests that `mutants.toml`
 names for the file must fail on it. A mutant on which they pass survives: write a test, or explain in
-`mutants.toml` why no test can tell it apart.
+`mutants.toml` why no test can tell it apart. Tests run in processes forked from one that has loaded PyTorch and the
+other libraries, and hypothesis does not shrink what it finds.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
+import multiprocessing
 import os
 import random
 import shutil
-import subprocess
+import signal
 import sys
 import tempfile
 import time
@@ -24,6 +27,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
+
+UNSHRUNK = "unshrunk"
+"""The hypothesis profile of `tests/tries.py` that ends at the first failure."""
+OUTPUT = "pytest.txt"
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("mutants.toml")
@@ -42,6 +49,10 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.Mult: ast.Div,
     ast.Div: ast.Mult,
 }
+LIBRARIES = ("torch", "numba", "scipy.optimize", "scipy.stats", "pydantic", "pandas")
+"""Loaded once for all mutants: they take most of the time of a short test run."""
+UNUSABLE = (3, 4, 5)
+"""Exit codes of pytest that say nothing of the mutant: an internal error, a wrong option, no test."""
 MARGIN = 60.0
 """Seconds that a mutant's tests may take beyond three times those of the unchanged code: loops that no longer end."""
 
@@ -163,21 +174,37 @@ def _copy(folder: Path) -> Path:
 
 def _passes(folder: Path, tests: tuple[str, ...], limit: float) -> bool:
     """Whether the tests pass in a copy; False also where they do not end in time."""
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(folder), str(folder / "compiler")]),
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-    }
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    try:
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, timeout=limit, check=False
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(list(LIBRARIES))
+    process = context.Process(target=_run_tests, args=(folder, tests))
+    process.start()
+    process.join(limit)
+    with contextlib.suppress(ProcessLookupError):  # also what the tests started
+        os.killpg(process.pid or 0, signal.SIGKILL)
+    process.join()
+    if process.exitcode in UNUSABLE:
+        raise RuntimeError(
+            f"pytest could not run {tests}:\n{(folder / OUTPUT).read_text()[-2000:]}"
         )
-    except subprocess.TimeoutExpired:
-        return False
-    if done.returncode not in (0, 1, 2):
-        raise RuntimeError(f"pytest could not run {tests}:\n{done.stdout.decode()[-2000:]}")
-    return done.returncode == 0
+    return process.exitcode == 0
+
+
+def _run_tests(folder: Path, tests: tuple[str, ...]) -> None:
+    """Run pytest in a copy and exit with its code. It is the first thing that its process does."""
+    os.setsid()
+    os.chdir(folder)
+    with Path(OUTPUT).open("w", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    packages = [str(folder), str(folder / "compiler")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(packages)
+    os.environ["NUMBA_CACHE_DIR"] = str(folder / "kernels")
+    sys.path[:0] = packages
+    sys.dont_write_bytecode = True
+    import pytest
+
+    options = ["-q", "-x", "-p", "no:cacheprovider", f"--hypothesis-profile={UNSHRUNK}"]
+    os._exit(int(pytest.main([*options, *tests])))
 
 
 def main() -> int:
@@ -189,6 +216,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
     document = tomllib.loads(LIST.read_text(encoding="utf-8"))
     explained = {entry["name"]: entry["reason"] for entry in document.get("survivor", ())}
     chosen = list(listed(document))
@@ -206,6 +234,7 @@ def main() -> int:
             made = random.Random(options.seed).sample(made, min(options.sample, len(made)))
         chosen += made
     chosen = [mutant for mutant in chosen if options.only in mutant.name]
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory() as place:
         folders: SimpleQueue[Path] = SimpleQueue()
         for number in range(options.workers):
@@ -217,6 +246,7 @@ def main() -> int:
             start = time.perf_counter()
             if not _passes(folder, tests, 3600.0):
                 print(f"the tests fail on the unchanged code: {' '.join(tests)}")
+                print((folder / OUTPUT).read_text(encoding="utf-8")[-2000:])
                 return 2
             limits[tests] = 3 * (time.perf_counter() - start) + MARGIN
         folders.put(folder)
@@ -244,7 +274,10 @@ def main() -> int:
                 else:
                     open_ones += 1
                     print(f"SURVIVED  {mutant.name}", flush=True)
-    print(f"{len(chosen)} mutants, {open_ones} survive without an explanation")
+    print(
+        f"{len(chosen)} mutants in {(time.perf_counter() - began) / 60:.0f} minutes, "
+        f"{open_ones} survive without an explanation"
+    )
     return int(open_ones > 0)
 
 
