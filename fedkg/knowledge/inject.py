@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fedkg._internal.messages import said
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.knowledge.bins import centres
 from fedkg.knowledge.conditions import Float
@@ -28,7 +29,6 @@ from fedkg.knowledge.known import (
     with_class,
 )
 from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
-from fedkg.said import said
 
 Range = RangeKnowledge | Callable[[Tensor], Tensor]
 Prediction = PredictionKnowledge | Callable[[Tensor], Tensor]

@@ -11,9 +11,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
+from fedkg._internal.messages import said
 from fedkg.errors import KnowledgeError, LayoutError, UsageError
 from fedkg.knowledge.injection import NOTHING
-from fedkg.said import said
 
 Policy = Literal["error", "drop", "repair"]
 

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedkg._internal.messages import said
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.mining.pick import Pick
 from fedkg.pack import Pack
 from fedkg.pack.inference import Inference
-from fedkg.said import said
 
 
 # `Any` here: what people give may be anything.

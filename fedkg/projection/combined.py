@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.compile_exclusion import uncompiled
+from fedkg._internal.messages import said
 from fedkg.errors import SetError
 from fedkg.projection.interface import ProjectionSet
 from fedkg.projection.linear_sets import common_polytope
-from fedkg.said import said
-from fedkg.uncompiled import uncompiled
 
 
 @dataclass(frozen=True, slots=True, eq=False)

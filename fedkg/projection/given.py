@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fedkg._internal.messages import said
 from fedkg.errors import SetError
 from fedkg.projection.shapes import check_fit, check_made
-from fedkg.said import said
 
 ON_POINTS = ("project", "excess", "distance2", "contains")
 """The methods of a set that take points."""

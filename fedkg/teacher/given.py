@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedkg._internal.messages import said
 from fedkg.errors import SetError
 from fedkg.pack import Bank, walk
 from fedkg.pack.formulas import Temporal, Until
-from fedkg.said import said
 
 
 # `Any` in what follows: what people give may be anything.

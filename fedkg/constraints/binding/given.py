@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fedkg._internal.messages import said
 from fedkg.constraints.engine.constants import being_traced
 from fedkg.errors import LayoutError
-from fedkg.said import said
 
 
 def batch_of(x: Any) -> Tensor:
