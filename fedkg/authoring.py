@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedkg._internal.name_matching import nearest
 from fedkg.errors import FedkgError, MissingExtra, UsageError
-from fedkg.nearest import nearest
 
 if TYPE_CHECKING:
     from fedkg.evaluation.examples import ExampleResult

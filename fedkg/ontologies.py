@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedkg._internal.name_matching import nearest
 from fedkg.authoring import CompileError, existing, needs_compiler, render
 from fedkg.errors import FedkgError, UsageError
-from fedkg.nearest import nearest
 
 if TYPE_CHECKING:
     from fedkg.learned import Learned

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from fedkg.nearest import Suggestion, did_you_mean
+from fedkg._internal.name_matching import Suggestion, did_you_mean
 from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.problems import Problems

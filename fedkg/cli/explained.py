@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from fedkg._internal.name_matching import nearest
 from fedkg.errors import UsageError
-from fedkg.nearest import nearest
 
 if TYPE_CHECKING:
     from fedkg.pack import Pack, Placement

@@ -14,6 +14,8 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from fedkg._internal.safe_text import visible
+from fedkg._internal.warning_notes import show_warnings_as_notes
 from fedkg.authoring import CompileError
 from fedkg.cli import (
     check,
@@ -36,8 +38,6 @@ from fedkg.cli import (
 )
 from fedkg.errors import FedkgError, Stopped
 from fedkg.limits import raise_limits
-from fedkg.visible import visible
-from fedkg.warning_notes import show_warnings_as_notes
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "new": new.new,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typing_extensions import override
 
-from fedkg.visible import visible
+from fedkg._internal.safe_text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg.compiled_loops import can_compile_loops
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.constraints.engine.banks import CHUNK, BankTensors, largest_number
 from fedkg.constraints.engine.constants import being_traced
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_implication, reported

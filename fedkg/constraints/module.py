@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fedkg._internal.compile_exclusion import uncompiled
 from fedkg.constraints.binding.answers import Model, ask, shaped
 from fedkg.constraints.binding.batch import Batch, read_batch
 from fedkg.constraints.binding.given import batch_of, check_floating, weights_of
@@ -46,7 +47,6 @@ from fedkg.constraints.repeated import MOST, Repeats, kind_of, repeated
 from fedkg.constraints.report import ConstraintReport
 from fedkg.errors import LayoutError
 from fedkg.pack.pack import Pack
-from fedkg.uncompiled import uncompiled
 
 if TYPE_CHECKING:
     from fedkg.constraints.specialised import Specialised

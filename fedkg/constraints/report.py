@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.compile_exclusion import uncompiled
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.total import penalty_apart, penalty_parts, total_penalty
 from fedkg.errors import LayoutError, MissingExtra, UsageError
-from fedkg.uncompiled import uncompiled
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,11 +17,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 from typing_extensions import override
 
+from fedkg._internal.compile_exclusion import uncompiled
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.penalty import late_scale
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.fused.pay import paid
-from fedkg.uncompiled import uncompiled
 
 P = ParamSpec("P")
 

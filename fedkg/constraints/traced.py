@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.compile_exclusion import uncompiled
 from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.constraints.engine.penalty import penalty_form
 from fedkg.constraints.numbered import numbered
 from fedkg.constraints.report import ConstraintReport
-from fedkg.uncompiled import uncompiled
 
 V = TypeVar("V")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.safe_text import csv_cell
 from fedkg.data.partition import Index, Split
 from fedkg.errors import JobError
-from fedkg.visible import csv_cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.nearest import nearest_header
+from fedkg._internal.name_matching import nearest_header
 from fedkg.tables import Table, is_unknown
 
 OTHER = -2.0

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.name_matching import nearest_header
 from fedkg.evaluation.readings import Readings
-from fedkg.nearest import nearest_header
 from fedkg.pack import Pack
 from fedkg.tables import Table, is_unknown
 

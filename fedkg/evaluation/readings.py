@@ -13,11 +13,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.name_matching import nearest_header
 from fedkg.constraints.meaning.timing import Timing
 from fedkg.errors import TableError
 from fedkg.evaluation.codes import codes, foreign_classes, one_hot, some, truths
 from fedkg.evaluation.steps import steps_before, table_timing
-from fedkg.nearest import nearest_header
 from fedkg.pack import Column, DataContract, View
 from fedkg.tables import Table, is_unknown
 

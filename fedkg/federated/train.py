@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from fedkg._internal.threads import library_threads
 from fedkg.errors import JobError
 from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.client.pace import check_paces
@@ -25,7 +26,6 @@ from fedkg.federated.rows import ClientRows, placed, whole
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
 from fedkg.models.model import Params
-from fedkg.parts import library_threads
 
 
 def initial_state(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.kernels import kernel
+from fedkg._internal.numba_kernels import kernel
 
 F64 = NDArray[np.float64]
 

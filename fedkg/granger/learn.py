@@ -13,9 +13,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.threads import in_parts
 from fedkg.errors import FedkgError, UsageError
 from fedkg.granger.moments import Moments, Series, moments, surprises
-from fedkg.parts import in_parts
 
 F64 = NDArray[np.float64]
 Mode = Literal["sequential", "batch", "closed_form"]

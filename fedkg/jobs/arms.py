@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from fedkg._internal.name_matching import nearest
 from fedkg.composition import contradictions, told
 from fedkg.errors import JobError
 from fedkg.jobs.file.algorithm import Algorithm
@@ -20,7 +21,6 @@ from fedkg.jobs.file.part import Value
 from fedkg.jobs.file.presets import PRESETS, TITLES
 from fedkg.jobs.file.reading import fields_at, sentence_of
 from fedkg.jobs.file.schema import Corrupt, Job
-from fedkg.nearest import nearest
 
 VARIABLE = ("model", "augment", "training", "scoring", "evaluation", "privacy")
 BASELINE = "local_only"

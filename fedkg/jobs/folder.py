@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from fedkg._internal.safe_text import csv_cell
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.run_log import EMPTY, LOG, FileState, RunLog, state_of
 from fedkg.limits import parse_json, read_file
-from fedkg.visible import csv_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

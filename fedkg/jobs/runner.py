@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.threads import library_threads
 from fedkg.errors import MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice, ServerState
 from fedkg.federated.executors import Crew, Ranks
@@ -55,7 +56,6 @@ from fedkg.jobs.trained_by import for_people
 from fedkg.jobs.training import client_rows, deployed_of, devices_there, round_row, rounds_of
 from fedkg.jobs.trust import require_trust
 from fedkg.models import Params
-from fedkg.parts import library_threads
 
 RUNS = Path("runs")
 """Where run folders go when nothing else is said."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedkg._internal.name_matching import nearest
 from fedkg.data import Frame, conversion, from_table
 from fedkg.data.ai4i import generate
 from fedkg.data.sets.reach import reach_of_table
@@ -14,7 +15,6 @@ from fedkg.errors import JobError
 from fedkg.jobs.file.data import Site
 from fedkg.jobs.file.schema import Job
 from fedkg.learned import Window, joined
-from fedkg.nearest import nearest
 from fedkg.pack import Column, DataContract
 from fedkg.tables import Table, in_utc, read_table
 from fedkg.units import Conversion

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.threads import library_threads
 from fedkg.federated.executors import Ranks
 from fedkg.jobs.arms import Arm, planned
 from fedkg.jobs.file.reading import job_of
@@ -14,7 +15,6 @@ from fedkg.jobs.grounds import ground_of
 from fedkg.jobs.training import rounds_of
 from fedkg.jobs.trust import require_trust
 from fedkg.pack import pack_bytes, read_pack
-from fedkg.parts import library_threads
 
 END, JOB, ARM = "end", "job", "arm"
 """What rank 0 may say: all is over; a job and its pack; the next arm of it."""

@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from fedkg._internal.threads import library_threads
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.evaluation import reported
 from fedkg.constraints.engine.reading import Reading
@@ -43,7 +44,6 @@ from fedkg.mining.pick import Pick, least
 from fedkg.pack import Bank, Pack
 from fedkg.pack.formulas import Compare
 from fedkg.pack.inference import Inference, MinedParameter
-from fedkg.parts import library_threads
 
 LOOSEST = 1e200
 """Beyond every number of data: where a parameter makes its comparison hold, or fail, everywhere."""

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.kernels import kernel
-from fedkg.parts import in_parts
+from fedkg._internal.numba_kernels import kernel
+from fedkg._internal.threads import in_parts
 
 U64 = NDArray[np.uint64]
 

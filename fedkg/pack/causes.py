@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.errors import UsageError
-from fedkg.nearest import did_you_mean
 from fedkg.pack.node import Node
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.vmap_dims import fronted
 from fedkg.errors import SetError
-from fedkg.mapped import fronted
 from fedkg.projection.interface import ProjectionSet
 from fedkg.projection.shapes import of_numbers
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.compile_exclusion import uncompiled
 from fedkg.errors import SetError
 from fedkg.projection.given import check_points, numbers_given
 from fedkg.projection.interface import ProjectionSet, numbers
@@ -19,7 +20,6 @@ from fedkg.projection.polytope_nearest import contradictions
 from fedkg.projection.polytope_rows import product
 from fedkg.projection.recognise import recognised
 from fedkg.projection.shapes import KEY, Declared, check_shapes
-from fedkg.uncompiled import uncompiled
 
 _SHAPES = {
     "G": Declared(ends=("m", "n"), each=True),

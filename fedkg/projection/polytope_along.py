@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.kernels import kernel
-from fedkg.parts import in_parts
+from fedkg._internal.numba_kernels import kernel
+from fedkg._internal.threads import in_parts
 from fedkg.projection.polytope_loops import (
     LEAST,
     chosen,

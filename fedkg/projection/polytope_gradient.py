@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.vmap_dims import fronted
 from fedkg.errors import SetError
-from fedkg.mapped import fronted
 from fedkg.projection.polytope_nearest import nearest
 from fedkg.projection.polytope_pattern import Shared
 from fedkg.projection.polytope_rows import Rows, Unit, held, unit_rows

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from fedkg.kernels import instruction
+from fedkg._internal.numba_kernels import instruction
 
 LANES = 32
 """Points whose total is kept in registers: eight of four numbers each, or four of eight."""

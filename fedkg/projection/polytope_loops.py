@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.kernels import inner
+from fedkg._internal.numba_kernels import inner
 from fedkg.projection.polytope_lanes import LANES, less_products, less_weighted
 from fedkg.projection.polytope_pattern import Pattern, Shared, Sums, Weighted
 from fedkg.projection.polytope_rows import RIDGE

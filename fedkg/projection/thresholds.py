@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.mapped import fronted
+from fedkg._internal.vmap_dims import fronted
 from fedkg.projection.interface import numbers
 
 

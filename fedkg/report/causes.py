@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.safe_text import visible_value
 from fedkg.errors import MissingExtra
 from fedkg.report.charts import SITE_COLOURS, colours
-from fedkg.visible import visible_value
 
 HERE = Path(__file__).parent
 SIZE, RADIUS = 520, 200

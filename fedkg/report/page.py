@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.safe_text import visible_value
 from fedkg.errors import MissingExtra
 from fedkg.jobs.folder import REPORT, RunFolder
 from fedkg.jobs.measure import events
@@ -34,7 +35,6 @@ from fedkg.report.sections import (
 )
 from fedkg.report.sweep import read_sweep
 from fedkg.report.zoned import zone_advice, zone_basis, zone_legend
-from fedkg.visible import visible_value
 
 HERE = Path(__file__).parent
 ALPHA = "Alpha says how alike the sites are: with 0.1 each sees other kinds of data than the rest, with 10 all see nearly the same."

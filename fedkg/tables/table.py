@@ -9,8 +9,8 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.name_matching import nearest_header
 from fedkg.errors import TableError
-from fedkg.nearest import nearest_header
 from fedkg.tables.numerals import DecimalMark, parse_numbers
 from fedkg.tables.separator import NAMES
 from fedkg.tables.times import DateOrder, parse_times, two_ways

@@ -21,11 +21,11 @@ from torch import Tensor
 from torch.nn import functional
 from typing_extensions import override
 
+from fedkg._internal.threads import library_threads
+from fedkg._internal.vmap_dims import fronted
 from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.errors import SetError
-from fedkg.mapped import fronted
 from fedkg.pack import Bank
-from fedkg.parts import library_threads
 from fedkg.teacher import milp
 from fedkg.teacher.cells import Group, forms_of, group, order_of
 from fedkg.teacher.diagram import BeyondDiagram, Layer, layers

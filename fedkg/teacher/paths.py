@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.kernels import inner, kernel
-from fedkg.parts import in_parts
+from fedkg._internal.numba_kernels import inner, kernel
+from fedkg._internal.threads import in_parts
 from fedkg.teacher.diagram import Layer
 
 Numbers = NDArray[np.float64]

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from fedkg.nearest import nearest
+from fedkg._internal.name_matching import nearest
 from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
 from fedkg.units.unit import RATE, Dimension, Unit, combine, power
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg.nearest import Suggestion, did_you_mean, distance, nearest
+from fedkg._internal.name_matching import Suggestion, did_you_mean, distance, nearest
 
 NAMES = [
     "torque",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedkg import parts
+from fedkg._internal import threads
 
 
 def test_parts_are_all_done_once_and_errors_raised() -> None:
@@ -27,9 +27,9 @@ def test_parts_are_all_done_once_and_errors_raised() -> None:
             raise ValueError("the last part")
 
     try:
-        parts.in_parts(103, 10, work)
+        threads.in_parts(103, 10, work)
         with pytest.raises(ValueError, match="the last part"):
-            parts.in_parts(103, 10, failing)
+            threads.in_parts(103, 10, failing)
     finally:
         torch.set_num_threads(before)
     assert (seen == 1).all()
@@ -49,7 +49,7 @@ def test_no_part_is_at_work_after_an_error() -> None:
 
     try:
         with pytest.raises(ValueError, match="the first part"):
-            parts.in_parts(2, 1, work)
+            threads.in_parts(2, 1, work)
     finally:
         torch.set_num_threads(before)
     assert ended
@@ -61,7 +61,7 @@ def test_threads_that_leave_in_any_order_leave_behind_what_there_was() -> None:
     torch.set_num_threads(4)
 
     def first() -> int:
-        with parts.library_threads(1), parts.library_threads(2):
+        with threads.library_threads(1), threads.library_threads(2):
             inside.set()
             other.wait(10)
         left.set()
@@ -69,7 +69,7 @@ def test_threads_that_leave_in_any_order_leave_behind_what_there_was() -> None:
 
     def second() -> int:
         inside.wait(10)
-        with parts.library_threads(1):
+        with threads.library_threads(1):
             other.set()
             left.wait(10)
         return torch.get_num_threads()
@@ -85,19 +85,19 @@ def test_threads_that_leave_in_any_order_leave_behind_what_there_was() -> None:
 
 def test_what_there_was_is_back_after_an_error() -> None:
     before = torch.get_num_threads()
-    with pytest.raises(ValueError, match="inside"), parts.library_threads(before + 1):
+    with pytest.raises(ValueError, match="inside"), threads.library_threads(before + 1):
         raise ValueError("inside")
-    with pytest.raises(RuntimeError), parts.library_threads(0):
+    with pytest.raises(RuntimeError), threads.library_threads(0):
         pass
     assert torch.get_num_threads() == before
-    assert parts._PARTS.get() is None
+    assert threads._PARTS.get() is None
 
 
 def test_threads_are_left_alone_where_there_is_no_fork(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on Windows, where `os.register_at_fork` is missing."""
     monkeypatch.delattr(os, "register_at_fork", raising=False)
     monkeypatch.setattr(sys, "platform", "win32")
-    spec = importlib.util.spec_from_file_location("parts_elsewhere", parts.__file__)
+    spec = importlib.util.spec_from_file_location("parts_elsewhere", threads.__file__)
     assert spec is not None
     assert spec.loader is not None
     spec.loader.exec_module(importlib.util.module_from_spec(spec))

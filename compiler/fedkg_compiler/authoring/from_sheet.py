@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from fedkg.nearest import nearest_header
+from fedkg._internal.name_matching import nearest_header
 from fedkg.tables import Table, is_unknown
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg_compiler.authoring.limits import LimitColumns, find_limit_columns

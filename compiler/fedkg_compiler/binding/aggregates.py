@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import And, AtLeast, Formula, Or, Reduce
 from fedkg.units.unit import NUMBER
 from fedkg_compiler.binding.arithmetic import term_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack.causes import CauseRecord, Drive
 from fedkg_compiler.binding.clients import client_of
 from fedkg_compiler.binding.declare import seconds

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import CategoryIs, ClassIn, Formula, Not, Or, Sum
 from fedkg.tables import truth
 from fedkg.units.text import parse_unit

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
-from fedkg.nearest import Suggestion, distance, plain
+from fedkg._internal.name_matching import Suggestion, distance, plain
 from fedkg.units.header import header_unit
 from fedkg.units.text import UnitProblem, known_units, parse_unit
 from fedkg.units.unit import NUMBER, Unit, conversion, same_dimension

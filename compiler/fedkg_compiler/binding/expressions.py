@@ -8,7 +8,7 @@ from typing import assert_never
 
 import numpy as np
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import ANGLE, NUMBER
 from fedkg_compiler.binding.aggregates import aggregate

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import Compare, Formula, Param, RuleRecord, atoms, subterms
 from fedkg.pack.inference import Direction, Inference, MinedParameter
 from fedkg_compiler.binding.clients import scope_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.binding.environment import Environment
 from fedkg_compiler.binding.functions import FUNCTIONS
 from fedkg_compiler.binding.names import DeclaredSignal

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack.sets import ARGUMENTS, ClientSet, KeptSet, Shape
 from fedkg.units.unit import NUMBER, Unit, same_dimension
 from fedkg_compiler.binding.arithmetic import in_unit

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from fedkg._internal.name_matching import nearest
 from fedkg.errors import FedkgError
-from fedkg.nearest import nearest
 from fedkg.tables import Table
 from fedkg.tables.numerals import DecimalMark, number
 from fedkg.tables.words import is_unknown

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.binding.book import Book
 from fedkg_compiler.binding.declare import unit_of
 from fedkg_compiler.binding.environment import Environment

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.template_span import TemplateSpan

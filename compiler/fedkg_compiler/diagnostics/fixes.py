@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from fedkg.nearest import Suggestion
+from fedkg._internal.name_matching import Suggestion
 from fedkg_compiler.diagnostics.record import Edit, Fix, Span
 
 _NAME = re.compile(r"[^\W\d]\w*\Z")

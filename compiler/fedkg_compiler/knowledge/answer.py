@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.binding.names import DeclaredLabel, DeclaredSignal, Names
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.diagnostics.record import Related

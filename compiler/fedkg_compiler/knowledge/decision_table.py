@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.errors import FedkgError
-from fedkg.nearest import did_you_mean
 from fedkg.tables import Table
 from fedkg.tables.numerals import DecimalMark, decimal_marks, number
 from fedkg.units import Unit, parse_unit

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import RuleRecord, Source
 from fedkg.pack.knowledge import Network
 from fedkg_compiler.binding.outcome import Outcome

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyoxigraph as ox
 
-from fedkg.nearest import Suggestion, certain
+from fedkg._internal.name_matching import Suggestion, certain
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import ABSENT, is_endpoint, note

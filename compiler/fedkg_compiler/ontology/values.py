@@ -6,7 +6,7 @@ import math
 
 import pyoxigraph as ox
 
-from fedkg.nearest import nearest
+from fedkg._internal.name_matching import nearest
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, same_scale
 from fedkg_compiler.ontology.standard import FKG, QUDT, XSD

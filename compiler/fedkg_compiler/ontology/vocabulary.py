@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyoxigraph as ox
 
-from fedkg.nearest import nearest
+from fedkg._internal.name_matching import nearest
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.standard import STANDARD_TERMS

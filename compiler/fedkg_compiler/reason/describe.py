@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedkg._internal.name_matching import nearest
 from fedkg.errors import UsageError
-from fedkg.nearest import nearest
 from fedkg.pack import Bank, Compare, Pack
 from fedkg.pack.text import row_text
 from fedkg.pack.walk import ROWS, everywhere, is_temporal

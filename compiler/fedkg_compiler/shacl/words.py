@@ -9,7 +9,7 @@ import pyoxigraph as ox
 from rdflib import OWL, RDF, RDFS, BNode, Literal, URIRef
 from rdflib.term import Node
 
-from fedkg.nearest import Suggestion, certain, did_you_mean, nearest
+from fedkg._internal.name_matching import Suggestion, certain, did_you_mean, nearest
 from fedkg.pack import Placement
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.diagnostics.record import Span

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fedkg.nearest import nearest
+from fedkg._internal.name_matching import nearest
 from fedkg.pack import Placement, RuleRecord
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.ontology.graph import Graph

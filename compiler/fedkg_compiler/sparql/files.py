@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.inputs import find, read_bytes

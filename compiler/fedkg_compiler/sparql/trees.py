@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from fedkg.nearest import nearest
+from fedkg._internal.name_matching import nearest
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.sparql.aliases import without_aliases
 from fedkg_compiler.sparql.observed import Observations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fedkg.nearest import nearest
+from fedkg._internal.name_matching import nearest
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
 from fedkg_compiler.syntax.split import Chunk

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.name_matching import nearest
 from fedkg.constraints.binding.covered import covered
 from fedkg.constraints.binding.layout import NO_UNIT, InputLayout, Output, OutputLayout
 from fedkg.constraints.binding.reads import Cell, Index, TableReads, bank_reads
 from fedkg.constraints.engine.structure import is_temporal, largest, reads_output
 from fedkg.errors import LayoutError
-from fedkg.nearest import nearest
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.contract import Column, DataContract
 from fedkg.pack.formulas import Compare, Formula

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.kernels import kernel
-from fedkg.parts import in_parts
+from fedkg._internal.numba_kernels import kernel
+from fedkg._internal.threads import in_parts
 
 Numbers = NDArray[np.floating]
 Passes = NDArray[np.int64]

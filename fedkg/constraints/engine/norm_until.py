@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 from typing_extensions import override
 
-from fedkg.compiled_loops import can_compile_loops
+from fedkg._internal.compiled_loops import can_compile_loops
+from fedkg._internal.vmap_dims import fronted
 from fedkg.constraints.engine.norms import signed_roots, signed_squares, upper_shares, upper_square
 from fedkg.constraints.engine.sliding import growth
 from fedkg.constraints.engine.unknown import between
-from fedkg.mapped import fronted
 
 
 def norm_until(

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.vmap_dims import fronted
 from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.sliding import until_within
-from fedkg.mapped import fronted
 
 LONGEST = 64
 """Windows of more steps are left to `sliding`: it takes about log2(w) passes where a loop computes w values, and an accelerator does some

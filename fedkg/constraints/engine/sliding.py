@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from typing_extensions import override
 
-from fedkg.mapped import fronted
+from fedkg._internal.vmap_dims import fronted
 
 
 def extreme(

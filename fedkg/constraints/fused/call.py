@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
+from fedkg._internal.threads import in_parts
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.fused import machine
 from fedkg.constraints.fused.batch import PART, FusedBatch
 from fedkg.constraints.fused.bound import Fused, loops
 from fedkg.constraints.fused.costs import HINGE, LOG_BARRIER, SLOPES, SQUARED
 from fedkg.constraints.fused.room import room
-from fedkg.parts import in_parts
 
 KINDS = {"hinge": HINGE, "squared": SQUARED, "log_barrier": LOG_BARRIER}
 

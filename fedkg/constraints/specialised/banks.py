@@ -13,6 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from fedkg._internal.threads import library_threads
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.traces import repeated
 from fedkg.constraints.evaluated import Evaluated
@@ -22,7 +23,6 @@ from fedkg.constraints.specialised.folding import Folded, fold
 from fedkg.constraints.specialised.programs import WORD
 from fedkg.constraints.specialised.sets import Derived, Sets
 from fedkg.pack.formulas import Implies
-from fedkg.parts import library_threads
 
 REPEATED = 1 << 24
 """Numbers that folded inputs may take when they are repeated for several clients."""

@@ -10,8 +10,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from fedkg._internal.numba_kernels import instruction
 from fedkg.constraints.specialised.programs import WORD
-from fedkg.kernels import instruction
 
 
 @instruction

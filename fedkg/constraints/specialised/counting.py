@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fedkg.compiled_loops import can_compile_loops
+from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.constraints.specialised.clients import Clients, within
 from fedkg.constraints.specialised.programs import WORD, Programs, Writer, laid
 

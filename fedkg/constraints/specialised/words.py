@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fedkg._internal.numba_kernels import inner, kernel
+from fedkg._internal.threads import in_parts
 from fedkg.constraints.fused.room import room
 from fedkg.constraints.specialised.bits import ones, reaching, reaching_number, shared
 from fedkg.constraints.specialised.programs import ANY, EVERY, EVERY_MASK, WORD, Ints, Programs
-from fedkg.kernels import inner, kernel
-from fedkg.parts import in_parts
 
 Numbers = NDArray[Any]  # float32 or float64
 Flags = NDArray[np.bool_]

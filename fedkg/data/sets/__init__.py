@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from fedkg._internal.name_matching import nearest
 from fedkg.data.sets.bosch import generate_bosch, load_bosch
 from fedkg.data.sets.contracted import table_set
 from fedkg.data.sets.engines import generate_cmapss, load_cmapss
@@ -41,7 +42,6 @@ from fedkg.data.sets.testbeds import (
 from fedkg.data.sets.traffic import generate_fhwa, generate_norway, load_fhwa, load_norway
 from fedkg.data.sets.windows import forecast_windows, labelled_windows, series
 from fedkg.errors import JobError
-from fedkg.nearest import nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

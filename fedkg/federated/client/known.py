@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from fedkg._internal.threads import in_parts
 from fedkg.errors import JobError
 from fedkg.federated.client.batches import Batches
 from fedkg.federated.client.gradient import MeanGradient
@@ -41,7 +42,6 @@ from fedkg.models.loops.words import VECTOR
 from fedkg.models.mlp import MLP
 from fedkg.models.model import Params
 from fedkg.models.products import compiled
-from fedkg.parts import in_parts
 
 if TYPE_CHECKING:
     from fedkg.native.library import Library

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from fedkg._internal.name_matching import nearest
 from fedkg.errors import JobError
 from fedkg.federated.client.batches import steps_of
 from fedkg.federated.settings import Own, Settings
-from fedkg.nearest import nearest
 
 if TYPE_CHECKING:
     from fedkg.federated.algorithm import Algorithm

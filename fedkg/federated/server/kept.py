@@ -10,9 +10,9 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from fedkg._internal.threads import in_parts
 from fedkg.native.language import Bools, Double, Doubles, loop
 from fedkg.native.library import Library
-from fedkg.parts import in_parts
 
 LEAST = 1 << 18
 """Violation shares that are worth a thread."""

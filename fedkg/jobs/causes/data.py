@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.data.sets.reach import reach_of_rows, reach_of_times
 from fedkg.errors import JobError, TableError
 from fedkg.granger.kalman import Client, steady_gain
@@ -20,7 +21,6 @@ from fedkg.jobs.causes.course import without_season, without_trend
 from fedkg.jobs.causes.file import CausesJob, PlantData
 from fedkg.jobs.causes.sets import groups_of, longest, sheet_of
 from fedkg.learned import Window
-from fedkg.nearest import did_you_mean
 from fedkg.tables import Table, read_table
 
 F64 = NDArray[np.float64]

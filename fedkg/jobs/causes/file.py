@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from fedkg._internal.name_matching import nearest
 from fedkg.errors import JobError
 from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.file.learning import Learning
 from fedkg.jobs.file.overrides import apply_overrides
 from fedkg.jobs.file.part import Count, Fraction, Name, Part, Positive, Share, SiteName
 from fedkg.jobs.file.reading import by_field, lines_of, parse_yaml, read_text, sentence_of
-from fedkg.nearest import nearest
 
 Period = Annotated[int, Field(ge=2)]
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.errors import FedkgError, JobError
 from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, Rates, course_of, learn, losses_of
 from fedkg.granger.moments import Series, moments, series_of, surprises
 from fedkg.granger.reference import best_lags, labels
 from fedkg.jobs.file.learning import Learning
-from fedkg.nearest import did_you_mean
 
 MOST_LAGS = 5
 GROWN = 2.0

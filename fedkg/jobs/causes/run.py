@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.safe_text import csv_cell
 from fedkg.errors import JobError, MissingExtra, Stopped
 from fedkg.graphs import Fetched
 from fedkg.jobs.causes.data import read_sources
@@ -27,7 +28,6 @@ from fedkg.jobs.folder import ENVIRONMENT, JOB, LEARNED, REPORT, RESULTS, RunFol
 from fedkg.jobs.sources import sha256_of
 from fedkg.learned import Learned, UsedFile, Window
 from fedkg.pack.causes import CauseRecord
-from fedkg.visible import csv_cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,11 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg._internal.name_matching import did_you_mean
 from fedkg.data.sets import DataSet, data_set, series
 from fedkg.data.sets.testbeds import process_of
 from fedkg.errors import JobError
 from fedkg.jobs.causes.file import CausesData
-from fedkg.nearest import did_you_mean
 
 F64 = NDArray[np.float64]
 SIDE_BY_SIDE = ("traffic", "fhwa", "sumo")

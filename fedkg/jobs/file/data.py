@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from fedkg._internal.name_matching import nearest
 from fedkg.data.sets import DATA_SETS
 from fedkg.jobs.file.part import Count, Fraction, Part, Positive
-from fedkg.nearest import nearest
 
 TABLE = "table"
 """The name of any table with a data contract, beside the names of data sets."""

@@ -12,12 +12,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import override
 
+from fedkg._internal.name_matching import nearest
 from fedkg.errors import JobError, MissingExtra, UsageError
 from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.file.overrides import apply_overrides, field_of
 from fedkg.jobs.file.schema import Job
 from fedkg.limits import read_file, require
-from fedkg.nearest import nearest
 
 Document = dict[str, Any]
 """A job file as YAML gives it. `Any`: YAML."""

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from fedkg.child_process import run_in_child, started_by_main_thread
+from fedkg._internal.child_process import run_in_child, started_by_main_thread
 from fedkg.errors import Stopped
 from fedkg.federated.executors.crew import deaf
 from fedkg.jobs.events import Event

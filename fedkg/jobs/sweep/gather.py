@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fedkg._internal.safe_text import csv_cell
 from fedkg.jobs.compared.interval import interval
 from fedkg.jobs.compared.summary import Result, spread
 from fedkg.jobs.folder import RESULTS, RunFolder
 from fedkg.jobs.sweep.grid import Cell
 from fedkg.jobs.sweep.plan import joined
-from fedkg.visible import csv_cell
 from fedkg.zones import zone
 
 Key = tuple[tuple[tuple[str, str], ...], str, str]

@@ -12,13 +12,13 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from fedkg._internal.threads import in_parts
 from fedkg.models.loops.dense import activate
 from fedkg.models.loops.products import fill, multiply
 from fedkg.models.loops.words import VECTOR, lanes
 from fedkg.models.mlp import MLP
 from fedkg.native.language import Floats, Ints, floats_at, loop, to_float
 from fedkg.native.library import Library
-from fedkg.parts import in_parts
 
 BLOCK = 64
 """Rows that go through all layers together: what these make of them stays in a first cache."""

@@ -13,9 +13,9 @@ from math import prod
 import torch
 from torch import Tensor
 
+from fedkg._internal.threads import in_parts
 from fedkg.models.loops.sums import BESIDE, BLOCK, add_weighted, totals
 from fedkg.native.library import Library
-from fedkg.parts import in_parts
 
 LEAST = 1 << 17
 """Numbers that are worth a thread."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedkg.nearest import Suggestion, certain, did_you_mean
+from fedkg._internal.name_matching import Suggestion, certain, did_you_mean
 from fedkg_compiler.diagnostics import Edit, Fix, Span
 from fedkg_compiler.diagnostics.fixes import put_in, suggested
 from fedkg_compiler.syntax import parse

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from command import Done
 
+from fedkg._internal.safe_text import csv_cell, visible
 from fedkg.data.partition import Split
 from fedkg.data.split_table import split_table
 from fedkg.pack import load
-from fedkg.visible import csv_cell, visible
 
 EVIL = "a\x1b]0;owned\x07\x1b[2J\u202eb\x9b31m\0c"
 SHOWN = r"a\u001b]0;owned\u0007\u001b[2J\u202eb\u009b31m\u0000c"

@@ -56,6 +56,6 @@ def test_one_model_for_all_and_any_number_of_threads(monkeypatch: pytest.MonkeyP
     x = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
     whole = answered(model, stack, x)
     monkeypatch.setattr("fedkg.models.loops.answered.LEAST", 1)
-    monkeypatch.setattr("fedkg.parts.torch.get_num_threads", lambda: 2)
+    monkeypatch.setattr("fedkg._internal.threads.torch.get_num_threads", lambda: 2)
     assert torch.equal(answered(model, stack, x), whole)
     assert torch.equal(whole, whole[:1].expand_as(whole))

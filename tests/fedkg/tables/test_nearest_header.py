@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedkg.nearest import nearest_header
+from fedkg._internal.name_matching import nearest_header
 
 HEADERS = ["Torque [Nm]", "Tool wear [min]", "Air temperature [K]", "PT-204"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.sources.schema_files import XSD_NAMESPACE, Element, Schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from fedkg.nearest import nearest
+from fedkg._internal.name_matching import nearest
 from fedkg_compiler.syntax.construct.comparison import comparison
 from fedkg_compiler.syntax.construct.expressions import call, expression, over
 from fedkg_compiler.syntax.construct.options import distinct

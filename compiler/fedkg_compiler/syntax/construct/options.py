@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fedkg.nearest import did_you_mean
+from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.construct.expressions import group_text
 from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from fedkg.nearest import nearest
+from fedkg._internal.name_matching import nearest
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Span
 from fedkg_compiler.syntax.explain.fixes import slip
 from fedkg_compiler.syntax.explain.offence import offence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fedkg.nearest import distance
+from fedkg._internal.name_matching import distance
 from fedkg_compiler.syntax.explain.offence import Found, Offence
 from fedkg_compiler.syntax.explain.words import PREFIX_WORDS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fedkg.nearest import nearest
+from fedkg._internal.name_matching import nearest
 from fedkg_compiler.syntax.explain.offence import Found, Offence
 from fedkg_compiler.syntax.grammar import keywords
 

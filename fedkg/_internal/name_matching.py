@@ -1,0 +1,141 @@
+"""The known name, or table header, nearest to a mistyped one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from typing_extensions import override
+
+
+def distance(left: str, right: str, limit: int) -> int:
+    """How many letters must be changed, added, dropped or swapped with their neighbour (Damerau's count, restricted); limit + 1 if more."""
+    if abs(len(left) - len(right)) > limit:
+        return limit + 1
+    before: list[int] = []
+    last = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        row = [i]
+        for j, b in enumerate(right, 1):
+            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return limit + 1
+        before, last = last, row
+    return min(last[-1], limit + 1)
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that is most probably meant, or None.
+
+    A difference of case alone always counts as near; otherwise at most a third of the letters may differ, and a word of
+    one or two letters has no neighbours. Of equally near ones the first in alphabetical order is taken.
+    """
+    folded = word.casefold()
+    limit = min((len(word) + 1) // 3, 4) if len(word) > 2 else 0
+    best: tuple[int, str] | None = None
+    for candidate in sorted(set(candidates)):
+        if candidate == word:
+            continue
+        near = candidate.casefold()
+        if near == folded:
+            return candidate
+        allowed = limit if best is None else min(limit, best[0] - 1)
+        if allowed < 1:
+            continue
+        count = distance(folded, near, allowed)
+        if count <= allowed and count < len(candidate):
+            best = count, candidate
+    return best[1] if best else None
+
+
+class Suggestion(str):
+    """A help line that is certain: `wrong` is misspelt and `right` is meant. In everything else it is a text."""
+
+    __slots__ = ("right", "wrong")
+    wrong: str
+    right: str
+
+    def __new__(cls, said: str, wrong: str, right: str) -> Suggestion:
+        """The help line with its two words."""
+        line = super().__new__(cls, said)
+        line.wrong, line.right = wrong, right
+        return line
+
+    @override
+    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]  # a text of three parts is made of three
+        """What a copy is made of."""
+        return str(self), self.wrong, self.right
+
+
+def certain(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that is meant for certain, or None.
+
+    It differs in case alone, or in one letter (of four or more, not the first one), and no other candidate does; a different digit,
+    or a different short piece of a name (``flow_a``, ``flow_in``), is another name and no slip.
+    """
+    known = set(candidates) - {word}
+    folded = [candidate for candidate in known if candidate.casefold() == word.casefold()]
+    if folded:
+        return folded[0] if len(folded) == 1 else None
+    near = [candidate for candidate in known if distance(word, candidate, 1) <= 1]
+    return near[0] if len(near) == 1 and _a_slip(word, near[0]) else None
+
+
+def _a_slip(word: str, meant: str) -> bool:
+    if (
+        min(len(word), len(meant)) < _TOO_SHORT
+        or word[0] != meant[0]
+        or [*filter(str.isnumeric, word)] != [*filter(str.isnumeric, meant)]
+    ):
+        return False
+    pieces, others = re.split(r"[\W_]+", word), re.split(r"[\W_]+", meant)
+    if len(pieces) != len(others):
+        return True
+    return all(
+        min(len(a), len(b)) >= _TOO_SHORT for a, b in zip(pieces, others, strict=True) if a != b
+    )
+
+
+_TOO_SHORT = 4
+
+
+def did_you_mean(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
+    """``did you mean `x`?`` for a help line (a `Suggestion` where that is certain), or `otherwise` where nothing is near."""
+    known = list(candidates)
+    near = nearest(word, known)
+    if near is None:
+        return otherwise
+    said = f"did you mean `{near}`?"
+    return Suggestion(said, word, near) if certain(word, known) == near else said
+
+
+_UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$")
+
+
+def plain(header: str) -> str:
+    """A header without what people write differently: case, blanks, punctuation."""
+    return re.sub(r"[\W_]+", "", header).casefold()
+
+
+def nearest_header(header: str, candidates: Iterable[str]) -> str | None:
+    """The header that is probably meant: the same but for blanks, punctuation and a unit in brackets, else near in letters, else one that
+    holds the other."""
+    folded: dict[str, str] = {}
+    for candidate in candidates:
+        folded.setdefault(plain(candidate), candidate)
+        folded.setdefault(plain(_UNIT.sub("", candidate)), candidate)
+    wanted = plain(header)
+    if wanted in folded:
+        return folded[wanted]
+    near = nearest(wanted, folded)
+    if near is not None:
+        return folded[near]
+    inside = [
+        key
+        for key in folded
+        if min(len(key), len(wanted)) >= 3 and (key in wanted or wanted in key)
+    ]
+    return folded[min(inside, key=lambda key: abs(len(key) - len(wanted)))] if inside else None

@@ -1,0 +1,52 @@
+"""Text from files that is safe to show: characters that steer a terminal, or reorder a line, appear as escapes."""
+
+from __future__ import annotations
+
+import re
+
+HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
+    "\U000e0000-\U000e007f]"
+)
+"""Controls but tab and newline, C1 controls, marks of writing direction, invisible spaces and tags, halves of a character."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How cells begin that a spreadsheet would compute (source: OWASP, CSV injection)."""
+
+
+def visible(text: str) -> str:
+    r"""The text with hidden characters as ``\u001b``; newlines and tabs stay.
+
+    Example:
+        >>> visible("a\x1b[31m")
+        'a\\u001b[31m'
+    """
+    return HIDDEN.sub(_escape, text)
+
+
+def visible_value(value: object) -> object:
+    """What a page shows of a value: a text, or markup, with hidden characters as escapes; anything else as it is."""
+    return type(value)(visible(value)) if isinstance(value, str) else value
+
+
+def _escape(found: re.Match[str]) -> str:
+    body = found.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{body[i] << 8 | body[i + 1]:04x}" for i in range(0, len(body), 2))
+
+
+def csv_cell(value: object) -> object:
+    """A cell of a CSV file: hidden characters as escapes, and an apostrophe before a text that a spreadsheet would compute.
+
+    Numbers stay, also those written as texts.
+    """
+    if not isinstance(value, str):
+        return value
+    text = visible(value)
+    return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
