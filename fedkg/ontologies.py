@@ -11,7 +11,7 @@ from fedkg.authoring import CompileError, existing, needs_compiler, render
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
-    from fedkg.learned import Learned
+    from fedkg.learned_knowledge import Learned
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.learned.candidates import Proposal
     from fedkg_compiler.ontology.about import About

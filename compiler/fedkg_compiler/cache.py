@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fedkg.packed import Counts, Packed
+from fedkg.pack_bytes import Counts, Packed
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span
 from fedkg_compiler.inputs import Inputs, recording

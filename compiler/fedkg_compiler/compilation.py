@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fedkg.packed import Counts, Packed
+from fedkg.pack_bytes import Counts, Packed
 from fedkg_compiler.diagnostics.record import Diagnostic
 
 if TYPE_CHECKING:

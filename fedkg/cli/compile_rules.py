@@ -11,7 +11,7 @@ from fedkg.cli.inspect_pack import summary
 from fedkg.cli.rewrite import check_place
 from fedkg.cli.screen import AsJson, note, print_json, say
 from fedkg.errors import UsageError
-from fedkg.packed import write_pack
+from fedkg.pack_bytes import write_pack
 
 
 def compile_rules(

@@ -10,7 +10,7 @@ from fedkg.cli.screen import count
 if TYPE_CHECKING:
     from fedkg.pack import Pack
     from fedkg.pack.knowledge import Clause, KnowledgeModel
-    from fedkg.packed import Counts
+    from fedkg.pack_bytes import Counts
 
 
 def besides(counts: Counts) -> str:

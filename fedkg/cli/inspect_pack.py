@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedkg.pack import Inference, Pack, Placement
-    from fedkg.packed import Counts
+    from fedkg.pack_bytes import Counts
 
 
 def inspect(

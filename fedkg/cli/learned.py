@@ -13,7 +13,7 @@ from fedkg.cli.screen import AsJson, count, print_json, say
 from fedkg.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
-    from fedkg.learned import Learned
+    from fedkg.learned_knowledge import Learned
 
 
 def learned(

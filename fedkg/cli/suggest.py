@@ -15,7 +15,7 @@ from fedkg.cli.screen import AsJson, count, print_json, say
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
-    from fedkg.learned import Learned
+    from fedkg.learned_knowledge import Learned
 
 
 def suggest(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedkg.composition import Aggregates, Composition, Locals, contradictions, told
+from fedkg.compatibility import Aggregates, Composition, Locals, contradictions, told
 from fedkg.errors import JobError
 from fedkg.federated.agents.blocks import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
 from fedkg.federated.algorithm import Algorithm

@@ -35,7 +35,7 @@ from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.state import ServerState
 from fedkg.models.model import Params
 from fedkg.models.noise import root
-from fedkg.zones import zone
+from fedkg.violation_zones import zone
 
 NO_CASE = "no probe row has its key or meets its condition"
 """Why a constraint is not evaluated where the scorer knows no other reason."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fedkg.granger.learn import Learnt
 from fedkg.granger.moments import Series
 from fedkg.granger.reference import adjusted
-from fedkg.learned import CausalEdge
+from fedkg.learned_knowledge import CausalEdge
 
 F64 = NDArray[np.float64]
 

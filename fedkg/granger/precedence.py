@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.granger.moments import Series
-from fedkg.learned import Precedence
+from fedkg.learned_knowledge import Precedence
 
 F64 = NDArray[np.float64]
 STRONG = 0.9

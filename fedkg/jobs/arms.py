@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fedkg._internal.name_matching import nearest
-from fedkg.composition import contradictions, told
+from fedkg.compatibility import contradictions, told
 from fedkg.errors import JobError
 from fedkg.jobs.file.algorithm import Algorithm
 from fedkg.jobs.file.consistent import unfit

@@ -40,7 +40,7 @@ RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK, THEORY = (
 )
 
 LEARNED = "learned.json"
-"""What a learning of causes has found, as `fedkg.learned.Learned`."""
+"""What a learning of causes has found, as `fedkg.learned_knowledge.Learned`."""
 
 CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "rounds.csv": (

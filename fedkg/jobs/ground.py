@@ -10,7 +10,7 @@ from fedkg.jobs.arms import Arm
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import Row
 from fedkg.jobs.measure import Measure
-from fedkg.learned import Window
+from fedkg.learned_knowledge import Window
 from fedkg.models import Params
 from fedkg.pack import Pack
 

@@ -11,7 +11,7 @@ from fedkg.errors import UsageError
 from fedkg.jobs.damage import refuse_damage
 from fedkg.jobs.file.addresses import is_address
 from fedkg.jobs.folder import ENVIRONMENT, LEARNED, PACK, RESULTS, Row, RunFolder
-from fedkg.learned import (
+from fedkg.learned_knowledge import (
     FoundNumber,
     FoundProperty,
     Learned,

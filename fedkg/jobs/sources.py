@@ -14,7 +14,7 @@ from fedkg.data.sets.reach import reach_of_table
 from fedkg.errors import JobError
 from fedkg.jobs.file.data import Site
 from fedkg.jobs.file.schema import Job
-from fedkg.learned import Window, joined
+from fedkg.learned_knowledge import Window, joined
 from fedkg.pack import Column, DataContract
 from fedkg.tables import Table, in_utc, read_table
 from fedkg.units import Conversion

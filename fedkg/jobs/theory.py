@@ -15,7 +15,7 @@ from fedkg.federated.theory.theorems import benefit, bound, privacy_loss, rate_f
 from fedkg.jobs.arms import Arm, algorithm_of, title_of
 from fedkg.jobs.measure import Measure
 from fedkg.pack import Pack
-from fedkg.zones import ZONES, zone
+from fedkg.violation_zones import ZONES, zone
 
 BOOTSTRAP = 1000
 """Draws of rounds for the intervals of R^2."""

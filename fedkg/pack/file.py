@@ -27,7 +27,7 @@ from fedkg.pack.manifest import FORMAT, SECTIONS, Manifest
 from fedkg.pack.pack import Pack
 from fedkg.pack.validate import check_banks, check_conditions
 from fedkg.pack.validate_knowledge import check_knowledge
-from fedkg.packed import write_pack
+from fedkg.pack_bytes import write_pack
 
 MANIFEST = "manifest.json"
 TENSORS = "tensors.safetensors"

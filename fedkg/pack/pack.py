@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack.bank import Bank
 from fedkg.pack.manifest import Manifest
-from fedkg.packed import Counts
+from fedkg.pack_bytes import Counts
 
 if TYPE_CHECKING:
     from fedkg.constraints.binding.layout import AnyLayout, InputLayout

@@ -9,7 +9,7 @@ from typing import Any
 from fedkg.jobs.measure import MEASURES, Measure
 from fedkg.report.comparison import Contender, Scenario, mean
 from fedkg.report.records import ClientRow, RoundRow
-from fedkg.zones import ZONES
+from fedkg.violation_zones import ZONES
 
 Figure = dict[str, Any]
 """A plotly figure: ``{"data": [...], "layout": {...}}``. `Any`: JSON."""

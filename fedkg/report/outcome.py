@@ -12,7 +12,7 @@ from fedkg.jobs.measure import BY_NAME, events
 from fedkg.report.comparison import Setting, mean
 from fedkg.report.records import Result, RunRecords
 from fedkg.report.zoned import is_taught, zone_of
-from fedkg.zones import zone
+from fedkg.violation_zones import zone
 
 
 def outcome(records: RunRecords) -> list[str]:

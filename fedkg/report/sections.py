@@ -10,7 +10,7 @@ from fedkg.jobs.folder import EXECUTOR, NOTES
 from fedkg.jobs.measure import BY_NAME
 from fedkg.report.comparison import Scenario, mean, setting_text
 from fedkg.report.records import Json, Result, RuleRow, RunRecords
-from fedkg.zones import zone
+from fedkg.violation_zones import zone
 
 MOST_RULES = 8
 Cell = tuple[str, str, str]

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedkg.report.comparison import mean
 from fedkg.report.records import Result, RuleRow, RunRecords
-from fedkg.zones import ZONES, Zone, zone
+from fedkg.violation_zones import ZONES, Zone, zone
 
 NAMED = 3
 """So many rules are named."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from fedkg.composition import Composition, contradictions, told
+from fedkg.compatibility import Composition, contradictions, told
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Clients, Problem, Settings, SquaredError, fedavg, scfa, train
 from fedkg.federated.algorithms import (

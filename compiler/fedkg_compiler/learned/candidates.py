@@ -10,7 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, RuleEvidence, joined
+from fedkg.learned_knowledge import (
+    CausalEdge,
+    FoundNumber,
+    FoundProperty,
+    Learned,
+    RuleEvidence,
+    joined,
+)
 from fedkg_compiler.authoring.wording import quoted
 from fedkg_compiler.learned.precedences import precedences
 from fedkg_compiler.learned.written import comment, name_of, plain, rounded, shown, unwritable

@@ -10,7 +10,14 @@ import pyoxigraph as ox
 from pydantic import ValidationError
 
 from fedkg.errors import FedkgError
-from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, Precedence, RuleEvidence
+from fedkg.learned_knowledge import (
+    CausalEdge,
+    FoundNumber,
+    FoundProperty,
+    Learned,
+    Precedence,
+    RuleEvidence,
+)
 from fedkg_compiler.learned import words
 from fedkg_compiler.learned.words import LABEL, TYPE, fkg
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fedkg.learned import CausalEdge, Precedence
+from fedkg.learned_knowledge import CausalEdge, Precedence
 from fedkg_compiler.authoring.wording import Names, quoted
 from fedkg_compiler.learned.written import comment, name_of, rounded, shown, unwritable
 

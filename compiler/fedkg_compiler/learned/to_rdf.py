@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pyoxigraph as ox
 
-from fedkg.learned import CausalEdge, FoundProperty, Learned, Precedence, RuleEvidence
+from fedkg.learned_knowledge import CausalEdge, FoundProperty, Learned, Precedence, RuleEvidence
 from fedkg_compiler.learned import words
 from fedkg_compiler.learned.words import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
 from fedkg_compiler.ontology.standard import FKG, QUDT, RDFS, XSD

@@ -20,7 +20,7 @@ from fedkg.granger.system import System, places_of, recorded
 from fedkg.jobs.causes.course import without_season, without_trend
 from fedkg.jobs.causes.file import CausesJob, PlantData
 from fedkg.jobs.causes.sets import groups_of, longest, sheet_of
-from fedkg.learned import Window
+from fedkg.learned_knowledge import Window
 from fedkg.tables import Table, read_table
 
 F64 = NDArray[np.float64]

@@ -33,7 +33,7 @@ from fedkg.granger.states import Measured, client_of, correlated
 from fedkg.jobs.causes.data import Sources, known_steps
 from fedkg.jobs.causes.file import CausesJob
 from fedkg.jobs.causes.learning import lags_of, learnt_by
-from fedkg.learned import CausalEdge
+from fedkg.learned_knowledge import CausalEdge
 from fedkg.pack.causes import CauseRecord, prior
 
 TAKEN = ("epoch", "server")

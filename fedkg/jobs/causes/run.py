@@ -26,7 +26,7 @@ from fedkg.jobs.causes.told import edge_rows, loss_rows, results_of, sentences
 from fedkg.jobs.fetched import fetched_from
 from fedkg.jobs.folder import ENVIRONMENT, JOB, LEARNED, REPORT, RESULTS, RunFolder, next_folder
 from fedkg.jobs.sources import sha256_of
-from fedkg.learned import Learned, UsedFile, Window
+from fedkg.learned_knowledge import Learned, UsedFile, Window
 from fedkg.pack.causes import CauseRecord
 
 

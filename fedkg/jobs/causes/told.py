@@ -14,7 +14,7 @@ from fedkg.granger.protocol import traffic
 from fedkg.granger.reference import adjusted
 from fedkg.jobs.causes.file import CausesJob
 from fedkg.jobs.causes.found import Found
-from fedkg.learned import Precedence
+from fedkg.learned_knowledge import Precedence
 from fedkg.pack.causes import CauseRecord
 
 

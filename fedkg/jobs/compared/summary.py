@@ -13,7 +13,7 @@ from fedkg.jobs.compared.interval import interval
 from fedkg.jobs.compared.over_sites import over_sites
 from fedkg.jobs.compared.verdict import Verdict, verdict
 from fedkg.jobs.measure import BY_NAME, MEASURES, Measure
-from fedkg.zones import zone
+from fedkg.violation_zones import zone
 
 Line = Mapping[str, str]
 """A line of a CSV file of the run folder."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from fedkg._internal.name_matching import nearest
-from fedkg.composition import Aggregates, Composition, Locals, contradictions, told
+from fedkg.compatibility import Aggregates, Composition, Locals, contradictions, told
 from fedkg.jobs.file.part import Count, Part, Positive, Share, Value
 from fedkg.jobs.file.personal import Agents, KeptIn, Properties
 from fedkg.jobs.file.presets import PRESETS

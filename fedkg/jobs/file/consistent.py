@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fedkg.composition import Contradiction
+from fedkg.compatibility import Contradiction
 from fedkg.jobs.file.algorithm import Algorithm
 from fedkg.jobs.file.model import PICTURED, WINDOWED
 from fedkg.jobs.file.schema import Job
@@ -15,7 +15,7 @@ IMAGES = ("mnist", "fashion-mnist", "cifar-10")
 
 
 def unfit(job: Job, algorithm: Algorithm) -> tuple[Contradiction, ...]:
-    """All reasons why an arm cannot be meant, beside those within its algorithm (`fedkg.composition`)."""
+    """All reasons why an arm cannot be meant, beside those within its algorithm (`fedkg.compatibility`)."""
     return tuple(
         Contradiction(reason, instead)
         for reason, instead in (

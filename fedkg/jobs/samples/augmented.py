@@ -20,7 +20,7 @@ from fedkg.jobs.causes.learning import lags_of, learnt_by
 from fedkg.jobs.file.augment import Augment
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.samples.samples import TEST, Samples
-from fedkg.learned import CausalEdge
+from fedkg.learned_knowledge import CausalEdge
 from fedkg.pack import Pack
 from fedkg.pack.causes import prior
 

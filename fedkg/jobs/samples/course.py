@@ -32,7 +32,7 @@ from fedkg.jobs.samples.inputs import Inputs
 from fedkg.jobs.samples.rules import SampleRules, Verdicts, rule_rows
 from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
 from fedkg.jobs.set_rows import set_rows
-from fedkg.learned import CausalEdge, Window
+from fedkg.learned_knowledge import CausalEdge, Window
 from fedkg.models import Params
 
 

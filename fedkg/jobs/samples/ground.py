@@ -57,7 +57,7 @@ from fedkg.jobs.samples.trusted import cross_validated
 from fedkg.jobs.set_rows import sets_of_arm
 from fedkg.jobs.tables.prepare import corrupted_labels
 from fedkg.jobs.training import settings_of, unbound, unprojected
-from fedkg.learned import Window
+from fedkg.learned_knowledge import Window
 from fedkg.models import Model
 from fedkg.pack import Pack
 from fedkg.pack.file import pack_digest

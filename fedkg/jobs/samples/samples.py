@@ -30,7 +30,7 @@ from fedkg.granger.augment import OURS
 from fedkg.jobs.file.data import TABLE
 from fedkg.jobs.file.schema import Job
 from fedkg.jobs.sources import sha256_of
-from fedkg.learned import Window
+from fedkg.learned_knowledge import Window
 from fedkg.pack import Pack
 
 Index = NDArray[np.int64]

@@ -15,7 +15,7 @@ from fedkg.jobs.compared.summary import Result, spread
 from fedkg.jobs.folder import RESULTS, RunFolder
 from fedkg.jobs.sweep.grid import Cell
 from fedkg.jobs.sweep.plan import joined
-from fedkg.zones import zone
+from fedkg.violation_zones import zone
 
 Key = tuple[tuple[tuple[str, str], ...], str, str]
 """Setting, corrupted site, algorithm."""

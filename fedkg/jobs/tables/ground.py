@@ -36,7 +36,7 @@ from fedkg.jobs.training import (
     unbound,
     unprojected,
 )
-from fedkg.learned import Window
+from fedkg.learned_knowledge import Window
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
 

@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg import authoring
-from fedkg.learned import CausalEdge, FoundNumber, FoundProperty, Learned, Precedence, RuleEvidence
+from fedkg.learned_knowledge import (
+    CausalEdge,
+    FoundNumber,
+    FoundProperty,
+    Learned,
+    Precedence,
+    RuleEvidence,
+)
 from fedkg_compiler.learned.candidates import proposed
 from fedkg_compiler.learned.to_rdf import turtle
 from fedkg_compiler.learned.written import rounded

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.errors import FedkgError
-from fedkg.learned import (
+from fedkg.learned_knowledge import (
     CausalEdge,
     FoundNumber,
     FoundProperty,

@@ -12,7 +12,7 @@ from fedkg.data.sets import data_set
 from fedkg.data.sets.files import seconds, timed
 from fedkg.data.sets.reach import reach_of, reach_of_rows, reach_of_table
 from fedkg.errors import TableError
-from fedkg.learned import joined
+from fedkg.learned_knowledge import joined
 from fedkg.tables import read_table
 
 

@@ -29,7 +29,7 @@ from fedkg.federated import (
 from fedkg.federated.server import scoring
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.models import MLP, Params
-from fedkg.zones import zone
+from fedkg.violation_zones import zone
 
 SETTINGS = Settings(
     rounds=4,

@@ -12,7 +12,7 @@ from fedkg.granger.learn import Learnt, learn
 from fedkg.granger.moments import series_of
 from fedkg.granger.reference import p_values
 from fedkg.granger.system import System
-from fedkg.learned import Learned
+from fedkg.learned_knowledge import Learned
 
 
 def _chain(count: int) -> tuple[System, Learnt]:

@@ -67,5 +67,5 @@ def test_figures_and_ties() -> None:
 
 
 def test_it_needs_no_torch() -> None:
-    code = "import sys, fedkg.jobs.compared.verdict, fedkg.zones; sys.exit('torch' in sys.modules)"
+    code = "import sys, fedkg.jobs.compared.verdict, fedkg.violation_zones; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedkg.composition import Composition, contradictions
+from fedkg.compatibility import Composition, contradictions
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"unit": "example", "exchange": "data"}, "nothing left that clipping and noise could protect"),

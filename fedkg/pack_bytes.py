@@ -1,0 +1,67 @@
+"""A pack as the bytes of its file, with what is said of it: enough to write it where nobody asks what is in it. Imports no NumPy."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedkg.errors import PackError
+
+if TYPE_CHECKING:
+    from fedkg.pack import Pack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """How many of each there are in a pack; `rows` are bound constraints, in all banks."""
+
+    rules: int
+    rows: int
+    banks: int
+    knowledge: int
+    inferences: int
+    sets: int
+    causes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Packed:
+    """The bytes of a pack file, and what it counts."""
+
+    body: bytes
+    counts: Counts
+
+    def read(self) -> Pack:
+        """The pack itself. Raises PackError when the bytes are no whole pack."""
+        from fedkg.pack import read_pack
+
+        return read_pack(self.body)
+
+
+def write_pack(body: bytes, path: str | Path) -> Path:
+    """Write the bytes of a pack file whole or not at all (temporary file, then rename). Raises PackError where that cannot be."""
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise PackError(
+            f"cannot write {path}",
+            received="a folder" if path.is_dir() else "no ordinary file",
+            help="choose another name, in a folder that you may write to",
+        )
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_bytes(body)
+        partial.replace(path)
+    except OSError as error:
+        with suppress(
+            OSError
+        ):  # where the place cannot be written there may be nothing to take away
+            partial.unlink(missing_ok=True)
+        raise PackError(
+            f"cannot write {path}",
+            received=error.strerror or str(error),
+            help="choose another name, in a folder that you may write to",
+        ) from error
+    return path

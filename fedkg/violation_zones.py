@@ -1,0 +1,24 @@
+"""The zones of a violation rate, as J. Arafat, "Semantic-Constrained Federated Aggregation" (SCFA), draws them. Needs nothing else."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Zone = Literal["safe", "warning", "danger", "critical"]
+
+ZONES: tuple[tuple[Zone, float, float, str], ...] = (
+    ("safe", 0.0, 0.05, "nothing to do"),
+    ("warning", 0.05, 0.10, "watch it"),
+    ("danger", 0.10, 0.18, "put more weight on the rules"),
+    ("critical", 0.18, 1.0, "see which rules before the model is used"),
+)
+"""Zones, best first: name, lower and upper edge, what to do; SCFA says normal operation, monitor, tighten constraints, intervene."""
+
+
+def zone(rho: float) -> Zone:
+    """The zone of a violation rate: safe < 0.05 <= warning < 0.10 <= danger <= 0.18 < critical."""
+    if rho < 0.05:
+        return "safe"
+    if rho < 0.10:
+        return "warning"
+    return "danger" if rho <= 0.18 else "critical"
