@@ -1,0 +1,36 @@
+"""Units that sites write for their columns, converted to the unit the rules use."""
+
+from __future__ import annotations
+
+from fedkg.errors import JobError
+from fedkg.units import Conversion, Unit, UnitProblem, parse_unit
+from fedkg.units import conversion as between
+
+
+def conversion(given: str, wanted: str, *, where: str) -> Conversion:
+    """How a column in unit `given` becomes one in unit `wanted`.
+
+    Raises:
+        JobError: when a unit is not known, has several readings, or the two measure different quantities; `where` names the job's field.
+    """
+    source, target = _unit(given, where), _unit(wanted, where)
+    try:
+        return between(source, target)
+    except ValueError as error:
+        raise JobError(
+            f"{where}: {error}", expected=f"a unit like {wanted or '1'}", received=given
+        ) from error
+
+
+def _unit(text: str, where: str) -> Unit:
+    found = Unit(text="") if text in ("", "1") else parse_unit(text)
+    if isinstance(found, UnitProblem):
+        instead = " or ".join(f"`{unit}`" for unit in found.instead)
+        raise JobError(
+            f"{where}: unit `{text}` {found.reason}",
+            received=text,
+            help=f"did you mean {instead}?"
+            if instead
+            else "write it as in a rule file, or convert the column before the job reads it",
+        )
+    return found
