@@ -26,7 +26,7 @@ import torch
 
 import fedkg
 from fedkg.data import by_site
-from fedkg.data.sets import data_set, forecast_windows, standardised
+from fedkg.data.sets import data_set, forecast_windows, scaled_dataset
 from fedkg.federated import Algorithm, Clients, Problem, Settings, SquaredError, clients_of, train
 from fedkg.federated.algorithms import ifca
 from fedkg.federated.algorithms.fedstl import fedstl
@@ -54,7 +54,7 @@ def tasks(folder: str | None, hours: int) -> tuple[Clients, Clients, str]:
     windows = forecast_windows(
         source, history=PAST, horizon=AHEAD, stride=24, gaps="interpolate", longest=6
     )
-    ready = standardised(windows).data
+    ready = scaled_dataset(windows).data
     whole = clients_of(ready, by_site(ready.clients))
     known = [~torch.isnan(y).any(1) for y in whole.y]
     kept = [

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from fedkg.data.partition import Split
-from fedkg.data.sets.record import DataSet
+from fedkg.data.sets.dataset import DataSet
 from fedkg.errors import JobError
 from fedkg.federated.problem import Clients
 
@@ -14,7 +14,7 @@ from fedkg.federated.problem import Clients
 def clients_of(data: DataSet, split: Split, *, dtype: torch.dtype = torch.float32) -> Clients:
     """One client a site, in the order of the split: inputs [n_k, ...] and targets [n_k] or [n_k, H] of `dtype`, class numbers int64.
 
-    Sites without a sample are left out. Inputs must be known by now (see `fedkg.data.sets.standardised`), targets may be NaN where the
+    Sites without a sample are left out. Inputs must be known by now (see `fedkg.data.sets.scaled_dataset`), targets may be NaN where the
     loss knows what to do.
 
     Raises:

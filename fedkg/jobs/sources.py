@@ -10,7 +10,7 @@ from pathlib import Path
 from fedkg._internal.name_matching import nearest
 from fedkg.data import Frame, conversion, from_table
 from fedkg.data.ai4i import generate
-from fedkg.data.sets.reach import reach_of_table
+from fedkg.data.sets.time_range import reach_of_table
 from fedkg.errors import JobError
 from fedkg.jobs.file.data import Site
 from fedkg.jobs.file.schema import Job

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from fedkg._internal.name_matching import nearest
 from fedkg.data.sets.bosch import generate_bosch, load_bosch
-from fedkg.data.sets.contracted import table_set
-from fedkg.data.sets.engines import generate_cmapss, load_cmapss
+from fedkg.data.sets.cmapss import generate_cmapss, load_cmapss
+from fedkg.data.sets.contract_tables import table_set
+from fedkg.data.sets.dataset import DataSet, Task
 from fedkg.data.sets.images import (
     CLOTHES,
     DIGITS,
@@ -20,8 +21,8 @@ from fedkg.data.sets.images import (
     load_fashion,
     load_mnist,
 )
-from fedkg.data.sets.record import DataSet, Task
-from fedkg.data.sets.standardised import Standardised, standardised
+from fedkg.data.sets.scaled_dataset import Standardised, standardised
+from fedkg.data.sets.series_windows import forecast_windows, labelled_windows, series
 from fedkg.data.sets.sumo import generate_sumo, load_sumo
 from fedkg.data.sets.tabular import (
     generate_ai4i,
@@ -40,7 +41,6 @@ from fedkg.data.sets.testbeds import (
     load_swat,
 )
 from fedkg.data.sets.traffic import generate_fhwa, generate_norway, load_fhwa, load_norway
-from fedkg.data.sets.windows import forecast_windows, labelled_windows, series
 from fedkg.errors import JobError
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.sets.record import DataSet, generated, stream
+from fedkg.data.sets.dataset import DataSet, generated, stream
 from fedkg.errors import JobError, MissingExtra, TableError
 
 FEATURES, MISSING, FAILS, ROWS = 968, 0.45, 0.0058, 1_183_747

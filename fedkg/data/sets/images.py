@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.sets.files import found, opened
-from fedkg.data.sets.record import DataSet, drawn, generated, stream
+from fedkg.data.sets.dataset import DataSet, drawn, generated, stream
+from fedkg.data.sets.table_files import found, opened
 from fedkg.errors import MissingExtra, TableError
 
 DIGITS = tuple("0123456789")

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fedkg.data.sets.files import read_columns
-from fedkg.data.sets.record import DataSet, generated, labels, stream
-from fedkg.data.sets.simulation import QUANTITIES, City, simulated
+from fedkg.data.sets.city_simulation import QUANTITIES, City, simulated
+from fedkg.data.sets.dataset import DataSet, generated, labels, stream
+from fedkg.data.sets.table_files import read_columns
 from fedkg.data.sets.traffic import DAY
 from fedkg.errors import JobError, TableError
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from fedkg.data import ai4i
 from fedkg.data.frame import Frame
-from fedkg.data.sets.files import Columns, found, opened, read_columns
-from fedkg.data.sets.record import DataSet, drawn, generated, labels, stream
+from fedkg.data.sets.dataset import DataSet, drawn, generated, labels, stream
+from fedkg.data.sets.table_files import Columns, found, opened, read_columns
 from fedkg.errors import TableError
 
 F64 = NDArray[np.float64]

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.sets.files import Columns, found, read_columns, seconds
-from fedkg.data.sets.record import DataSet, generated, labels, stream
+from fedkg.data.sets.dataset import DataSet, generated, labels, stream
+from fedkg.data.sets.table_files import Columns, found, read_columns, seconds
 from fedkg.errors import TableError
 
 F64 = NDArray[np.float64]

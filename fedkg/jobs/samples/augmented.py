@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.sets import DataSet, series, standardised
+from fedkg.data.sets import DataSet, scaled_dataset, series
 from fedkg.errors import JobError
 from fedkg.granger.augment import Record, channels, filtered, states_of
 from fedkg.granger.effects import edges
@@ -149,4 +149,4 @@ def _with(
         features=(*source.features, *names),
         units=(*source.units, *["1"] * len(names)),
     )
-    return replace(samples, source=wide, ready=standardised(wide))
+    return replace(samples, source=wide, ready=scaled_dataset(wide))

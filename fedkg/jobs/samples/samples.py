@@ -20,10 +20,10 @@ from fedkg.data.sets import (
     data_set,
     forecast_windows,
     labelled_windows,
-    standardised,
+    scaled_dataset,
     table_set,
 )
-from fedkg.data.sets.reach import reach_of
+from fedkg.data.sets.time_range import reach_of
 from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.errors import JobError
 from fedkg.granger.augment import OURS
@@ -125,7 +125,7 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     before = rows if _augments(job) else None
     return Samples(
         source=data,
-        ready=standardised(data),
+        ready=scaled_dataset(data),
         use=use,
         files=_files(job.data.path),
         rows_before=before,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fedkg.data.sets import data_set
-from fedkg.data.sets.files import seconds, timed
-from fedkg.data.sets.reach import reach_of, reach_of_rows, reach_of_table
+from fedkg.data.sets.table_files import seconds, timed
+from fedkg.data.sets.time_range import reach_of, reach_of_rows, reach_of_table
 from fedkg.errors import TableError
 from fedkg.learned_knowledge import joined
 from fedkg.tables import read_table

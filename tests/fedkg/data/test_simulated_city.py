@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from data_set_files import FILES
 
-from fedkg.data.sets import data_set, forecast_windows, simulation
-from fedkg.data.sets.simulation import QUANTITIES, City, simulated
+from fedkg.data.sets import city_simulation, data_set, forecast_windows
+from fedkg.data.sets.city_simulation import QUANTITIES, City, simulated
 from fedkg.errors import JobError, MissingExtra, TableError
 
 needs_sumo = pytest.mark.skipif(
@@ -42,7 +42,7 @@ def test_a_city_is_simulated_once_and_is_the_same_for_the_same_seed(
     assert other.client_names == data.client_names
     assert not np.array_equal(other.x, data.x, equal_nan=True)
     monkeypatch.setattr(
-        simulation, "_programs", lambda: pytest.fail("the simulator was asked again")
+        city_simulation, "_programs", lambda: pytest.fail("the simulator was asked again")
     )
     again = data_set("sumo", first, seed=5)
     np.testing.assert_array_equal(again.x, data.x)

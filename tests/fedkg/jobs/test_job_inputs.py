@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg.data.sets import DataSet, data_set, standardised
+from fedkg.data.sets import DataSet, data_set, scaled_dataset
 from fedkg.federated.problem import Clients, gathered, pool
 from fedkg.jobs.arms import planned
 from fedkg.jobs.file.reading import job_of
@@ -47,7 +47,7 @@ def of_shape(shape: tuple[int, ...], kind: type[np.floating]) -> DataSet:
 def test_every_sample_is_found_wherever_it_lies(
     shape: tuple[int, ...], kind: type[np.floating], cuts: tuple[int, int], seed: int
 ) -> None:
-    ready = standardised(of_shape(shape, kind))
+    ready = scaled_dataset(of_shape(shape, kind))
     order = np.random.Generator(np.random.PCG64(seed)).permutation(shape[0])
     groups = [order[: cuts[0]], order[cuts[0] : cuts[1]]]
     inputs = inputs_of(ready, groups)
@@ -73,7 +73,7 @@ def test_every_sample_is_found_wherever_it_lies(
 
 
 def test_what_is_told_stands_behind_the_features_and_codes_behind_all() -> None:
-    ready = standardised(of_shape((5, 3, 2), np.float64))
+    ready = scaled_dataset(of_shape((5, 3, 2), np.float64))
     told, code = np.arange(5.0)[:, None], np.arange(5)
     plain = inputs_of(ready, [np.arange(4)], told=told)
     assert plain.shape == (3, 3)
@@ -142,7 +142,7 @@ def test_rows_that_do_not_lie_end_to_end_with_zeros_behind_them_are_copied(behin
 
 def test_the_numbers_of_a_data_set_are_those_of_its_pieces() -> None:
     data = data_set("bosch", seed=3, size=120)
-    ready = standardised(data)
+    ready = scaled_dataset(data)
     assert ready.data.x.dtype == np.float32
     index = np.array([5, 3, 99])
     assert np.array_equal(ready.x(index), ready.data.x[index])

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from fedkg.data.sets import DataSet, Standardised, standardised
+from fedkg.data.sets import DataSet, Standardised, scaled_dataset
 from fedkg.federated.evaluation import detection
 from fedkg.jobs import run_job
 from fedkg.jobs.arms import arms_of
@@ -182,7 +182,7 @@ def test_the_same_answer_for_all_is_what_constant_models_come_to():
 
 
 def ready(x, y, **of) -> Standardised:
-    return standardised(
+    return scaled_dataset(
         DataSet(
             name="drawn", source="drawn here", x=x, y=y, features=("a", "b"), units=("", ""), **of
         )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared import SHARED, needs_shared
 
-from fedkg.data.sets.engines import SENSORS
+from fedkg.data.sets.cmapss import SENSORS
 from fedkg.errors import JobError
 from fedkg.jobs.causes.course import without_season, without_trend
 from fedkg.jobs.causes.data import read_sources

@@ -1,0 +1,144 @@
+"""What a data set is to a federation, wherever it comes from.
+
+Letters: N samples, F features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import JobError
+
+Task = Literal["classes", "detection", "regression", "forecast"]
+Numbers = NDArray[np.float32] | NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DataSet:
+    """Samples with their targets, and where they come from.
+
+    Attributes:
+        name: of the data set in the registry. source: the path that was read, or the generator with its seed.
+        x: samples in source units, unknown values NaN: rows [N, F], images [N, channels, height, width] in 0 .. 1, windows [N, T, F].
+        y: int64 [N] for classes; float64 [N] otherwise: 0 or 1 for detection (1 is the rare bad case), a quantity for regression; for a
+            forecast what is to be forecast, [N] of rows and [N, H] of windows. Unknown targets are NaN.
+        features: F names (channels of an image). units: of the features as rule files write them, "" where there is none or none is known.
+        targets: names of the O features that a forecast is of; the columns of y go through them step after step.
+        task: what y is. classes: their names, for classes.
+        clients: text [N], the site, station, unit or run a sample belongs to; None where the source has none.
+        time: float64 [N], order of the samples of a client, in `step_unit`; None where samples have no order.
+        step: distance of two neighbouring samples in time. step_unit: ``h``, ``s``, ``cycle``. since_1970: whether `time` counts from the
+            beginning of 1970, so that it names moments. utc: whether those are in UTC; else without a zone, as the source has them.
+        label: for detection, the noun or the column header that says what a y of 1 is.
+        test: bool [N], the samples that the source sets aside for the test; None where it sets none aside.
+        notes: what people should know: subsets, lost precision, gaps.
+
+    Raises:
+        JobError: when the parts do not fit each other.
+    """
+
+    name: str
+    source: str
+    x: Numbers
+    y: NDArray[np.int64] | NDArray[np.float64]
+    features: tuple[str, ...]
+    units: tuple[str, ...]
+    task: Task
+    classes: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    label: str = "failure"
+    clients: NDArray[Any] | None = None
+    time: NDArray[np.float64] | None = None
+    step: float = 1.0
+    step_unit: str = ""
+    since_1970: bool = False
+    utc: bool = False
+    test: NDArray[np.bool_] | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        for what in ("y", "clients", "time", "test"):
+            value = getattr(self, what)
+            if value is not None and len(value) != self.samples:
+                raise JobError(
+                    f"data set {self.name}: {what} has not one entry a sample",
+                    expected=str(self.samples),
+                    received=str(len(value)),
+                )
+        if len(self.units) != len(self.features):
+            raise JobError(
+                f"data set {self.name}: not one unit a feature",
+                expected=str(len(self.features)),
+                received=str(len(self.units)),
+            )
+
+    @property
+    def samples(self) -> int:
+        """N."""
+        return len(self.x)
+
+    def take(self, index: NDArray[Any]) -> DataSet:
+        """The samples at `index` (positions or a mask), in that order."""
+        return replace(
+            self,
+            x=self.x[index],
+            y=self.y[index],
+            clients=None if self.clients is None else self.clients[index],
+            time=None if self.time is None else self.time[index],
+            test=None if self.test is None else self.test[index],
+        )
+
+    def of_client(self, name: str) -> DataSet:
+        """The samples of one client, in order of time where there is one.
+
+        Raises:
+            JobError: when the source has no clients, or none of this name.
+        """
+        if self.clients is None or not (rows := np.flatnonzero(self.clients == name)).size:
+            known = "none" if self.clients is None else ", ".join(self.client_names[:8])
+            raise JobError(
+                f"data set {self.name} has no client {name}",
+                expected=known,
+                received=name,
+                help="name one of these, or leave out `sites` for all of them",
+            )
+        return self.take(
+            rows if self.time is None else rows[np.argsort(self.time[rows], kind="stable")]
+        )
+
+    @property
+    def client_names(self) -> tuple[str, ...]:
+        """The clients of the source in order of first appearance; empty where it has none."""
+        return () if self.clients is None else tuple(dict.fromkeys(self.clients.tolist()))
+
+
+def drawn(data: DataSet, size: int | None, seed: int) -> DataSet:
+    """So many samples of a file, drawn at random without replacement and kept in the order of the file; all when it has no more."""
+    if size is None or size >= data.samples:
+        return data
+    stream = np.random.Generator(np.random.PCG64([seed, 0]))
+    return replace(
+        data.take(np.sort(stream.choice(data.samples, size, replace=False))),
+        notes=(*data.notes, f"{size:,} of {data.samples:,} samples, drawn with seed {seed}"),
+    )
+
+
+def stream(seed: int, word: int = 0) -> np.random.Generator:
+    """The random numbers of a generator; the same on every machine."""
+    return np.random.Generator(np.random.PCG64([seed, word]))
+
+
+def generated(name: str, seed: int) -> str:
+    """What `DataSet.source` says of a generator."""
+    return f"{name} generator (seed {seed})"
+
+
+def labels(names: list[str], counts: list[int]) -> NDArray[Any]:
+    """Each name as often as its count, as an object array."""
+    array = np.empty(sum(counts), dtype=object)
+    array[:] = np.repeat(np.array(names, dtype=object), counts)
+    return array

@@ -1,0 +1,277 @@
+"""Windows of series: the last T steps and what comes after them, with what to do where steps are missing.
+
+Letters: N rows, W windows, T steps of the history, F features, P steps of the forecast, O features that are forecast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.data.sets.dataset import DataSet, Task
+from fedkg.errors import JobError
+
+Gaps = Literal["unknown", "interpolate", "error"]
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Series:
+    """One client's rows on an even grid of time.
+
+    Attributes:
+        client: whose. x: [N, F]. y: [N]. time: [N], every step present; NaN in x and y where the source has no row.
+        test: bool [N]; a step that the source lacks counts as its predecessor does.
+    """
+
+    client: str
+    x: F64
+    y: F64
+    time: F64
+    test: NDArray[np.bool_]
+
+
+Target = Callable[[Series, NDArray[np.int64]], F64]
+"""The targets of the windows of a series that begin at these steps."""
+
+
+def series(
+    data: DataSet,
+    *,
+    gaps: Gaps = "unknown",
+    longest: int | None = None,
+    before: Mapping[str, float] | None = None,
+) -> tuple[Series, ...]:
+    """The clients' rows in order of time on an even grid, and the unknown cells of x treated.
+
+    Args:
+        data: rows [N, F] with times; without clients all rows are one series.
+        gaps: ``unknown`` leaves unknown cells NaN; ``interpolate`` draws a straight line between the known neighbours (cells before the
+            first and after the last known one stay unknown); ``error`` refuses them.
+        longest: with ``interpolate``, longer runs of unknown cells stay unknown. None: any length.
+        before: with ``interpolate``, a time for each client: no value from it on has a say in cells before it.
+
+    Raises:
+        JobError: when the rows have no time, or with ``error`` the first unknown cell, by client, feature and time.
+    """
+    if data.time is None or data.x.ndim != 2:
+        raise JobError(
+            f"data set {data.name} is no series: its samples have no time",
+            help="windows need rows with times",
+        )
+    if gaps not in ("unknown", "interpolate", "error"):
+        raise JobError(
+            "unknown gap policy", expected="unknown, interpolate or error", received=str(gaps)
+        )
+    found = []
+    for client in data.client_names or ("",):
+        one = _on_grid(
+            data.of_client(client) if client else data.take(np.argsort(data.time, kind="stable")),
+            client,
+        )
+        if gaps == "error" and np.isnan(one.x).any():
+            row, column = np.argwhere(np.isnan(one.x))[0]
+            where = f"{data.features[column]} at {one.time[row]:g} {data.step_unit}"
+            raise JobError(
+                f"data set {data.name}: client {client or data.name} has no value of {where}",
+                help="choose another gap policy",
+            )
+        if gaps == "interpolate":
+            x = _bridged(one.x, longest)
+            if before and client in before:
+                known = int(np.searchsorted(one.time, before[client] - data.step / 2))
+                x[:known] = _bridged(one.x[:known], longest)
+            one = replace(one, x=x)
+        found.append(one)
+    return tuple(found)
+
+
+def forecast_windows(
+    data: DataSet,
+    *,
+    history: int,
+    horizon: int,
+    stride: int = 1,
+    targets: Sequence[str] = (),
+    gaps: Gaps = "unknown",
+    longest: int | None = None,
+    before: Mapping[str, float] | None = None,
+) -> DataSet:
+    """Windows of each client's series: x [W, T, F] and what follows, y [W, P * O], step after step.
+
+    A window is left out when all its inputs or all its targets are unknown; other unknown cells stay NaN, in targets too (see the loss
+    ``mse_known``). A window is a test window when its last target step is one. `time` is that of the first step to be forecast.
+
+    Args:
+        data: rows with times. history: T. horizon: P. stride: steps between the starts of two windows.
+        targets: names of the features to forecast; none: all of them. gaps, longest, before: see `series`.
+
+    Raises:
+        JobError: when no window is left, a target is no feature, or see `series`.
+    """
+    named = tuple(targets) or data.features
+    columns = [_position(data, name) for name in named]
+
+    def future(one: Series, first: NDArray[np.int64]) -> F64:
+        steps = first[:, None] + history + np.arange(horizon)
+        values: F64 = one.x[:, columns][steps].reshape(len(first), -1)
+        return values
+
+    cut = _cut(
+        data,
+        history,
+        horizon,
+        stride,
+        series(data, gaps=gaps, longest=longest, before=before),
+        future,
+        "forecast",
+    )
+    return replace(cut, targets=named)
+
+
+def labelled_windows(
+    data: DataSet,
+    *,
+    history: int,
+    stride: int = 1,
+    gaps: Gaps = "unknown",
+    longest: int | None = None,
+    before: Mapping[str, float] | None = None,
+) -> DataSet:
+    """Windows of each client's series: x [W, T, F], and the target of the window's last row, y [W]; see `forecast_windows`.
+
+    Windows whose target is unknown are left out.
+    """
+
+    def last(one: Series, first: NDArray[np.int64]) -> F64:
+        answers: F64 = one.y[first + history - 1]
+        return answers
+
+    every = series(data, gaps=gaps, longest=longest, before=before)
+    return _cut(
+        data,
+        history,
+        0,
+        stride,
+        every,
+        last,
+        "regression" if data.task == "forecast" else data.task,
+    )
+
+
+def _cut(
+    data: DataSet,
+    history: int,
+    horizon: int,
+    stride: int,
+    every: Sequence[Series],
+    target: Target,
+    task: Task,
+) -> DataSet:
+    if min(history, stride) < 1 or horizon < (task == "forecast"):
+        raise JobError(
+            "windows need a history, a stride and a horizon of at least 1",
+            received=f"{history}, {stride}, {horizon}",
+            help="data.window: {history: 24, horizon: 12, stride: 12}",
+        )
+    parts: list[tuple[F64, F64, list[str], F64, NDArray[np.bool_]]] = []
+    for one in every:
+        first = np.arange(0, len(one.x) - history - horizon + 1, stride)
+        if not len(first):
+            continue
+        x, y = one.x[first[:, None] + np.arange(history)], target(one, first)
+        kept = ~np.isnan(x).all(axis=(1, 2)) & ~np.isnan(y.reshape(len(y), -1)).all(axis=1)
+        ends = first + history + horizon - 1
+        begins = (
+            one.time[np.minimum(first + history, len(one.time) - 1)] if horizon else one.time[ends]
+        )
+        parts.append(
+            (x[kept], y[kept], [one.client] * int(kept.sum()), begins[kept], one.test[ends][kept])
+        )
+    if not sum(len(x) for x, *_ in parts):
+        longest = max((len(one.x) for one in every), default=0)
+        raise JobError(
+            f"data set {data.name}: no window of {history} + {horizon} steps is left",
+            received=f"series of at most {longest} steps",
+            help="take a shorter data.window.history or horizon, or longer series",
+        )
+    x, y, time, test = (np.concatenate([part[place] for part in parts]) for place in (0, 1, 3, 4))
+    names = np.empty(len(x), dtype=object)
+    names[:] = [name for _, _, own, _, _ in parts for name in own]
+    notes = (*data.notes, f"windows of {history} + {horizon} steps, every {stride}")
+    return replace(
+        data,
+        x=x,
+        y=y,
+        clients=None if data.clients is None else names,
+        time=time,
+        test=None if data.test is None else test,
+        task=task,
+        notes=notes,
+    )
+
+
+def _on_grid(data: DataSet, client: str) -> Series:
+    """Rows in order of time at every step from the first to the last; of several rows at one step the last counts."""
+    assert data.time is not None
+    known = ~np.isnan(data.time)
+    data = data if known.all() else data.take(known)
+    assert data.time is not None
+    if not data.samples:
+        raise JobError(
+            f"data set {data.name}: client {client or data.name} has no row with a time",
+            help="fill in the column of the times, or leave the client out",
+        )
+    place = np.round((data.time - data.time[0]) / data.step).astype(np.int64)
+    steps = int(place[-1]) + 1
+    if steps > 100 * len(place):
+        span = f"{len(place)} rows over {steps} steps of {data.step:g} {data.step_unit}"
+        raise JobError(
+            f"data set {data.name}: the rows of client {client or data.name} are no even series",
+            received=span,
+            help="even out the times before: one row for each step, none twice",
+        )
+    x, y = np.full((steps, data.x.shape[1]), np.nan), np.full(steps, np.nan)
+    x[place], y[place] = data.x, data.y
+    latest = np.zeros(steps, dtype=np.int64)
+    latest[place] = np.arange(len(place))
+    test = (
+        np.zeros(steps, dtype=bool)
+        if data.test is None
+        else data.test[np.maximum.accumulate(latest)]
+    )
+    return Series(
+        client=client, x=x, y=y, time=data.time[0] + np.arange(steps) * data.step, test=test
+    )
+
+
+def _bridged(x: F64, longest: int | None) -> F64:
+    """x [N, F] with runs of unknown cells between known ones, up to `longest`, filled along straight lines."""
+    out = x.copy()
+    rows = np.arange(len(x))
+    for column in range(x.shape[1]):
+        known = ~np.isnan(x[:, column])
+        at = rows[known]
+        if len(at) < 2:
+            continue
+        inside = ~known & (rows > at[0]) & (rows < at[-1])
+        if longest is not None:
+            after = np.searchsorted(at, rows[inside])
+            inside[inside] = at[after] - at[after - 1] - 1 <= longest
+        out[inside, column] = np.interp(rows[inside], at, x[known, column])
+    return out
+
+
+def _position(data: DataSet, name: str) -> int:
+    if name not in data.features:
+        raise JobError(
+            f"data set {data.name} has no feature {name}",
+            expected=", ".join(data.features[:12]),
+            received=name,
+            help="name one of these in data.window.targets",
+        )
+    return data.features.index(name)

@@ -1,0 +1,189 @@
+"""Reading the large numeric tables of data sets: separators and decimal marks found out, columns as float64, never a cell as an object.
+
+Tables of people (with prose, odd headers, mixed columns) are read by `fedkg.tables`; these readers are for files of a published layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.errors import MissingExtra, TableError
+from fedkg.limits import gunzip, read_file
+
+SEPARATORS = (";", "\t", "|", ",")
+
+
+def found(folder: str | Path, names: list[str], what: str) -> list[Path]:
+    """The files of a folder whose names fit one of the patterns (also with ``.gz``), sorted within each pattern.
+
+    Raises:
+        TableError: when the folder is missing, or nothing in it fits.
+    """
+    root = Path(folder)
+    if not root.is_dir():
+        raise TableError(
+            f"no folder of {what} at {root}", expected=f"a folder with {', '.join(names)}"
+        )
+    files = [
+        path
+        for name in names
+        for path in sorted({*root.glob(name), *root.glob(f"{name}.gz")}, key=_natural)
+    ]
+    if not files:
+        raise TableError(f"no file of {what} in {root}", expected=", ".join(names))
+    return files
+
+
+def _natural(path: Path) -> tuple[str, int, str]:
+    """Order in which 10.csv comes after 9.csv."""
+    stem = path.name.split(".")[0]
+    digits = stem[len(stem.rstrip("0123456789")) :]
+    return (str(path.parent), int(digits or 0), path.name)
+
+
+def opened(path: Path) -> bytes:
+    """The bytes of a file, decompressed where it is gzipped.
+
+    Raises:
+        TableError: when it cannot be read.
+        LimitError: when it is larger than a limit of `fedkg.limits`, or expands to more.
+    """
+    try:
+        body = read_file(path)
+        return gunzip(body, str(path)) if body[:2] == b"\x1f\x8b" else body
+    except (OSError, EOFError) as error:
+        raise TableError(
+            f"cannot read {path}",
+            received=str(error),
+            help="is it the path of a file that you may read?",
+        ) from error
+
+
+class Columns:
+    """The columns of a table as they were read: numbers as float64, texts as texts."""
+
+    def __init__(self, path: Path, table: Any) -> None:  # Any: pyarrow has no types
+        self._path, self._table = path, table
+        self.headers: tuple[str, ...] = tuple(str(name).strip() for name in table.column_names)
+        self.rows: int = table.num_rows
+
+    def numbers(self, header: str) -> NDArray[np.float64]:
+        """A column as float64; empty cells are NaN. Raises TableError when it is missing or holds texts."""
+        import pyarrow as pa
+
+        column = self._column(header)
+        try:
+            return np.asarray(
+                column.cast(pa.float64()).to_numpy(zero_copy_only=False), dtype=np.float64
+            )
+        except (pa.ArrowException, ValueError) as error:
+            raise TableError(
+                f"{self._path}: column `{header}` holds no numbers",
+                received=str(error).split("\n")[0],
+                help="take the file as it was published; what is unknown is an empty cell",
+            ) from error
+
+    def texts(self, header: str) -> list[str]:
+        """A column as texts, stripped. Raises TableError when it is missing."""
+        import pyarrow as pa
+
+        return [
+            "" if cell is None else str(cell).strip()
+            for cell in self._column(header).cast(pa.string()).to_pylist()
+        ]
+
+    def matrix(self, headers: tuple[str, ...]) -> NDArray[np.float64]:
+        """Columns side by side, [rows, headers]."""
+        return (
+            np.stack([self.numbers(header) for header in headers], axis=1)
+            if headers
+            else np.empty((self.rows, 0))
+        )
+
+    def _column(self, header: str) -> Any:
+        if header not in self.headers:
+            raise TableError(
+                f"{self._path} has no column `{header}`",
+                received=", ".join(self.headers[:8]),
+                help="take the file as it was published, with all its columns",
+            )
+        return self._table.column(self.headers.index(header)).combine_chunks()
+
+
+def read_columns(path: Path, *, first: str = "") -> Columns:
+    """The table in a text file.
+
+    Args:
+        path: the file, gzipped or not.
+        first: a word of the header line (in any case); lines before the first one that has it are skipped.
+
+    Raises:
+        TableError: when the file cannot be read or has no such line. MissingExtra: when pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.csv as csv
+    except ImportError as error:
+        raise MissingExtra(f"reading {path}", "run") from error
+    body = opened(path)
+    lines = body[: 1 << 16].decode("utf-8-sig", errors="replace").splitlines()
+    skipped = next((i for i, line in enumerate(lines) if first.lower() in line.lower()), None)
+    if skipped is None:
+        raise TableError(
+            f"{path} has no header line with `{first}`",
+            received=lines[0][:80] if lines else "an empty file",
+            help="take the file as it was published, its header line with it",
+        )
+    header = lines[skipped]
+    separator = max(SEPARATORS, key=header.count)
+    sample = lines[skipped + 1] if skipped + 1 < len(lines) else ""
+    decimal = "," if separator != "," and "," in sample else "."
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(body),
+            read_options=csv.ReadOptions(skip_rows=skipped),
+            parse_options=csv.ParseOptions(delimiter=separator),
+            convert_options=csv.ConvertOptions(
+                decimal_point=decimal,
+                null_values=["", "NA", "NaN", "nan", "null"],
+                strings_can_be_null=True,
+            ),
+        )
+    except (pa.ArrowException, ValueError) as error:
+        raise TableError(
+            f"{path} is no table",
+            received=str(error).split("\n")[0],
+            help="take the file as it was published; fetch it again if it was cut off",
+        ) from error
+    return Columns(path, table)
+
+
+def seconds(times: Sequence[str]) -> NDArray[np.float64]:
+    """Times of one form as seconds since 1970, on whatever machine; as `timed` reads them."""
+    return timed(times)[0]
+
+
+def timed(
+    times: Sequence[str], where: str = "a column of times"
+) -> tuple[NDArray[np.float64], bool]:
+    """Times as seconds since 1970, NaN where a text is none, and whether they are in UTC because they name their zone.
+
+    Args:
+        where: they stand, for the error.
+
+    Raises:
+        TableError: when some name a zone and others do not.
+    """
+    from fedkg.tables import in_utc, parse_times
+
+    moments, zoned = in_utc(parse_times(times), times, where)
+    epoch = [
+        np.nan if moment is None else moment.replace(tzinfo=UTC).timestamp() for moment in moments
+    ]
+    return np.array(epoch, dtype=np.float64), zoned

@@ -1,0 +1,104 @@
+"""From when to when data reaches, in the words of the data: moments where its times are moments, else its own count of steps.
+
+Letters: N samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.data.sets.dataset import DataSet
+from fedkg.errors import TableError
+from fedkg.learned_knowledge import Window
+from fedkg.tables import Table, in_utc, parse_times
+
+_SECONDS = {"s": 1, "h": 3600}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def reach_of(
+    data: DataSet, index: NDArray[np.int64] | None = None, *, before: int = 0, after: int = 0
+) -> Window | None:
+    """The first and the last time of samples; None where the data has no time.
+
+    Args:
+        index: positions of the samples, of N; None for all. before, after: steps that a sample reaches beyond its own time, as a window
+            reaches from its history to the end of its forecast.
+    """
+    if data.time is None:
+        return None
+    return reach_of_times(
+        data.time if index is None else data.time[index], data, before=before, after=after
+    )
+
+
+def reach_of_times(
+    times: NDArray[np.float64], data: DataSet, *, before: int = 0, after: int = 0
+) -> Window | None:
+    """The same of times in the unit of a data set; None where none is known."""
+    known = times[~np.isnan(times)]
+    if not known.size:
+        return None
+    return _text(data, float(known.min()) - before * data.step), _text(
+        data, float(known.max()) + after * data.step
+    )
+
+
+def _text(data: DataSet, time: float) -> str:
+    if not data.since_1970:
+        return f"{time:.12g} {data.step_unit}".rstrip()
+    moment = _EPOCH + timedelta(seconds=round(time * _SECONDS[data.step_unit], 6))
+    return moment.replace(tzinfo=None).isoformat() + ("Z" if data.utc else "")
+
+
+def reach_of_table(table: Table, header: str) -> Window | None:
+    """The first and the last time in a column of a table: moments, or numbers as they stand; None where none can be read."""
+    if header not in table:
+        return None
+    if table.is_numeric(header):
+        numbers = table.numbers(header)
+        known = numbers[np.isfinite(numbers)]
+        return (f"{known.min():.12g}", f"{known.max():.12g}") if known.size else None
+    try:
+        return _between(table.times(header)[0], table.texts(header))
+    except TableError:  # day and month cannot be told apart
+        return None
+
+
+def reach_of_rows(table: Table, rows: int, beside: Sequence[str]) -> Window | None:
+    """The first and the last time of the first rows of a table in order: of its first column of moments, else the numbers of the rows.
+
+    None where there are no rows.
+
+    Args:
+        beside: headers that are measurements.
+    """
+    if rows < 1:
+        return None
+    for header in table.headers:
+        if header not in beside and not table.is_numeric(header):
+            texts = table.texts(header)[:rows]
+            ends = [texts[0], texts[-1]]
+            moments = parse_times(ends)
+            found = _between(moments, ends)
+            if found is not None and None not in moments and all("/" not in text for text in ends):
+                return found
+    return "row 1", f"row {rows}"
+
+
+def _between(moments: Sequence[datetime | None], texts: Sequence[str]) -> Window | None:
+    """From the first moment to the last, as ISO 8601: in UTC (``Z``) where all name their zone, without one where none does.
+
+    None where no moment is known, or some name a zone and others do not: they cannot be put in order.
+    """
+    try:
+        times, zoned = in_utc(moments, texts)
+    except TableError:  # not to be put in order
+        return None
+    known = [time for time in times if time is not None]
+    mark = "Z" if zoned else ""
+    return (min(known).isoformat() + mark, max(known).isoformat() + mark) if known else None
