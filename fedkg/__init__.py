@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from fedkg.errors import FedkgError
     from fedkg.evaluation import evaluate
     from fedkg.jobs import run_job as run
-    from fedkg.knowledge.inject import inject
-    from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
+    from fedkg.knowledge.injected_model import inject
+    from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
     from fedkg.pack import Pack, load
     from fedkg.tables import read_table
 
@@ -49,13 +49,13 @@ _HOMES = {
     "ConstraintModule": ("fedkg.constraints.module", "ConstraintModule"),
     "FedkgError": ("fedkg.errors", "FedkgError"),
     "Pack": ("fedkg.pack", "Pack"),
-    "PredictionKnowledge": ("fedkg.knowledge.models", "PredictionKnowledge"),
-    "RangeKnowledge": ("fedkg.knowledge.models", "RangeKnowledge"),
+    "PredictionKnowledge": ("fedkg.knowledge.tensor_knowledge", "PredictionKnowledge"),
+    "RangeKnowledge": ("fedkg.knowledge.tensor_knowledge", "RangeKnowledge"),
     "RuleWarning": ("fedkg.authoring", "RuleWarning"),
     "columns": ("fedkg.constraints.binding.layout", "columns"),
     "compile": ("fedkg.authoring", "compile"),
     "evaluate": ("fedkg.evaluation", "evaluate"),
-    "inject": ("fedkg.knowledge.inject", "inject"),
+    "inject": ("fedkg.knowledge.injected_model", "inject"),
     "load": ("fedkg.pack", "load"),
     "logit": ("fedkg.constraints.binding.layout", "logit"),
     "probability": ("fedkg.constraints.binding.layout", "probability"),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.timing import Timing
-from fedkg.knowledge.conditions import Float
+from fedkg.knowledge.clause_conditions import Float
 from fedkg.knowledge.predictions import predictions
 from fedkg.knowledge.ranges import allowed_classes, allowed_interval
 from fedkg.pack import Pack

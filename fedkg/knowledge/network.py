@@ -11,7 +11,7 @@ from math import erf
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.knowledge.conditions import Float
+from fedkg.knowledge.clause_conditions import Float
 from fedkg.pack.knowledge import Network
 
 

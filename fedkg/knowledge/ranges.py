@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedkg.constraints.meaning.timing import Timing
-from fedkg.knowledge.conditions import Bool, Conditions, Float, OnValues
+from fedkg.knowledge.clause_conditions import Bool, Conditions, Float, OnValues
 from fedkg.knowledge.network import answers
 from fedkg.pack import Pack
 from fedkg.pack.knowledge import Clause, KnowledgeModel

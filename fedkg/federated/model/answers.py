@@ -14,7 +14,7 @@ from torch import Tensor
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import JobError, KnowledgeError
-from fedkg.knowledge.injection import NOTHING, range_log_softmax
+from fedkg.knowledge.injection_formulas import NOTHING, range_log_softmax
 from fedkg.models.model import Model, Params, Parted
 from fedkg.models.noise import Noise
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from fedkg.knowledge.injection import (
+from fedkg.knowledge.injection_formulas import (
     NOTHING,
     decided,
     injected,

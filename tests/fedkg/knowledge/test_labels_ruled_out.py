@@ -11,9 +11,9 @@ from torch import Tensor, nn
 import fedkg
 from fedkg.authoring import RuleWarning
 from fedkg.errors import KnowledgeError, UsageError
-from fedkg.knowledge.inject import Injected, inject
-from fedkg.knowledge.known import reconcile
-from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
+from fedkg.knowledge.injected_model import Injected, inject
+from fedkg.knowledge.reconciliation import reconcile
+from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:a trust of"

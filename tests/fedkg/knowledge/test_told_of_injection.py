@@ -12,8 +12,8 @@ from torch import Tensor, nn
 import fedkg
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.knowledge import bin_of
-from fedkg.knowledge.inject import inject
-from fedkg.knowledge.models import PredictionKnowledge, RangeKnowledge
+from fedkg.knowledge.injected_model import inject
+from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
 RULES = """
 signal ash in % span 0 .. 40

@@ -1,0 +1,108 @@
+"""Conditions of clauses on data, and the numbers that stand in them.
+
+Letters: V views, B samples, C columns of the contract, R rows of a condition's bank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.constraints.meaning.interpreter import evaluate_bank
+from fedkg.constraints.meaning.timing import Timing
+from fedkg.pack import Bank, Compare, Pack, Param, Term
+from fedkg.pack.knowledge import Clause, Network
+
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Held:
+    """Where a clause's condition holds, and where that is not known: bool [B, R]; neither where it fails or is not about the sample."""
+
+    holds: Bool
+    unknown: Bool
+
+
+class Conditions(Protocol):
+    """What clauses and networks read, on B samples: here from an array of values, in `fedkg.knowledge.tensor_knowledge` from tensors."""
+
+    @property
+    def samples(self) -> int:
+        """B."""
+        ...
+
+    @property
+    def arrays(self) -> Mapping[str, NDArray[np.generic]]:
+        """The pack's arrays by name: the weights of networks."""
+        ...
+
+    def held(self, clause: Clause) -> Held:
+        """The verdict of a clause's condition."""
+        ...
+
+    def numbers(self, clause: Clause, term: Term) -> Float:
+        """The value of one of a clause's terms, [B, R]; NaN where it is unknown."""
+        ...
+
+    def inputs(self, network: Network) -> Float:
+        """A network's inputs in source units, [B, inputs]."""
+        ...
+
+
+class OnValues:
+    """Conditions on an array of values.
+
+    Args:
+        values: float64 [V, B, C] in source units.
+        timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
+    """
+
+    def __init__(self, pack: Pack, values: Float, timing: Timing | None = None) -> None:
+        self._pack, self._values = pack, values
+        self._timing = (
+            Timing.rows(values.shape[1], pack.manifest.contract.end) if timing is None else timing
+        )
+
+    @property
+    def samples(self) -> int:
+        """See `Conditions.samples`."""
+        return int(self._values.shape[1])
+
+    @property
+    def arrays(self) -> Mapping[str, NDArray[np.generic]]:
+        """See `Conditions.arrays`."""
+        return self._pack.arrays
+
+    def held(self, clause: Clause) -> Held:
+        """See `Conditions.held`."""
+        found = evaluate_bank(self._pack.conditions[clause.bank], self._values, self._timing)
+        return Held(holds=found.satisfied, unknown=found.unknown)
+
+    def numbers(self, clause: Clause, term: Term) -> Float:
+        """See `Conditions.numbers`."""
+        return evaluate_bank(
+            margin(self._pack.conditions[clause.bank], term), self._values, self._timing
+        ).robustness
+
+    def inputs(self, network: Network) -> Float:
+        """See `Conditions.inputs`."""
+        bank = self._pack.conditions[network.bank]
+        return np.asarray(self._values[bank.views[0], :, bank.slots[0]].T)
+
+
+def margin(bank: Bank, term: Term) -> Bank:
+    """The bank of ``0 <= term`` over another bank's columns: its robustness is the term, so that no second way to evaluate terms exists."""
+    zero, one = bank.params.shape[1], bank.params.shape[1] + 1
+    return replace(
+        bank,
+        skeleton=Compare(op="le", left=Param(index=zero), right=term, scale=one),
+        params=np.concatenate(
+            [bank.params, np.zeros((bank.rows, 1)), np.ones((bank.rows, 1))], axis=1
+        ),
+    )

@@ -1,0 +1,97 @@
+"""Knowledge inside a model's answer: definition 5.1 of Fan et al. 2022, exact in value, gradient and support.
+
+With logits z, an allowed set of classes, a predicted class g and a trust l in 0 .. 1 the answer is ``f = (1 - l) s + l e_g``, where s is
+the softmax over the allowed classes. Everything here is a pure function of tensors and works under ``torch.func`` transforms and in half
+precision. Under ``torch.autocast`` the results are float32. The allowed set must not be empty: `fedkg.knowledge.reconciliation.reconcile` sees to that.
+
+Letters: K classes; [...] any leading shape, alike for all arguments or broadcast.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+NOTHING = -1
+"""The predicted class where nothing is predicted."""
+
+
+def range_softmax(logits: Tensor, allowed: Tensor) -> Tensor:
+    """The softmax over the allowed classes [..., K]: exactly 0 outside of them, whatever the logits.
+
+    Logits that have overflown to infinity count as the largest number there is.
+    """
+    return torch.where(allowed, torch.softmax(_masked(logits, allowed), -1), 0)
+
+
+def range_log_softmax(logits: Tensor, allowed: Tensor) -> Tensor:
+    """Its logarithm [..., K]; minus infinity, without gradient, outside of the allowed classes."""
+    return torch.where(allowed, torch.log_softmax(_masked(logits, allowed), -1), -math.inf)
+
+
+def _masked(logits: Tensor, allowed: Tensor) -> Tensor:
+    limits = torch.finfo(logits.dtype)
+    return logits.clamp(limits.min, limits.max).masked_fill(~allowed, -math.inf)
+
+
+def injected(logits: Tensor, allowed: Tensor, predicted: Tensor, trust: Tensor | float) -> Tensor:
+    """The answer's probabilities f, [..., K].
+
+    Where nothing is predicted the trust is 0. Never below the trust for the predicted class (Proposition 5.1 b).
+
+    Args:
+        logits: floating [..., K]. allowed: bool [..., K], some true in each row.
+        predicted: int64 [...], `NOTHING` where nothing is. trust: in 0 .. 1, [...] or one number.
+    """
+    logits = _full_precision(logits)
+    weight = _trust(logits, predicted, trust)
+    own = range_softmax(logits, allowed) * (1 - weight).unsqueeze(-1)
+    said = predicted.unsqueeze(-1) == torch.arange(logits.shape[-1], device=logits.device)
+    return torch.where(said, own + weight.unsqueeze(-1), own)
+
+
+def injected_log_probability(
+    logits: Tensor, allowed: Tensor, predicted: Tensor, trust: Tensor | float, label: Tensor
+) -> Tensor:
+    """The logarithm of the answer's probability of one class for each row, [...]: minus the cross entropy.
+
+    Computed from logarithms, so that nothing is lost where the probability underflows. A class that the knowledge rules out has minus
+    infinity, and gradient zero: `reconcile` finds such labels beforehand.
+
+    Args:
+        logits, allowed, predicted, trust: as of `injected`. label: int64 [...].
+    """
+    logits = _full_precision(logits)
+    weight = _trust(logits, predicted, trust)
+    place = label.unsqueeze(-1)
+    log_own = range_log_softmax(logits, allowed).gather(-1, place).squeeze(-1)
+    reachable = allowed.gather(-1, place).squeeze(-1) & (weight < 1)
+    own = torch.where(
+        reachable,
+        torch.log1p(-torch.where(weight < 1, weight, 0)) + torch.where(reachable, log_own, 0),
+        -math.inf,
+    )
+    agreed = (predicted == label) & (weight > 0)
+    both = torch.logaddexp(torch.where(agreed, own, 0), torch.log(torch.where(agreed, weight, 1)))
+    return torch.where(agreed, both, own)
+
+
+def decided(probabilities: Tensor, predicted: Tensor) -> Tensor:
+    """The most probable class, int64 [...]; a tie with the predicted class goes to it."""
+    best = probabilities.amax(-1)
+    said = probabilities.gather(-1, predicted.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    return torch.where((predicted >= 0) & (said >= best), predicted, probabilities.argmax(-1))
+
+
+def _full_precision(logits: Tensor) -> Tensor:
+    """Half-precision logits as float32 under `torch.autocast`, as PyTorch's own losses widen them."""
+    half = logits.dtype in (torch.bfloat16, torch.float16)
+    return logits.float() if half and torch.is_autocast_enabled(logits.device.type) else logits
+
+
+def _trust(logits: Tensor, predicted: Tensor, trust: Tensor | float) -> Tensor:
+    """The trust [...] in the logits' dtype, 0 where nothing is predicted."""
+    number = torch.as_tensor(trust, dtype=logits.dtype, device=logits.device)
+    return torch.where(predicted >= 0, number, 0)

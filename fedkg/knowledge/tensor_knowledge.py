@@ -1,0 +1,249 @@
+"""Knowledge models of a pack on tensors: from a batch of features to the classes that are allowed, and the one that is predicted.
+
+Conditions are evaluated as rules over inputs are, in float64, by a `ConstraintModule` of their own: layouts, categories, traces and
+missing values mean the same as there. An output that is a number is cut into bins, and the bins are its classes. Knowledge does not
+depend on the model: what it says of a data set is computed once, outside of any transform.
+
+Letters: B batch, T steps of a window, F features, N samples (B, or B * T), R rows of a condition's bank, K classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from typing_extensions import override
+
+from fedkg.constraints.binding.layout import InputLayout
+from fedkg.constraints.binding.plausible import check_units
+from fedkg.constraints.binding.views import Keys, Previous
+from fedkg.constraints.module import ConstraintModule
+from fedkg.errors import KnowledgeError
+from fedkg.knowledge.bins import bin_of, edges, mask_of
+from fedkg.knowledge.clause_conditions import Float, Held, margin
+from fedkg.knowledge.injection_formulas import NOTHING
+from fedkg.knowledge.predictions import predicted_by
+from fedkg.knowledge.ranges import classes_in, interval_in
+from fedkg.pack import Bank, Pack, RuleRecord, Slot, Term
+from fedkg.pack.knowledge import Clause, KnowledgeModel, Network
+
+
+class _KnowledgeOnTensors(nn.Module):
+    """The knowledge models of one kind about one output.
+
+    Attributes:
+        classes: the names of the K classes of a label; () for a number.
+        ends: the ends of a number's K bins in its unit, float64 [K + 1]; None for a label.
+    """
+
+    kind: str
+    says: str
+
+    def __init__(self, pack: Pack, output: str, *, x: InputLayout, bins: int | None = None) -> None:
+        super().__init__()
+        known = [model for model in pack.manifest.knowledge if model.kind == self.kind]
+        self.models = tuple(model for model in known if output in (model.output, model.name))
+        if not self.models:
+            there = ", ".join(f"`{model.name}` of `{model.output}`" for model in known)
+            raise KnowledgeError(
+                f"the pack says nothing of {self.says} of `{output}`",
+                expected=there or f"{self.kind} knowledge",
+            )
+        self.classes = self.models[0].classes
+        self.ends = _ends(self.models[0], bins)
+        self._conditions = _Conditions(pack, self.models, x)
+
+    @property
+    def count(self) -> int:
+        """K, the number of classes or bins."""
+        return len(self.classes) if self.ends is None else len(self.ends) - 1
+
+    def _on(
+        self, x: Tensor, keys: Keys | None, previous: Previous
+    ) -> tuple[_OnTensors, tuple[int, ...]]:
+        return self._conditions(x, keys, previous), tuple(x.shape[:-1])
+
+
+class RangeKnowledge(_KnowledgeOnTensors):
+    """What a pack allows: all range models of one output together.
+
+    Args:
+        pack: compiled rules. output: the name of the label or number, or of one range model of it.
+        x: what the features of a batch are and how they were scaled: ``fedkg.columns(names, mean=..., std=...)``.
+        bins: into how many bins of equal width a number's span is cut (Fan et al. 2022, appendix C).
+
+    Raises:
+        KnowledgeError: there is no range knowledge of that output, a number without `bins` or without a span, `bins` for a label.
+        LayoutError: a column that the conditions read has no place in the layout; or later, when called with a batch of another shape than
+            [B, F] or [B, T, F], or one that looks standardised though the layout says source units, or the other way round.
+    """
+
+    kind, says = "range", "the range"
+
+    @override
+    def forward(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
+        """The classes or bins that are allowed, bool [B, K], or for windows [B, T, K]; all False where the models contradict each other.
+
+        Arguments as of `ConstraintModule.forward`.
+        """
+        on, shape = self._on(x, keys, previous)
+        allowed = np.ones((on.samples, self.count), dtype=np.bool_)
+        if self.ends is None:
+            for model in self.models:
+                allowed &= classes_in(model, on)
+        else:
+            low, high = np.full(on.samples, -np.inf), np.full(on.samples, np.inf)
+            for model in self.models:
+                interval = interval_in(model, on)
+                low, high = np.maximum(low, interval[:, 0]), np.minimum(high, interval[:, 1])
+            allowed = mask_of(np.stack([low, high], axis=1), self.ends)
+        return torch.from_numpy(allowed).reshape(*shape, self.count).to(x.device)
+
+
+class PredictionKnowledge(_KnowledgeOnTensors):
+    """What a pack predicts: of the prediction models of one output the first that says something.
+
+    Arguments and errors as of `RangeKnowledge`.
+    """
+
+    kind, says = "predict", "a prediction"
+
+    @override
+    def forward(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
+        """The class or bin that is predicted, int64 [B], or for windows [B, T]; -1 where none is."""
+        on, shape = self._on(x, keys, previous)
+        said = np.full(on.samples, np.nan)
+        for model in self.models:
+            said = np.where(np.isnan(said), predicted_by(model, on), said)
+        place = said if self.ends is None else bin_of(said, self.ends)
+        return (
+            torch.from_numpy(np.where(np.isnan(place), NOTHING, place).astype(np.int64))
+            .reshape(shape)
+            .to(x.device)
+        )
+
+
+def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
+    if model.classes:
+        if bins is not None:
+            raise KnowledgeError(
+                f"`{model.output}` is a label, whose classes are cut into no bins",
+                expected=f"no bins: the classes are {', '.join(model.classes)}",
+                received=f"bins={bins}",
+                help="leave bins= out",
+            )
+        return None
+    if bins is None:
+        raise KnowledgeError(
+            f"`{model.output}` is a number",
+            expected="the number of bins its span is cut into",
+            help="bins=20",
+        )
+    if model.span is None:
+        raise KnowledgeError(
+            f"`{model.output}` has no span to cut into bins",
+            help=f"write `output {model.output} in ... span LOW .. HIGH`",
+        )
+    if bins < 1:
+        raise KnowledgeError(
+            f"`{model.output}` is cut into one bin or more", received=f"bins={bins}", help="bins=20"
+        )
+    return edges(model.span, bins)
+
+
+class _Conditions(nn.Module):
+    """All banks that some knowledge models read, in one module of rules over inputs."""
+
+    def __init__(self, pack: Pack, models: tuple[KnowledgeModel, ...], x: InputLayout) -> None:
+        super().__init__()
+        self.arrays = pack.arrays
+        self.places: dict[_Place, slice] = {}
+        banks: list[Bank] = []
+        rules: list[RuleRecord] = []
+        start = 0
+        for model in models:
+            parts = (
+                (place, bank)
+                for place, bank in _read(pack, model).items()
+                if place not in self.places
+            )
+            for part, (place, bank) in enumerate(parts):
+                rules.append(RuleRecord(name=f"{model.name}, part {part}"))
+                banks.append(replace(bank, rule=np.full(bank.rows, len(banks), dtype=np.int32)))
+                self.places[place] = slice(start, start := start + bank.rows)
+        skeletons = tuple(bank.skeleton for bank in banks)
+        manifest = pack.manifest.model_copy(
+            update={"rules": tuple(rules), "skeletons": skeletons, "knowledge": ()}
+        )
+        self.rules = ConstraintModule(Pack(manifest=manifest, banks=tuple(banks)), x=x)
+
+    @override
+    def forward(self, x: Tensor, keys: Keys | None, previous: Previous) -> _OnTensors:
+        report = self.rules(x.double(), keys=keys, previous=previous).at_steps
+        check_units(self.rules.plan, x.flatten(0, -2))  # of every batch: one is a whole data set
+        holds, unknown, robustness = (
+            part.flatten(0, -2).cpu().numpy()
+            for part in (report.satisfied, report.unknown, report.robustness.detach())
+        )
+        return _OnTensors(
+            places=self.places,
+            arrays=self.arrays,
+            holds=holds,
+            unknown=unknown,
+            robustness=robustness,
+        )
+
+
+_Place = tuple[int, Term | int | None]
+"""A condition's bank, and what of it: the condition itself (None), a term over its columns, or the slot of that number."""
+
+
+def _read(pack: Pack, model: KnowledgeModel) -> dict[_Place, Bank]:
+    """The banks that answer everything a model asks."""
+    found: dict[_Place, Bank] = {}
+    for clause in (*model.clauses, *(() if model.otherwise is None else (model.otherwise,))):
+        bank = pack.conditions[clause.bank]
+        found[clause.bank, None] = bank
+        for term in (clause.low, clause.high, clause.value):
+            if term is not None:
+                found[clause.bank, term] = margin(bank, term)
+    if model.network is not None:
+        bank = pack.conditions[model.network.bank]
+        for slot in range(bank.slots.shape[1]):
+            found[model.network.bank, slot] = margin(bank, Slot(index=slot))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _OnTensors:
+    """`fedkg.knowledge.clause_conditions.Conditions` of a batch: what the module of rules said, each [N, R of all banks]."""
+
+    places: Mapping[_Place, slice]
+    arrays: Mapping[str, NDArray[np.generic]]
+    holds: NDArray[np.bool_]
+    unknown: NDArray[np.bool_]
+    robustness: Float
+
+    @property
+    def samples(self) -> int:
+        return int(self.holds.shape[0])
+
+    def held(self, clause: Clause) -> Held:
+        rows = self.places[clause.bank, None]
+        return Held(holds=self.holds[:, rows], unknown=self.unknown[:, rows])
+
+    def numbers(self, clause: Clause, term: Term) -> Float:
+        return self.robustness[:, self.places[clause.bank, term]]
+
+    def inputs(self, network: Network) -> Float:
+        return np.concatenate(
+            [
+                self.robustness[:, self.places[network.bank, slot]]
+                for slot in range(len(network.mean))
+            ],
+            axis=1,
+        )
