@@ -25,7 +25,7 @@ from fedkg.constraints.meaning.stl import trace_values
 from fedkg.pack import Bank
 from fedkg.teacher import Teacher, milp
 from fedkg.teacher.literals import Literals
-from fedkg.teacher.unrolled import Unrolling
+from fedkg.teacher.unrolling import Unrolling
 
 TARGET_S = 1.0
 

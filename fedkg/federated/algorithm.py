@@ -33,7 +33,7 @@ from fedkg.federated.server.grouping import AsStarted
 from fedkg.federated.server.optimisers import AddUpdate
 from fedkg.federated.server.sampling import UniformSampling
 from fedkg.federated.server.weighting import BySamples
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.interface import Work

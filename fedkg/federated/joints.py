@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from fedkg.models.model import Differentiated, Gradient, Model, Params
+from fedkg.models.model_protocols import Differentiated, Gradient, Model, Params
 from fedkg.models.noise import Noise
 
 if TYPE_CHECKING:

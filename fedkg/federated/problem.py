@@ -15,7 +15,7 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated.client.losses import Loss
 from fedkg.federated.server.scoring import Scorer
-from fedkg.models.model import Model
+from fedkg.models.model_protocols import Model
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,7 @@ LAST = torch.iinfo(torch.int64).max
 
 def cohort(seed: int, round: int, population: int, size: int) -> Tensor:
     """Positions of `size` clients drawn uniformly without replacement from `population`, in ascending order: int64 [K]."""
-    from fedkg.models.loops.drawn import cohort as drawn
+    from fedkg.models.loops.random_orders import cohort as drawn
 
     return drawn(int(root(seed, COHORT, round)), population, min(size, population))
 
@@ -27,7 +27,7 @@ def client_keys(seed: int, round: int, purpose: int, clients: Tensor) -> Tensor:
     """One key per client, int64 [C]; `clients` are positions in the whole population, int64 [C]."""
     if clients.device.type != "cpu":
         return fold(root(seed, purpose, round, device=clients.device), clients)
-    from fedkg.models.loops.drawn import keys
+    from fedkg.models.loops.random_orders import keys
 
     return keys(int(root(seed, purpose, round)), clients)
 

@@ -33,7 +33,7 @@ from fedkg.federated.server.robust import Krum
 from fedkg.federated.server.scoring import ProbeScores, alpha, by_family, satisfied
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.state import ServerState
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 from fedkg.models.noise import root
 from fedkg.violation_zones import zone
 

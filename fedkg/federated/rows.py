@@ -21,7 +21,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.mapped import mapped, reserve
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 SEGMENT = 16 << 20
 """Bytes of a file of rows, or those of one row where that is more."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.rows import ClientRows, StoredRows, opened, whole
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 FORMAT = 2
 """Version of the saved form this code writes and reads."""

@@ -25,7 +25,7 @@ from fedkg.federated.round import run_round
 from fedkg.federated.rows import ClientRows, placed, whole
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import Choice, ServerState, from_tensors, to_tensors, with_aligned_memory
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 
 def initial_state(

@@ -42,25 +42,25 @@ from fedkg.federated.on_device import device_named, on_device
 from fedkg.federated.problem import pool
 from fedkg.federated.settings import MIB, Own
 from fedkg.federated.temporal.hard_forecasts import HardForecasts
-from fedkg.jobs.arms import Arm, algorithm_of
-from fedkg.jobs.assemble import assembled
-from fedkg.jobs.built import built, head_of
-from fedkg.jobs.deployed import Deployed
-from fedkg.jobs.file.schema import Job
-from fedkg.jobs.folder import NOTES
-from fedkg.jobs.ground import Course
-from fedkg.jobs.guarded import guarded, seed_of
-from fedkg.jobs.samples.figures import mean_of, right_of
-from fedkg.jobs.set_rows import sets_of_arm
-from fedkg.jobs.tables.judge import codes_of
-from fedkg.jobs.tables.prepare import Prepared, Scenario
+from fedkg.jobs.algorithm_builder import build_algorithm
+from fedkg.jobs.experiment import Trial
+from fedkg.jobs.folder import NOTE_SEPARATOR
+from fedkg.jobs.model_builder import build_model, head_parameters
+from fedkg.jobs.protection import protect_algorithm, trial_seed
+from fedkg.jobs.samples.figures import alarm_precision, mean_figures
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.set_distances import trial_sets
+from fedkg.jobs.site_models import DeployedModels
+from fedkg.jobs.tables.rule_evaluation import row_codes
+from fedkg.jobs.tables.table_data import SiteRows, TableData
+from fedkg.jobs.trials import TrialConfig, algorithm_section
 from fedkg.models import Model, Params, predict
-from fedkg.models.graph import KnowledgeGraph
+from fedkg.models.graph_convolution import KnowledgeGraph
 from fedkg.pack import Pack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Held:
+class HeldOut:
     """Rows that are not trained on, as tensors: x [S, F], y [S]."""
 
     test_x: Tensor
@@ -69,21 +69,21 @@ class Held:
     server_y: Tensor
 
 
-def model_of(
-    job: Job, prepared: Prepared, module: ConstraintModule, graph: KnowledgeGraph | None = None
+def build_table_model(
+    job: Job, prepared: TableData, module: ConstraintModule, graph: KnowledgeGraph | None = None
 ) -> Model:
     """The network that the sites train; where the job says so, with its answers projected onto what the rules demand."""
     inputs, codes = len(prepared.features.names), prepared.features.codes
-    model = built(job.model, sample=(inputs - len(codes),), outputs=1, graph=graph)
+    model = build_model(job.model, sample=(inputs - len(codes),), outputs=1, graph=graph)
     if not job.training.projection:
         return model
     name = {column.source: column.name for column in prepared.pack.manifest.contract.columns}
     return Projected(model=model, rules=module, keys=tuple(name[header] for header, _ in codes))
 
 
-def held_of(prepared: Prepared) -> Held:
+def held_out_tensors(prepared: TableData) -> HeldOut:
     """The rows held out, as tensors."""
-    return Held(
+    return HeldOut(
         test_x=prepared.inputs(prepared.test),
         test_y=prepared.targets(prepared.test),
         server_x=prepared.inputs(prepared.server),
@@ -91,7 +91,7 @@ def held_of(prepared: Prepared) -> Held:
     )
 
 
-def settings_of(arm: Arm, pack: Pack, clients: Clients) -> Settings:
+def trial_settings(arm: TrialConfig, pack: Pack, clients: Clients) -> Settings:
     """The federation's settings of an arm on its sites' samples; one local epoch where the job says neither epochs nor steps."""
     training = arm.job.training
     epochs = (
@@ -107,7 +107,7 @@ def settings_of(arm: Arm, pack: Pack, clients: Clients) -> Settings:
         batch=training.batch,
         learning_rate=training.learning_rate,
         schedule=training.schedule,
-        seed=seed_of(arm, pack, clients),
+        seed=trial_seed(arm, pack, clients),
         own={
             name: Own(
                 learning_rate=site.learning_rate, local_epochs=site.local_epochs, batch=site.batch
@@ -125,16 +125,16 @@ def settings_of(arm: Arm, pack: Pack, clients: Clients) -> Settings:
     )
 
 
-def algorithm_of_arm(
-    arm: Arm, module: ConstraintModule, problem: Problem, settings: Settings
+def build_table_algorithm(
+    arm: TrialConfig, module: ConstraintModule, problem: Problem, settings: Settings
 ) -> Algorithm:
     """The algorithm of an arm, and the rules' penalty in the local loss where asked for."""
-    penalty, section = arm.job.training.penalty, algorithm_of(arm.job)
+    penalty, section = arm.job.training.penalty, algorithm_section(arm.job)
     sets, head = (
-        sets_of_arm(section, module.pack, problem.clients.names),
-        head_of(arm.job.model, problem.model),
+        trial_sets(section, module.pack, problem.clients.names),
+        head_parameters(arm.job.model, problem.model),
     )
-    algorithm = assembled(
+    algorithm = build_algorithm(
         arm.preset or arm.algorithm, section, arm.job.scoring, problem.model, sets, head=head
     )
     algorithm = (
@@ -142,13 +142,13 @@ def algorithm_of_arm(
         if penalty > 0.0
         else algorithm
     )
-    return guarded(arm.job, section, algorithm, problem, settings)
+    return protect_algorithm(arm.job, section, algorithm, problem, settings)
 
 
-def problem_of(
-    arm: Arm,
-    prepared: Prepared,
-    rows: Scenario,
+def build_table_problem(
+    arm: TrialConfig,
+    prepared: TableData,
+    rows: SiteRows,
     module: ConstraintModule,
     model: Model,
     scorer: Scorer,
@@ -168,7 +168,7 @@ def problem_of(
         weight = prepared.negatives / prepared.positives
     frames = [*rows.frames.values(), prepared.server]
     keys = (
-        _keys([codes_of(prepared, module, frame) for frame in frames], frames)
+        _keys([row_codes(prepared, module, frame) for frame in frames], frames)
         if arm.job.training.penalty > 0.0
         else {}
     )
@@ -207,7 +207,7 @@ def _keys(
     }
 
 
-def devices_there(arms: Sequence[Arm]) -> None:
+def require_devices(arms: Sequence[TrialConfig]) -> None:
     """Look for the device of every arm, before anything is read. Raises JobError where one is not there."""
     for name in dict.fromkeys(arm.job.training.device for arm in arms):
         device_named(name)
@@ -218,9 +218,9 @@ def devices_there(arms: Sequence[Arm]) -> None:
             device_named(name, "augment.learning.device")
 
 
-def rounds_of(
-    arm: Arm,
-    course: Course,
+def train_rounds(
+    arm: TrialConfig,
+    course: Trial,
     state: ServerState | None,
     choice: Choice | None,
     *,
@@ -268,9 +268,9 @@ def rounds_of(
         )
 
 
-def unbound(arm: Arm, pack: Pack) -> tuple[str, ...]:
+def note_missing_sets(arm: TrialConfig, pack: Pack) -> tuple[str, ...]:
     """What is to be told of sites that are to keep to sets where the rules have none."""
-    section = algorithm_of(arm.job)
+    section = algorithm_section(arm.job)
     if (section.agents is None and section.sets is None) or any(
         kept.on == "parameters" for kept in pack.manifest.sets
     ):
@@ -280,7 +280,7 @@ def unbound(arm: Arm, pack: Pack) -> tuple[str, ...]:
     )
 
 
-def unprojected(model: Model) -> tuple[str, ...]:
+def note_projection(model: Model) -> tuple[str, ...]:
     """Which rules a model's answers are projected onto, and which of those about answers they are not, or not in every part."""
     if isinstance(model, HardForecasts):
         return (f"every forecast satisfies every hard rule: {', '.join(model.names)}",)
@@ -296,10 +296,10 @@ def unprojected(model: Model) -> tuple[str, ...]:
     return (f"answers are projected onto {', '.join(kept) or 'no rule'}{but}",)
 
 
-def deployed_of(course: Course) -> Deployed:
+def deployed_models(course: Trial) -> DeployedModels:
     """The models that the sites of an arm use."""
     problem = course.problem
-    return Deployed(
+    return DeployedModels(
         work=Work(
             problem=problem,
             algorithm=course.algorithm,
@@ -309,18 +309,22 @@ def deployed_of(course: Course) -> Deployed:
     )
 
 
-def judged(job: Job, model: Model, models: Sequence[Params], held: Held) -> dict[str, float]:
+def mean_detection_figures(
+    job: Job, model: Model, models: Sequence[Params], held: HeldOut
+) -> dict[str, float]:
     """F1, precision, recall at the job's threshold, and cross entropy (unweighted), on the test rows; the mean over the sites' models."""
-    found = [_judged(job, model, params, held) for params in models]
-    return mean_of(found)
+    found = [_model_figures(job, model, params, held) for params in models]
+    return mean_figures(found)
 
 
-def _judged(job: Job, model: Model, params: Params, held: Held) -> dict[str, float]:
-    logits, threshold = answered(job, model, params, held)
-    return figures_of_answers(logits, held.test_y, threshold)
+def _model_figures(job: Job, model: Model, params: Params, held: HeldOut) -> dict[str, float]:
+    logits, threshold = predict_test_rows(job, model, params, held)
+    return detection_figures(logits, held.test_y, threshold)
 
 
-def answered(job: Job, model: Model, params: Params, held: Held) -> tuple[Tensor, float]:
+def predict_test_rows(
+    job: Job, model: Model, params: Params, held: HeldOut
+) -> tuple[Tensor, float]:
     """A model's logits for the test rows, [S], and the probability from which it predicts a failure."""
     logits = predict(model, params, held.test_x).squeeze(-1)
     threshold = job.evaluation.threshold
@@ -331,13 +335,13 @@ def answered(job: Job, model: Model, params: Params, held: Held) -> tuple[Tensor
     return logits, float(threshold)
 
 
-def figures_of_answers(logits: Tensor, targets: Tensor, threshold: float) -> dict[str, float]:
+def detection_figures(logits: Tensor, targets: Tensor, threshold: float) -> dict[str, float]:
     """F1, precision, recall, cross entropy and threshold of logits [S] for targets [S]."""
     found = detection(torch.sigmoid(logits), targets, threshold)
     loss = float(F.binary_cross_entropy_with_logits(logits.double(), targets.double()))
     return {
         "f1": found.f1,
-        "precision": right_of(found),
+        "precision": alarm_precision(found),
         "recall": found.recall,
         "loss": loss,
         "threshold": threshold,
@@ -345,7 +349,7 @@ def figures_of_answers(logits: Tensor, targets: Tensor, threshold: float) -> dic
 
 
 def round_row(
-    arm: Arm, record: RoundRecord, figures: dict[str, float], parameters: int
+    arm: TrialConfig, record: RoundRecord, figures: dict[str, float], parameters: int
 ) -> dict[str, Any]:
     """The line of `rounds.csv` for a round. `Any`: texts and numbers."""
     return {
@@ -361,11 +365,11 @@ def round_row(
         "bytes_down": record.bytes_down,
         "bytes_paper": 4 * parameters,
         "seconds": round(record.seconds, 4),
-        "notes": NOTES.join((*record.notes, *_not_evaluated(record))),
+        "notes": NOTE_SEPARATOR.join((*record.notes, *_note_unevaluated_rules(record))),
     }
 
 
-def _not_evaluated(record: RoundRecord) -> Iterator[str]:
+def _note_unevaluated_rules(record: RoundRecord) -> Iterator[str]:
     """Which rules the first round could not evaluate on the probe, and why: one sentence for each reason."""
     if record.round > 1 or record.violated is None:
         return
@@ -380,7 +384,7 @@ def _not_evaluated(record: RoundRecord) -> Iterator[str]:
         )
 
 
-def client_rows(arm: Arm, record: RoundRecord) -> list[dict[str, Any]]:
+def client_rows(arm: TrialConfig, record: RoundRecord) -> list[dict[str, Any]]:
     """The lines of `clients.csv` for a round: one per sampled site. `Any`: texts and numbers."""
     total = sum(record.samples)
     validity = record.validity or (math.nan,) * len(record.clients)

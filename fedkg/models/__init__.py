@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from fedkg.models.convnet import ConvNet, Convolution, lenet5, small_cnn
-from fedkg.models.graph import KnowledgeGraph
+from fedkg.models.graph_convolution import KnowledgeGraph
 from fedkg.models.mlp import MLP, softmax_regression
-from fedkg.models.model import (
+from fedkg.models.model_protocols import (
     Differentiated,
     Gradient,
     Model,
@@ -16,10 +16,10 @@ from fedkg.models.model import (
     names_of,
     predict,
 )
-from fedkg.models.module import Module, module_at
 from fedkg.models.noise import Noise
 from fedkg.models.recurrent import Recurrent
 from fedkg.models.tabnet import TabNet
+from fedkg.models.torch_module import Module, module_at
 from fedkg.models.transformer import Transformer
 
 MODELS: Mapping[str, Callable[..., Model]] = {

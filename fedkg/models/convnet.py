@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.models.layers import INIT, convolve, dense, dropped, for_each, start_affine
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 from fedkg.models.noise import Noise, fold, root
 
 

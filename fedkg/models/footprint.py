@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.models.model import Model
+from fedkg.models.model_protocols import Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.models.apart import Affine
 from fedkg.models.layers import INIT, dense, start_affine
-from fedkg.models.model import Apart, Gradient, Outer, Params
+from fedkg.models.model_protocols import Apart, Gradient, Outer, Params
 from fedkg.models.noise import Noise, fold, root
+from fedkg.models.sample_gradients import Affine
 
 
 @dataclass(frozen=True, slots=True, eq=False)

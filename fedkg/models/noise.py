@@ -92,9 +92,9 @@ def normal(keys: Tensor, word: int, count: int, scale: Tensor) -> Tensor:
     even in float32 numbers near 0 keep their relative precision, on which the tails depend.
     """
     if keys.device.type == "cpu" and scale.dtype in (torch.float32, torch.float64):
-        from fedkg.models.loops import streams
+        from fedkg.models.loops import normal_numbers
 
-        return streams.normal(fold(keys, word), count, scale)
+        return normal_numbers.normal(fold(keys, word), count, scale)
     pairs = (count + 1) // 2
     radius, turn = above_zero(fold(keys, word), 2 * pairs).to(scale.dtype).chunk(2, 1)
     radius = radius.log().mul_(-2.0).sqrt_().mul_(scale.unsqueeze(1))
@@ -141,6 +141,6 @@ class Noise:
         keys, count = self.at(site), shape[1] * shape[2]
         if keys.device.type != "cpu":
             return keep(keys.unsqueeze(1), count, rate).view(shape)
-        from fedkg.models.noise_kernels import streams
+        from fedkg.models.noise_kernels import normal_numbers
 
-        return _kept(streams(keys, (count + 3) // 4), count, rate).view(shape)
+        return _kept(normal_numbers(keys, (count + 3) // 4), count, rate).view(shape)

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.models.apart import Steps
-from fedkg.models.cells import CELLS, Trail
+from fedkg.models.batched_products import affine, outer_sums
 from fedkg.models.layers import INIT, dense, for_each, spread, start_affine
-from fedkg.models.model import Apart, Gradient, Params
+from fedkg.models.model_protocols import Apart, Gradient, Params
 from fedkg.models.noise import Noise, fold, root
-from fedkg.models.products import affine, outer_sums
+from fedkg.models.recurrent_cells import CELLS, Trail
+from fedkg.models.sample_gradients import Steps
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.models.graph import KnowledgeGraph, convolve_nodes, start_convolutions
+from fedkg.models.graph_convolution import KnowledgeGraph, convolve_nodes, start_convolutions
 from fedkg.models.layers import INIT, dense, for_each, normalise, start_affine, start_norm
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 from fedkg.models.noise import Noise, fold, root
 
 _ROOT_HALF = math.sqrt(0.5)

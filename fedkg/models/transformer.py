@@ -24,7 +24,7 @@ from fedkg.models.layers import (
     start_affine,
     start_norm,
 )
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 from fedkg.models.noise import Noise, fold, root
 
 

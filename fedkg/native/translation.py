@@ -11,8 +11,8 @@ from functools import cache
 from types import CodeType
 from typing import Any
 
-from fedkg.native.values import ELEMENTS, NotCompiled, Value
-from fedkg.native.writing import Written
+from fedkg.native.function_writer import Written
+from fedkg.native.typed_values import ELEMENTS, NotCompiled, Value
 
 Function = Callable[..., Any]
 

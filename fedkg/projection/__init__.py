@@ -2,13 +2,13 @@
 
 from fedkg.projection.balls import L1Ball, L2Ball, LInfBall
 from fedkg.projection.boxes import Affine, Box, HalfSpace
-from fedkg.projection.combined import Intersection, Product
+from fedkg.projection.closed_forms import recognised
+from fedkg.projection.composite_sets import Intersection, Product
 from fedkg.projection.cones import SecondOrderCone
-from fedkg.projection.interface import ProjectionSet
-from fedkg.projection.kept import set_of
 from fedkg.projection.monotone import MonotoneCone
+from fedkg.projection.pack_sets import set_of
 from fedkg.projection.polytope import Polytope, Solved, project_polytope
-from fedkg.projection.recognise import recognised
+from fedkg.projection.projection_set import ProjectionSet
 from fedkg.projection.simplex import CappedSimplex, Simplex
 
 __all__ = [

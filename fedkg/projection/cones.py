@@ -12,8 +12,8 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import SetError
-from fedkg.projection.interface import ProjectionSet
-from fedkg.projection.shapes import of_numbers
+from fedkg.projection.declared_shapes import of_numbers
+from fedkg.projection.projection_set import ProjectionSet
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from fedkg.projection.boxes import Affine, Box, HalfSpace
-from fedkg.projection.interface import ProjectionSet, numbers
+from fedkg.projection.declared_shapes import check_fit
 from fedkg.projection.monotone import MonotoneCone
 from fedkg.projection.polytope import Polytope
-from fedkg.projection.shapes import check_fit
+from fedkg.projection.projection_set import ProjectionSet, numbers
 from fedkg.projection.simplex import Simplex
 
 

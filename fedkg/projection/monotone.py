@@ -14,8 +14,8 @@ from typing_extensions import override
 
 from fedkg._internal.vmap_dims import fronted
 from fedkg.errors import SetError
-from fedkg.projection.interface import ProjectionSet
-from fedkg.projection.shapes import of_numbers
+from fedkg.projection.declared_shapes import of_numbers
+from fedkg.projection.projection_set import ProjectionSet
 
 
 class _Pooled(torch.autograd.Function):

@@ -13,13 +13,13 @@ from typing_extensions import override
 
 from fedkg._internal.compile_exclusion import uncompiled
 from fedkg.errors import SetError
-from fedkg.projection.given import check_points, numbers_given
-from fedkg.projection.interface import ProjectionSet, numbers
+from fedkg.projection.closed_forms import recognised
+from fedkg.projection.declared_shapes import KEY, Declared, check_shapes
 from fedkg.projection.polytope_gradient import nearest_points
 from fedkg.projection.polytope_nearest import contradictions
 from fedkg.projection.polytope_rows import product
-from fedkg.projection.recognise import recognised
-from fedkg.projection.shapes import KEY, Declared, check_shapes
+from fedkg.projection.projection_set import ProjectionSet, numbers
+from fedkg.projection.set_arguments import check_points, numbers_given
 
 _SHAPES = {
     "G": Declared(ends=("m", "n"), each=True),

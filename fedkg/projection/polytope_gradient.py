@@ -14,8 +14,8 @@ from typing_extensions import override
 from fedkg._internal.vmap_dims import fronted
 from fedkg.errors import SetError
 from fedkg.projection.polytope_nearest import nearest
-from fedkg.projection.polytope_pattern import Shared
 from fedkg.projection.polytope_rows import Rows, Unit, held, unit_rows
+from fedkg.projection.polytope_sparsity import Shared
 
 
 def nearest_points(
@@ -198,7 +198,7 @@ class _Along(torch.autograd.Function):
 
 
 def _side_by_side(shared: Shared, slope: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    from fedkg.projection.polytope_along import along_side_by_side
+    from fedkg.projection.polytope_tangents import along_side_by_side
 
     along, pull = along_side_by_side(
         shared, slope.contiguous().numpy(), chosen.contiguous().numpy()

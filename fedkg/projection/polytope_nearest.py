@@ -10,9 +10,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedkg.projection.polytope_pattern import Shared
 from fedkg.projection.polytope_rows import Rows, Unit, product, unit_rows
 from fedkg.projection.polytope_solver import FAR, SLACK, Found, one_by_one, scale, solve
+from fedkg.projection.polytope_sparsity import Shared
 
 PROXIMAL_STEPS = 3
 """Steps from a nearly feasible point to the violations of least squares: each repeats the projection from the last point."""
@@ -74,7 +74,7 @@ def _side_by_side(
     exact: bool,
 ) -> tuple[Found, Tensor]:
     """What compiled loops find, and the points that they leave to others."""
-    from fedkg.projection.polytope_side_by_side import nearest_side_by_side
+    from fedkg.projection.polytope_batch_kernel import nearest_side_by_side
 
     x, least, most = (part.to(torch.float64).contiguous().numpy() for part in (point, lower, upper))
     begin = None if start is None else start.contiguous().numpy()

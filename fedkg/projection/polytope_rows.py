@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg._internal.compiled_loops import can_compile_loops
-from fedkg.projection.polytope_pattern import Shared, shared_rows
+from fedkg.projection.polytope_sparsity import Shared, shared_rows
 
 RIDGE = 1e-12
 """Added to the Gram matrix of rows of length 1: rows may depend on each other."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg._internal.vmap_dims import fronted
-from fedkg.projection.interface import numbers
+from fedkg.projection.projection_set import numbers
 
 
 class _Above(torch.autograd.Function):

@@ -1,5 +1,5 @@
 """The teacher: the satisfying trace nearest to a predicted one."""
 
-from fedkg.teacher.closest import Teacher
+from fedkg.teacher.nearest_trace import Teacher
 
 __all__ = ["Teacher"]

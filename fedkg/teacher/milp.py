@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import SetError
-from fedkg.teacher.expressions import FALSE, TRUE, Expressions
+from fedkg.teacher.boolean_expressions import FALSE, TRUE, Expressions
 from fedkg.teacher.literals import Literal
 
 if TYPE_CHECKING:

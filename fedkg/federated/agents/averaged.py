@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from fedkg.federated.per_client import per_client
 from fedkg.federated.server.optimisers import AddUpdate
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 AVERAGE = "average/"
 """Before the names of parameters in ``ServerState.joints["server"]``."""

@@ -25,7 +25,7 @@ from fedkg.federated.client.optimisers import change
 from fedkg.federated.joints import Outcome, Setting, StartPoint
 from fedkg.federated.per_client import per_client
 from fedkg.federated.state import ServerState
-from fedkg.models.model import Gradient, Outer, Params
+from fedkg.models.model_protocols import Gradient, Outer, Params
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.interface import Work

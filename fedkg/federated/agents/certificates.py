@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.agents.sets import AgentSets
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 ZERO = 1e-4
 """Numbers of a model that are smaller count as 0."""

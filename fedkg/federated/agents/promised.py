@@ -22,7 +22,7 @@ from fedkg.federated.client.pace import batch_for, steps_for
 from fedkg.federated.executors.interface import Work
 from fedkg.federated.state import ServerState
 from fedkg.federated.theory.instruments import client_gradients
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

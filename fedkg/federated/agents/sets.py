@@ -14,11 +14,11 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import JobError, SetError
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 from fedkg.pack import Pack
 from fedkg.pack.sets import KeptSet
 from fedkg.projection import Box, Intersection, L1Ball, L2Ball, LInfBall, ProjectionSet, set_of
-from fedkg.projection.kept import Given
+from fedkg.projection.pack_sets import Given
 
 Chosen = Callable[[tuple[int, ...]], ProjectionSet]
 """From positions of C agents to one set for points [C, n], theirs in this order."""

@@ -104,7 +104,7 @@ def plan(
     """
     batch = torch.as_tensor(batch, device=keys.device).expand(len(keys))
     if keys.device.type == "cpu":
-        from fedkg.models.loops.drawn import plan as drawn
+        from fedkg.models.loops.random_orders import plan as drawn
 
         index, counts = drawn(keys, sizes, offsets, steps, batch, passes=passes, padding=padding)
         return Batches(index=index.transpose(0, 1), counts=counts, steps=steps)

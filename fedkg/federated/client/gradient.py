@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.joints import OutputTerm, SlopedTerm, Step, Term
-from fedkg.models.model import Differentiated, Gradient, Outer, Params
+from fedkg.models.model_protocols import Differentiated, Gradient, Outer, Params
 
 
 @dataclass(frozen=True, slots=True)

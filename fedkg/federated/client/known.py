@@ -34,23 +34,23 @@ from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.executors.interface import Work
 from fedkg.federated.joints import Setting
 from fedkg.federated.privacy.clipped import ClippedGradient
+from fedkg.models.batched_products import compiled
 from fedkg.models.convnet import ConvNet
-from fedkg.models.loops import judged
-from fedkg.models.loops.descent import descend, room_for
-from fedkg.models.loops.told import told_of
-from fedkg.models.loops.words import VECTOR
+from fedkg.models.loops import batch_losses
+from fedkg.models.loops.local_steps import descend, room_for
+from fedkg.models.loops.model_layout import told_of
+from fedkg.models.loops.primitives import VECTOR
 from fedkg.models.mlp import MLP
-from fedkg.models.model import Params
-from fedkg.models.products import compiled
+from fedkg.models.model_protocols import Params
 
 if TYPE_CHECKING:
     from fedkg.native.library import Library
 
 LOSSES = {
-    CrossEntropy: judged.CLASSES,
-    BinaryCrossEntropy: judged.BINARY,
-    SquaredError: judged.SQUARED,
-    KnownSquaredError: judged.KNOWN,
+    CrossEntropy: batch_losses.CLASSES,
+    BinaryCrossEntropy: batch_losses.BINARY,
+    SquaredError: batch_losses.SQUARED,
+    KnownSquaredError: batch_losses.KNOWN,
 }
 """Losses that the loop knows."""
 

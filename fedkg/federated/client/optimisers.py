@@ -14,7 +14,7 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated.joints import Outcome, Setting
 from fedkg.federated.per_client import per_client
-from fedkg.models.model import Gradient, Outer, Params, names_of
+from fedkg.models.model_protocols import Gradient, Outer, Params, names_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.joints import Step
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from fedkg.errors import JobError
 from fedkg.federated.joints import Outcome, Setting, Start, StartPoint
 from fedkg.federated.rows import equal_rows
 from fedkg.federated.state import ServerState
-from fedkg.models.model import Params, names_of
+from fedkg.models.model_protocols import Params, names_of
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.interface import Work

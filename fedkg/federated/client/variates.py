@@ -15,7 +15,7 @@ from fedkg.federated.client.optimisers import change, descend
 from fedkg.federated.joints import Outcome, Setting
 from fedkg.federated.per_client import per_client
 from fedkg.federated.rows import equal_rows
-from fedkg.models.model import Gradient, Params
+from fedkg.models.model_protocols import Gradient, Params
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fedkg.federated.executors.interface import Updates
 from fedkg.federated.settings import Wire
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 TYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 

@@ -29,7 +29,7 @@ from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.executors.interface import Work
 from fedkg.federated.executors.sharing import Room
 from fedkg.federated.executors.worker import Answer, Begun, Posted, Task, slot_files
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 AHEAD = 2
 """Tasks that a worker has at most: one that it works at and one that waits in its pipe."""

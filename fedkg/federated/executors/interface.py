@@ -15,7 +15,7 @@ from fedkg.federated.algorithm import Algorithm
 from fedkg.federated.problem import Pool, Problem
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

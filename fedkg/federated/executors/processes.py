@@ -20,7 +20,7 @@ from fedkg.federated.executors.interface import Updates, Work
 from fedkg.federated.executors.stacked import Stacked
 from fedkg.federated.executors.worker import Answer, Task, unflat
 from fedkg.federated.state import ServerState
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.mapped import mapped, reserve
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 LINE = 64
 """Bytes to whose multiples tensors are moved, the length of a line of a processor's cache."""

@@ -23,7 +23,7 @@ from fedkg.federated.joints import Outcome, Setting, Step
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.state import ServerState
 from fedkg.models.footprint import footprint
-from fedkg.models.model import Differentiated, Params
+from fedkg.models.model_protocols import Differentiated, Params
 from fedkg.models.noise import Noise
 
 GATHERED = 1 << 20

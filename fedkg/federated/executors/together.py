@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 
 from fedkg.federated.executors.interface import Updates
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 ENOUGH = 1 << 20
 """Bytes of updates from which a stack is worth the server's while."""

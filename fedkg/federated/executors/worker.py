@@ -30,7 +30,7 @@ from fedkg.federated.problem import Clients, Pool, Problem
 from fedkg.federated.rows import FewRows
 from fedkg.federated.settings import Settings
 from fedkg.federated.state import ServerState
-from fedkg.models.model import Model, Params
+from fedkg.models.model_protocols import Model, Params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

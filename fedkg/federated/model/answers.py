@@ -15,7 +15,7 @@ from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import JobError, KnowledgeError
 from fedkg.knowledge.injection_formulas import NOTHING, range_log_softmax
-from fedkg.models.model import Model, Params, Parted
+from fedkg.models.model_protocols import Model, Params, Parted
 from fedkg.models.noise import Noise
 
 CERTAIN = 800.0

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from fedkg.errors import KnowledgeError
 from fedkg.federated.model.answers import CERTAIN, Informed
-from fedkg.models.model import Model, Params, Parted
+from fedkg.models.model_protocols import Model, Params, Parted
 from fedkg.models.noise import Noise
 
 UNKNOWN = 1e30

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.federated.server.sampling import PoissonSampling
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 from fedkg.privacy import AccountantName, Entry, Gaussian, Ledger, Spent, epsilon_of, noise_for
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing_extensions import override
 
 from fedkg.errors import JobError
 from fedkg.federated.joints import KnownTerm, OutputTerm, SlopedTerm, Step, Term
-from fedkg.models.loops.normals import SITE
-from fedkg.models.model import Gradient, Outer, Params, SampleDifferentiated
+from fedkg.models.loops.normal_kernels import SITE
+from fedkg.models.model_protocols import Gradient, Outer, Params, SampleDifferentiated
 from fedkg.models.noise import Noise, fold, normal
 
 WRITTEN_OUT = 1 << 22

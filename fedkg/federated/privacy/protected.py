@@ -25,7 +25,7 @@ from fedkg.federated.server.sampling import PoissonSampling
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, Weighed
 from fedkg.federated.settings import Settings
 from fedkg.federated.temporal.used import used_properties
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 from fedkg.privacy import AccountantName, Spent
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.per_client import per_client
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 from fedkg.models.noise import normal
 
 

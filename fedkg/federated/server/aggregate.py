@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.per_client import per_client
-from fedkg.models.model import Params
-from fedkg.models.products import compiled
+from fedkg.models.batched_products import compiled
+from fedkg.models.model_protocols import Params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class WeightedMean:
             and len({value.dtype for name in sent for value in (fold.update[name], update[name])})
             == 1
         ):
-            from fedkg.models.loops.summed import add_to
+            from fedkg.models.loops.client_sums import add_to
 
             sums = {
                 name: total.clone(memory_format=torch.contiguous_format)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fedkg.federated.state import ServerState
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 
 @dataclass(frozen=True, slots=True)

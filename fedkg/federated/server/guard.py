@@ -14,8 +14,8 @@ from torch import Tensor
 from fedkg.federated.executors.interface import Updates
 from fedkg.federated.per_client import per_client
 from fedkg.federated.rows import ClientRows
-from fedkg.models.model import Params
-from fedkg.models.products import compiled
+from fedkg.models.batched_products import compiled
+from fedkg.models.model_protocols import Params
 
 
 def usable(updates: Updates) -> Updates:
@@ -62,7 +62,7 @@ def _sums(stack: Params, clients: int, device: torch.device) -> Tensor:
     """A number for each client, [C], which is finite when all of its values are, unless they overflow: one that is not raises suspicion."""
     values = list(stack.values())
     if values and all(compiled(value) and value.dtype == values[0].dtype for value in values):
-        from fedkg.models.loops.summed import sums
+        from fedkg.models.loops.client_sums import sums
 
         return sums(values)
     total = torch.zeros(clients, dtype=torch.float64, device=device)

@@ -16,10 +16,10 @@ from fedkg.constraints.module import ConstraintModule, ConstraintWarning
 from fedkg.constraints.scorer import Probe
 from fedkg.federated.on_device import on_device
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
+from fedkg.models.batched_products import compiled
 from fedkg.models.footprint import Footprint, footprint
 from fedkg.models.mlp import MLP
-from fedkg.models.model import Model, Params
-from fedkg.models.products import compiled
+from fedkg.models.model_protocols import Model, Params
 
 SINGLE_ROWS = "it compares rows, and each probe row stands alone"
 """Why a rule about several rows or steps is not evaluated on a probe."""
@@ -78,7 +78,7 @@ class PackScorer:
         first = next(iter(params.values()))
         x = self._probe.inputs.to(first.dtype)
         if self._told and compiled(first) and len({value.dtype for value in params.values()}) == 1:
-            from fedkg.models.loops.answered import answered
+            from fedkg.models.loops.shared_rows import answered
 
             assert isinstance(self._model, MLP)
             return self._scored(answered(self._model, params, x))

@@ -19,7 +19,7 @@ from typing_extensions import override
 from fedkg.errors import JobError
 from fedkg.federated.per_client import per_client
 from fedkg.federated.server.aggregate import Sums, WeightedMean
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 ScoreMode = Literal["mean", "product", "min"]
 

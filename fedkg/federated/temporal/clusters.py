@@ -18,7 +18,7 @@ from fedkg.federated.rows import changed
 from fedkg.federated.state import ServerState
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.federated.temporal.shared import Inferred
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.interface import Work

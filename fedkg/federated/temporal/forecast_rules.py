@@ -23,7 +23,7 @@ from fedkg.federated.server.pack_scorer import scored_rows
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
 from fedkg.federated.temporal.properties import as_traces
 from fedkg.models.footprint import footprint
-from fedkg.models.model import Model, Params
+from fedkg.models.model_protocols import Model, Params
 from fedkg.pack import Pack
 
 MEMORY = 256 << 20

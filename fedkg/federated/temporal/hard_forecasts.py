@@ -15,8 +15,8 @@ from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import JobError, SetError
 from fedkg.federated.temporal.expert_rules import expert_rules, in_model_units, teacher_of
 from fedkg.federated.temporal.properties import as_traces
-from fedkg.mining.data import places
-from fedkg.models.model import Model, Params, Parted
+from fedkg.mining.trace_channels import places
+from fedkg.models.model_protocols import Model, Params, Parted
 from fedkg.models.noise import Noise
 from fedkg.pack import Pack
 from fedkg.teacher import Teacher

@@ -17,7 +17,7 @@ from fedkg.federated.state import ServerState
 from fedkg.federated.temporal.clusters import CLUSTER, cluster_of
 from fedkg.federated.temporal.properties import Properties, as_traces
 from fedkg.federated.temporal.shared import Inferred, traces_of
-from fedkg.models.model import Params, predict
+from fedkg.models.model_protocols import Params, predict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

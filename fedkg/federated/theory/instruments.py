@@ -23,7 +23,7 @@ from fedkg.federated.randomness import ORDER, client_keys, permutations
 from fedkg.federated.record import RoundRecord
 from fedkg.federated.server.scoring import ScoreOptions, Scorer, kept
 from fedkg.federated.theory.estimators import hypothesis_share
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 
 ROWS = 8192
 """Samples whose gradient is taken at once."""

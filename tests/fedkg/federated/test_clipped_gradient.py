@@ -18,10 +18,10 @@ from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.joints import Step
 from fedkg.federated.privacy.clipped import ClippedGradient
 from fedkg.models import MLP
-from fedkg.models.apart import Affine, Steps
-from fedkg.models.model import Gradient, Outer, SampleDifferentiated
+from fedkg.models.model_protocols import Gradient, Outer, SampleDifferentiated
 from fedkg.models.noise import Noise, fold, root
 from fedkg.models.recurrent import Recurrent
+from fedkg.models.sample_gradients import Affine, Steps
 
 CLIENTS, BATCH, EXPECTED = 3, 6, 4.0
 
@@ -180,7 +180,7 @@ def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(
 ) -> None:
     """In float32 the products of such steps leave nothing: a gradient three times as long as the clip would pass unclipped."""
     if not loop:
-        monkeypatch.setattr("fedkg.models.apart.compiled", lambda value: False)
+        monkeypatch.setattr("fedkg.models.sample_gradients.compiled", lambda value: False)
     g = torch.Generator().manual_seed(1)
     left, right, apart = (
         torch.randn(50, width, generator=g, dtype=torch.float64) for width in (8, 6, 6)
@@ -210,7 +210,7 @@ def test_a_square_too_small_for_a_number_does_not_hide_a_gradient(
     if bias is None:
         assert float(Affine("weight", bias, large, small).squares().sqrt()) > 0.99e-4
     assert float(Steps("weight", bias, small[None], large[None]).squares().sqrt()) > 0.99e-4
-    monkeypatch.setattr("fedkg.models.apart.compiled", lambda value: False)
+    monkeypatch.setattr("fedkg.models.sample_gradients.compiled", lambda value: False)
     assert float(Steps("weight", bias, small[None], large[None]).squares().sqrt()) > 0.99e-4
 
 
@@ -227,7 +227,7 @@ def test_the_loop_over_samples_measures_what_operations_do(
     whole = torch.einsum("cnbo,cnbi->cboi", left, right).flatten(2).square().sum(2)
     whole = whole if bias is None else whole + left.sum(1).square().sum(2)
     torch.testing.assert_close(Steps("weight", bias, left, right).squares(), whole)
-    monkeypatch.setattr("fedkg.models.apart.compiled", lambda value: False)
+    monkeypatch.setattr("fedkg.models.sample_gradients.compiled", lambda value: False)
     torch.testing.assert_close(Steps("weight", bias, left, right).squares(), whole)
 
 

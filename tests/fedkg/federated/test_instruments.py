@@ -21,7 +21,7 @@ from fedkg.federated.problem import pool
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows, ScoreOptions
 from fedkg.federated.theory import estimators
 from fedkg.federated.theory.instruments import client_gradients, sight, theta
-from fedkg.models.model import Params
+from fedkg.models.model_protocols import Params
 from fedkg.projection import Box
 
 Q = np.stack([np.diag([1.0, 2.0]), np.diag([3.0, 2.0]), np.diag([1.0, 5.0])])

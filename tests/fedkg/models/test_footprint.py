@@ -4,7 +4,7 @@ import torch
 
 from fedkg.models import MLP, KnowledgeGraph, TabNet, softmax_regression
 from fedkg.models.footprint import Footprint, footprint
-from fedkg.models.model import Model
+from fedkg.models.model_protocols import Model
 
 
 def found(model: Model, *sample: int) -> Footprint:

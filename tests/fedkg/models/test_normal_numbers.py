@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedkg.models.loops import streams
-from fedkg.models.loops.normals import logarithm
+from fedkg.models.loops import normal_numbers
+from fedkg.models.loops.normal_kernels import logarithm
 from fedkg.models.noise import above_zero, fold, normal, root
 from fedkg.native.language import Floats, loop
 from fedkg.native.library import Library
@@ -92,7 +92,7 @@ def test_the_farthest_numbers_and_the_nearest_are_there(dtype: torch.dtype, word
     """What a word decides is how far a pair is from 0: 53 of its bits reach to 8.57."""
     key, one = key_of(word), torch.ones(1, dtype=dtype)
     assert int(fold(key, 0)) % (1 << 64) == word
-    found = float(streams.normal(key, 2, one).double().norm())
+    found = float(normal_numbers.normal(key, 2, one).double().norm())
     fraction = ((word >> 11) + 1) * 2.0**-53
     assert found == pytest.approx(
         math.sqrt(-2.0 * math.log(fraction)),

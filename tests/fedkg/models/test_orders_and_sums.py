@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedkg.federated.client.batches import by_tensors, plan
 from fedkg.federated.randomness import COHORT, ORDER, client_keys, cohort
-from fedkg.models.loops.summed import add_to, sums
+from fedkg.models.loops.client_sums import add_to, sums
 from fedkg.models.noise import fold, root
 
 

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg.models.loops.pools import pool, unpool
-from fedkg.models.loops.turns import turn
+from fedkg.models.loops.pooling import pool, unpool
+from fedkg.models.loops.transposes import turn
 from fedkg.native.language import Floats, loop, to_float
 from fedkg.native.library import Library
 

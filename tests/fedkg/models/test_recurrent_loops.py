@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedkg.models.cells import CELLS
+from fedkg.models.batched_products import affine, outer_sums
 from fedkg.models.layers import dense
-from fedkg.models.products import affine, outer_sums
+from fedkg.models.recurrent_cells import CELLS
 
 TYPES = {torch.float32: 2e-6, torch.float64: 1e-14}
 SHAPES = [(1, 1, 1, 1), (2, 3, 7, 5), (3, 4, 12, 18), (2, 2, 6, 33)]

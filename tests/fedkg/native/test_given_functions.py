@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from fedkg.models.loops import words
-from fedkg.models.loops.products import multiply, shifted
-from fedkg.models.loops.words import exponential, fused, greater, number, sixteen
+from fedkg.models.loops import primitives
+from fedkg.models.loops.matrix_products import multiply, shifted
+from fedkg.models.loops.primitives import exponential, fused, greater, number, sixteen
 from fedkg.models.noise import fold, keep
 from fedkg.native.language import Floats, Ints, loop
 from fedkg.native.library import Library
@@ -128,7 +128,7 @@ def test_products_with_rows_at_told_distances(
     left, line = drawn(rows, depth, dtype=dtype), drawn(columns + 50, dtype=dtype)
     distances = torch.randint(0, 50, (depth,), generator=torch.Generator().manual_seed(0))
     out = torch.empty(rows, columns, dtype=dtype)
-    wide = words.VECTOR // out.element_size()
+    wide = primitives.VECTOR // out.element_size()
     begin = drawn(rows, wide, dtype=dtype)
     given = (left.data_ptr(), depth, line.data_ptr(), distances.data_ptr())
     libraries[dtype].shifted(
@@ -142,4 +142,4 @@ def test_products_with_rows_at_told_distances(
 
 def test_they_mean_nothing_outside() -> None:
     with pytest.raises(TypeError, match="only compiled functions"):
-        words.fused(1.0, 2.0, 3.0)
+        primitives.fused(1.0, 2.0, 3.0)

@@ -17,7 +17,7 @@ from fedkg.native import translation
 from fedkg.native.language import Bools, Float, Floats, Ints, loop, to_float
 from fedkg.native.library import Library
 from fedkg.native.translation import translated
-from fedkg.native.values import NotCompiled
+from fedkg.native.typed_values import NotCompiled
 
 ENTRIES = (
     loops.branches,

@@ -27,7 +27,7 @@ from fedkg.projection import (
     Simplex,
     recognised,
 )
-from fedkg.projection.given import ON_POINTS
+from fedkg.projection.set_arguments import ON_POINTS
 
 ROWS = torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, -2.0], [1.0, 0.0, 1.0]], dtype=torch.float64)
 SETS: dict[str, ProjectionSet] = {

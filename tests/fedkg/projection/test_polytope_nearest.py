@@ -8,12 +8,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg.projection.polytope_along import along_side_by_side
+from fedkg.projection.polytope_batch_kernel import nearest_side_by_side
 from fedkg.projection.polytope_nearest import nearest, normed, tightened
-from fedkg.projection.polytope_pattern import pattern
 from fedkg.projection.polytope_rows import Rows, Unit, guess, held, unit_rows
-from fedkg.projection.polytope_side_by_side import nearest_side_by_side
 from fedkg.projection.polytope_solver import FAR, SLACK, _pivoted, solve
+from fedkg.projection.polytope_sparsity import pattern
+from fedkg.projection.polytope_tangents import along_side_by_side
 
 DOUBLE = torch.float64
 

@@ -25,7 +25,7 @@ from fedkg.projection import (
     Simplex,
     project_polytope,
 )
-from fedkg.projection.given import ON_POINTS
+from fedkg.projection.set_arguments import ON_POINTS
 
 NAN, INF = float("nan"), float("inf")
 Made = Callable[[], ProjectionSet]

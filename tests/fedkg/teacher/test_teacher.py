@@ -17,7 +17,7 @@ from fedkg.errors import HorizonError, SetError
 from fedkg.pack import Bank
 from fedkg.teacher import Teacher, milp
 from fedkg.teacher.literals import Literals
-from fedkg.teacher.unrolled import Unrolling
+from fedkg.teacher.unrolling import Unrolling
 
 HEAD = """
 timeline step 1 h ends clip

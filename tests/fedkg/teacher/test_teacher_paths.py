@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg.teacher.diagram import Edge, Layer
-from fedkg.teacher.paths import cheapest, edges_of
+from fedkg.teacher.cheapest_path import cheapest, edges_of
+from fedkg.teacher.decision_diagram import Edge, Layer
 
 LETTERS = 3
 

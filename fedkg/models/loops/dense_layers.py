@@ -1,0 +1,305 @@
+"""Dense layers of one client upon a minibatch: forth, and a step of plain descent on the way back.
+
+A minibatch lies with its samples as columns, so that a layer's weights are read as they are stored, both ways; what a layer read lies a
+second time with its samples as rows, for the products that move the weights.
+
+Letters: B most samples of a minibatch, V the same rounded up to whole vectors, L layers, W all their widths together, P parameters of the
+layers, O and I output and input width of a layer, n numbers of a run.
+"""
+
+from __future__ import annotations
+
+from fedkg.models.loops.matrix_products import fill, multiply, rectify, scaled, tanhs
+from fedkg.models.loops.primitives import number, sixteen
+from fedkg.models.loops.transposes import turn
+from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
+
+PARAMETERS, BATCH, LAYERS, BIAS, TANH, LOSS, PULLED, ANCHORS, DRIFTING = range(9)
+ALL, WIDEST, SITE, INWARD, SIZE, STEPS, SEEN, CLIPPED, WIDTHS = range(9, 18)
+"""Places of what is the same for all clients: P, B, L; whether layers have a bias, the activation is tanh and not the rectifier; the
+loss (`judged`); whether parameters are pulled, to anchors of each client; whether they drift; W, and the widest layer; the place before
+the first layer at which dropout has the name 0; whether something stands before the first layer, which hands over by samples what that
+reads and wants the derivative by it; parameters of the whole
+model, most steps of any client, parameters before the dense layers; whether each sample's gradient is clipped. From the last on: the
+widths, L + 1 of them, and the limits of dropout before each layer (16 random bits below one are dropped)."""
+
+DECAY, WEIGHT, CLIP, SCALES = range(4)
+"""Places of numbers: the pull to 0, how much more a positive sample counts, the norm that a sample's gradient keeps, and from here on what
+dropout before each layer multiplies values with that it keeps, 1 where there is none."""
+
+
+@loop
+def forth(
+    own: Floats,
+    form: Ints,
+    numbers: Doubles,
+    values: Floats,
+    turned: Floats,
+    factors: Floats,
+    key: int,
+    count: int,
+    wide: int,
+) -> None:
+    """From what the first layer reads, [I, V] at the beginning of `values` [W, V], the outputs at their end; on the way what layers read.
+
+    `turned` [W, B] has the same by samples, `factors` [W, V] what dropout made of it; `key` is that of the client's step. Where something
+    stands before the first layer, what that reads is in `turned` alone, and its factors are by samples, too.
+    """
+    at, since = 0, 0
+    for layer in range(form[LAYERS]):
+        fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
+        below, above, biases = (
+            values[since * wide :],
+            values[(since + fan) * wide :],
+            own[at + outputs * fan :],
+        )
+        read, inward = turned[since * form[BATCH] :], layer == 0 and form[INWARD] > 0
+        if numbers[SCALES + layer] != 1.0:
+            named, limit = number(key, layer - form[SITE]), form[WIDTHS + form[LAYERS] + 1 + layer]
+            scale, drops = to_float(numbers[SCALES + layer]), factors[since * wide :]
+            if inward:
+                _drop(read, drops, 1, fan, named, limit, scale, fan, count)
+            else:
+                _drop(below, drops, wide, 1, named, limit, scale, fan, count)
+        if inward:
+            turn(below, wide, read, fan, count, fan)
+            for row in range(fan):
+                for place in range(count, wide):
+                    below[row * wide + place] = 0.0
+        elif layer > 0:
+            turn(read, fan, below, wide, fan, count)
+        for row in range(outputs):
+            fill(above[row * wide :], wide, biases[row] if form[BIAS] > 0 else to_float(0))
+        multiply(above, wide, above, wide, own[at:], fan, 1, below, wide, outputs, wide, fan)
+        at += outputs * fan + (outputs if form[BIAS] > 0 else 0)
+        since += fan
+        if layer + 1 < form[LAYERS]:
+            activate(above, form[TANH], outputs * wide)
+
+
+@loop
+def activate(values: Floats, tanh: int, n: int) -> None:
+    """The tangent or the rectifier."""
+    if tanh > 0:
+        tanhs(values, values, n)
+    else:
+        rectify(values, n)
+
+
+@loop
+def back(
+    own: Floats,
+    form: Ints,
+    numbers: Doubles,
+    values: Floats,
+    turned: Floats,
+    factors: Floats,
+    carried: Floats,
+    count: int,
+    wide: int,
+    rate: Float,
+    strength: Floats,
+    anchor: Floats,
+    drift: Floats,
+) -> None:
+    """A step down: what stands in place of the outputs is the derivative by them; each layer's is then written over its values."""
+    at, since = form[PARAMETERS], form[ALL] - form[WIDTHS + form[LAYERS]]
+    for layer in range(form[LAYERS] - 1, -1, -1):
+        fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
+        slope = values[since * wide :]
+        since -= fan
+        at -= outputs * fan + (outputs if form[BIAS] > 0 else 0)
+        weight, below = own[at:], values[since * wide :]
+        lower(
+            layer,
+            weight,
+            form,
+            numbers,
+            below,
+            slope,
+            factors[since * wide :],
+            carried,
+            count,
+            wide,
+        )
+        read = turned[since * form[BATCH] :]
+        settle(
+            layer,
+            weight,
+            form,
+            numbers,
+            slope,
+            read,
+            count,
+            wide,
+            rate,
+            strength[at:],
+            anchor[at:],
+            drift[at:],
+        )
+
+
+@loop
+def lower(
+    layer: int,
+    weight: Floats,
+    form: Ints,
+    numbers: Doubles,
+    below: Floats,
+    slope: Floats,
+    factors: Floats,
+    carried: Floats,
+    count: int,
+    wide: int,
+) -> None:
+    """The derivative by what a layer read, before dropout and activation, from that by its result, where it is wanted; over `below`.
+
+    That for what stands before the first layer is by samples.
+    """
+    fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
+    if layer > 0 or form[INWARD] > 0:
+        fill(carried, fan * wide, to_float(0))
+        multiply(carried, wide, carried, wide, weight, 1, fan, slope, wide, fan, wide, outputs)
+        if layer > 0:
+            through(
+                below, carried, factors, form[TANH], to_float(numbers[SCALES + layer]), fan * wide
+            )
+        else:
+            turn(below, fan, carried, wide, fan, count)
+            if numbers[SCALES] != 1.0:
+                _times(below, factors, fan * count)
+
+
+@loop
+def settle(
+    layer: int,
+    weight: Floats,
+    form: Ints,
+    numbers: Doubles,
+    slope: Floats,
+    read: Floats,
+    count: int,
+    wide: int,
+    rate: Float,
+    strength: Floats,
+    anchor: Floats,
+    drift: Floats,
+) -> None:
+    """A layer's step down, from the derivative by its result (written over) and from what it read, by samples."""
+    fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
+    move(
+        weight,
+        form,
+        numbers,
+        rate,
+        strength,
+        anchor,
+        drift,
+        outputs * fan + (outputs if form[BIAS] > 0 else 0),
+    )
+    scaled(slope, -rate, outputs * wide)
+    multiply(weight, fan, weight, fan, slope, wide, 1, read, fan, outputs, fan, count)
+    if form[BIAS] > 0:
+        add_rows(weight[outputs * fan :], slope, outputs, count, wide)
+
+
+@loop
+def move(
+    own: Floats,
+    form: Ints,
+    numbers: Doubles,
+    rate: Float,
+    strength: Floats,
+    anchor: Floats,
+    drift: Floats,
+    n: int,
+) -> None:
+    """The part of a step of some parameters that does not come from the samples."""
+    if form[PULLED] > 0:
+        _pull(own, anchor, strength, to_float(numbers[DECAY]), rate, n)
+    elif numbers[DECAY] > 0.0:
+        _decay(own, rate * to_float(numbers[DECAY]), n)
+    if form[DRIFTING] > 0:
+        step_down(own, drift, rate, n)
+
+
+@loop
+def through(
+    values: Floats, carried: Floats, factors: Floats, tanh: int, scale: Float, n: int
+) -> None:
+    """The derivative before dropout and activation, from the one after them; written over the values after them."""
+    if tanh > 0:
+        if scale != 1.0:
+            for i in range(n):
+                v = values[i] / scale
+                values[i] = carried[i] * factors[i] * (1.0 - v * v)
+        else:
+            for i in range(n):
+                v = values[i]
+                values[i] = carried[i] * (1.0 - v * v)
+    else:
+        for i in range(
+            n
+        ):  # a value is positive exactly where the rectifier was on and dropout kept it
+            v, c = values[i], carried[i] * scale
+            values[i] = 0.0 if v <= 0.0 else c
+
+
+@loop
+def _drop(
+    above: Floats,
+    factors: Floats,
+    apart: int,
+    beside: int,
+    key: int,
+    limit: int,
+    scale: Float,
+    outputs: int,
+    count: int,
+) -> None:
+    """See `Noise.keep`: sample after sample, 16 bits for each value; a sample's values are `apart`, samples `beside` each other."""
+    word = 0
+    for place in range(count):
+        for row in range(outputs):
+            i = place * outputs + row
+            if i % 4 == 0:
+                word = number(key, i // 4)
+            factor = scale if sixteen(word, i % 4) >= limit else to_float(0)
+            at = row * apart + place * beside
+            factors[at] = factor
+            above[at] = above[at] * factor
+
+
+@loop
+def add_rows(out: Floats, slope: Floats, outputs: int, count: int, wide: int) -> None:
+    """What rows come to is added."""
+    for row in range(outputs):
+        total = out[row]
+        for place in range(count):
+            total += slope[row * wide + place]
+        out[row] = total
+
+
+@loop
+def _decay(own: Floats, by: Float, n: int) -> None:
+    for i in range(n):
+        own[i] -= by * own[i]
+
+
+@loop
+def _pull(own: Floats, anchor: Floats, strength: Floats, decay: Float, rate: Float, n: int) -> None:
+    for i in range(n):
+        own[i] -= rate * (strength[i] * (own[i] - anchor[i]) + decay * own[i])
+
+
+@loop
+def step_down(own: Floats, drift: Floats, rate: Float, n: int) -> None:
+    """``own - rate drift``."""
+    for i in range(n):
+        own[i] -= rate * drift[i]
+
+
+@loop
+def _times(out: Floats, by: Floats, n: int) -> None:
+    for i in range(n):
+        out[i] = out[i] * by[i]

@@ -1,0 +1,206 @@
+"""All local steps of a client as one loop: its parameters stay in the cache from the first to the last.
+
+Letters: C clients, S samples of all clients, K most steps of any client, B most samples of a minibatch, V the same rounded up to whole
+vectors, F numbers of a sample, H outputs, P parameters of a model.
+"""
+
+from __future__ import annotations
+
+from fedkg.models.loops.batch_losses import judged
+from fedkg.models.loops.convolutions import look, look_back
+from fedkg.models.loops.dense_layers import (
+    ALL,
+    ANCHORS,
+    BATCH,
+    CLIP,
+    CLIPPED,
+    LAYERS,
+    LOSS,
+    PULLED,
+    SEEN,
+    SIZE,
+    STEPS,
+    WEIGHT,
+    WIDEST,
+    WIDTHS,
+    back,
+    forth,
+    move,
+    step_down,
+)
+from fedkg.models.loops.matrix_products import fill
+from fedkg.models.loops.normal_kernels import BLOCK, SITE, disturb
+from fedkg.models.loops.primitives import lanes, number
+from fedkg.models.loops.sample_norms import add_clipped, keep, measure
+from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
+
+
+@loop
+def descend(
+    first: int,
+    last: int,
+    form: Ints,
+    numbers: Doubles,
+    images: Ints,
+    params: Floats,
+    x: Floats,
+    classes: Ints,
+    targets: Floats,
+    index: Ints,
+    counts: Ints,
+    steps: Ints,
+    keys: Ints,
+    rates: Floats,
+    strength: Floats,
+    anchor: Floats,
+    drift: Floats,
+    shares: Floats,
+    noises: Floats,
+    totals: Floats,
+    room: Floats,
+) -> None:
+    """Of clients `first` to before `last` the sum of their objective over their steps, and where these lead, written over `params` [C, P].
+
+    Args:
+        form, numbers: see `dense`. images: see `images`; its first number is 0 where there are no convolutions.
+        params: layer by layer the weight [O, I, ...] and the bias [O], convolutions first.
+        x: [S, F]. classes: [S], or targets: [S, H], whichever the loss reads.
+        index: [C, K, B], rows of the samples. counts: [C, K], how many of these are there. steps: [C].
+        keys: [C], of dropout and noise. rates: [C]. strength: [P], anchor: [C or 1, P]: ``strength (w - anchor)`` is added to the gradient;
+            drift [C, P]: added as it is.
+        shares, noises: [C], read where samples' gradients are clipped: what one counts in the sum of a minibatch, and the standard
+            deviation of the noise on that sum.
+        totals: [C]. room: for as many numbers as `room_for` says and the images need, and for P where gradients are clipped.
+    """
+    size, most, batch, whole, seen = form[SIZE], form[STEPS], form[BATCH], form[ALL], form[SEEN]
+    most_wide, outputs = (batch + lanes() - 1) // lanes() * lanes(), form[WIDTHS + form[LAYERS]]
+    turned = room[whole * most_wide :]
+    factors = turned[whole * batch :]
+    carried = factors[whole * most_wide :]
+    squares = carried[form[WIDEST] * most_wide :]
+    spare = squares[most_wide:]
+    noised = spare[max(3 * most_wide, 2 * BLOCK) :]
+    pictures = noised[size if form[CLIPPED] > 0 else 0 :]
+    for client in range(first, last):
+        own, pull, away = (
+            params[client * size :],
+            anchor[client * size if form[ANCHORS] > 0 else 0 :],
+            drift[client * size :],
+        )
+        total, rate, share = to_float(0), rates[client], shares[client]
+        for step in range(steps[client]):
+            rows, count = index[(client * most + step) * batch :], counts[client * most + step]
+            wide = (count + lanes() - 1) // lanes() * lanes()
+            if images[0] > 0:
+                look(own, form, images, x, rows, count, turned, pictures)
+            else:
+                _gather(x, form[WIDTHS], rows, count, room, turned, wide)
+            forth(
+                own[seen:],
+                form,
+                numbers,
+                room,
+                turned,
+                factors,
+                number(keys[client], step),
+                count,
+                wide,
+            )
+            out = room[(whole - outputs) * wide :]
+            mean = to_float(1) if form[CLIPPED] > 0 else 1.0 / to_float(count)
+            total += judged(
+                out,
+                outputs,
+                wide,
+                form[LOSS],
+                numbers[WEIGHT],
+                classes,
+                targets,
+                rows,
+                count,
+                mean,
+                spare,
+            )
+            if form[PULLED] > 0 and form[CLIPPED] == 0:
+                total += _pulled(own, pull, strength, size)
+            dense = own[seen:]
+            if form[CLIPPED] > 0:
+                measure(dense, form, numbers, room, factors, carried, squares, spare, count, wide)
+                fill(noised, size, to_float(0))
+                if noises[client] > 0.0:
+                    disturb(noised, number(keys[client], SITE + step), size, noises[client], spare)
+            else:
+                by, toward, aside = strength[seen:], pull[seen:], away[seen:]
+                back(
+                    dense,
+                    form,
+                    numbers,
+                    room,
+                    turned,
+                    factors,
+                    carried,
+                    count,
+                    wide,
+                    rate,
+                    by,
+                    toward,
+                    aside,
+                )
+            if images[0] > 0:
+                look_back(
+                    own,
+                    form,
+                    numbers,
+                    images,
+                    count,
+                    room,
+                    pictures,
+                    rate,
+                    strength,
+                    pull,
+                    away,
+                    squares,
+                    share,
+                    noised,
+                )
+            elif form[CLIPPED] > 0:
+                keep(squares, to_float(numbers[CLIP]), share, count)
+            if form[CLIPPED] > 0:
+                add_clipped(
+                    noised[seen:], form, room, turned, squares, count, wide
+                )  # nothing meets parameters before it is noised
+                move(own, form, numbers, rate, strength, pull, away, size)
+                step_down(own, noised, rate, size)
+        totals[client] = total
+
+
+def room_for(widths: tuple[int, ...], batch: int, lanes: int) -> int:
+    """How many numbers the dense layers need beside the arguments."""
+    wide = (batch + lanes - 1) // lanes * lanes
+    return sum(widths) * (2 * wide + batch) + max(widths) * wide + wide + max(3 * wide, 2 * BLOCK)
+
+
+@loop
+def _gather(
+    x: Floats, features: int, index: Ints, count: int, values: Floats, turned: Floats, wide: int
+) -> None:
+    """The minibatch, its samples as columns and as rows; columns beyond them are 0."""
+    for place in range(count):
+        row, to = x[index[place] * features :], turned[place * features :]
+        for feature in range(features):
+            v = row[feature]
+            to[feature] = v
+            values[feature * wide + place] = v
+    for feature in range(features):
+        for place in range(count, wide):
+            values[feature * wide + place] = 0.0
+
+
+@loop
+def _pulled(own: Floats, anchor: Floats, strength: Floats, n: int) -> Float:
+    """``sum strength / 2 (w - anchor)^2``."""
+    total = to_float(0)
+    for i in range(n):
+        away = own[i] - anchor[i]
+        total += strength[i] * away * away
+    return 0.5 * total

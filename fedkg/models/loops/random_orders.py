@@ -1,0 +1,66 @@
+"""The loops of counted random orders, called with tensors on a processor.
+
+Letters: C clients, S most steps of any of them, B widest batch, N things to be put in order.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from fedkg._internal.threads import in_parts
+from fedkg.models.loops.order_kernels import draw_cohort, keys_of, plan_steps
+from fedkg.native.library import Library
+
+LEAST = 1 << 15
+"""Samples that are worth a thread."""
+
+
+@cache
+def _library() -> Library:
+    return Library((draw_cohort, keys_of, plan_steps), single=True)
+
+
+def cohort(key: int, population: int, size: int) -> Tensor:
+    """The `size` of N places whose numbers in the stream `key` are least, in rising order: int64."""
+    chosen, room = _numbers(size), _numbers(5 * population + 2)
+    _library().draw_cohort(key, population, size, chosen.data_ptr(), room.data_ptr())
+    return chosen
+
+
+def keys(key: int, places: Tensor) -> Tensor:
+    """The keys of the streams of places, int64 [C] both."""
+    found, places = _numbers(len(places)), places.contiguous()
+    _library().keys_of(key, places.data_ptr(), len(places), found.data_ptr())
+    return found
+
+
+def plan(
+    keys: Tensor,
+    sizes: Tensor,
+    offsets: Tensor,
+    steps: Tensor,
+    batches: Tensor,
+    *,
+    passes: bool,
+    padding: int,
+) -> tuple[Tensor, Tensor]:
+    """The rows that each client sees at each step, int64 [C, S, B], and how many, int64 [C, S]; arguments int64 [C]."""
+    most, longest = int(steps.max()), int(sizes.max())
+    width = int(torch.minimum(batches, sizes).max())
+    index, counts = _numbers(len(keys), most, width), _numbers(len(keys), most)
+    given = [value.contiguous() for value in (keys, sizes, offsets, steps, batches)]
+    addresses, loop = [value.data_ptr() for value in (*given, index, counts)], _library().plan_steps
+
+    def part(first: int, last: int) -> None:
+        room = _numbers(5 * longest + 2)
+        loop(first, last, most, width, int(passes), padding, *addresses, room.data_ptr())
+
+    in_parts(len(keys), max(1, LEAST // max(1, longest, most * width)), part)
+    return index, counts
+
+
+def _numbers(*shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.int64, device="cpu")

@@ -1,0 +1,242 @@
+"""The gradients of a minibatch's samples apart, for clipping (Abadi and others 2016, algorithm 1): how long each is, and their clipped sum.
+
+A sample's gradient by a dense layer is a product of two vectors, the derivative by the layer's result and what the layer read; the square
+of its norm is the product of theirs. So no sample's gradient is written out: once all layers are measured, each sample's derivatives are
+scaled by what is kept of it, and the sum is a product of matrices as ever. A weight that serves a sample at several steps has its gradient
+written out for the time of measuring.
+
+Letters: C clients, N steps of time, B most samples of a minibatch, V columns that its samples stand in, W all widths of the layers
+together, O and I output and input width of a layer, n numbers of a run.
+"""
+
+from __future__ import annotations
+
+import math
+
+from fedkg.models.loops.dense_layers import (
+    ALL,
+    BATCH,
+    BIAS,
+    LAYERS,
+    PARAMETERS,
+    WIDTHS,
+    add_rows,
+    lower,
+)
+from fedkg.models.loops.matrix_products import add, fill, multiply
+from fedkg.native.language import Double, Doubles, Float, Floats, Ints, loop, to_float
+
+RUN = 64
+"""Sums of squares that grow side by side, and rows whose squares are summed before they are added to those before: as vectors, and with
+fewer roundings than one long sum has, which may come to much less than it should."""
+
+FLOOR = 2.0**-100
+"""Added to sums of squares that are multiplied with others: a factor too small for its square may stand before one that is very large."""
+
+
+@loop
+def measure(
+    own: Floats,
+    form: Ints,
+    numbers: Doubles,
+    values: Floats,
+    factors: Floats,
+    carried: Floats,
+    squares: Floats,
+    spare: Floats,
+    count: int,
+    wide: int,
+) -> None:
+    """The squares of the norms of the samples' gradients by the dense layers, [V], and on the way the derivatives by all results.
+
+    What stands in place of the outputs is the derivative by them; each layer's is then written over its values [W, V]. `spare` has room
+    for 3 V numbers.
+    """
+    at, since, added = (
+        form[PARAMETERS],
+        form[ALL] - form[WIDTHS + form[LAYERS]],
+        to_float(1 if form[BIAS] > 0 else 0),
+    )
+    fill(squares, wide, to_float(0))
+    for layer in range(form[LAYERS] - 1, -1, -1):
+        fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
+        slope = values[since * wide :]
+        since -= fan
+        at -= outputs * fan + (outputs if form[BIAS] > 0 else 0)
+        below = values[since * wide :]
+        _columns(spare, slope, outputs, wide, spare[2 * wide :])
+        _columns(spare[wide:], below, fan, wide, spare[2 * wide :])
+        _add_products(squares, spare, spare[wide:], added, wide)
+        lower(
+            layer,
+            own[at:],
+            form,
+            numbers,
+            below,
+            slope,
+            factors[since * wide :],
+            carried,
+            count,
+            wide,
+        )
+
+
+@loop
+def keep(squares: Floats, clip: Float, share: Float, count: int) -> None:
+    """What each sample counts, in place of the square of its gradient's norm."""
+    for place in range(count):
+        squares[place] = kept_of(squares[place], clip) * share
+
+
+@loop
+def kept_of(square: Float, clip: Float) -> Float:
+    """The factor that clips a gradient; 0 where there is none, or none that numbers hold."""
+    if square - square != 0.0:
+        return to_float(0)
+    norm = math.sqrt(square)
+    return clip / norm if norm > clip else to_float(1)
+
+
+@loop
+def squared(values: Floats, n: int, spare: Floats) -> Float:
+    """The sum of squares. spare: for RUN numbers."""
+    fill(spare, RUN, to_float(0))
+    for first in range(0, n, RUN):
+        _add_squares(spare, values[first:], min(RUN, n - first))
+    return _total(spare, RUN)
+
+
+@loop
+def _total(values: Floats, n: int) -> Float:
+    total = to_float(0)
+    for i in range(n):
+        total += values[i]
+    return total
+
+
+@loop
+def add_clipped(
+    sums: Floats, form: Ints, values: Floats, turned: Floats, counted: Floats, count: int, wide: int
+) -> None:
+    """Adds the gradients of the derivatives that `measure` leaves, each sample's times what it is `counted` as."""
+    for place in range(count):
+        if counted[place] == 0.0:  # else a value that is no number would stay one, times 0
+            _forget(values, turned, form, place, wide)
+    at, since = 0, 0
+    for layer in range(form[LAYERS]):
+        fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
+        slope, read = values[(since + fan) * wide :], turned[since * form[BATCH] :]
+        for row in range(outputs):
+            _weigh(slope[row * wide :], counted, count)
+        multiply(sums[at:], fan, sums[at:], fan, slope, wide, 1, read, fan, outputs, fan, count)
+        if form[BIAS] > 0:
+            add_rows(sums[at + outputs * fan :], slope, outputs, count, wide)
+        at += outputs * fan + (outputs if form[BIAS] > 0 else 0)
+        since += fan
+
+
+@loop
+def measure_steps(
+    first: int,
+    last: int,
+    steps: int,
+    batch: int,
+    outputs: int,
+    inputs: int,
+    bias: int,
+    eps: Double,
+    squares: Floats,
+    left: Floats,
+    right: Floats,
+    room: Floats,
+) -> None:
+    """Of clients `first` to before `last` the squares [C, B] of the norms of ``sum over n of left[n, b, o] right[n, b, i]``.
+
+    With a bias the norm is that of both gradients. Steps may cancel so far that rounding makes of their sum what is far too short to clip
+    by: the most that it can take away is added, by Cauchy's inequality at most ``(N + 1) eps |left[:, b]| |right[:, b]|``.
+
+    Args:
+        left: [C, N, B, O]. right: [C, N, B, I]. bias: 1 or 0. eps: of the numbers. room: for I O + 2 O + I + RUN numbers.
+    """
+    lefts = room[inputs * outputs :]
+    sums = lefts[outputs:]
+    rights = sums[outputs:]
+    spare = rights[inputs:]
+    for client in range(first, last):
+        for place in range(batch):
+            by, read = (
+                left[(client * steps * batch + place) * outputs :],
+                right[(client * steps * batch + place) * inputs :],
+            )
+            fill(room, inputs * outputs, to_float(0))
+            multiply(
+                room,
+                outputs,
+                room,
+                outputs,
+                read,
+                1,
+                batch * inputs,
+                by,
+                batch * outputs,
+                inputs,
+                outputs,
+                steps,
+            )
+            fill(lefts, 2 * outputs + inputs, to_float(0))
+            for step in range(steps):
+                _add_squares(lefts, by[step * batch * outputs :], outputs)
+                _add_squares(rights, read[step * batch * inputs :], inputs)
+                if bias > 0:
+                    add(sums, by[step * batch * outputs :], outputs)
+            whole = squared(room, inputs * outputs, spare)
+            if bias > 0:
+                whole += squared(sums, outputs, spare)
+            far = _total(lefts, outputs) * (_total(rights, inputs) + to_float(steps * bias))
+            norm = math.sqrt(whole) + to_float(eps) * to_float(steps + 1) * math.sqrt(far)
+            squares[client * batch + place] = norm * norm
+
+
+@loop
+def _forget(values: Floats, turned: Floats, form: Ints, place: int, wide: int) -> None:
+    """A sample's derivatives and what layers read of it become 0."""
+    since = 0
+    for layer in range(form[LAYERS] + 1):
+        width = form[WIDTHS + layer]
+        fill(
+            turned[since * form[BATCH] + place * width :],
+            width if layer < form[LAYERS] else 0,
+            to_float(0),
+        )
+        for row in range(since, since + width):
+            values[row * wide + place] = 0.0
+        since += width
+
+
+@loop
+def _columns(out: Floats, values: Floats, rows: int, wide: int, part: Floats) -> None:
+    """The sum of squares of each column, and FLOOR. part: for V numbers."""
+    fill(out, wide, to_float(FLOOR))
+    for first in range(0, rows, RUN):
+        fill(part, wide, to_float(0))
+        for row in range(first, min(first + RUN, rows)):
+            _add_squares(part, values[row * wide :], wide)
+        add(out, part, wide)
+
+
+@loop
+def _add_squares(out: Floats, values: Floats, n: int) -> None:
+    for i in range(n):
+        out[i] += values[i] * values[i]
+
+
+@loop
+def _add_products(out: Floats, one: Floats, other: Floats, added: Float, n: int) -> None:
+    for i in range(n):
+        out[i] += one[i] * (other[i] + added)
+
+
+@loop
+def _weigh(out: Floats, by: Floats, n: int) -> None:
+    for i in range(n):
+        out[i] = out[i] * by[i]

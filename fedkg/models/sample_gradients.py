@@ -1,0 +1,108 @@
+"""Gradients of the samples of a minibatch apart, in factors: how long each is, and a weighted sum of them, without writing them out.
+
+Letters: C clients of a stack, B batch, N steps of time, O and I output and input width of a layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.models.batched_products import compiled, outer_sums
+from fedkg.models.loops.sample_norms import FLOOR
+from fedkg.models.model_protocols import Gradient, Outer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Affine:
+    """An affine layer that serves each sample once: a sample's gradient is a product of two vectors, its norm that of theirs.
+
+    Attributes:
+        weight, bias: names of the parameters; no bias: None.
+        left: [C, B, O], the derivative by the layer's result. right: [C, B, I], what the layer read.
+    """
+
+    weight: str
+    bias: str | None
+    left: Tensor
+    right: Tensor
+
+    def squares(self) -> Tensor:
+        """See `Apart.squares`."""
+        read: Tensor = (
+            torch.linalg.vector_norm(self.right, dim=2)
+            .square_()
+            .add_(FLOOR if self.bias is None else 1.0)
+        )
+        return read.mul_(torch.linalg.vector_norm(self.left, dim=2).square_().add_(FLOOR))
+
+    def weighted(self, factor: Tensor) -> dict[str, Gradient]:
+        """See `Apart.weighted`."""
+        left = self.left * factor.unsqueeze(2)
+        gradients: dict[str, Gradient] = {self.weight: Outer(left, self.right)}
+        if self.bias is not None:
+            gradients[self.bias] = left.sum(1)
+        return gradients
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Steps:
+    """A layer that serves each sample at N steps: its weight's gradient is ``sum over n of left[c, n, b, o] * right[c, n, b, i]``.
+
+    Attributes:
+        weight, bias: names of the parameters; no bias: None.
+        left: [C, N, B, O], the derivative by the layer's result at each step. right: [C, N, B, I], what it read.
+    """
+
+    weight: str
+    bias: str | None
+    left: Tensor
+    right: Tensor
+
+    def squares(self) -> Tensor:
+        """See `Apart.squares`: by a loop over samples; elsewhere from the steps' products with each other or the gradient, as is smaller.
+
+        Of steps that cancel, rounding leaves what may be far too short to clip by. The most that it can take away is therefore added: for
+        products, which suffer most, eps / 2 for each of the sums' terms; for gradients see `clipped.measure_steps`.
+        """
+        if compiled(self.left):
+            from fedkg.models.loops.cell_runs import step_squares
+
+            return step_squares(self.left, self.right, bias=self.bias is not None)
+        left, right = (
+            self.left.transpose(1, 2).flatten(0, 1),
+            self.right.transpose(1, 2).flatten(0, 1),
+        )
+        steps, outputs, inputs = left.shape[1], left.shape[2], right.shape[2]
+        if steps * steps <= outputs * inputs:
+            reads = torch.bmm(right, right.transpose(1, 2)).add_(
+                FLOOR if self.bias is None else 1.0
+            )
+            products = torch.bmm(left, left.transpose(1, 2)).add_(FLOOR).mul_(reads)
+            longest = products.diagonal(dim1=1, dim2=2).sqrt().sum(1).square_()
+            rounded = (steps + outputs + inputs) * torch.finfo(left.dtype).eps
+            total = products.sum((1, 2)).add_(longest, alpha=rounded).clamp_(min=0)
+        else:
+            total = torch.bmm(left.transpose(1, 2), right).square().sum((1, 2))
+            total += 0.0 if self.bias is None else left.sum(1).square().sum(1)
+            far = (
+                left.square()
+                .sum((1, 2))
+                .mul_(right.square().sum((1, 2)).add_(steps * (self.bias is not None)))
+            )
+            total = (
+                total.sqrt()
+                .add_(far.sqrt_(), alpha=(steps + 1) * torch.finfo(left.dtype).eps)
+                .square_()
+            )
+        return total.view(self.left.shape[0], -1)
+
+    def weighted(self, factor: Tensor) -> dict[str, Gradient]:
+        """See `Apart.weighted`."""
+        left = self.left * factor.view(factor.shape[0], 1, -1, 1)
+        weight, bias = outer_sums(left.flatten(1, 2), self.right.flatten(1, 2))
+        return (
+            {self.weight: weight} if self.bias is None else {self.weight: weight, self.bias: bias}
+        )

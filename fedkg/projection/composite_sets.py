@@ -1,0 +1,163 @@
+"""Sets made of sets: one beside the other, and all at once.
+
+Letters: [...] any leading shape, n the length of a point, K sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from typing_extensions import override
+
+from fedkg._internal.compile_exclusion import uncompiled
+from fedkg._internal.messages import said
+from fedkg.errors import SetError
+from fedkg.projection.linear_sets import common_polytope
+from fedkg.projection.projection_set import ProjectionSet
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Product(ProjectionSet):
+    """The first entries of a point lie in the first set, the next in the second, and so on.
+
+    Args:
+        parts: each set with the number of entries that are its own; together n.
+    """
+
+    parts: Sequence[tuple[ProjectionSet, int]]
+
+    @override
+    def __post_init__(self) -> None:
+        for part in _each(self.parts, "Product"):
+            if (
+                not isinstance(part, tuple | list)
+                or len(part) != 2
+                or not isinstance(part[0], ProjectionSet)
+                or not isinstance(part[1], int)
+            ):
+                raise SetError(
+                    "a product is made of pairs: a set and the number of entries that are its own",
+                    expected="(set, n)",
+                    received=said(part),
+                    help="Product([(Box(0.0, 1.0), 2), (L2Ball(1.0), 3)])",
+                )
+
+    @override
+    def project(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.project`."""
+        return torch.cat([part.project(piece) for part, piece in self._pieces(point)], -1)
+
+    @override
+    def distance2(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.distance2`."""
+        return torch.stack([part.distance2(piece) for part, piece in self._pieces(point)]).sum(0)
+
+    @override
+    def excess(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.excess`."""
+        return torch.stack([part.excess(piece) for part, piece in self._pieces(point)]).amax(0)
+
+    def _pieces(self, point: Tensor) -> list[tuple[ProjectionSet, Tensor]]:
+        sizes = [size for _, size in self.parts]
+        if sum(sizes) != point.shape[-1]:
+            raise SetError(
+                "the product's parts do not fit the points",
+                expected=f"{sum(sizes)} entries",
+                received=str(point.shape[-1]),
+            )
+        return list(
+            zip((part for part, _ in self.parts), torch.split(point, sizes, -1), strict=True)
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Intersection(ProjectionSet):
+    """Points that lie in every one of several sets.
+
+    Sets that are all polytopes (boxes, half-spaces, affine sets, monotone cones without weights, simplices) are projected onto as one; any
+    others by Dykstra's alternating projections (Boyle and Dykstra 1986).
+
+    Args:
+        parts: the sets. tolerance: how far, relative to the points, Dykstra's may miss the nearest point. rounds: how often they go through
+            all sets at most.
+
+    Raises:
+        SetError: from `project`, when the sets do not come together: they have no common point, or more rounds are needed.
+    """
+
+    parts: Sequence[ProjectionSet]
+    tolerance: float = 1e-9
+    rounds: int = 10_000
+
+    @override
+    def __post_init__(self) -> None:
+        for part in _each(self.parts, "Intersection"):
+            if not isinstance(part, ProjectionSet):
+                raise SetError(
+                    "an intersection is made of sets",
+                    expected="sets",
+                    received=said(part),
+                    help="Intersection([Box(0.0, 1.0), L2Ball(1.0)])",
+                )
+
+    @uncompiled
+    @override
+    def project(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.project`. Under `torch.func` transforms all `rounds` are gone through."""
+        polytope = common_polytope(self.parts, point)
+        if polytope is not None:
+            try:
+                return polytope.project(point)
+            except SetError as error:
+                raise SetError(
+                    "the sets do not come together",
+                    expected="a common point",
+                    received=error.received,
+                ) from error
+        nearest, corrections = point, [torch.zeros_like(point) for _ in self.parts]
+        eps = max(self.tolerance, 8 * torch.finfo(point.dtype).eps)
+        for _ in range(self.rounds):
+            moved = torch.zeros_like(point)
+            for i, part in enumerate(self.parts):
+                target = nearest + corrections[i]
+                found = part.project(target)
+                new = target - found
+                moved = torch.maximum(moved, (new - corrections[i]).detach().abs())
+                nearest, corrections[i] = found, new
+            if _all_below(moved, eps * (1 + point.detach().abs())):
+                break
+        missed = self.excess(nearest.detach())
+        if not _all_below(missed, 10 * eps**0.5 * torch.ones_like(missed)):
+            raise SetError(
+                "the sets do not come together",
+                expected="a common point",
+                received=f"they miss each other by {float(missed.max()):.3g}",
+            )
+        return nearest
+
+    @override
+    def excess(self, point: Tensor) -> Tensor:
+        """See `ProjectionSet.excess`."""
+        return torch.stack([part.excess(point) for part in self.parts]).amax(0)
+
+
+def _each(parts: object, name: str) -> Sequence[object]:
+    """The parts of a set; SetError where it is none of several."""
+    if isinstance(parts, list | tuple):
+        return parts
+    raise SetError(
+        f"`{name}.parts` is a list",
+        expected="a list of sets" if name == "Intersection" else "a list of pairs",
+        received=said(parts),
+    )
+
+
+def _all_below(values: Tensor, limits: Tensor) -> bool:
+    """Whether all values are below their limits; False where a transform does not let them be looked at."""
+    try:
+        return bool((values <= limits).all())
+    except RuntimeError:
+        return False

@@ -1,0 +1,148 @@
+"""The choices at one step: for each group of channels, between which bounds its value lies, and which literals that makes true.
+
+Letters: C clients, B traces, K cells of a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fedkg.teacher.decision_diagram import BeyondDiagram
+from fedkg.teacher.literals import Form, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Group:
+    """Channels that literals bind together: one, or several in one linear combination.
+
+    Attributes:
+        form: the combination. literals: those on it, by number. clients: which they are among all, int64 [C].
+        low, high: the cells' ends for each client, float64 [C, K]. true: the literals that are true in each cell.
+        size: of the numbers that its comparisons are computed from, [C]; None where they are computed without rounding.
+    """
+
+    form: Form
+    literals: dict[int, Literal]
+    clients: Tensor
+    low: Tensor
+    high: Tensor
+    true: tuple[frozenset[int], ...]
+    size: Tensor | None
+
+    def cost(self, values: Tensor, client: Tensor) -> Tensor:
+        """The L1 distance of traces' values [B, V] at one step to each cell, [B, K]: the largest coefficient's channel moves."""
+        here = self.value(values).unsqueeze(-1)
+        return (
+            torch.relu(torch.maximum(self.low[client] - here, here - self.high[client])) / self.unit
+        )
+
+    @property
+    def unit(self) -> float:
+        """What a unit of change in the channels that move changes the value by: the largest coefficient."""
+        return max(abs(weight) for _, weight in self.form)
+
+    def rounding(self, values: Tensor, client: Tensor, step: Tensor, eps: float) -> Tensor:
+        """What may be lost where the comparisons are computed from values [B, V] moved by a step [B], [B]: a share of all that is added."""
+        assert self.size is not None
+        added = self.size[client] + torch.relu(step)
+        for channel, weight in self.form:
+            added = added + values[:, channel].abs() * abs(weight)
+        return (8 + len(self.form)) * eps * added
+
+    def hold(self, values: Tensor, client: Tensor, cell: Tensor, dtype: torch.dtype) -> Tensor:
+        """Whether what is true in a cell each holds of values [B, V] when it is computed in a dtype, bool [B]."""
+        result = torch.ones_like(cell, dtype=torch.bool)
+        for number, literal in self.literals.items():
+            asked = torch.tensor([number in true for true in self.true], device=cell.device)[cell]
+            result &= ~asked | literal.holds(values, self.clients[client], dtype)
+        return result
+
+    def value(self, values: Tensor) -> Tensor:
+        """The combination of values [..., V]: [...]."""
+        found = values[..., self.form[0][0]] * self.form[0][1]
+        for channel, weight in self.form[1:]:
+            found = found + values[..., channel] * weight
+        return found
+
+
+def forms_of(
+    literals: Sequence[Literal], used: Collection[int]
+) -> list[tuple[Form, frozenset[int]]]:
+    """The distinct linear combinations among some literals, with the literals on each.
+
+    Raises:
+        BeyondDiagram: one channel stands in two different combinations.
+    """
+    by_form: dict[Form, set[int]] = {}
+    for number in used:
+        by_form.setdefault(literals[number].form, set()).add(number)
+    owner: dict[int, Form] = {}
+    for form in by_form:
+        for channel, _ in form:
+            if owner.setdefault(channel, form) != form:
+                raise BeyondDiagram
+    return [(form, frozenset(numbers)) for form, numbers in sorted(by_form.items())]
+
+
+def order_of(
+    literals: Sequence[Literal], numbers: Collection[int], client: int
+) -> tuple[tuple[int, ...], ...]:
+    """How the bounds of literals are ordered for a client: those that are equal together, from the lowest."""
+    bounds: dict[float, list[int]] = {}
+    for number in sorted(numbers):
+        bound = literals[number].bound
+        bounds.setdefault(float(bound[min(client, len(bound) - 1)]), []).append(number)
+    return tuple(tuple(bounds[value]) for value in sorted(bounds))
+
+
+def group(
+    literals: Sequence[Literal], form: Form, numbers: frozenset[int], clients: Sequence[int]
+) -> Group:
+    """The cells of a combination, for clients whose bounds are ordered alike.
+
+    Between two bounds that follow each other the same literals are true; where a lower bound meets an upper one, both are true at that
+    value alone. Neighbours in which the same are true are one cell.
+    """
+    order = order_of(literals, numbers, clients[0])
+    values = [
+        torch.stack(
+            [literals[same[0]].bound[min(c, len(literals[same[0]].bound) - 1)] for c in clients]
+        )
+        for same in order
+    ]
+    infinite = torch.full_like(values[0], torch.inf)
+    ends: list[tuple[Tensor, Tensor, frozenset[int]]] = []
+    lower = {number for number in numbers if literals[number].lower}
+    place = {number: i for i, same in enumerate(order) for number in same}
+    for i in range(len(order) + 1):
+        true = frozenset(n for n in numbers if (place[n] < i if n in lower else place[n] >= i))
+        ends.append(
+            (values[i - 1] if i else -infinite, values[i] if i < len(order) else infinite, true)
+        )
+        if i < len(order) and set(order[i]) & lower and set(order[i]) - lower:
+            both = frozenset(n for n in numbers if (place[n] <= i if n in lower else place[n] >= i))
+            ends.append((values[i], values[i], both))
+    cells: list[tuple[Tensor, Tensor, frozenset[int]]] = []
+    for low, high, true in ends:
+        if cells and cells[-1][2] == true:
+            cells[-1] = (cells[-1][0], high, true)
+        else:
+            cells.append((low, high, true))
+    sizes = [
+        torch.stack([size[min(c, len(size) - 1)] for c in clients])
+        for n in sorted(numbers)
+        if (size := literals[n].size) is not None
+    ]
+    return Group(
+        form=form,
+        literals={number: literals[number] for number in sorted(numbers)},
+        clients=torch.tensor(clients),
+        low=torch.stack([cell[0] for cell in cells], -1),
+        high=torch.stack([cell[1] for cell in cells], -1),
+        true=tuple(cell[2] for cell in cells),
+        size=torch.stack(sizes).amax(0) if sizes else None,
+    )

@@ -1,0 +1,108 @@
+"""What is left of a formula after each step of a trace, whatever the trace: a decision diagram in the order of time.
+
+A state is what must still come true. From one step to the next it depends only on which of the literals it speaks of are made true. The
+number of states at a step is what finding the nearest trace costs: one for bounds at every step, two for a window in which something is
+reached once, at most 2^k for a response within k steps.
+
+Letters: T steps, L letters (choices of a cell in each group).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedkg.errors import SetError
+from fedkg.teacher.boolean_expressions import FALSE, TRUE, Expressions
+
+LIMIT = 20_000
+"""States at one step, above which there is no diagram."""
+
+
+class BeyondDiagram(Exception):
+    """A formula for which no diagram can be made, or only a huge one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """From a state (its position at a step) to one at the next, by any of some letters."""
+
+    source: int
+    letters: tuple[int, ...]
+    target: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """One step: its edges, ordered by target, and how many states the next step has."""
+
+    edges: tuple[Edge, ...]
+    states: int
+
+
+def layers(
+    expressions: Expressions, formula: int, steps: int, letters: tuple[frozenset[int], ...]
+) -> tuple[Layer, ...]:
+    """The diagram of an expression; its one state after the last step is that the formula has come true.
+
+    Args:
+        letters: for each letter the literals that it makes true.
+
+    Raises:
+        SetError: no trace satisfies the formula. BeyondDiagram: there are more than `LIMIT` states at a step.
+    """
+    if formula == FALSE:
+        raise SetError("no trace satisfies the formula")
+    states, found = [formula], []
+    for step in range(steps):
+        edges, following = _step(expressions, states, step, letters)
+        if len(following) > LIMIT:
+            raise BeyondDiagram
+        found.append((edges, following))
+        states = following
+    return _pruned(found)
+
+
+def _step(
+    expressions: Expressions, states: list[int], step: int, letters: tuple[frozenset[int], ...]
+) -> tuple[list[tuple[int, tuple[int, ...], int]], list[int]]:
+    """Edges (source, letters, target) and the states after a step."""
+    following: dict[int, int] = {}
+    edges: list[tuple[int, tuple[int, ...], int]] = []
+    remembered: dict[frozenset[int], dict[int, int]] = {}
+    for source, state in enumerate(states):
+        spoken = expressions.literals(state, step)
+        by_truth: dict[frozenset[int], list[int]] = {}
+        for number, true in enumerate(letters):
+            by_truth.setdefault(true & spoken, []).append(number)
+        to: dict[int, list[int]] = {}
+        for truth, same in by_truth.items():
+            parts = (
+                expressions.after(part, step, truth, remembered.setdefault(truth, {}))
+                for part in expressions.parts(state)
+            )
+            left = expressions.all_of(parts)
+            if left != FALSE:
+                to.setdefault(left, []).extend(same)
+        for left, same in to.items():
+            edges.append((source, tuple(sorted(same)), following.setdefault(left, len(following))))
+    return edges, list(following)
+
+
+def _pruned(
+    found: list[tuple[list[tuple[int, tuple[int, ...], int]], list[int]]],
+) -> tuple[Layer, ...]:
+    """The layers without the states from which the formula cannot come true."""
+    live = {number: 0 for number, state in enumerate(found[-1][1]) if state == TRUE}
+    result: list[Layer] = []
+    for edges, _ in reversed(found):
+        kept = [edge for edge in edges if edge[2] in live]
+        sources = {source: place for place, source in enumerate(sorted({edge[0] for edge in kept}))}
+        ordered = sorted(
+            (Edge(source=sources[s], letters=l, target=live[t]) for s, l, t in kept),
+            key=lambda e: (e.target, e.source),
+        )
+        result.append(Layer(edges=tuple(ordered), states=len(set(live.values()))))
+        live = sources
+    if not live:
+        raise SetError("no trace satisfies the formula")
+    return tuple(reversed(result))

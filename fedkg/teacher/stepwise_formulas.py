@@ -1,0 +1,67 @@
+"""Formulas that ask something of each step by itself, whatever the others do: conjunctions of comparisons, as `always` makes them.
+
+Operational ranges and differences are such. Every step then has one cell for each client, and the nearest trace is found for all steps at
+once, whatever the number of distinct bounds.
+
+Letters: C clients, T steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fedkg.teacher.boolean_expressions import Expressions
+from fedkg.teacher.channel_groups import Group, forms_of
+from fedkg.teacher.literals import Form, Literal
+
+
+def steady(
+    expressions: Expressions, formula: int, literals: Sequence[Literal], steps: int, clients: int
+) -> tuple[Group, ...] | None:
+    """The groups of such a formula, whose cells are the steps; None where it is another one, or its bounds contradict each other.
+
+    Raises:
+        BeyondDiagram: one channel stands in two different combinations.
+    """
+    asked: dict[Form, list[set[int]]] = {}
+    for part in expressions.parts(formula):
+        kind, inner = expressions.node(part)
+        if kind != "literal":
+            return None
+        step, number = inner
+        asked.setdefault(literals[number].form, [set() for _ in range(steps)])[step].add(number)
+    forms_of(
+        literals, {number for each in asked.values() for numbers in each for number in numbers}
+    )
+    groups = [_group(literals, form, each, clients) for form, each in sorted(asked.items())]
+    return None if any(bool((one.low > one.high).any()) for one in groups) else tuple(groups)
+
+
+def _group(
+    literals: Sequence[Literal], form: Form, asked: Sequence[set[int]], clients: int
+) -> Group:
+    low = torch.full((clients, len(asked)), -torch.inf, dtype=torch.float64)
+    high = -low
+    for step, numbers in enumerate(asked):
+        for number in numbers:
+            bound = literals[number].bound
+            if literals[number].lower:
+                low[:, step] = torch.maximum(low[:, step], bound)
+            else:
+                high[:, step] = torch.minimum(high[:, step], bound)
+    used = sorted(set().union(*asked))
+    sizes: list[Tensor] = [
+        size.expand(clients) for number in used if (size := literals[number].size) is not None
+    ]
+    return Group(
+        form=form,
+        literals={number: literals[number] for number in used},
+        clients=torch.arange(clients),
+        low=low,
+        high=high,
+        true=tuple(frozenset(numbers) for numbers in asked),
+        size=torch.stack(sizes).amax(0) if sizes else None,
+    )
