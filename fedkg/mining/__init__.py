@@ -1,9 +1,9 @@
 """Mining: the parameters of temporal templates, found in the traces of each client."""
 
-from fedkg.mining.mined import Mined
+from fedkg.mining.mining_result import Mined
 from fedkg.mining.pick import Pick, least, private, quantile
 from fedkg.mining.template_free import Property, enumerated, mine_properties
-from fedkg.mining.tight import mine, satisfied
+from fedkg.mining.tightest_parameters import mine, satisfied
 
 __all__ = [
     "Mined",

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import HorizonError, KnowledgeError
-from fedkg.mining.data import channels
-from fedkg.mining.given import check_pack, check_pick, check_traces
-from fedkg.mining.mined import Mined
+from fedkg.mining.mining_arguments import check_pack, check_pick, check_traces
+from fedkg.mining.mining_result import Mined
 from fedkg.mining.pick import Pick, least
-from fedkg.mining.tight import mine, satisfied
+from fedkg.mining.tightest_parameters import mine, satisfied
+from fedkg.mining.trace_channels import channels
 from fedkg.pack import Pack
 from fedkg.pack.formulas import Temporal, Until
 from fedkg.pack.inference import Inference

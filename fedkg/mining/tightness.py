@@ -19,8 +19,8 @@ from fedkg.constraints.engine.evaluation import compare_margin, evaluate
 from fedkg.constraints.engine.reading import Reading, Steps
 from fedkg.constraints.engine.windows import ROBUSTNESS, over_window, until
 from fedkg.errors import KnowledgeError
-from fedkg.mining.data import channels
-from fedkg.mining.given import check_asked, check_traces
+from fedkg.mining.mining_arguments import check_asked, check_traces
+from fedkg.mining.trace_channels import channels
 from fedkg.pack import Pack
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal, Until
 from fedkg.pack.inference import Inference

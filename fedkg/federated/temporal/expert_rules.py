@@ -18,7 +18,7 @@ from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.structure import reads_output
 from fedkg.errors import HorizonError, LayoutError, SetError
 from fedkg.federated.temporal.conjunction import conjunction
-from fedkg.mining.data import places
+from fedkg.mining.trace_channels import places
 from fedkg.pack import Bank, Pack
 from fedkg.pack.bank import FORMULA
 from fedkg.pack.formulas import Initially, Temporal

@@ -16,7 +16,7 @@ from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import KnowledgeError, LayoutError, SetError
 from fedkg.federated.temporal.expert_rules import ExpertRule, Unreadable, expert_rules, teacher_of
 from fedkg.mining import Pick, least, mine, satisfied
-from fedkg.mining.data import places
+from fedkg.mining.trace_channels import places
 from fedkg.pack import Pack
 from fedkg.pack.inference import Inference
 from fedkg.teacher import Teacher

@@ -11,8 +11,8 @@ import torch
 import fedkg
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.meaning.stl import trace_values
-from fedkg.mining.first import Steps, at_first
-from fedkg.mining.levels import robustness_of
+from fedkg.mining.first_step import Steps, at_first
+from fedkg.mining.parameter_levels import robustness_of
 
 OPERATORS = ("always", "eventually", "historically", "once")
 HEAD = "timeline step 1 h ends clip\nsignal x in % span 0 .. 100\n"

@@ -13,10 +13,17 @@ from hypothesis import strategies as st
 
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.meaning.stl import trace_values
-from fedkg.mining import loops
-from fedkg.mining.first import Steps, at_first
-from fedkg.mining.levels import ALWAYS, NoLevel, holding_of, levels_of, robustness_of, slope_of
-from fedkg.mining.lowered import Lowering, NoProgram
+from fedkg.mining import formula_kernel
+from fedkg.mining.first_step import Steps, at_first
+from fedkg.mining.formula_program import Lowering, NoProgram
+from fedkg.mining.parameter_levels import (
+    ALWAYS,
+    NoLevel,
+    holding_of,
+    levels_of,
+    robustness_of,
+    slope_of,
+)
 from fedkg.pack.formulas import (
     And,
     Compare,
@@ -121,7 +128,7 @@ def looped(
     lowering: Lowering, formula: Formula, slots: np.ndarray, params: np.ndarray
 ) -> torch.Tensor:
     result = np.full(slots.shape[1], np.nan)
-    loops.first_numbers(
+    formula_kernel.first_numbers(
         *lowering.program(formula), slots, params, result, np.arange(slots.shape[1])
     )
     return torch.from_numpy(result)

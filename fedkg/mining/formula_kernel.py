@@ -1,6 +1,6 @@
 """The compiled loop that finds the number of a formula at the first step of many traces, one trace after the other, in the nearest cache.
 
-A formula is a short program (`fedkg.mining.lowered`) for a stack of registers, each of which holds one number for each step. An operation
+A formula is a short program (`fedkg.mining.formula_program`) for a stack of registers, each of which holds one number for each step. An operation
 reads the register it writes to and the one above it.
 
 Letters: N traces, C clients, T steps, s slots, p parameters, n operations.

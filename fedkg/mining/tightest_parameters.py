@@ -24,11 +24,12 @@ from fedkg.constraints.engine.evaluation import reported
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.meaning.stl import Reach, reach
 from fedkg.errors import KnowledgeError
-from fedkg.mining import loops
-from fedkg.mining.data import Channels, channels, check_horizon
-from fedkg.mining.first import Steps, at_first
-from fedkg.mining.given import check_asked, check_method, check_pick, check_traces
-from fedkg.mining.levels import (
+from fedkg.mining import formula_kernel
+from fedkg.mining.first_step import Steps, at_first
+from fedkg.mining.formula_program import Lowering, NoProgram
+from fedkg.mining.mining_arguments import check_asked, check_method, check_pick, check_traces
+from fedkg.mining.mining_result import Mined
+from fedkg.mining.parameter_levels import (
     ALWAYS,
     NoLevel,
     compared_with,
@@ -38,9 +39,8 @@ from fedkg.mining.levels import (
     robustness_of,
     slope_of,
 )
-from fedkg.mining.lowered import Lowering, NoProgram
-from fedkg.mining.mined import Mined
 from fedkg.mining.pick import Pick, least
+from fedkg.mining.trace_channels import Channels, channels, check_horizon
 from fedkg.pack import Bank, Pack
 from fedkg.pack.formulas import Compare
 from fedkg.pack.inference import Inference, MinedParameter
@@ -187,7 +187,7 @@ def _places(inference: Inference, held: Mapping[str, float]) -> dict[int, float]
     return {names.index(name): float(value) for name, value in held.items()}
 
 
-def _stacked(given: Channels) -> loops.Numbers:
+def _stacked(given: Channels) -> formula_kernel.Numbers:
     """The channels for the loops, [s, C * S, T]."""
     return np.stack(
         [given.slots[slot].numpy().reshape(-1, given.shape[2]) for slot in sorted(given.slots)]
@@ -532,11 +532,11 @@ class _Search:
 
     def _looped(
         self,
-        slots: loops.Numbers,
+        slots: formula_kernel.Numbers,
         told: Sequence[Steps],
         which: NDArray[np.int64],
         target: int | None,
-    ) -> loops.Numbers:
+    ) -> formula_kernel.Numbers:
         """The same by compiled loops, [N]. Raises NoProgram, NoLevel."""
         skeleton, samples = self.bank.skeleton, self.given.shape[1]
         filled = self._filled().numpy()
@@ -558,7 +558,7 @@ class _Search:
             )
             program, constants = lowering.program(skeleton)
             traces = np.flatnonzero(np.repeat(which == row, samples))
-            loops.first_numbers(program, constants, slots, params, result, traces)
+            formula_kernel.first_numbers(program, constants, slots, params, result, traces)
         return result
 
     def reach(self, steps: float) -> Reach:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fedkg.constraints.engine.evaluation import compare_margin, evaluate
 from fedkg.constraints.engine.reading import Reading
-from fedkg.mining.first import Atom, Leaf
+from fedkg.mining.first_step import Atom, Leaf
 from fedkg.pack.formulas import And, Compare, Formula
 from fedkg.pack.inference import Inference
 from fedkg.pack.linear import linear_in_param, reads_param
