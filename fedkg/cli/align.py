@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.rewrite import check_place, write_whole
-from fedkg.cli.screen import AsJson, count, note, out, print_json, say
+from fedkg.cli.console import AsJson, count, print_json, print_line, print_note, stdout_console
+from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def align(
     from fedkg import authoring, ontologies
 
     if output is not None:
-        check_place(output, "proposals.ttl")
+        check_output_path(output, "proposals.ttl")
         if output.exists() and not force:
             raise UsageError(
                 f"{output} is already there",
@@ -58,9 +58,9 @@ def align(
     proposed = ontologies.align_ontologies(first, second, least)
     errors = [problem for problem in proposed.problems if problem.severity == "error"]
     if proposed.problems and not as_json:
-        note(authoring.render(proposed.problems))
+        print_note(authoring.render(proposed.problems))
     if output is not None and not errors:
-        write_whole(output, ontologies.proposed_turtle(proposed, (first, second)))
+        write_atomically(output, ontologies.proposed_turtle(proposed, (first, second)))
     if as_json:
         shown = [
             {
@@ -99,13 +99,13 @@ def _show(proposed: Proposed, output: Path | None) -> None:
                 *(Text(name) for name in names),
                 Text("; ".join(item.reasons)),
             )
-        out().print(table)
+        stdout_console().print(table)
     left_out = (
         f"; {count(proposed.reviewed, 'mapping')} reviewed already" if proposed.reviewed else ""
     )
-    say(f"{count(len(proposed.proposals), 'proposal')}{left_out}")
+    print_line(f"{count(len(proposed.proposals), 'proposal')}{left_out}")
     if output is not None:
-        say(
+        print_line(
             f'{output}: set "proposed" to "accepted" or "rejected", then load it as a graph of your rules'
         )
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.inspect_more import besides
-from fedkg.cli.screen import AsJson, count, note, print_json, say
+from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
+from fedkg.cli.inspect_knowledge import describe_other_contents
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def check(
             )
         _watch([Path(rule) for rule in rules])
         return
-    mended = _mend([Path(rule) for rule in rules]) if fix else None
+    mended = _apply_fixes([Path(rule) for rule in rules]) if fix else None
     result = authoring.check(rules)
     if as_json:
         fixed = {"fixed": authoring.diagnostics_json(mended.fixed)["diagnostics"]} if mended else {}
         print_json(fixed | authoring.diagnostics_json(result.diagnostics))
     elif mended is not None:
-        _say_fixed(mended)
+        _print_fixes(mended)
     if not _report(result, rules, quiet=as_json):
         raise typer.Exit(1)
 
@@ -93,22 +93,22 @@ def _report(result: Compilation, rules: Sequence[str | Path], *, quiet: bool = F
     if quiet:
         return not troubles
     if result.diagnostics:
-        note(authoring.render(result.diagnostics))
+        print_note(authoring.render(result.diagnostics))
     if troubles:
-        note("\n" + count_problems([d.severity for d in troubles]))
+        print_note("\n" + count_problems([d.severity for d in troubles]))
     elif result.counts is not None:
         counts = result.counts
         named = ", ".join(str(path) for path in rules)
-        say(
-            f"{named}: clean, {count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')}{besides(counts)}"
+        print_line(
+            f"{named}: clean, {count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')}{describe_other_contents(counts)}"
         )
     return not troubles
 
 
-def _mend(rules: Sequence[Path]) -> Mended:
+def _apply_fixes(rules: Sequence[Path]) -> Mended:
     """Put the certain fixes into the files."""
     from fedkg import authoring
-    from fedkg.cli.rewrite import write_whole
+    from fedkg.cli.output_files import write_atomically
 
     mended = authoring.mend(rules)
     for path, text in mended.texts.items():
@@ -117,24 +117,24 @@ def _mend(rules: Sequence[Path]) -> Mended:
                 f"{path} was changed by somebody else while it was mended",
                 help="run the command again",
             )
-        write_whole(path, text)
+        write_atomically(path, text)
     return mended
 
 
-def _say_fixed(mended: Mended) -> None:
+def _print_fixes(mended: Mended) -> None:
     for problem in mended.fixed:
-        say(
-            f"fixed {problem.span.file}:{problem.span.line}:{problem.span.column}: {_change(problem)}"
+        print_line(
+            f"fixed {problem.span.file}:{problem.span.line}:{problem.span.column}: {_fix_text(problem)}"
         )
 
 
-def _change(problem: Diagnostic) -> str:
+def _fix_text(problem: Diagnostic) -> str:
     """``[FKG006] `requre` -> `require```."""
     edits = problem.fix.edits if problem.fix else ()
-    return f"[{problem.code}] {', '.join(_shown(edit.was, edit.text) for edit in edits)}"
+    return f"[{problem.code}] {', '.join(_edit_text(edit.was, edit.text) for edit in edits)}"
 
 
-def _shown(was: str, text: str) -> str:
+def _edit_text(was: str, text: str) -> str:
     if was and text:
         return f"`{was}` -> `{text}`"
     what = (was or text).strip()
@@ -144,7 +144,7 @@ def _shown(was: str, text: str) -> str:
 def _watch(rules: Sequence[Path]) -> None:
     """Check on every change, until Ctrl-C."""
     from fedkg import authoring
-    from fedkg.cli.watching import Read, watch
+    from fedkg.cli.file_watcher import ReadFiles, watch_files
 
     class _Nothing:
         """What was read when a file that was named is not there: that file."""
@@ -158,15 +158,15 @@ def _watch(rules: Sequence[Path]) -> None:
                 path.absolute() for path in self.missing
             }
 
-    def look() -> Read:
+    def look() -> ReadFiles:
         if sys.stdout.isatty():
             typer.echo(_CLEAR, nl=False)
         try:
             result, inputs = authoring.watched(rules)
         except UsageError as error:
-            note(f"error: {error}")
+            print_note(f"error: {error}")
             return _Nothing(rules)
         _report(result, rules)
         return inputs
 
-    watch(look)
+    watch_files(look)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from fedkg.cli.console import AsJson, print_json, print_line, print_note
 from fedkg.cli.inspect_pack import summary
-from fedkg.cli.rewrite import check_place
-from fedkg.cli.screen import AsJson, note, print_json, say
+from fedkg.cli.output_files import check_output_path
 from fedkg.errors import UsageError
 from fedkg.pack_bytes import write_pack
 
@@ -48,7 +48,7 @@ def compile_rules(
     """
     from fedkg import authoring
 
-    check_place(output, "plant.fkgpack")
+    check_output_path(output, "plant.fkgpack")
     if output.exists() and any(
         path.exists() and path.samefile(output) for path in map(Path, rules)
     ):
@@ -67,7 +67,7 @@ def compile_rules(
         print_json(authoring.diagnostics_json(result.diagnostics))
         raise typer.Exit(1)
     if result.diagnostics:
-        note(authoring.render(result.diagnostics, client=client))
+        print_note(authoring.render(result.diagnostics, client=client))
     if packed is None:
         raise typer.Exit(1)
     write_pack(packed.body, output)
@@ -81,7 +81,7 @@ def compile_rules(
     if as_json:
         print_json(facts | authoring.diagnostics_json(result.diagnostics))
     else:
-        say(f"{output}: {summary(counts)}, {output.stat().st_size:,} bytes")
+        print_line(f"{output}: {summary(counts)}, {output.stat().st_size:,} bytes")
 
 
 def _is_pack(path: Path) -> bool:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.rewrite import check_place, write_whole
-from fedkg.cli.screen import AsJson, print_json, say
+from fedkg.cli.console import AsJson, print_json, print_line
+from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import UsageError
 
 app = typer.Typer(no_args_is_help=True)
@@ -42,7 +42,7 @@ def ai4i(
     """
     from fedkg.data.ai4i import generate
 
-    check_place(output, "table.csv")
+    check_output_path(output, "table.csv")
     if output.exists() and not force:
         raise UsageError(
             f"{output} is already there", help="choose another name, or add --force to overwrite it"
@@ -59,11 +59,11 @@ def ai4i(
         )
     columns = [frame.texts(header) for header in frame.headers]
     lines = [",".join(frame.headers), *(",".join(cells) for cells in zip(*columns, strict=True))]
-    write_whole(output, "\n".join(lines) + "\n")
+    write_atomically(output, "\n".join(lines) + "\n")
     if as_json:
         print_json({"table": str(output), "rows": frame.rows, "columns": list(frame.headers)})
     else:
-        say(f"{output}: {frame.rows:,} rows, {len(frame.headers)} columns")
+        print_line(f"{output}: {frame.rows:,} rows, {len(frame.headers)} columns")
 
 
 @app.command("plant")
@@ -119,8 +119,8 @@ def plant(
             }
         )
     else:
-        say(
+        print_line(
             f"{folder}: {drawn.entities:,} entities, {len(drawn.machines):,} machines, {queries:,} queries; {', '.join(files)}"
         )
         rules, table = f"{folder}/plant.fkg {folder}/plant.nt", f"{folder}/table.csv"
-        say(f"next: fedkg check {rules}, then fedkg eval {rules} {table}")
+        print_line(f"next: fedkg check {rules}, then fedkg eval {rules} {table}")

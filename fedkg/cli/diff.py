@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg.cli.screen import AsJson, print_json, say
+from fedkg.cli.console import AsJson, print_json, print_line
 
 if TYPE_CHECKING:
     from fedkg_compiler.reason.difference import RuleDifference
@@ -48,9 +48,9 @@ def diff(
         print_json({"rules": [_json(one) for one in found], "same": all(one.same for one in found)})
     else:
         for line in (line for one in found for line in _lines(one)):
-            say(line)
+            print_line(line)
         if all(one.same for one in found):
-            say(f"{old} and {new} mean the same")
+            print_line(f"{old} and {new} mean the same")
     if not all(one.same for one in found):
         raise typer.Exit(1)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from fedkg.cli.screen import AsJson, note, out, print_json
+from fedkg.cli.console import AsJson, print_json, print_note, stdout_console
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from fedkg.tables import Table
     from fedkg_compiler.diagnostics.record import Diagnostic
 
-LEFT_OUT = ("FKG174", "FKG287", "FKG541", "FKG542")
+OMISSION_CODES = ("FKG174", "FKG287", "FKG541", "FKG542")
 """Notes of the compiler that something of the rules is not evaluated."""
 
-TOLD = 10
+MAX_SHOWN = 10
 """So many of them are shown."""
 
 
@@ -107,7 +107,7 @@ def evaluate(
         )
     before = read_baseline(baseline) if baseline else None
     pack, diagnostics = authoring.load_or_compile(rules)
-    _tell(diagnostics)
+    _print_notes(diagnostics)
     if not Path(data).is_file():
         raise UsageError(
             f"there is no table {data}",
@@ -130,21 +130,23 @@ def _is_pack(path: str | Path) -> bool:
     return Path(path).suffix.lower() == ".fkgpack"
 
 
-def _tell(diagnostics: Sequence[Diagnostic]) -> None:
+def _print_notes(diagnostics: Sequence[Diagnostic]) -> None:
     """On stderr: the compiler's warnings, and in a line each what it left out of the rules."""
     from fedkg import authoring
 
     doubts = [d for d in diagnostics if d.severity == "warning"]
     if doubts:
-        note(authoring.render(doubts) + "\n")
+        print_note(authoring.render(doubts) + "\n")
     left_out = list(
-        dict.fromkeys(d.message for d in diagnostics if d.severity == "info" and d.code in LEFT_OUT)
+        dict.fromkeys(
+            d.message for d in diagnostics if d.severity == "info" and d.code in OMISSION_CODES
+        )
     )
-    for message in left_out[:TOLD]:
-        note(f"note: {message}")
-    if len(left_out) > TOLD:
-        note(
-            f"note: {len(left_out) - TOLD:,} more notes on what is left out: `fedkg check` lists them"
+    for message in left_out[:MAX_SHOWN]:
+        print_note(f"note: {message}")
+    if len(left_out) > MAX_SHOWN:
+        print_note(
+            f"note: {len(left_out) - MAX_SHOWN:,} more notes on what is left out: `fedkg check` lists them"
         )
 
 
@@ -155,10 +157,10 @@ def _evaluate_rdf(rules: Sequence[str | Path], data: Path, as_json: bool) -> Non
     from fedkg.evaluation.violations import violations
 
     parts, diagnostics = authoring.compile_for_rdf(rules, data)
-    _tell(diagnostics)
+    _print_notes(diagnostics)
     documents = []
     for kind, pack, table in parts:
-        result = _of_subjects(evaluate_table(pack, table), table)
+        result = _with_subjects(evaluate_table(pack, table), table)
         broken = violations(pack, table)
         if as_json:
             documents.append(
@@ -171,17 +173,17 @@ def _evaluate_rdf(rules: Sequence[str | Path], data: Path, as_json: bool) -> Non
             )
         else:
             _show(result, None)
-            for line in _broken_lines(broken, pack, table):
-                out().print(line, markup=False, highlight=False)
+            for line in _violation_lines(broken, pack, table):
+                stdout_console().print(line, markup=False, highlight=False)
     if as_json:
         print_json({"evaluations": documents} | authoring.diagnostics_json(diagnostics))
     if not any(pack.manifest.rules for _, pack, _ in parts):
-        note(
+        print_note(
             f"nothing was judged: no shape has a focus node and a constraint that can be checked in {data.name}"
         )
 
 
-def _of_subjects(result: Evaluation, table: Table) -> Evaluation:
+def _with_subjects(result: Evaluation, table: Table) -> Evaluation:
     """The worst cases with the subjects of their rows as entities."""
     subjects = table.texts(table.subject)
     rules = tuple(
@@ -193,14 +195,14 @@ def _of_subjects(result: Evaluation, table: Table) -> Evaluation:
     return replace(result, rules=rules)
 
 
-def _broken_lines(broken: Violations, pack: Pack, table: Table) -> Iterator[str]:
+def _violation_lines(broken: Violations, pack: Pack, table: Table) -> Iterator[str]:
     """For each rule the subjects that violate it, the first of them by name."""
     subjects = table.texts(table.subject)
     for i, rule in enumerate(pack.manifest.rules):
         rows = list(dict.fromkeys(broken.row[broken.rule == i].tolist()))
         if rows:
-            more = f" and {len(rows) - TOLD:,} more" if len(rows) > TOLD else ""
-            yield f"{rule.name} is violated by {', '.join(subjects[row] for row in rows[:TOLD])}{more}"
+            more = f" and {len(rows) - MAX_SHOWN:,} more" if len(rows) > MAX_SHOWN else ""
+            yield f"{rule.name} is violated by {', '.join(subjects[row] for row in rows[:MAX_SHOWN])}{more}"
 
 
 def _show(result: Evaluation, comparison: Comparison | None) -> None:
@@ -208,7 +210,7 @@ def _show(result: Evaluation, comparison: Comparison | None) -> None:
 
     from fedkg.evaluation.present import comparison_lines, outcome, rules_table
 
-    console = out()
+    console = stdout_console()
     if result.rules:
         console.print(rules_table(result))
     for line in outcome(result):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.screen import AsJson, count, note, print_json, say
+from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
 
 if TYPE_CHECKING:
     from fedkg.evaluation.examples import ExampleResult
@@ -46,17 +46,17 @@ def run_examples(
             }
         )
     elif doubts := [d for d in diagnostics if d.severity != "info"]:
-        note(authoring.render(doubts))
+        print_note(authoring.render(doubts))
     failed = [one for one in results if not one.passed]
     if not as_json and not errors:
         for one in results:
-            say(_line(one))
+            print_line(_result_line(one))
         if not results:
-            note(
+            print_note(
                 "there are no examples: write one beside a rule: example of recovers fails for pressure = 7 9 9 9 bar"
             )
         else:
-            say(
+            print_line(
                 f"{count(len(results), 'example')}, {len(failed)} not as expected"
                 if failed
                 else f"{count(len(results), 'example')}, all as expected"
@@ -65,7 +65,7 @@ def run_examples(
         raise typer.Exit(1)
 
 
-def _line(one: ExampleResult) -> str:
+def _result_line(one: ExampleResult) -> str:
     place = f"{one.file}:{one.line}"
     if one.passed:
         return f"ok    {one.rule} {one.got}  {place}"

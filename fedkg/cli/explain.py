@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedkg.cli.explained import asked, part_text
+from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
 from fedkg.cli.origins import origin_json, origin_lines
-from fedkg.cli.screen import AsJson, count, note, print_json, say
+from fedkg.cli.rule_lookup import describe_part, find_rules
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
     from fedkg.pack import Pack
     from fedkg_compiler.reason.describe import Description, Example
 
-MOST = 8
+MAX_RULES = 8
 """Rules that are explained at once."""
 
 
@@ -75,7 +75,7 @@ def explain(
         if as_json:
             print_json({"codes": [{"code": key, "title": title} for key, title in titles.items()]})
         else:
-            say("\n".join(f"{key}  {title}" for key, title in titles.items()))
+            print_line("\n".join(f"{key}  {title}" for key, title in titles.items()))
         return
     if not what:
         raise UsageError(
@@ -87,24 +87,28 @@ def explain(
         if as_json:
             print_json({"code": what.strip().upper(), "title": title, "page": page})
         else:
-            say(f"{what.strip().upper()}: {title}\n\n{page.strip()}")
+            print_line(f"{what.strip().upper()}: {title}\n\n{page.strip()}")
         return
-    taken = authoring.given(files) if files else _of_this_folder(what)
+    taken = authoring.given(files) if files else _files_in_folder(what)
     if not files:
-        note(f"taken from this folder: {', '.join(map(str, taken))}")
+        print_note(f"taken from this folder: {', '.join(map(str, taken))}")
     try:
         pack, _ = authoring.load_or_compile(taken)
     except authoring.CompileError:
         if not files:
-            note(
-                f"where these files do not belong together, name those of the rule: fedkg explain {what} {_stated_in(what, taken)}"
+            print_note(
+                f"where these files do not belong together, name those of the rule: fedkg explain {what} {_file_with_rule(what, taken)}"
             )
         raise
-    rules, parts = asked(pack, what)
+    rules, parts = find_rules(pack, what)
     behind = (
-        {one.rule: one for one in authoring.origins(taken, rules[:MOST], entity)} if entity else {}
+        {one.rule: one for one in authoring.origins(taken, rules[:MAX_RULES], entity)}
+        if entity
+        else {}
     )
-    described = _described(pack, rules[:MOST], next((one.label for one in behind.values()), entity))
+    described = _describe_rules(
+        pack, rules[:MAX_RULES], next((one.label for one in behind.values()), entity)
+    )
     if as_json:
         facts = [_json(one) | origin_json(behind.get(one.rule)) for one in described]
         alone = facts[0] if len(rules) == 1 and not parts else None
@@ -113,22 +117,22 @@ def explain(
             or {
                 "rules": facts,
                 "parts": [part.model_dump(mode="json") for part in parts],
-                "more": rules[MOST:],
+                "more": rules[MAX_RULES:],
             }
         )
         return
     blocks = ["\n".join([*_lines(one), *origin_lines(behind.get(one.rule))]) for one in described]
     if parts:
-        blocks.append("\n".join(part_text(part) for part in parts[:MOST]))
-    say("\n\n".join(blocks))
-    more = [*rules[MOST:], *(part.part for part in parts[MOST:])]
+        blocks.append("\n".join(describe_part(part) for part in parts[:MAX_RULES]))
+    print_line("\n\n".join(blocks))
+    more = [*rules[MAX_RULES:], *(part.part for part in parts[MAX_RULES:])]
     if more:
-        note(
-            f"\nand {len(more):,} more: {', '.join(more[:MOST])}{' ...' if len(more) > MOST else ''}"
+        print_note(
+            f"\nand {len(more):,} more: {', '.join(more[:MAX_RULES])}{' ...' if len(more) > MAX_RULES else ''}"
         )
 
 
-def _described(pack: Pack, rules: Sequence[str], entity: str) -> list[Description]:
+def _describe_rules(pack: Pack, rules: Sequence[str], entity: str) -> list[Description]:
     """What each of the rules asks for; with an entity, those that are about it. Raises UsageError where none is."""
     from fedkg import authoring
 
@@ -142,7 +146,7 @@ def _described(pack: Pack, rules: Sequence[str], entity: str) -> list[Descriptio
     return found
 
 
-def _of_this_folder(rule: str) -> list[str | Path]:
+def _files_in_folder(rule: str) -> list[str | Path]:
     """The rule files and graphs of the current folder. Raises UsageError where there is no rule file."""
     from fedkg.authoring import is_graph
 
@@ -158,7 +162,7 @@ def _of_this_folder(rule: str) -> list[str | Path]:
     ]  # few .xml are graphs
 
 
-def _stated_in(rule: str, files: Sequence[str | Path]) -> str:
+def _file_with_rule(rule: str, files: Sequence[str | Path]) -> str:
     """The first rule file that states a rule of this name, else an example of one."""
     stated = re.compile(rf"(?m)^rule\s+{re.escape(rule)}\b")
     named = (

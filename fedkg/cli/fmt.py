@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.rewrite import difference, write_whole
-from fedkg.cli.screen import AsJson, count, note, print_json, say
+from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
+from fedkg.cli.output_files import format_diff, write_atomically
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class _Formed:
+class _FormattedFile:
     """A file, its text, and its canonical form; None where it has syntax errors."""
 
     name: str
@@ -67,37 +67,37 @@ def fmt(
 
     if STDIN in files and len(files) > 1:
         raise UsageError("standard input stands alone", help="fedkg fmt - < rules.fkg")
-    formed = [_formed(name) for name in files]
+    formed = [_format_file(name) for name in files]
     keep = check or diff
     for one in formed:
         if one.changed and not keep and one.name != STDIN and one.after is not None:
-            write_whole(Path(one.name), one.after)
+            write_atomically(Path(one.name), one.after)
     problems = [problem for one in formed for problem in one.problems]
     if as_json:
         document = {"files": [_json(one) for one in formed]}
         print_json(document | authoring.diagnostics_json(problems))
     else:
         if problems:
-            note(
+            print_note(
                 authoring.render(
                     problems,
                     {"<stdin>" if one.name == STDIN else one.name: one.before for one in formed},
                 )
             )
-        _say(formed, check=check, diff=diff)
+        _print_changes(formed, check=check, diff=diff)
     if problems or (keep and any(one.changed for one in formed)):
         raise typer.Exit(1)
 
 
-def _formed(name: str) -> _Formed:
+def _format_file(name: str) -> _FormattedFile:
     from fedkg import authoring
 
     if name == STDIN:
-        return _Formed(name, *authoring.canonical(sys.stdin.buffer.read(), "<stdin>"))
-    return _Formed(name, *authoring.canonical(authoring.existing(name).read_bytes(), name))
+        return _FormattedFile(name, *authoring.canonical(sys.stdin.buffer.read(), "<stdin>"))
+    return _FormattedFile(name, *authoring.canonical(authoring.existing(name).read_bytes(), name))
 
 
-def _json(one: _Formed) -> dict[str, str | bool]:
+def _json(one: _FormattedFile) -> dict[str, str | bool]:
     known: dict[str, str | bool] = {
         "file": one.name,
         "changed": one.changed,
@@ -106,18 +106,18 @@ def _json(one: _Formed) -> dict[str, str | bool]:
     return known | ({"text": one.after} if one.name == STDIN and one.after is not None else {})
 
 
-def _say(formed: list[_Formed], *, check: bool, diff: bool) -> None:
+def _print_changes(formed: list[_FormattedFile], *, check: bool, diff: bool) -> None:
     """What became of each file; silent about those that are as they should be."""
     changed = [one for one in formed if one.changed]
     if diff:
         for one in changed:
-            say(difference(one.before, one.after or "", one.name))
+            print_line(format_diff(one.before, one.after or "", one.name))
         return
     if check:
         for one in changed:
-            note(f"{one.name} is not in its canonical form")
+            print_note(f"{one.name} is not in its canonical form")
         if changed:
-            note(
+            print_note(
                 f"{count(len(changed), 'file')} to format: fedkg fmt {' '.join(one.name for one in changed)}"
             )
         return
@@ -126,4 +126,4 @@ def _say(formed: list[_Formed], *, check: bool, diff: bool) -> None:
             typer.echo(one.after, nl=False)
     for one in changed:
         if one.name != STDIN:
-            say(f"formatted {one.name}")
+            print_line(f"formatted {one.name}")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedkg.cli.screen import AsJson, count, note, print_json, say
+from fedkg.cli.console import AsJson, count, print_json, print_line, print_note
 from fedkg.errors import FedkgError
 
 Store = Annotated[Path, typer.Argument(metavar="STORE", help="The folder of the store.")]
@@ -42,11 +42,11 @@ def load(
     if as_json:
         print_json({"loaded": facts} | authoring.diagnostics_json(diagnostics))
     elif diagnostics:
-        note(authoring.render(diagnostics))
+        print_note(authoring.render(diagnostics))
     if facts is None:
         raise typer.Exit(FedkgError.exit_code)
     if not as_json:
-        _say_loaded(facts)
+        _print_loaded(facts)
 
 
 @app.command("show")
@@ -58,27 +58,27 @@ def show(store: Store, as_json: AsJson = False) -> None:
     if as_json:
         print_json(facts)
         return
-    _say_store(facts)
+    _print_store(facts)
 
 
-def _say_loaded(facts: dict[str, Any]) -> None:
+def _print_loaded(facts: dict[str, Any]) -> None:
     """`Any`: JSON."""
     if facts["recovered"]:
-        say("an earlier load was broken off; what it left was cleared away")
+        print_line("an earlier load was broken off; what it left was cleared away")
     for key, words in (
         ("added", "added"),
         ("replaced", "in place of what it said before"),
         ("known", "in the store already"),
     ):
         for name in facts[key]:
-            say(f"{name}: {words}")
-    _say_store(facts)
+            print_line(f"{name}: {words}")
+    _print_store(facts)
 
 
-def _say_store(facts: dict[str, Any]) -> None:
+def _print_store(facts: dict[str, Any]) -> None:
     """`Any`: JSON."""
-    say(
+    print_line(
         f"{facts['store']}: {count(facts['triples'], 'triple')} of {count(len(facts['files']), 'file')}, checksum {facts['checksum']}"
     )
     for file in facts["files"]:
-        say(f"  {file['name']}: {count(file['triples'], 'triple')}")
+        print_line(f"  {file['name']}: {count(file['triples'], 'triple')}")

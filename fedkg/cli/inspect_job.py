@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fedkg.cli.screen import out, print_json
+from fedkg.cli.console import print_json, stdout_console
 from fedkg.errors import UsageError
 
 JOB_SUFFIXES = (".yaml", ".yml")
@@ -38,7 +38,7 @@ def inspect_job(path: Path, as_json: bool) -> None:
         return
     from rich.text import Text
 
-    console = out()
+    console = stdout_console()
     console.print(Text.assemble((str(path), "bold"), f"  job {found['name']}"))
     for what, named in (("reads", found["reads"]), ("contacts", found["contacts"])):
         for name in named:
@@ -56,20 +56,20 @@ def inspect_job(path: Path, as_json: bool) -> None:
 
 def _description(path: Path) -> dict[str, Any]:
     """What a job needs, as JSON. `Any`: JSON."""
-    from fedkg.jobs.causes.file import is_causes, read_causes
-    from fedkg.jobs.file.addresses import is_address
-    from fedkg.jobs.file.reading import job_of, read_job
+    from fedkg.jobs.causes.job_file import is_causes_job, read_causes_job
     from fedkg.jobs.folder import ENVIRONMENT, RunFolder
+    from fedkg.jobs.schema.addresses import is_address
+    from fedkg.jobs.schema.job_reader import parse_job, read_job
     from fedkg.jobs.sweep.plan import is_sweep, read_plan
-    from fedkg.jobs.trust import imports_of
+    from fedkg.jobs.trust import list_imports
 
     if not path.exists():
         raise UsageError(
             f"there is no job file {path}", help="a path is looked for in the folder you stand in"
         )
     imports: list[str] = []
-    if not path.is_dir() and is_causes(path):
-        learning = read_causes(path)
+    if not path.is_dir() and is_causes_job(path):
+        learning = read_causes_job(path)
         name = learning.name
         named: Iterable[str | None] = (*learning.rules, learning.data.path)
     else:
@@ -79,7 +79,7 @@ def _description(path: Path) -> dict[str, Any]:
             jobs = [cell.job for cell in read_plan(path)]
         else:
             begun = RunFolder(path).environment()["job"]
-            jobs = [job_of(begun, name=str(path / ENVIRONMENT), base=path)]
+            jobs = [parse_job(begun, name=str(path / ENVIRONMENT), base=path)]
         name = jobs[0].name
         named = [
             place
@@ -92,7 +92,7 @@ def _description(path: Path) -> dict[str, Any]:
                 *(job.model.graph.files if job.model.graph is not None else ()),
             )
         ]
-        imports = [code for job in jobs for code in imports_of(job)]
+        imports = [code for job in jobs for code in list_imports(job)]
     places = list(dict.fromkeys(place for place in named if place))
     return {
         "file": str(path),

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fedkg.cli.console import AsJson, count, print_json, stdout_console
 from fedkg.cli.inspect_job import inspect_job, is_job
-from fedkg.cli.inspect_more import besides, more_lines
-from fedkg.cli.screen import AsJson, count, out, print_json
+from fedkg.cli.inspect_knowledge import describe_other_contents, other_content_lines
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -126,13 +126,13 @@ def description(pack: Pack, rows: int) -> dict[str, Any]:
 
 def summary(counts: Counts) -> str:
     """``4 rules, 120 bound rows in 3 banks``, and what else there is: ``, 2 knowledge models``."""
-    return f"{count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')} in {count(counts.banks, 'bank')}{besides(counts)}"
+    return f"{count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')} in {count(counts.banks, 'bank')}{describe_other_contents(counts)}"
 
 
 def _show(pack: Pack, rows: int, parts: bool, name: str) -> None:
     from rich.text import Text
 
-    facts, console = description(pack, rows), out()
+    facts, console = description(pack, rows), stdout_console()
     console.print(Text.assemble((name, "bold"), f"  {summary(pack.counts)}\n"))
     console.print(_rules(facts))
     console.print()
@@ -144,7 +144,11 @@ def _show(pack: Pack, rows: int, parts: bool, name: str) -> None:
         for example in bank["examples"]:
             about = "  ".join(part for part in (example["entity"], example["where"]) if part)
             console.print(Text.assemble("    ", (about, "dim"), f"  {example['formula']}"))
-    for line in (*inference_lines(pack), *more_lines(pack, rows), *placement_lines(pack, parts)):
+    for line in (
+        *inference_lines(pack),
+        *other_content_lines(pack, rows),
+        *placement_lines(pack, parts),
+    ):
         console.print(Text(line))
     provenance = facts["provenance"]
     console.print(Text.assemble("\n", ("Made by", "bold"), f" {provenance['compiler']} from"))
@@ -165,8 +169,12 @@ def inference_text(pack: Pack, inference: Inference) -> str:
     return formula_text(bank.skeleton, replace(names, params=params))
 
 
-WHOSE = {"client": "each client", "cluster": "each cluster", "run": "the whole run"}
-WAYS = {"up": "easier as it rises", "down": "easier as it falls", "none": "no direction is easier"}
+PER_TEXT = {"client": "each client", "cluster": "each cluster", "run": "the whole run"}
+DIRECTION_TEXT = {
+    "up": "easier as it rises",
+    "down": "easier as it falls",
+    "none": "no direction is easier",
+}
 
 
 def inference_lines(pack: Pack) -> list[str]:
@@ -174,18 +182,18 @@ def inference_lines(pack: Pack) -> list[str]:
     lines = []
     for inference in pack.manifest.inferences:
         lines.append(
-            f"{inference.name} finds in the data of {WHOSE[inference.per]}: {inference_text(pack, inference)}"
+            f"{inference.name} finds in the data of {PER_TEXT[inference.per]}: {inference_text(pack, inference)}"
         )
         for one in inference.parameters:
             span = "" if one.span is None else f" from {one.span[0]:g} to {one.span[1]:g}"
             unit = " steps" if one.integer else f" {one.unit}" if one.unit else ""
-            lines.append(f"  ?{one.name}{span}{unit}, {WAYS[one.direction]}")
+            lines.append(f"  ?{one.name}{span}{unit}, {DIRECTION_TEXT[one.direction]}")
     return ["", *lines] if lines else []
 
 
-FEW = 40
+MAX_PARTS = 40
 """Parts of shapes and queries that are listed without being asked for."""
-PLACES = {
+PLACEMENT_TEXT = {
     "rows": "checked on data",
     "graph": "decided on the graph",
     "off": "off",
@@ -203,9 +211,9 @@ def placement_lines(pack: Pack, every: bool = False) -> list[str]:
         groups.setdefault((placement.source, placement.where), []).append(placement)
     lines = []
     for (source, where), parts in sorted(groups.items()):
-        all_told = every or where == "refused" or len(parts) <= FEW
+        all_told = every or where == "refused" or len(parts) <= MAX_PARTS
         more = "" if all_told else f", such as {parts[0].part} (--parts lists each)"
-        lines.append(f"{source}: {count(len(parts), 'part')} {PLACES[where]}{more}")
+        lines.append(f"{source}: {count(len(parts), 'part')} {PLACEMENT_TEXT[where]}{more}")
         lines += [
             f"  {_part(placement)}"
             for placement in parts

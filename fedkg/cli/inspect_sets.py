@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from fedkg.cli.screen import count
+from fedkg.cli.console import count
 
 if TYPE_CHECKING:
     from fedkg.pack.sets import ClientSet, KeptSet
@@ -21,16 +21,16 @@ def set_lines(sets: Sequence[KeptSet], most: int) -> Iterator[str]:
         if kept.on == "parameters" and kept.target:
             what = f"the parameters {kept.target}"
         if len({one.numbers for one in kept.clients}) == 1:
-            yield f"  {kept.name}: {what} in {_shape(kept, kept.clients[0])}, for {_whom(kept)}"
+            yield f"  {kept.name}: {what} in {_shape(kept, kept.clients[0])}, for {_client_text(kept)}"
             continue
-        yield f"  {kept.name}: {what} in {kept.shape}, for each of {_whom(kept)} its own:"
+        yield f"  {kept.name}: {what} in {kept.shape}, for each of {_client_text(kept)} its own:"
         for one in kept.clients[:most]:
             yield f"    {one.client or one.iri}: {_shape(kept, one)}"
         if len(kept.clients) > most:
             yield f"    and {count(len(kept.clients) - most, 'client')} more (--rows {len(kept.clients)} shows all)"
 
 
-def _whom(kept: KeptSet) -> str:
+def _client_text(kept: KeptSet) -> str:
     """``every client``, ``linz alone``, ``3 clients``."""
     if any(not (one.client or one.iri) for one in kept.clients):
         return "every client"

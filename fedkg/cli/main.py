@@ -57,7 +57,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 }
 """Every command by name, in the order of `fedkg --help`."""
 
-FAMILIES: dict[str, tuple[typer.Typer, str]] = {
+COMMAND_GROUPS: dict[str, tuple[typer.Typer, str]] = {
     "ontology": (ontology.app, "Which ontologies rules may use: list, show, add, remove."),
     "graph": (
         graph.app,
@@ -115,23 +115,23 @@ def _app(
     return made
 
 
-app = _app(COMMANDS, FAMILIES)
+app = _app(COMMANDS, COMMAND_GROUPS)
 
 
-FEW = 200_000
+GC_THRESHOLD = 200_000
 """New objects between two searches for garbage, of which a command that ends soon makes none; Python would search every 700."""
 
 
-def _hurry() -> None:
+def _speed_up_startup() -> None:
     """Leave out what only matters to a program that goes on: each of these takes from a twentieth to a tenth of a short command."""
-    gc.set_threshold(FEW)
+    gc.set_threshold(GC_THRESHOLD)
     atexit.register(gc.freeze)  # at the end the memory goes back as it is, without a last search
     os.environ.setdefault(
         "PYDANTIC_DISABLE_PLUGINS", "__all__"
     )  # to look for some is to read the metadata of all that is installed
 
 
-def _asked(arguments: Sequence[str]) -> typer.Typer:
+def _select_commands(arguments: Sequence[str]) -> typer.Typer:
     """What these arguments need of the command line: one command where they begin with its name, so that no other's options are made."""
     name = arguments[0] if arguments else ""
     return _app({name: COMMANDS[name]}, {}) if name in COMMANDS else app
@@ -139,16 +139,16 @@ def _asked(arguments: Sequence[str]) -> typer.Typer:
 
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with its exit code; an expected error is text on stderr, never a traceback."""
-    sys.excepthook = _own_fault
+    sys.excepthook = _report_internal_error
     with warnings.catch_warnings():
         show_warnings_as_notes()
         _run(sys.argv[1:] if arguments is None else list(arguments))
 
 
 def _run(given: list[str]) -> None:
-    _hurry()
+    _speed_up_startup()
     try:
-        get_command(_asked(given))(args=given, prog_name="fedkg")
+        get_command(_select_commands(given))(args=given, prog_name="fedkg")
     except CompileError as error:
         _leave(str(error), error.exit_code)  # every diagnostic says itself that it is an error
     except FedkgError as error:
@@ -175,7 +175,7 @@ def _leave(text: str, code: int) -> None:
     sys.exit(code)
 
 
-def _own_fault(
+def _report_internal_error(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """What the user sees when fedkg itself is at fault: one line, and how to see the rest."""

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.rewrite import check_place, write_whole
-from fedkg.cli.screen import AsJson, count, print_json, say
+from fedkg.cli.console import AsJson, count, print_json, print_line
+from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import UsageError
 
-LISTED = 8
+MAX_LISTED = 8
 """Missing tags that the screen names."""
 
 
@@ -51,7 +51,7 @@ def new(
             expected="a sheet of limits and a table, or a table alone",
             help="fedkg new limits.csv table.csv -o rules.fkg",
         )
-    check_place(output, "rules.fkg")
+    check_output_path(output, "rules.fkg")
     if output.exists() and not force:
         raise UsageError(
             f"{output} is already there", help="choose another name, or add --force to overwrite it"
@@ -64,9 +64,12 @@ def new(
     limits = read_table(sheet[0]) if sheet else None
     table = read_table(data)
     text = authoring.draft(
-        limits, table, limits_name=_beside(sheet[0], output) if sheet else "", table_name=data.name
+        limits,
+        table,
+        limits_name=_relative_path(sheet[0], output) if sheet else "",
+        table_name=data.name,
     )
-    write_whole(output, text)
+    write_atomically(output, text)
     result = authoring.check([output])
     rules = len(result.pack.manifest.rules) if result.pack else 0
     tags, missing = authoring.missing_tags(limits, table) if limits is not None else (0, {})
@@ -78,23 +81,27 @@ def new(
             | authoring.diagnostics_json(result.diagnostics)
         )
     else:
-        say(f"{output}: {count(rules, 'rule')} for {data}")
+        print_line(f"{output}: {count(rules, 'rule')} for {data}")
         if missing:
-            say(_found(tags, missing))
-        say(f"next: fedkg check {output}, then fedkg eval {output} {data}")
+            print_line(_describe_tags(tags, missing))
+        print_line(f"next: fedkg check {output}, then fedkg eval {output} {data}")
 
 
-def _found(tags: int, missing: Mapping[str, str | None]) -> str:
+def _describe_tags(tags: int, missing: Mapping[str, str | None]) -> str:
     """``1 of 2 tags found; `Volume Flow`: did you mean `Volume Flow RateRMS`?``"""
     named = [
         f"`{tag}`: did you mean `{near}`?" if near else f"`{tag}` is no column"
-        for tag, near in list(missing.items())[:LISTED]
+        for tag, near in list(missing.items())[:MAX_LISTED]
     ]
-    more = [f"{len(missing) - LISTED} more are listed in the file"] if len(missing) > LISTED else []
+    more = (
+        [f"{len(missing) - MAX_LISTED} more are listed in the file"]
+        if len(missing) > MAX_LISTED
+        else []
+    )
     return "; ".join([f"{tags - len(missing)} of {count(tags, 'tag')} found", *named, *more])
 
 
-def _beside(sheet: Path, output: Path) -> str:
+def _relative_path(sheet: Path, output: Path) -> str:
     """How the rule file names the sheet: relative to its own folder where that is possible."""
     try:
         return Path(os.path.relpath(sheet, output.parent)).as_posix()

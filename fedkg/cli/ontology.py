@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from fedkg.cli.align import align
-from fedkg.cli.learned import learned
-from fedkg.cli.ontology_facts import report, show_term
+from fedkg.cli.console import AsJson, print_json, print_line, print_note, stdout_console
+from fedkg.cli.learned_graph import write_learned
+from fedkg.cli.ontology_terms import report, show_term
 from fedkg.cli.reasoning import reason
-from fedkg.cli.screen import AsJson, note, out, print_json, say
 from fedkg.errors import FedkgError
 
 Name = Annotated[
@@ -34,7 +34,7 @@ _SHOWN = (
 
 app = typer.Typer(no_args_is_help=True)
 app.command("align")(align)
-app.command("learned")(learned)
+app.command("learned")(write_learned)
 app.command("report")(report)
 app.command("reason")(reason)
 
@@ -58,7 +58,7 @@ def list_entries(as_json: AsJson = False) -> None:
         table.add_row(
             *(Text(text) for text in (entry.name, entry.title, entry.prefix, entry.loaded_from))
         )
-    out().print(table)
+    stdout_console().print(table)
 
 
 @app.command("show")
@@ -90,7 +90,7 @@ def show_entry(
         print_json(entry.model_dump() | authoring.diagnostics_json(diagnostics))
         return
     if diagnostics:
-        note(authoring.render(diagnostics))
+        print_note(authoring.render(diagnostics))
     kinds: dict[str, list[str]] = {}
     for term in entry.terms:
         kinds.setdefault(term.kind, []).append(term.name)
@@ -99,7 +99,7 @@ def show_entry(
         kind: f"{len(names):,}: {', '.join(sorted(names))}" for kind, names in sorted(kinds.items())
     }
     width = max(len(key) for key in facts)
-    say(
+    print_line(
         "\n".join(
             f"{key.replace('_', ' '):<{width}}  {value}" for key, value in facts.items() if value
         )
@@ -135,13 +135,13 @@ def add_entry(
     if as_json:
         print_json({"added": added} | authoring.diagnostics_json(diagnostics))
     elif diagnostics:
-        note(authoring.render(diagnostics))
+        print_note(authoring.render(diagnostics))
     if added is None:
         if not as_json:
-            note(f"{name}: not added")
+            print_note(f"{name}: not added")
         raise typer.Exit(FedkgError.exit_code)
     if not as_json:
-        say(
+        print_line(
             f"{name}: added, sha256 {added['sha256']}\nrule files reach it with `use {name}` and the prefix `{added['prefix']}:`"
         )
 
@@ -155,4 +155,4 @@ def remove_entry(name: Name, as_json: AsJson = False) -> None:
     if as_json:
         print_json({"removed": removed})
     else:
-        say(f"{name}: removed ({Path(removed['source']).name})")
+        print_line(f"{name}: removed ({Path(removed['source']).name})")

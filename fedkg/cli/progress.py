@@ -6,8 +6,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from fedkg.cli.screen import err, note
-from fedkg.jobs.measure import BY_NAME
+from fedkg.cli.console import print_note, stderr_console
+from fedkg.jobs.measure import MEASURE_BY_COLUMN
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fedkg.jobs.events import Event
 
 
-class Watch:
+class ProgressDisplay:
     """Listens to a run's events; a context, so that the bar is taken down whatever happens."""
 
     def __init__(self) -> None:
@@ -24,8 +24,8 @@ class Watch:
         self._arms: dict[int, TaskID] = {}
         self._rounds: dict[int, int] = {}
 
-    def __enter__(self) -> Watch:
-        console = err()
+    def __enter__(self) -> ProgressDisplay:
+        console = stderr_console()
         if console.is_terminal:
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -70,7 +70,7 @@ class Watch:
         if text and self._bar is not None:
             self._bar.console.print(text, markup=False)
         elif text:
-            note(text)
+            print_note(text)
 
     def _begin(self, event: Event) -> None:
         if self._bar is None:
@@ -89,7 +89,7 @@ class Watch:
     def _advance(self, event: Event) -> None:
         if self._bar is not None and event.arm_number in self._arms:
             self._bar.update(
-                self._arms[event.arm_number], completed=event.round, figures=figures(event)
+                self._arms[event.arm_number], completed=event.round, figures=figures_text(event)
             )
             self._count(event)
 
@@ -108,11 +108,11 @@ class Watch:
         self._say(f"[{event.arm_number}/{event.arms}] {event.message or event.arm}")
 
 
-def figures(event: Event) -> str:
+def figures_text(event: Event) -> str:
     """``F1 0.71, broken 12% (danger)``; empty when the round was not evaluated."""
     parts: list[str] = []
     rho, zone = event.values.get("rho_worst"), event.values.get("zone")
-    for name, measure in BY_NAME.items():
+    for name, measure in MEASURE_BY_COLUMN.items():
         value = event.values.get(name)
         if isinstance(value, float) and value == value and not parts:
             parts.append(f"{measure.title} {value:.2f}")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.screen import AsJson, note, print_json, say
+from fedkg.cli.console import AsJson, print_json, print_line, print_note
 
 if TYPE_CHECKING:
     from fedkg_compiler.ontology.reasoned import Reasoned
 
-SHOWN = 25
+MAX_LINES = 25
 """Lines of one kind; --json has all."""
 
 
@@ -54,8 +54,8 @@ def reason(
         print_json(found.model_dump(mode="json") | authoring.diagnostics_json(diagnostics))
     else:
         if diagnostics:
-            note(authoring.render(diagnostics))
-        say("\n".join(_lines(found)))
+            print_note(authoring.render(diagnostics))
+        print_line("\n".join(_lines(found)))
     if troubles:
         raise typer.Exit(1)
 
@@ -71,9 +71,9 @@ def _lines(found: Reasoned) -> Iterator[str]:
     ):
         if lines:
             yield f"  {title} that follow: {len(lines):,}"
-            yield from (f"    {' '.join(line)}" for line in lines[:SHOWN])
-            if len(lines) > SHOWN:
-                yield f"    and {len(lines) - SHOWN:,} more, with --json"
+            yield from (f"    {' '.join(line)}" for line in lines[:MAX_LINES])
+            if len(lines) > MAX_LINES:
+                yield f"    and {len(lines) - MAX_LINES:,} more, with --json"
     for name, more in found.others.items():
         yield f"  {more:,} more of {name}"
     if not (found.below or found.types or found.same or found.others):

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.screen import AsJson, TrustCode, count, print_json, say
+from fedkg.cli.console import AsJson, TrustCode, count, print_json, print_line
 from fedkg.errors import MissingExtra
 
 
@@ -36,11 +36,11 @@ def reproduce(
     """
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
         raise MissingExtra("training", "run")
-    from fedkg.cli.progress import Watch
-    from fedkg.cli.run_job import stoppable
+    from fedkg.cli.progress import ProgressDisplay
+    from fedkg.cli.run_job import stop_on_sigterm
     from fedkg.jobs.reproduce import reproduce as run_again
 
-    with stoppable(), Watch() as watch:
+    with stop_on_sigterm(), ProgressDisplay() as watch:
         found = run_again(folder, out=out, on_event=watch, trust_code=trust_code)
     if as_json:
         print_json(
@@ -56,16 +56,16 @@ def reproduce(
         )
     else:
         for text in found.differences:
-            say(text)
+            print_line(text)
         if found.more:
-            say(f"and {count(found.more, 'more difference')}")
+            print_line(f"and {count(found.more, 'more difference')}")
         for text in found.elsewhere:
-            say(f"another machine or version: {text}")
+            print_line(f"another machine or version: {text}")
         verdict = (
             "not the same"
             if found.differences
             else f"the same to the bit: {found.compared:,} figures and models"
         )
-        say(f"{verdict}; the second run is in {found.folder}")
+        print_line(f"{verdict}; the second run is in {found.folder}")
     if found.differences:
         raise typer.Exit(1)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
-from fedkg.cli.screen import out, say
-from fedkg.jobs.measure import BY_NAME, MEASURES, Measure, events
+from fedkg.cli.console import print_line, stdout_console
+from fedkg.jobs.measure import MEASURE_BY_COLUMN, MEASURES, Measure, plural_event
 
 
-def _key(measure: Measure, shown: Container[str], event: str) -> str:
+def _legend(measure: Measure, shown: Container[str], event: str) -> str:
     """What the columns of the comparison mean, of those that are shown."""
     name, better = measure.title, "" if measure.higher else " (less is better)"
     first = (
@@ -21,7 +21,7 @@ def _key(measure: Measure, shown: Container[str], event: str) -> str:
     meanings = (
         ("95 %", "where its mean lies, by Student's t over the seeds"),
         ("worst", f"the {name} of the worst site, on its own test rows"),
-        ("found", f"{events(event)} found"),
+        ("found", f"{plural_event(event)} found"),
         ("right", "alarms that are right"),
         ("target", "first round to reach it"),
         ("breaks", "share of the rules that the worst site's model breaks, with the zone"),
@@ -35,16 +35,18 @@ def _key(measure: Measure, shown: Container[str], event: str) -> str:
     )
 
 
-def show(results: Sequence[dict[str, Any]], sentences: Iterable[str], last: str) -> None:
+def print_comparison(
+    results: Sequence[dict[str, Any]], sentences: Iterable[str], last: str
+) -> None:
     """Print the comparison, what it says, and where the rest is. `Any`: rows of `results.json`."""
     from rich.table import Table
     from rich.text import Text
 
-    console = out()
+    console = stdout_console()
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     table.add_column("setting", overflow="fold")
     table.add_column("algorithm", no_wrap=True)
-    measure = BY_NAME[results[0]["measure"]] if results else MEASURES["detection"]
+    measure = MEASURE_BY_COLUMN[results[0]["measure"]] if results else MEASURES["detection"]
     event = results[0].get("event", measure.event) if results else measure.event
     rows = [_cells(row) for row in results]
     shown = _shown(results, measure)
@@ -58,10 +60,10 @@ def show(results: Sequence[dict[str, Any]], sentences: Iterable[str], last: str)
             )
         )
     console.print(table)
-    console.print(Text(_key(measure, shown, event) + "\n", style="dim"))
+    console.print(Text(_legend(measure, shown, event) + "\n", style="dim"))
     for sentence in sentences:
-        say(sentence)
-    say(last)
+        print_line(sentence)
+    print_line(last)
 
 
 def _shown(results: Sequence[dict[str, Any]], measure: Measure) -> list[str]:
@@ -89,7 +91,7 @@ def _cells(row: dict[str, Any]) -> dict[str, str]:
     """One line of the comparison as texts, by column. `Any`: a row of `results.json`."""
     target = row["rounds_to_target"]["mean"]
     reached = f" ({row['reached']}/{row['seeds']})" if 0 < row["reached"] < row["seeds"] else ""
-    measure = BY_NAME[row["measure"]]
+    measure = MEASURE_BY_COLUMN[row["measure"]]
     main, form = row[measure.name], ".2f" if measure.name == "f1" else f".{measure.digits}f"
     spread, between = main["spread"], main.get("interval")
     low, high = (0.0, 1.0 if measure.higher else math.inf)

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.screen import AsJson, TrustCode, print_json
+from fedkg.cli.console import AsJson, TrustCode, print_json
 from fedkg.errors import JobError, MissingExtra, Stopped, UsageError
 
 if TYPE_CHECKING:
     from fedkg.jobs import Run
     from fedkg.jobs.sweep.sweep import Sweep
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What a system says where nothing more can be written: no space, no quota, a file at its largest."""
 
 
@@ -94,7 +94,7 @@ def run(
       fedkg run job.yaml --grid algorithm=fedavg,scfa data.alpha=0.1,1,10
       fedkg run --resume runs/tuesday
     """
-    path, axes = _told_apart(job or [], grid)
+    path, axes = _split_arguments(job or [], grid)
     if (path is None) == (resume is None):
         raise UsageError(
             "give a job file, or --resume with a run folder",
@@ -105,7 +105,7 @@ def run(
             "--resume takes the job as it is in the folder",
             help="leave out --out, --set, --seeds and --grid, or start a new run",
         )
-    _there(path)
+    _require_job_file(path)
     if any(find_spec(name) is None for name in ("torch", "yaml", "scipy")):
         raise MissingExtra("training", "run")
     options = (
@@ -128,25 +128,27 @@ def run(
         *(["--grid", *axes] if axes else []),
         *(["--trust-code"] if trust_code else []),
     ]
-    with _told_where(shlex.join(again), resume or folder), stoppable():
-        from fedkg.jobs.causes.file import is_causes
+    with _explain_stop(shlex.join(again), resume or folder), stop_on_sigterm():
+        from fedkg.jobs.causes.job_file import is_causes_job
 
-        if path is not None and is_causes(path):
-            _causes(path, folder, changes or [], axes or seeds or jobs > 1, as_json)
+        if path is not None and is_causes_job(path):
+            _run_causes(path, folder, changes or [], axes or seeds or jobs > 1, as_json)
             return
-        from fedkg.cli.results import show
+        from fedkg.cli.results import print_comparison
         from fedkg.jobs.sweep.plan import is_sweep
 
         done: Run | Sweep
         if axes or seeds is not None or (resume is not None and is_sweep(resume)):
-            done = _sweep(path, folder, changes or [], axes, seeds, resume, jobs, trust_code)
+            done = _run_or_resume_sweep(
+                path, folder, changes or [], axes, seeds, resume, jobs, trust_code
+            )
         else:
             if jobs > 1:
                 raise UsageError(
                     "--jobs: there is one run only",
                     help="`training.workers` in the job trains its sites in several processes",
                 )
-            done = _train(path, folder, changes or [], resume, trust_code)
+            done = _run_or_resume(path, folder, changes or [], resume, trust_code)
     if as_json:
         failed = dict(getattr(done, "failed", {}))
         told = {
@@ -160,7 +162,7 @@ def run(
         notes = (
             done.notes if getattr(done, "failed", {}) else ()
         )  # all others were told when they came up
-        show(
+        print_comparison(
             done.results,
             (*done.sentences, *notes, f"checksum of the log: {_checksum(done.folder)}"),
             f"report: {done.report}" if done.report else f"run folder: {done.folder}",
@@ -169,7 +171,7 @@ def run(
         raise typer.Exit(1)
 
 
-def _there(path: Path | None) -> None:
+def _require_job_file(path: Path | None) -> None:
     """Raises UsageError where no file stands in the job file's place."""
     if path is not None and path.is_dir():
         from fedkg.jobs.folder import ENVIRONMENT
@@ -188,11 +190,11 @@ def _there(path: Path | None) -> None:
         )
 
 
-def _causes(
+def _run_causes(
     path: Path, folder: Path | None, changes: list[str], many: object, as_json: bool
 ) -> None:
     """A job that learns who drives whom."""
-    from fedkg.cli.screen import say
+    from fedkg.cli.console import print_line
     from fedkg.jobs.causes.run import run_causes
 
     if many:
@@ -211,9 +213,9 @@ def _causes(
             }
         )
         return
-    say("\n".join(done.sentences))
-    say(f"checksum of the log: {_checksum(done.folder)}")
-    say(f"report: {done.report}" if done.report else f"run folder: {done.folder}")
+    print_line("\n".join(done.sentences))
+    print_line(f"checksum of the log: {_checksum(done.folder)}")
+    print_line(f"report: {done.report}" if done.report else f"run folder: {done.folder}")
 
 
 def _checksum(folder: Path) -> str:
@@ -223,7 +225,9 @@ def _checksum(folder: Path) -> str:
     return RunFolder(folder).log.last
 
 
-def _told_apart(words: Sequence[str], grid: Sequence[str] | None) -> tuple[Path | None, list[str]]:
+def _split_arguments(
+    words: Sequence[str], grid: Sequence[str] | None
+) -> tuple[Path | None, list[str]]:
     """The job file, and the fields of the grid: those behind --grid, and what follows them without a word before it."""
     files = [word for word in words if not (grid and "=" in word)]
     if len(files) > 1:
@@ -238,20 +242,20 @@ def _told_apart(words: Sequence[str], grid: Sequence[str] | None) -> tuple[Path 
     ]
 
 
-def _train(
+def _run_or_resume(
     job: Path | None, folder: Path | None, changes: list[str], resume: Path | None, trust_code: bool
 ) -> Run:
-    from fedkg.cli.progress import Watch
+    from fedkg.cli.progress import ProgressDisplay
     from fedkg.federated.executors.ranks import joined
     from fedkg.jobs import resume as resume_job
     from fedkg.jobs import run_job
-    from fedkg.jobs.together import follow, say_end
+    from fedkg.jobs.rank_protocol import broadcast_end, follow_rank_zero
 
     with joined() as ranks:
         if ranks is not None and ranks.rank > 0:
-            follow(ranks, trust_code)
+            follow_rank_zero(ranks, trust_code)
             raise typer.Exit
-        with Watch() as watch:
+        with ProgressDisplay() as watch:
             if resume is not None:
                 done = resume_job(resume, on_event=watch, ranks=ranks, trust_code=trust_code)
             else:
@@ -264,11 +268,11 @@ def _train(
                     ranks=ranks,
                     trust_code=trust_code,
                 )
-        say_end(ranks)
+        broadcast_end(ranks)
         return done
 
 
-def _sweep(
+def _run_or_resume_sweep(
     job: Path | None,
     folder: Path | None,
     changes: list[str],
@@ -278,8 +282,8 @@ def _sweep(
     jobs: int,
     trust_code: bool,
 ) -> Sweep:
-    from fedkg.cli.progress import Watch
-    from fedkg.jobs.sweep.grid import axis_of, seeds_of
+    from fedkg.cli.progress import ProgressDisplay
+    from fedkg.jobs.sweep.grid import parse_axis, parse_seeds
     from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
 
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -287,8 +291,11 @@ def _sweep(
             "--seeds and --grid are runs of one process each",
             help="start each of them by a torchrun of its own",
         )
-    axes, chosen = [axis_of(text) for text in grid], None if seeds is None else seeds_of(seeds)
-    with Watch() as watch:
+    axes, chosen = (
+        [parse_axis(text) for text in grid],
+        None if seeds is None else parse_seeds(seeds),
+    )
+    with ProgressDisplay() as watch:
         if resume is not None:
             return resume_sweep(resume, on_event=watch, jobs=jobs, trust_code=trust_code)
         assert job is not None
@@ -305,7 +312,7 @@ def _sweep(
 
 
 @contextmanager
-def _told_where(again: str, place: Path | None) -> Iterator[None]:
+def _explain_stop(again: str, place: Path | None) -> Iterator[None]:
     """Of a run that is stopped before its first training or after its last: what is written, and how to begin again or go on.
 
     Raises:
@@ -327,7 +334,7 @@ def _told_where(again: str, place: Path | None) -> Iterator[None]:
             help=f"to begin again: {again}",
         ) from None
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL_ERRORS:
             raise
         where = error.filename or place or "the run folder"
         go_on = (
@@ -341,7 +348,7 @@ def _told_where(again: str, place: Path | None) -> Iterator[None]:
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def stop_on_sigterm() -> Iterator[None]:
     """A polite request to end (SIGTERM) stops a run as Ctrl-C does: at once, resumable, with exit code 130."""
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedkg.cli.screen import AsJson, count, out, print_json, say
+from fedkg.cli.console import AsJson, count, print_json, print_line, stdout_console
 from fedkg.errors import MissingExtra
 
 
@@ -26,9 +26,9 @@ def status(
     """
     if find_spec("yaml") is None:
         raise MissingExtra("reading run folders", "run")
-    from fedkg.jobs.sweep.standing import standing
+    from fedkg.jobs.sweep.run_status import read_status
 
-    found = standing(folder)
+    found = read_status(folder)
     if as_json:
         print_json({"folder": str(folder), **found.document()})
     else:
@@ -42,12 +42,17 @@ def _show(found: dict[str, Any]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from fedkg.jobs.measure import BY_NAME
+    from fedkg.jobs.measure import MEASURE_BY_COLUMN
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     several = len(found["runs"]) > 1
     title = next(
-        (BY_NAME[arm["measure"]].title for run in found["runs"] for arm in run["trainings"]), "F1"
+        (
+            MEASURE_BY_COLUMN[arm["measure"]].title
+            for run in found["runs"]
+            for arm in run["trainings"]
+        ),
+        "F1",
     )
     for header in (*(["run"] if several else []), "training", "rounds", title, "breaks"):
         table.add_column(
@@ -75,10 +80,10 @@ def _show(found: dict[str, Any]) -> None:
                     for cell in (*([run["id"]] if several else []), run["state"], "", "", "")
                 )
             )
-    out().print(table)
+    stdout_console().print(table)
     for run in found["runs"]:
         if run["error"]:
-            say(
+            print_line(
                 f"{run['id']} {'is damaged' if run['state'] == 'damaged' else 'failed'}: {run['error']}"
             )
     states = [run["state"] for run in found["runs"]]
@@ -88,6 +93,6 @@ def _show(found: dict[str, Any]) -> None:
         for state in ("begun", "failed", "open", "damaged")
         if state in states
     ]
-    say(", ".join(said) + (", a process is working on it" if found["running"] else ""))
+    print_line(", ".join(said) + (", a process is working on it" if found["running"] else ""))
     if "damaged" not in states and set(states) != {"done"} and not found["running"]:
-        say(f"go on: fedkg run --resume {found['folder']}")
+        print_line(f"go on: fedkg run --resume {found['folder']}")

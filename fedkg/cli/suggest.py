@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fedkg.cli.learned import of_run
-from fedkg.cli.rewrite import check_place, write_whole
-from fedkg.cli.screen import AsJson, count, print_json, say
+from fedkg.cli.console import AsJson, count, print_json, print_line
+from fedkg.cli.learned_graph import read_findings
+from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def suggest(
     from fedkg import ontologies
 
     if output is not None:
-        check_place(output, "candidates.fkg")
+        check_output_path(output, "candidates.fkg")
         if output.exists() and not force:
             raise UsageError(
                 f"{output} is already there",
                 help="choose another name, or add --force to overwrite it",
             )
-    found = _found(sources)
+    found = _read_sources(sources)
     known = sorted({one.client for run in found for one in run.properties} - {""})
     if client and client not in known:
         raise UsageError(
@@ -89,39 +89,39 @@ def suggest(
         )
     made = ontologies.proposals(found, client=client, least=confidence, level=level)
     if output is not None:
-        write_whole(output, made.text)
+        write_atomically(output, made.text)
     if as_json:
         print_json(
             {"rules": made.rules, "causes": made.causes, "notes": made.notes, "text": made.text}
         )
     elif output is None:
-        say(made.text.rstrip("\n"))
+        print_line(made.text.rstrip("\n"))
     else:
-        say(
+        print_line(
             f"{output}: {count(made.rules, 'rule')}, {count(made.causes, 'cause')}, {count(made.notes, 'note')}"
         )
         graphs = [shlex.quote(str(source)) for source in sources if source.is_file()] or [
             "learned.ttl"
         ]
         if made.causes and not any(source.is_file() for source in sources):
-            say(
+            print_line(
                 f"its causes are read from a graph: fedkg ontology learned {shlex.quote(str(sources[0]))} -o learned.ttl"
             )
         if made.rules or made.causes:
             files = [shlex.quote(str(output)), *(graphs if made.causes else [])]
-            say(
+            print_line(
                 f"next: read it, keep what is right, then fedkg check YOUR-RULES.fkg {' '.join(files)}"
             )
 
 
-def _found(sources: Sequence[Path]) -> list[Learned]:
+def _read_sources(sources: Sequence[Path]) -> list[Learned]:
     """What the runs and graphs hold. Raises UsageError where one holds nothing."""
     from fedkg import authoring, ontologies
 
     found: list[Learned] = []
     for source in sources:
         own = (
-            (of_run(source),)
+            (read_findings(source),)
             if source.is_dir()
             else ontologies.findings(authoring.existing(source))
         )

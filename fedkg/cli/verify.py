@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedkg.cli.screen import AsJson, count, print_json, say
+from fedkg.cli.console import AsJson, count, print_json, print_line
 from fedkg.errors import MissingExtra
 
 
@@ -52,8 +52,8 @@ def verify(
         )
     else:
         for problem in found.problems:
-            say(problem)
-        say(
+            print_line(problem)
+        print_line(
             f"damaged: {count(len(found.problems), 'problem')}"
             if found.problems
             else f"intact: {count(found.files, 'file')}; checksum of the log: {found.checksum}"

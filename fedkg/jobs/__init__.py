@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fedkg.errors import MissingExtra
 from fedkg.jobs.events import Event, Listener
-from fedkg.jobs.file.reading import read_job
-from fedkg.jobs.file.schema import Job
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.schema.job_reader import read_job
 
 if TYPE_CHECKING:
     from fedkg.jobs.runner import Run, resume, run_job

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from fedkg.federated import initial_state
 from fedkg.federated.composed import check
 from fedkg.federated.privacy.budget import affordable
-from fedkg.jobs.arms import Arm
-from fedkg.jobs.ground import Ground
+from fedkg.jobs.experiment import Experiment
+from fedkg.jobs.trials import TrialConfig
 
 
-def put_together(ground: Ground, arms: Sequence[Arm]) -> None:
+def check_trials(ground: Experiment, arms: Sequence[TrialConfig]) -> None:
     """Every algorithm with every model once, so that what does not fit is said before others are trained.
 
     Raises:
         JobError: an algorithm and a model that do not fit each other; a budget of privacy that not even one round stays within.
     """
-    firsts: dict[tuple[str, ...], Arm] = {}
+    firsts: dict[tuple[str, ...], TrialConfig] = {}
     for arm in arms:
         parts = arm.job.model, arm.job.privacy
         firsts.setdefault(

@@ -11,10 +11,10 @@ from safetensors.torch import save
 from fedkg.errors import JobError
 from fedkg.federated import ServerState, from_tensors, to_tensors
 from fedkg.federated.rows import hold
-from fedkg.jobs.folder import CHECKPOINTS, RESTORE, RunFolder
+from fedkg.jobs.folder import CHECKPOINTS, RESTORE_HELP, RunFolder
 
 
-def place_of(arm: str) -> str:
+def checkpoint_name(arm: str) -> str:
     """Where an arm's checkpoint stands in a run folder."""
     return f"{CHECKPOINTS}/{arm}.safetensors"
 
@@ -28,7 +28,7 @@ def save_state(folder: RunFolder, arm: str, state: ServerState) -> None:
     """Write an arm's state whole or not at all."""
     tensors, document = to_tensors(state)
     folder.write_bytes(
-        place_of(arm), save(tensors, {"state": json.dumps(document, sort_keys=True)})
+        checkpoint_name(arm), save(tensors, {"state": json.dumps(document, sort_keys=True)})
     )
     hold(
         state.clients
@@ -37,15 +37,15 @@ def save_state(folder: RunFolder, arm: str, state: ServerState) -> None:
 
 def load_state(folder: RunFolder, arm: str) -> ServerState | None:
     """An arm's last state, None when it has none yet. Raises JobError when the file is damaged."""
-    if place_of(arm) not in folder.log.states():
+    if checkpoint_name(arm) not in folder.log.states():
         return None
-    place = folder.verify(place_of(arm))
+    place = folder.verify(checkpoint_name(arm))
     try:
         with safe_open(place, framework="pt") as file:
             document = json.loads((file.metadata() or {})["state"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  the file is no mapping
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise JobError(
-            f"checkpoint {place} is damaged", received=str(error), help=RESTORE
+            f"checkpoint {place} is damaged", received=str(error), help=RESTORE_HELP
         ) from error
     return from_tensors(tensors, document, rows_folder(folder, arm))

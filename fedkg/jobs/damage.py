@@ -6,59 +6,59 @@ from collections.abc import Sequence
 
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.folder import (
-    ARMS,
-    CLOSING,
     ENVIRONMENT,
+    FINAL_TABLES,
     JOB,
     LOCK,
     PACK,
     REPORT,
-    RESTORE,
+    RESTORE_HELP,
     RESULTS,
     SPLIT,
     THEORY,
+    TRIALS,
     Damage,
     RunFolder,
 )
 
-FROM_CHECKPOINTS = (*CLOSING, "privacy.csv", "constants.csv")
+FROM_CHECKPOINTS = (*FINAL_TABLES, "privacy.csv", "constants.csv")
 """Tables that follow from the last checkpoint of each training."""
 
 FROM_TABLES = (RESULTS, THEORY, REPORT)
 """Files that follow from the tables and are written whenever a run ends."""
 
-REBUILT = frozenset((JOB, PACK, ARMS, SPLIT, "checks.csv", *FROM_CHECKPOINTS, *FROM_TABLES))
+REBUILDABLE = frozenset((JOB, PACK, TRIALS, SPLIT, "checks.csv", *FROM_CHECKPOINTS, *FROM_TABLES))
 """Files that `fedkg run --resume` can rebuild."""
 
 
-def refuse_damage(place: RunFolder) -> None:
+def require_intact(place: RunFolder) -> None:
     """Raises JobError when a file of a run is not as the run wrote it, or its log is damaged."""
     found = place.damage()
     if found:
         raise damage_error(place, found)
 
 
-def help_for(place: RunFolder, damage: Damage) -> str:
+def repair_help(place: RunFolder, damage: Damage) -> str:
     """What to do about a damaged file."""
-    if damage.file in REBUILT:
+    if damage.file in REBUILDABLE:
         return f"fedkg run --resume {place.path} rebuilds it"
-    return RESTORE
+    return RESTORE_HELP
 
 
 def damage_error(place: RunFolder, found: Sequence[Damage]) -> JobError:
     """The error that reports damaged files, with the first one that cannot be rebuilt in detail."""
-    first = next((damage for damage in found if damage.file not in REBUILT), found[0])
+    first = next((damage for damage in found if damage.file not in REBUILDABLE), found[0])
     others = [damage.file for damage in found if damage is not first]
     more = f"; also damaged: {', '.join(others[:5])}" if others else ""
     more += f" and {len(others) - 5} more" if len(others) > 5 else ""
-    return first.error(place.path, help_for(place, first) + more)
+    return first.error(place.path, repair_help(place, first) + more)
 
 
-def whole(place: RunFolder) -> None:
+def require_run(place: RunFolder) -> None:
     """Raises UsageError when a folder is not a run's, JobError when its log or its first files are gone."""
     if not place.exists():
         if place.path.is_dir():
-            refuse_damage(place)
+            require_intact(place)
         if (place.path / LOCK).exists():
             raise UsageError(
                 f"the run in {place.path} ended before its first training",

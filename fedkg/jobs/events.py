@@ -35,5 +35,5 @@ class Event:
 Listener = Callable[[Event], None]
 
 
-def ignore(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """The listener that does nothing."""

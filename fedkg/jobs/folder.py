@@ -23,13 +23,13 @@ from typing import IO, TYPE_CHECKING, Any
 
 from fedkg._internal.safe_text import csv_cell
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.run_log import EMPTY, LOG, FileState, RunLog, state_of
+from fedkg.jobs.run_log import EMPTY_FILE, LOG, FileState, RunLog, state_of
 from fedkg.limits import parse_json, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-JOB, ENVIRONMENT, PACK, ARMS = "job.yaml", "environment.json", "pack.fkgpack", "arms.json"
+JOB, ENVIRONMENT, PACK, TRIALS = "job.yaml", "environment.json", "pack.fkgpack", "arms.json"
 RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK, THEORY = (
     "results.json",
     "split.json",
@@ -147,32 +147,44 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
 }
 """Files that grow, with their columns."""
 
-CLOSING = ("rules.csv", "sites.csv", "forecasts.csv", "sets.csv", "properties.csv")
+FINAL_TABLES = ("rules.csv", "sites.csv", "forecasts.csv", "sets.csv", "properties.csv")
 """Those that a training writes once it is over."""
 
-KEY = "checksums.key"
+CHECKSUM_KEY = "checksums.key"
 """Of a protected run: what its files' checksums are made with. Without it nothing in `environment.json` tells of the data's bytes."""
 
-PLAN, FAILED, TABLE = "sweep.json", "failed.json", "comparison.csv"
+SWEEP_PLAN, FAILED_RUNS, COMPARISON_TABLE = "sweep.json", "failed.json", "comparison.csv"
 """Of a sweep: its runs, written before anything is run; why runs failed; the comparison as a table for a spreadsheet."""
 
-WRITTEN = frozenset(
+RUN_FILES = frozenset(
     (
-        *(JOB, ENVIRONMENT, PACK, ARMS, RESULTS, SPLIT, REPORT, THEORY, LEARNED, KEY, *CSV_FIELDS),
-        *("edges.csv", "losses.csv", PLAN, FAILED, TABLE),
+        *(
+            JOB,
+            ENVIRONMENT,
+            PACK,
+            TRIALS,
+            RESULTS,
+            SPLIT,
+            REPORT,
+            THEORY,
+            LEARNED,
+            CHECKSUM_KEY,
+            *CSV_FIELDS,
+        ),
+        *("edges.csv", "losses.csv", SWEEP_PLAN, FAILED_RUNS, COMPARISON_TABLE),
     )
 )
 """Names of the files that runs, sweeps and causal discovery write; each must have an entry in the log."""
 
-READS = 3
+READ_ATTEMPTS = 3
 """Attempts to read a file that another process may be replacing meanwhile."""
 
-RESTORE = "restore it from a copy, or start a new run with another --out"
+RESTORE_HELP = "restore it from a copy, or start a new run with another --out"
 
-NOTES = " | "
+NOTE_SEPARATOR = " | "
 """What stands between two notes of a round."""
 
-EXECUTOR = "executor: "
+EXECUTOR_PREFIX = "executor: "
 """How the note begins that says by which executor a training is carried out, and why."""
 
 Row = Mapping[str, Any]
@@ -192,7 +204,7 @@ class Damage:
     expected: str
     received: str
 
-    def error(self, folder: Path, help: str = RESTORE) -> JobError:
+    def error(self, folder: Path, help: str = RESTORE_HELP) -> JobError:
         """The error that reports it."""
         return JobError(
             f"{folder / self.file} is {'missing' if self.missing else 'damaged'}",
@@ -202,7 +214,7 @@ class Damage:
         )
 
 
-class _Growing:
+class _GrowingFile:
     """The content of a growing file so far, so that an appended line costs no second reading."""
 
     def __init__(self, body: bytes) -> None:
@@ -227,7 +239,7 @@ class RunFolder:
 
     path: Path
     log: RunLog = field(init=False, repr=False, compare=False)
-    _growing: dict[str, _Growing] = field(
+    _growing: dict[str, _GrowingFile] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
@@ -251,7 +263,7 @@ class RunFolder:
             raise UsageError(
                 f"cannot make the run folder {self.path}", received=why, help="choose another --out"
             ) from error
-        foreign = [name for name in (JOB, ARMS) if (self.path / name).exists()]
+        foreign = [name for name in (JOB, TRIALS) if (self.path / name).exists()]
         if foreign and not self.exists() and not (self.path / LOCK).exists():
             raise UsageError(
                 f"{self.path} holds part of something that is not a run",
@@ -281,7 +293,7 @@ class RunFolder:
         for other, _ in grown:
             _sync(self.path / other)
         states = [(other, found.state()) for other, found in grown if other != name]
-        if self.log.states().get(name) != state or not _holds(place, state, growing=False):
+        if self.log.states().get(name) != state or not _has_state(place, state, growing=False):
             partial = _partial(place)
             partial.unlink(missing_ok=True)
             with open(
@@ -314,7 +326,7 @@ class RunFolder:
 
     def read_bytes(self, name: str) -> bytes:
         """The content of a file as it was logged. Raises JobError when it is missing or damaged, or the log is."""
-        for attempt in range(READS):
+        for attempt in range(READ_ATTEMPTS):
             time.sleep(0.02 * attempt)
             state = self._state(name)
             if state is None:
@@ -339,7 +351,7 @@ class RunFolder:
             return (found,)
         if not states:
             return ()
-        there = {path.name for path in self.path.iterdir() if path.is_file()} & WRITTEN
+        there = {path.name for path in self.path.iterdir() if path.is_file()} & RUN_FILES
         there |= {
             f"{CHECKPOINTS}/{path.name}"
             for path in self.path.glob(f"{CHECKPOINTS}/[!.]*.safetensors")
@@ -350,7 +362,7 @@ class RunFolder:
     def _no_log(self) -> Damage | None:
         """That the log of a run is gone, None where there is one or nothing to log."""
         gone = not (self.path / LOG).is_file()
-        own = WRITTEN - {JOB}  # a job file alone is a job, not what is left of a run
+        own = RUN_FILES - {JOB}  # a job file alone is a job, not what is left of a run
         if self.log.states() or not any((self.path / name).exists() for name in own):
             return None
         return Damage(
@@ -369,17 +381,17 @@ class RunFolder:
         """The logged state of a file. A growing file of an unfinished run starts empty: its first
         lines are logged with the next whole file, and a process may die before that."""
         may_start = name in CSV_FIELDS and not self.is_finished()
-        return self.log.states().get(name, EMPTY if may_start else None)
+        return self.log.states().get(name, EMPTY_FILE if may_start else None)
 
     def _damage(self, name: str) -> Damage | None:
         """What is wrong with a file, None for nothing."""
         place = self.path / name
-        for attempt in range(READS):
+        for attempt in range(READ_ATTEMPTS):
             time.sleep(0.02 * attempt)
             state = self._logged(name)
             growing = name.endswith(f"/{LOG}") or (name in CSV_FIELDS and not self.is_finished())
             if state is not None and any(
-                _holds(path, state, growing=growing) for path in (place, _partial(place))
+                _has_state(path, state, growing=growing) for path in (place, _partial(place))
             ):
                 return None
         return self._difference(name)
@@ -414,7 +426,7 @@ class RunFolder:
             place = self.path / name
             partial = _partial(place)
             if partial.exists():
-                if not _holds(place, state, growing=False) and _holds(
+                if not _has_state(place, state, growing=False) and _has_state(
                     partial, state, growing=False
                 ):
                     partial.replace(place)
@@ -423,7 +435,7 @@ class RunFolder:
                 name in CSV_FIELDS
                 and place.is_file()
                 and place.stat().st_size > state.size
-                and _holds(place, state, growing=True)
+                and _has_state(place, state, growing=True)
             ):
                 os.truncate(place, state.size)
                 cut += [name] if self.is_finished() else []
@@ -452,7 +464,7 @@ class RunFolder:
             raise JobError(
                 f"{self.path / name} is damaged: the run cannot go on",
                 received=str(error),
-                help=RESTORE,
+                help=RESTORE_HELP,
             ) from error
 
     def environment(self) -> dict[str, Any]:
@@ -471,20 +483,20 @@ class RunFolder:
             raise JobError(
                 f"{self.path / ENVIRONMENT} is damaged: the run cannot go on",
                 received="not what a run is begun with",
-                help=RESTORE,
+                help=RESTORE_HELP,
             )
         return dict(found)
 
     def records(self, arms: Sequence[str]) -> dict[str, dict[str, Any]]:
         """How far each arm is. Raises JobError when the list is missing, damaged or one of other arms. `Any`: JSON."""
-        found = self.read_json(ARMS)
+        found = self.read_json(TRIALS)
         if not isinstance(found, list) or [
             isinstance(entry, dict) and "done" in entry and entry.get("id") for entry in found
         ] != list(arms):
             raise JobError(
-                f"{self.path / ARMS} is damaged: the run cannot go on",
+                f"{self.path / TRIALS} is damaged: the run cannot go on",
                 received="not the list of its trainings",
-                help=RESTORE,
+                help=RESTORE_HELP,
             )
         return {entry["id"]: entry for entry in found}
 
@@ -493,7 +505,7 @@ class RunFolder:
         growing = self._growing.get(name)
         if growing is None:
             begun = name in self.log.states()
-            growing = self._growing[name] = _Growing(self.read_bytes(name) if begun else b"")
+            growing = self._growing[name] = _GrowingFile(self.read_bytes(name) if begun else b"")
         body = _csv_text(CSV_FIELDS[name], rows, header=growing.size == 0).encode("utf-8")
         with (self.path / name).open("ab") as handle:
             handle.truncate(growing.size)
@@ -543,7 +555,7 @@ def _partial(place: Path) -> Path:
     return place.with_name(f".{place.name}.part")
 
 
-def _holds(place: Path, state: FileState, *, growing: bool) -> bool:
+def _has_state(place: Path, state: FileState, *, growing: bool) -> bool:
     """Whether a file has a state; of a growing one its beginning, which may be followed by lines that are not logged yet."""
     try:
         with place.open("rb") as file:
@@ -563,7 +575,7 @@ def _sync(place: Path) -> None:
         os.fsync(file.fileno())
 
 
-def next_folder(name: str, under: Path) -> Path:
+def next_free_folder(name: str, under: Path) -> Path:
     """The first of ``NAME-001``, ``NAME-002``, ... that is not there yet."""
     number = 1
     while (under / f"{name}-{number:03d}").exists():

@@ -42,7 +42,7 @@ MEASURES: Mapping[str, Measure] = {
 }
 """By the task of the data. RMSE is in the unit of what is predicted; MSE in standard deviations, so that unlike channels compare."""
 
-BY_NAME: Mapping[str, Measure] = {measure.name: measure for measure in MEASURES.values()}
+MEASURE_BY_COLUMN: Mapping[str, Measure] = {measure.name: measure for measure in MEASURES.values()}
 """By the column of `rounds.csv`."""
 
 
@@ -59,7 +59,7 @@ def event_of(label: str) -> str:
     return next((noun for noun in EVENTS if noun in label.lower()), f"case of `{label}`")
 
 
-def events(event: str) -> str:
+def plural_event(event: str) -> str:
     """The plural of what `event_of` gives.
 
     >>> events("failure"), events("anomaly"), events("case of `y`")
@@ -70,7 +70,7 @@ def events(event: str) -> str:
     return f"{event[:-1]}ies" if event.endswith("y") else f"{event}s"
 
 
-def alarm_everywhere(positives: int, rows: int) -> float:
+def f1_of_constant_alarm(positives: int, rows: int) -> float:
     """F1 of an alarm at every row, 2 p / (1 + p) for a share p of failures; NaN without a failure, where every F1 is 0.
 
     >>> alarm_everywhere(5, 100) == 2 * 0.05 / 1.05

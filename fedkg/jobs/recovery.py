@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fedkg.errors import FedkgError
-from fedkg.jobs.damage import REBUILT, damage_error
-from fedkg.jobs.folder import RESTORE, Damage, RunFolder
+from fedkg.jobs.damage import REBUILDABLE, damage_error
+from fedkg.jobs.folder import RESTORE_HELP, Damage, RunFolder
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Recovery:
             is_restored = self.place.restore(name, body)
         except FedkgError as error:
             raise damage.error(
-                self.place.path, f"{RESTORE} (it cannot be rebuilt: {error})"
+                self.place.path, f"{RESTORE_HELP} (it cannot be rebuilt: {error})"
             ) from error
         if not is_restored:
             raise damage.error(self.place.path)
@@ -65,7 +65,7 @@ def recover(place: RunFolder) -> Recovery:
     """
     cut = place.recover()
     found = place.damage()
-    if any(damage.file not in REBUILT for damage in found):
+    if any(damage.file not in REBUILDABLE for damage in found):
         raise damage_error(place, found)
     return Recovery(
         place,

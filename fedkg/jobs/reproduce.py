@@ -10,22 +10,22 @@ from typing import Any
 import torch
 
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.begun import machine
 from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.events import Listener, ignore
-from fedkg.jobs.folder import ARMS, CSV_FIELDS, RunFolder, next_folder
-from fedkg.jobs.runner import again
+from fedkg.jobs.events import Listener, ignore_event
+from fedkg.jobs.folder import CSV_FIELDS, TRIALS, RunFolder, next_free_folder
+from fedkg.jobs.run_setup import describe_environment
+from fedkg.jobs.runner import repeat_run
 from fedkg.jobs.sweep.plan import is_sweep
 
-APART = frozenset({"seconds", "notes"})
+MACHINE_COLUMNS = frozenset({"seconds", "notes"})
 """Columns that tell of the machine's pace, and of what was measured to choose an executor."""
 
-MOST = 20
+MAX_DIFFERENCES = 20
 """Differences that are told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reproduced:
+class Reproduction:
     """What came of a run when it was run again.
 
     Attributes:
@@ -44,9 +44,9 @@ def reproduce(
     folder: str | Path,
     *,
     out: str | Path | None = None,
-    on_event: Listener = ignore,
+    on_event: Listener = ignore_event,
     trust_code: bool = False,
-) -> Reproduced:
+) -> Reproduction:
     """Train everything that a finished run has trained once more, and compare figures and models.
 
     The job, the pack and the executors are those of the folder, the data files those that it names, which must be unchanged.
@@ -65,36 +65,40 @@ def reproduce(
         raise UsageError(
             f"{folder} holds a sweep", help=f"name one of its runs: {first.path}/cells/..."
         )
-    elsewhere = tuple(_elsewhere(first.environment())) if first.exists() else ()
-    if first.exists() and not all(entry.get("done") for entry in first.read_json(ARMS)):
+    elsewhere = tuple(_environment_changes(first.environment())) if first.exists() else ()
+    if first.exists() and not all(entry.get("done") for entry in first.read_json(TRIALS)):
         raise JobError(
             f"the run in {folder} is not finished: there is nothing whole to compare with",
             help=f"fedkg run --resume {folder}",
         )
     place = (
-        Path(out) if out is not None else next_folder(f"{first.path.name}-again", first.path.parent)
+        Path(out)
+        if out is not None
+        else next_free_folder(f"{first.path.name}-again", first.path.parent)
     )
-    second = RunFolder(again(first.path, place, on_event=on_event, trust_code=trust_code).folder)
+    second = RunFolder(
+        repeat_run(first.path, place, on_event=on_event, trust_code=trust_code).folder
+    )
     found, compared = [], 0
     for name in CSV_FIELDS:
         before, now = first.rows(name), second.rows(name)
-        compared += sum(len(row) - len(APART & row.keys()) for row in before)
-        found += list(_lines(name, before, now))
-    for entry in first.read_json(ARMS):
+        compared += sum(len(row) - len(MACHINE_COLUMNS & row.keys()) for row in before)
+        found += list(_table_differences(name, before, now))
+    for entry in first.read_json(TRIALS):
         compared += 1
-        found += list(_models(first, second, entry["id"]))
-    return Reproduced(
+        found += list(_model_differences(first, second, entry["id"]))
+    return Reproduction(
         folder=second.path,
-        differences=tuple(found[:MOST]),
-        more=max(0, len(found) - MOST),
+        differences=tuple(found[:MAX_DIFFERENCES]),
+        more=max(0, len(found) - MAX_DIFFERENCES),
         compared=compared,
         elsewhere=elsewhere,
     )
 
 
-def _elsewhere(environment: dict[str, Any]) -> Iterator[str]:
+def _environment_changes(environment: dict[str, Any]) -> Iterator[str]:
     """What a run depends on beside its files, where it has changed. `Any`: JSON."""
-    now = machine()
+    now = describe_environment()
     for name in ("fedkg", "python", "platform"):
         if environment.get(name) != now[name]:
             yield f"{name}: {environment.get(name)} -> {now[name]}"
@@ -103,14 +107,16 @@ def _elsewhere(environment: dict[str, Any]) -> Iterator[str]:
             yield f"{name}: {before} -> {version}"
 
 
-def _lines(name: str, before: list[dict[str, str]], now: list[dict[str, str]]) -> Iterator[str]:
+def _table_differences(
+    name: str, before: list[dict[str, str]], now: list[dict[str, str]]
+) -> Iterator[str]:
     """Where two files differ, line by line: as text, since numbers are written with every bit."""
     if len(before) != len(now):
         yield f"{name}: {len(before)} lines -> {len(now)}"
         return
     for one, other in zip(before, now, strict=True):
         for field, value in one.items():
-            if field not in APART and other[field] != value:
+            if field not in MACHINE_COLUMNS and other[field] != value:
                 where = ", ".join(
                     f"{key} {one[key]}"
                     for key in ("arm", "round", "client", "rule")
@@ -119,7 +125,7 @@ def _lines(name: str, before: list[dict[str, str]], now: list[dict[str, str]]) -
                 yield f"{name}, {where}: {field} {value or 'nothing'} -> {other[field] or 'nothing'}"
 
 
-def _models(first: RunFolder, second: RunFolder, arm: str) -> Iterator[str]:
+def _model_differences(first: RunFolder, second: RunFolder, arm: str) -> Iterator[str]:
     """Whether the server's last models are the same to the bit."""
     one, other = load_state(first, arm), load_state(second, arm)
     if one is None or other is None or one.models.keys() != other.models.keys():

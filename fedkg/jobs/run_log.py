@@ -23,7 +23,7 @@ from typing_extensions import override
 from fedkg.errors import JobError
 
 LOG = "log.jsonl"
-BEGINNING = "0" * 64
+FIRST_PREVIOUS = "0" * 64
 """What the first entry names as the checksum of the line before."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -46,7 +46,7 @@ def state_of(body: bytes) -> FileState:
     return FileState(hashlib.sha256(body).hexdigest(), len(body))
 
 
-EMPTY = state_of(b"")
+EMPTY_FILE = state_of(b"")
 """The state of a file without content."""
 
 
@@ -59,7 +59,7 @@ class RunLog:
 
     def _forget(self) -> None:
         self._states: dict[str, FileState] = {}
-        self._last, self._end, self._entries = BEGINNING, 0, 0
+        self._last, self._end, self._entries = FIRST_PREVIOUS, 0, 0
 
     @property
     def last(self) -> str:
@@ -90,7 +90,7 @@ class RunLog:
 
     def add(self, states: Sequence[tuple[str, FileState]]) -> None:
         """Append entries, on the disk when this returns. Raises JobError when the log is damaged."""
-        with self.path.open("ab+") as file, _alone(file):
+        with self.path.open("ab+") as file, _exclusive_lock(file):
             self._read()
             file.truncate(self._end)  # a line that a killed process left without its end
             lines, last = [], self._last
@@ -155,7 +155,7 @@ class RunLog:
 
 
 @contextmanager
-def _alone(file: IO[bytes]) -> Iterator[None]:
+def _exclusive_lock(file: IO[bytes]) -> Iterator[None]:
     """Keep other processes from appending while in the block."""
     try:
         import fcntl

@@ -13,51 +13,57 @@ from fedkg._internal.threads import library_threads
 from fedkg.errors import MissingExtra, Stopped, UsageError
 from fedkg.federated import Choice, ServerState
 from fedkg.federated.executors import Crew, Ranks
-from fedkg.jobs import not_evaluated
-from fedkg.jobs.arms import Arm, algorithm_of, planned
-from fedkg.jobs.beforehand import put_together
-from fedkg.jobs.begun import begin, refuse_changed, reopened
+from fedkg.jobs import unevaluated_rules
+from fedkg.jobs.beforehand import check_trials
 from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
-from fedkg.jobs.compared.noised import drowned, protected_arms
-from fedkg.jobs.compared.over_sites import alone
-from fedkg.jobs.compared.spent import kept_private
-from fedkg.jobs.compared.summary import Result, comparison, sentences
-from fedkg.jobs.damage import FROM_CHECKPOINTS, FROM_TABLES, refuse_damage, whole
-from fedkg.jobs.deployed import Deployed
-from fedkg.jobs.events import Event, Listener, ignore
-from fedkg.jobs.fetched import fetched_from
-from fedkg.jobs.file.reading import absolute, job_of, read_job
-from fedkg.jobs.file.schema import Job
+from fedkg.jobs.comparison.noise_diagnosis import explain_lost_training, protected_trials
+from fedkg.jobs.comparison.privacy_spending import describe_privacy
+from fedkg.jobs.comparison.site_spread import describe_local_training
+from fedkg.jobs.comparison.summary import Result, compare_trials, describe_comparison
+from fedkg.jobs.damage import FROM_CHECKPOINTS, FROM_TABLES, require_intact, require_run
+from fedkg.jobs.endpoint_records import record_endpoints
+from fedkg.jobs.events import Event, Listener, ignore_event
+from fedkg.jobs.executor_notes import format_executor_note
+from fedkg.jobs.experiment import Experiment, Trial
+from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import (
-    ARMS,
-    CLOSING,
+    FINAL_TABLES,
     LOCK,
-    NOTES,
+    NOTE_SEPARATOR,
     REPORT,
     RESULTS,
     THEORY,
+    TRIALS,
     Row,
     RunFolder,
-    next_folder,
+    next_free_folder,
     table_text,
 )
-from fedkg.jobs.ground import Course, Ground
-from fedkg.jobs.grounds import ground_of
-from fedkg.jobs.guarded import privacy_rows
-from fedkg.jobs.idle import idle, never_chosen
-from fedkg.jobs.kept import kept_properties
-from fedkg.jobs.observed import Observed
+from fedkg.jobs.forecast_properties import describe_forecasts
+from fedkg.jobs.protection import privacy_rows
+from fedkg.jobs.rank_protocol import broadcast_job, broadcast_trial
 from fedkg.jobs.recovery import Recovery, recover
-from fedkg.jobs.rules import load_rules
+from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.run_setup import reject_changed_job, reopen_run, write_initial_files
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.schema.job_reader import parse_job, read_job, with_absolute_paths
+from fedkg.jobs.site_models import DeployedModels
 from fedkg.jobs.sweep.plan import is_sweep
-from fedkg.jobs.theory import theory_of
-from fedkg.jobs.together import say_arm, say_job
-from fedkg.jobs.trained_by import for_people
-from fedkg.jobs.training import client_rows, deployed_of, devices_there, round_row, rounds_of
+from fedkg.jobs.theory import compute_theory
+from fedkg.jobs.theory_observer import TheoryObserver
+from fedkg.jobs.training import (
+    client_rows,
+    deployed_models,
+    require_devices,
+    round_row,
+    train_rounds,
+)
+from fedkg.jobs.trials import TrialConfig, algorithm_section, plan_trials
 from fedkg.jobs.trust import require_trust
+from fedkg.jobs.unused_settings import find_untrained_algorithms, find_unused_settings
 from fedkg.models import Params
 
-RUNS = Path("runs")
+RUNS_FOLDER = Path("runs")
 """Where run folders go when nothing else is said."""
 
 
@@ -86,7 +92,7 @@ def run_job(
     *,
     out: str | Path | None = None,
     overrides: Sequence[str] = (),
-    on_event: Listener = ignore,
+    on_event: Listener = ignore_event,
     report: bool = True,
     ranks: Ranks | None = None,
     trust_code: bool = False,
@@ -97,7 +103,7 @@ def run_job(
         job: a job file, a job, or its fields. out: the run folder; by default the next free ``runs/NAME-001``; one of this job goes on.
         overrides: ``field=value`` texts, applied to a job file.
         on_event: called as things happen. report: whether `report.html` is written. ranks: the processes that train together, of which
-            this is the first; the others `follow` it (`fedkg.jobs.together`).
+            this is the first; the others `follow` it (`fedkg.jobs.rank_protocol`).
         trust_code: whether code that the job imports (`model.path`) may run.
 
     Raises:
@@ -106,31 +112,35 @@ def run_job(
         Stopped: on Ctrl-C; says how to go on.
         TooFewClients: when a round has fewer usable sites than it needs.
     """
-    settled = _job(job, overrides)
+    settled = _resolve_job(job, overrides)
     require_trust((settled,), trust_code)
-    folder = RunFolder(Path(out) if out is not None else next_folder(settled.name, RUNS))
+    folder = RunFolder(
+        Path(out) if out is not None else next_free_folder(settled.name, RUNS_FOLDER)
+    )
     if is_sweep(folder.path):
         raise UsageError(f"{folder.path} holds a sweep, not a run", help="choose another --out")
     if folder.exists():
-        refuse_changed(folder, settled, f"{folder.path} holds the run of another job")
+        reject_changed_job(folder, settled, f"{folder.path} holds the run of another job")
         return resume(
             folder.path, on_event=on_event, report=report, ranks=ranks, trust_code=trust_code
         )
     if (folder.path / LOCK).exists():
-        refuse_damage(folder)  # what is left of a run, which must not be overwritten
-    arms = planned(settled)
-    devices_there(arms)
+        require_intact(folder)  # what is left of a run, which must not be overwritten
+    arms = plan_trials(settled)
+    require_devices(arms)
     announce_preparation(settled, on_event)
     section = settled.model.graph
-    with fetched_from((*settled.rules, *(section.files if section is not None else ()))) as fetched:
+    with record_endpoints(
+        (*settled.rules, *(section.files if section is not None else ()))
+    ) as fetched:
         pack, warned = load_rules(settled)
-        ground = ground_of(settled, pack)
+        ground = create_experiment(settled, pack)
         ground.prepare(arms)
-        put_together(ground, arms)
+        check_trials(ground, arms)
     folder.create()
     with folder.locked():
         try:
-            begin(folder, settled, ground, arms, [asdict(one) for one in fetched])
+            write_initial_files(folder, settled, ground, arms, [asdict(one) for one in fetched])
         except KeyboardInterrupt as error:
             again = f"begin again: fedkg run JOB.yaml --out {folder.path}"
             raise Stopped(
@@ -141,7 +151,12 @@ def run_job(
             arms,
             ground,
             on_event,
-            (*warned, *ground.notes, *idle(arms), *never_chosen(settled, arms)),
+            (
+                *warned,
+                *ground.notes,
+                *find_unused_settings(arms),
+                *find_untrained_algorithms(settled, arms),
+            ),
             ranks,
         ).run(report)
 
@@ -159,7 +174,7 @@ def announce_preparation(job: Job | Mapping[str, Any], on_event: Listener) -> No
 def resume(
     folder: str | Path,
     *,
-    on_event: Listener = ignore,
+    on_event: Listener = ignore_event,
     report: bool = True,
     ranks: Ranks | None = None,
     trust_code: bool = False,
@@ -173,19 +188,19 @@ def resume(
             the run is damaged.
     """
     place = RunFolder(Path(folder))
-    whole(place)
+    require_run(place)
     with place.locked():
         recovery = recover(place)
         announce_preparation(place.environment()["job"], on_event)
-        _, ground, arms = reopened(place, trust_code, recovery)
+        _, ground, arms = reopen_run(place, trust_code, recovery)
         for arm in arms:  # also of trainings that are done: rows in files have no entry in the log
             load_state(place, arm.id)
-        notes = (*ground.notes, *idle(arms))
+        notes = (*ground.notes, *find_unused_settings(arms))
         return _Runner(place, arms, ground, on_event, notes, ranks, recovery=recovery).run(report)
 
 
-def again(
-    folder: str | Path, out: Path, *, on_event: Listener = ignore, trust_code: bool = False
+def repeat_run(
+    folder: str | Path, out: Path, *, on_event: Listener = ignore_event, trust_code: bool = False
 ) -> Run:
     """Everything that a run has trained once more, in a folder of its own: from its job, its pack and its files, by the same executors.
 
@@ -195,9 +210,9 @@ def again(
         JobError: when a file is no longer what the run was begun with, or is damaged.
     """
     first, place = RunFolder(Path(folder)), RunFolder(out)
-    whole(first)
-    refuse_damage(first)
-    job, ground, arms = reopened(first, trust_code)
+    require_run(first)
+    require_intact(first)
+    job, ground, arms = reopen_run(first, trust_code)
     if place.exists():
         raise UsageError(f"{out} holds a run already", help="choose another --out")
     choices = {
@@ -207,7 +222,7 @@ def again(
     }
     place.create()
     with place.locked():
-        begin(place, job, ground, arms, first.environment().get("fetched", ()))
+        write_initial_files(place, job, ground, arms, first.environment().get("fetched", ()))
         return _Runner(place, arms, ground, on_event, ground.notes, None, choices).run(report=False)
 
 
@@ -217,8 +232,8 @@ class _Runner:
     def __init__(
         self,
         folder: RunFolder,
-        arms: Sequence[Arm],
-        ground: Ground,
+        arms: Sequence[TrialConfig],
+        ground: Experiment,
         on_event: Listener,
         notes: Sequence[str],
         ranks: Ranks | None,
@@ -244,14 +259,14 @@ class _Runner:
             self._announce(sum(bool(record["done"]) for record in records.values()))
             report = report or REPORT in self.recovery.damaged
             self._rebuild_tables([arm for arm in self.arms if records[arm.id]["done"]])
-            say_job(self.ranks, self.ground.job, self.ground)
+            broadcast_job(self.ranks, self.ground.job, self.ground)
             with self._crew:
                 for number, arm in enumerate(self.arms, start=1):
                     if not records[arm.id]["done"]:
                         with library_threads(arm.job.training.threads or 1):
                             done = self._arm(arm, number)
                         records[arm.id] |= {"done": True, "rounds": done}
-                        self.folder.write_json(ARMS, list(records.values()))
+                        self.folder.write_json(TRIALS, list(records.values()))
             return self._finish(report)
         except KeyboardInterrupt as error:
             raise Stopped(
@@ -284,7 +299,7 @@ class _Runner:
         for note in self.notes:
             self.tell(Event(kind="note", message=note))
 
-    def _arm(self, arm: Arm, number: int) -> int:
+    def _arm(self, arm: TrialConfig, number: int) -> int:
         """Train an arm to its end; how many rounds it took, all or as many as its budget of privacy allows."""
         rounds = arm.job.training.rounds
         saved = load_state(self.folder, arm.id)
@@ -301,19 +316,21 @@ class _Runner:
             )
         )
         course = self.ground.course(arm)
-        deployed, state = deployed_of(course), saved
-        seen = None if arm.job.theory is None else Observed(arm, course, arm.job.theory, saved)
+        deployed, state = deployed_models(course), saved
+        seen = (
+            None if arm.job.theory is None else TheoryObserver(arm, course, arm.job.theory, saved)
+        )
         figures: dict[str, float] = {}
         kept = rows_folder(self.folder, arm.id)
         choice, crew = self._choice(arm), self._crew_of(arm)
-        say_arm(self.ranks, arm)
-        for state, record in rounds_of(
+        broadcast_trial(self.ranks, arm)
+        for state, record in train_rounds(
             arm, course, saved, choice, crew=crew, folder=kept, ranks=self.ranks
         ):
             last = record.round == rounds or record.ends
             due = last or record.round % arm.job.evaluation.every == 0
             figures = course.figures(deployed.models(state)) if due else {}
-            line = round_row(arm, record, figures, _size(state.params))
+            line = round_row(arm, record, figures, _count_parameters(state.params))
             self.folder.append("clients.csv", client_rows(arm, record))
             self.folder.append("rounds.csv", [line])
             if seen is not None:
@@ -326,8 +343,8 @@ class _Runner:
                 if isinstance(value, int | float) or key == "zone"
             }
             said = [
-                for_people(note, state.choice, arm.job.training.executor)
-                for note in line["notes"].split(NOTES)
+                format_executor_note(note, state.choice, arm.job.training.executor)
+                for note in line["notes"].split(NOTE_SEPARATOR)
             ]
             self._tell_notes(
                 [*said, *(f"{site} is left out: {why}" for site, why in record.excluded.items())]
@@ -344,7 +361,7 @@ class _Runner:
                 )
             )
         assert state is not None
-        for name, rows in _last_rows(arm, course, deployed, seen, state).items():
+        for name, rows in _final_rows(arm, course, deployed, seen, state).items():
             self.folder.append(name, rows)
         measure = self.ground.measure
         message = (
@@ -362,16 +379,20 @@ class _Runner:
         self.tell(ended)
         return state.round
 
-    def _rebuild_tables(self, done: Sequence[Arm]) -> None:
+    def _rebuild_tables(self, done: Sequence[TrialConfig]) -> None:
         """Rebuild the damaged tables that follow from the last checkpoints of the trainings that are done; tell what was rebuilt."""
         damaged = [name for name in FROM_CHECKPOINTS if name in self.recovery.damaged]
         tables: dict[str, list[Row]] = {name: [] for name in damaged}
         for arm in done if damaged else ():
             state, course = load_state(self.folder, arm.id), self.ground.course(arm)
             assert state is not None
-            seen = None if arm.job.theory is None else Observed(arm, course, arm.job.theory, state)
+            seen = (
+                None
+                if arm.job.theory is None
+                else TheoryObserver(arm, course, arm.job.theory, state)
+            )
             with library_threads(arm.job.training.threads or 1):
-                found = _last_rows(arm, course, deployed_of(course), seen, state)
+                found = _final_rows(arm, course, deployed_models(course), seen, state)
             for name in damaged:
                 tables[name] += found.get(name, ())
         for name, rows in tables.items():
@@ -389,20 +410,23 @@ class _Runner:
                 self._told.add(note)
                 self.tell(Event(kind="note", message=note))
 
-    def _crew_of(self, arm: Arm) -> Crew | None:
+    def _crew_of(self, arm: TrialConfig) -> Crew | None:
         """The worker processes of the run; none where an arm wants another number of them."""
         return self._crew if arm.job.training.workers == self.arms[0].job.training.workers else None
 
-    def _choice(self, arm: Arm) -> Choice | None:
+    def _choice(self, arm: TrialConfig) -> Choice | None:
         """The executor that is given, or that the first arm of the run with these settings of it was trained by, once it is known."""
         if arm.id in self.choices:
             return self.choices[arm.id]
         for other in self.arms:
-            if _by(other) == _by(arm) and (state := load_state(self.folder, other.id)) is not None:
+            if (
+                _executor_settings(other) == _executor_settings(arm)
+                and (state := load_state(self.folder, other.id)) is not None
+            ):
                 return state.choice
         return None
 
-    def _cut_back(self, arm: Arm, done: int) -> None:
+    def _cut_back(self, arm: TrialConfig, done: int) -> None:
         """Remove what stands in the growing files beyond the last checkpoint of an arm."""
         observed = () if arm.job.theory is None else ("theory.csv",)
         for name in ("rounds.csv", "clients.csv", *observed):
@@ -410,7 +434,7 @@ class _Runner:
             kept = [row for row in rows if row["arm"] != arm.id or int(row["round"]) <= done]
             self.folder.rewrite(name, kept)
         ended = tuple(name for name in ("privacy.csv", "causes.csv") if self.folder.rows(name))
-        for name in (*CLOSING, *ended, *(("constants.csv",) if observed else ())):
+        for name in (*FINAL_TABLES, *ended, *(("constants.csv",) if observed else ())):
             self.folder.rewrite(
                 name, [row for row in self.folder.rows(name) if row["arm"] != arm.id]
             )
@@ -419,22 +443,24 @@ class _Runner:
         target = self.ground.job.evaluation.target_of(self.ground.measure.name)
         rounds = self.folder.rows("rounds.csv")
         sites = self.folder.rows("sites.csv")
-        results = comparison(
+        results = compare_trials(
             self.arms, rounds, self.folder.rows("clients.csv"), target, sites, self.ground.measure
         )
-        unknown = not_evaluated.rules_not_evaluated(
+        unknown = unevaluated_rules.find_unevaluated(
             *(self.folder.rows(name) for name in ("rules.csv", "checks.csv"))
         )
         said = [
-            *sentences(results, target),
-            *alone(results),
-            *kept_properties(self.arms, self.folder.rows("forecasts.csv")),
-            *not_evaluated.sentences(unknown),
+            *describe_comparison(results, target),
+            *describe_local_training(results),
+            *describe_forecasts(self.arms, self.folder.rows("forecasts.csv")),
+            *unevaluated_rules.describe_unevaluated(unknown),
         ]
         measure, private = self.ground.measure, self.folder.rows("privacy.csv")
         said += [
-            *kept_private(private),
-            *drowned(protected_arms(self.arms, rounds, private, measure.name, measure.trivial)),
+            *describe_privacy(private),
+            *explain_lost_training(
+                protected_trials(self.arms, rounds, private, measure.name, measure.trivial)
+            ),
         ]
         rules = {record.name: record.text for record in self.ground.pack.manifest.rules}
         content = {
@@ -449,7 +475,7 @@ class _Runner:
         if self.ground.job.theory is not None:
             found = (self.folder.rows(name) for name in ("theory.csv", "constants.csv"))
             self.folder.write_json(
-                THEORY, theory_of(self.ground.pack, measure, self.arms, rounds, *found)
+                THEORY, compute_theory(self.ground.pack, measure, self.arms, rounds, *found)
             )
         self.folder.write_json(RESULTS, content)
         report, notes = self._report() if drawn else (None, ())
@@ -474,8 +500,12 @@ class _Runner:
             return None, (str(error),)
 
 
-def _last_rows(
-    arm: Arm, course: Course, deployed: Deployed, seen: Observed | None, state: ServerState
+def _final_rows(
+    arm: TrialConfig,
+    course: Trial,
+    deployed: DeployedModels,
+    seen: TheoryObserver | None,
+    state: ServerState,
 ) -> dict[str, Sequence[Row]]:
     """What a training adds to the tables once it is over, by file."""
     rows: dict[str, Sequence[Row]] = dict(course.end(deployed.models(state), state))
@@ -486,7 +516,7 @@ def _last_rows(
     return rows
 
 
-def _by(arm: Arm) -> tuple[object, ...]:
+def _executor_settings(arm: TrialConfig) -> tuple[object, ...]:
     """What arms have in common that are trained by one executor: all gathered rows are one client, whose stacks suit no others."""
     training = arm.job.training
     return (
@@ -494,22 +524,22 @@ def _by(arm: Arm) -> tuple[object, ...]:
         training.workers,
         training.chunk,
         training.threads,
-        algorithm_of(arm.job).exchange == "data",
+        algorithm_section(arm.job).exchange == "data",
     )
 
 
-def _job(job: Job | Mapping[str, Any] | str | Path, overrides: Sequence[str]) -> Job:
+def _resolve_job(job: Job | Mapping[str, Any] | str | Path, overrides: Sequence[str]) -> Job:
     if isinstance(job, Job):
         if overrides:
             raise UsageError(
                 "overrides apply to a job file or its fields, not to a Job",
                 help="job.model_copy(update={...})",
             )
-        return absolute(job, Path.cwd())
+        return with_absolute_paths(job, Path.cwd())
     if isinstance(job, Mapping):
-        return job_of(dict(job), name="the job", base=Path.cwd(), overrides=overrides)
+        return parse_job(dict(job), name="the job", base=Path.cwd(), overrides=overrides)
     return read_job(job, overrides)
 
 
-def _size(params: Params) -> int:
+def _count_parameters(params: Params) -> int:
     return sum(tensor.numel() for tensor in params.values())

@@ -12,8 +12,8 @@ from typing import Any
 from fedkg.errors import JobError
 from fedkg.federated.temporal.conjunction import is_convex
 from fedkg.federated.theory.theorems import benefit, bound, privacy_loss, rate_fit, violation_fit
-from fedkg.jobs.arms import Arm, algorithm_of, title_of
 from fedkg.jobs.measure import Measure
+from fedkg.jobs.trials import TrialConfig, algorithm_section, trial_title
 from fedkg.pack import Pack
 from fedkg.violation_zones import ZONES, zone
 
@@ -25,10 +25,10 @@ Json = dict[str, Any]
 """`Any`: JSON."""
 
 
-def theory_of(
+def compute_theory(
     pack: Pack,
     measure: Measure,
-    arms: Sequence[Arm],
+    arms: Sequence[TrialConfig],
     rounds: Sequence[Line],
     sights: Sequence[Line],
     constants: Sequence[Line],
@@ -36,13 +36,13 @@ def theory_of(
     """Per training the bound, the constants behind it, fits and zones; and of every property that is mined whether it is convex."""
     found = []
     for arm in arms:
-        own, seen = _of(rounds, arm), _of(sights, arm)
-        at_end = next(iter(_of(constants, arm)), {})
+        own, seen = _trial_lines(rounds, arm), _trial_lines(sights, arm)
+        at_end = next(iter(_trial_lines(constants, arm)), {})
         found.append(
             {
                 "id": arm.id,
                 "algorithm": arm.algorithm,
-                "title": title_of(arm),
+                "title": trial_title(arm),
                 "seed": arm.seed,
                 "setting": dict(arm.setting),
                 "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
@@ -54,7 +54,7 @@ def theory_of(
                     if key not in ("arm", "note")
                 },
                 "note": at_end.get("note", ""),
-                **(_of_sights(arm, own, seen, at_end) if seen else {}),
+                **(_observed_bound(arm, own, seen, at_end) if seen else {}),
             }
         )
     return {"trainings": found, "properties": properties(pack)}
@@ -68,7 +68,9 @@ def properties(pack: Pack) -> list[Json]:
     ]
 
 
-def _of_sights(arm: Arm, rounds: Sequence[Line], seen: Sequence[Line], at_end: Line) -> Json:
+def _observed_bound(
+    arm: TrialConfig, rounds: Sequence[Line], seen: Sequence[Line], at_end: Line
+) -> Json:
     """The bound and what it is made of. F* is not known: the least objective seen stands for it, so that the gap is a lower bound."""
     training = arm.job.training
     objective, gradient2 = _column(seen, "objective"), _column(seen, "gradient2")
@@ -76,7 +78,7 @@ def _of_sights(arm: Arm, rounds: Sequence[Line], seen: Sequence[Line], at_end: L
     steepest = [_number(line["steepest"]) or 0.0 for line in seen if line["valid"] == "1"]
     l_c = max(steepest or _column(seen, "steepest"))
     worst, mean = _column(rounds, "rho_worst"), _column(rounds, "rho_mean")
-    gamma = _fold(statistics.fmean, _column(seen, "gamma"))
+    gamma = _fold_known(statistics.fmean, _column(seen, "gamma"))
     terms = None
     if smooth > 0:
         terms = bound(
@@ -97,7 +99,7 @@ def _of_sights(arm: Arm, rounds: Sequence[Line], seen: Sequence[Line], at_end: L
             gamma=gamma,
             heterogeneity=math.sqrt(statistics.fmean(d2)),
             gradient_bound=l_c,
-            rho=_fold(statistics.fmean, mean) or 0.0,
+            rho=_fold_known(statistics.fmean, mean) or 0.0,
             rounds=training.rounds,
         )
     return {
@@ -117,7 +119,7 @@ def _of_sights(arm: Arm, rounds: Sequence[Line], seen: Sequence[Line], at_end: L
             "value": l_c,
             "valid_iterates": len(steepest) if any(line["valid"] for line in seen) else None,
         },
-        "rho": {"max": max(worst, default=None), "mean": _fold(statistics.fmean, mean)},
+        "rho": {"max": max(worst, default=None), "mean": _fold_known(statistics.fmean, mean)},
         "rate_fit": _rate_fit(arm, seen, worst),
     }
 
@@ -140,9 +142,11 @@ def _noise_loss(rounds: Sequence[Line], smooth: float, theta: float | None) -> J
     )
 
 
-def _rate_fit(arm: Arm, seen: Sequence[Line], worst: Sequence[float]) -> Json | None:
+def _rate_fit(arm: TrialConfig, seen: Sequence[Line], worst: Sequence[float]) -> Json | None:
     """Of ``|grad F|^2``; by rules alone there is a constant term."""
-    rho = statistics.fmean(worst) if worst and algorithm_of(arm.job).weighting == "scfa" else 0.0
+    rho = (
+        statistics.fmean(worst) if worst and algorithm_section(arm.job).weighting == "scfa" else 0.0
+    )
     places = [int(line["round"]) for line in seen]
     try:
         return asdict(
@@ -173,7 +177,7 @@ def _zones(rounds: Sequence[Line]) -> dict[str, int]:
     return {name: counts[name] for name, *_ in ZONES}
 
 
-def _of(lines: Sequence[Line], arm: Arm) -> list[Line]:
+def _trial_lines(lines: Sequence[Line], arm: TrialConfig) -> list[Line]:
     return [line for line in lines if line["arm"] == arm.id]
 
 
@@ -181,7 +185,7 @@ def _column(lines: Sequence[Line], field: str) -> list[float]:
     return [float(line[field]) for line in lines if line[field]]
 
 
-def _fold(fold: Callable[[Sequence[float]], float], values: Sequence[float]) -> float | None:
+def _fold_known(fold: Callable[[Sequence[float]], float], values: Sequence[float]) -> float | None:
     return fold(values) if values else None
 
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fedkg.errors import UsageError
-from fedkg.jobs.arms import planned
-from fedkg.jobs.file.schema import Job
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.trials import plan_trials
 
 FIELD = "model.path"
 """The only field of a job that names code."""
 
-SHOWN = 5
+MAX_SHOWN = 5
 """Imports that an error message lists; `fedkg inspect` lists all."""
 
 
-def imports_of(job: Job) -> tuple[str, ...]:
+def list_imports(job: Job) -> tuple[str, ...]:
     """What training this job would import: each ``package.file:Name`` or ``net.py:Name`` once, in the order of the job."""
     compared = (job.compare, job.corrupt.compare if job.corrupt is not None else {})
     named = (job.model.path, *(value for fields in compared for value in fields.get(FIELD, ())))
@@ -36,13 +36,13 @@ def require_trust(jobs: Iterable[Job], trusted: bool) -> None:
         return
     found: dict[str, None] = {}
     for job in jobs:
-        found |= dict.fromkeys(imports_of(job))
-        found |= dict.fromkeys(path for arm in planned(job) for path in imports_of(arm.job))
+        found |= dict.fromkeys(list_imports(job))
+        found |= dict.fromkeys(path for arm in plan_trials(job) for path in list_imports(arm.job))
     if found:
         listed = [f"`{path}`" for path in found]
-        more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+        more = f" and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""
         raise UsageError(
-            f"this job runs Python code: {FIELD} imports {', '.join(listed[:SHOWN])}{more}",
+            f"this job runs Python code: {FIELD} imports {', '.join(listed[:MAX_SHOWN])}{more}",
             expected="your consent to run that code with your rights",
             help="read the code (`fedkg inspect JOB` shows where it is); if you trust it, add --trust-code "
             "(in Python: trust_code=True)",

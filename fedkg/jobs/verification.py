@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedkg.errors import JobError
-from fedkg.jobs.damage import damage_error, whole
-from fedkg.jobs.folder import ARMS, JOB, RunFolder
+from fedkg.jobs.damage import damage_error, require_run
+from fedkg.jobs.folder import JOB, TRIALS, RunFolder
 from fedkg.jobs.sweep.plan import CELLS, is_sweep, read_plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verified:
+class Verification:
     """What came of comparing a folder with its logs.
 
     Attributes:
@@ -28,7 +28,7 @@ class Verified:
     problems: tuple[str, ...]
 
 
-def verify(folder: str | Path, *, checksum: str | None = None) -> Verified:
+def verify(folder: str | Path, *, checksum: str | None = None) -> Verification:
     """Compare every file of a run, of a sweep with all its runs, or of a causal discovery with the log.
 
     Args:
@@ -41,7 +41,7 @@ def verify(folder: str | Path, *, checksum: str | None = None) -> Verified:
     problems: list[str] = []
     try:
         if not is_sweep(place.path) and JOB not in place.log.states():
-            whole(place)
+            require_run(place)
         entries, last = place.log.entries, place.log.last
         if checksum is not None and checksum not in place.log.checksums():
             problems.append(
@@ -49,7 +49,9 @@ def verify(folder: str | Path, *, checksum: str | None = None) -> Verified:
                 " or cut off after it was noted"
             )
     except JobError as error:
-        return Verified(folder=place.path, files=0, entries=0, checksum="", problems=(str(error),))
+        return Verification(
+            folder=place.path, files=0, entries=0, checksum="", problems=(str(error),)
+        )
     places = [place]
     if is_sweep(place.path):
         try:
@@ -61,7 +63,7 @@ def verify(folder: str | Path, *, checksum: str | None = None) -> Verified:
         if one.path.is_dir():
             problems += _problems(one)
             files += len(one.log.states()) if not problems else 0
-    return Verified(
+    return Verification(
         folder=place.path,
         files=files,
         entries=entries,
@@ -75,10 +77,10 @@ def _problems(place: RunFolder) -> Iterator[str]:
         found = place.damage()
         for damage in found:
             yield str(damage_error(place, [damage]))
-        if not found and ARMS in place.log.states():
+        if not found and TRIALS in place.log.states():
             from fedkg.jobs.checkpoint import load_state
 
-            for entry in place.read_json(ARMS):
+            for entry in place.read_json(TRIALS):
                 load_state(place, entry["id"])
     except JobError as error:
         yield str(error)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from fedkg.report.records import Arm, RoundRow, RunRecords
+from fedkg.report.records import RoundRow, RunRecords, TrialRecord
 
 Setting = tuple[tuple[str, str], ...]
 """What a job varied: field and value."""
@@ -19,7 +19,7 @@ class Contender:
 
     algorithm: str
     name: str
-    arms: tuple[Arm, ...]
+    arms: tuple[TrialRecord, ...]
     rounds: tuple[tuple[RoundRow, ...], ...]
 
     def curve(
@@ -65,7 +65,7 @@ def scenarios(records: RunRecords) -> tuple[Scenario, ...]:
     rows: dict[str, list[RoundRow]] = {arm.id: [] for arm in records.arms}
     for row in records.rounds:
         rows.setdefault(row.arm, []).append(row)
-    grouped: dict[tuple[Setting, str], dict[str, list[Arm]]] = {}
+    grouped: dict[tuple[Setting, str], dict[str, list[TrialRecord]]] = {}
     for arm in sorted(records.arms, key=lambda arm: bool(arm.corrupted)):
         grouped.setdefault((arm.setting, arm.corrupted), {}).setdefault(arm.algorithm, []).append(
             arm
@@ -80,7 +80,7 @@ def scenarios(records: RunRecords) -> tuple[Scenario, ...]:
     )
 
 
-def _contender(arms: Sequence[Arm], rows: dict[str, list[RoundRow]]) -> Contender:
+def _contender(arms: Sequence[TrialRecord], rows: dict[str, list[RoundRow]]) -> Contender:
     ordered = tuple(tuple(sorted(rows[arm.id], key=lambda row: row.round)) for arm in arms)
     return Contender(
         algorithm=arms[0].algorithm, name=arms[0].title, arms=tuple(arms), rounds=ordered

@@ -6,23 +6,23 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from fedkg.jobs.compared.verdict import verdict
-from fedkg.jobs.folder import EXECUTOR, NOTES
-from fedkg.jobs.measure import BY_NAME, events
+from fedkg.jobs.comparison.paired_test import paired_test
+from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
+from fedkg.jobs.measure import MEASURE_BY_COLUMN, plural_event
 from fedkg.report.comparison import Setting, mean
 from fedkg.report.records import Result, RunRecords
-from fedkg.report.zoned import is_taught, zone_of
+from fedkg.report.zone_advice import is_trained_on_rules, result_zone
 from fedkg.violation_zones import zone
 
 
-def outcome(records: RunRecords) -> list[str]:
+def describe_outcome(records: RunRecords) -> list[str]:
     """The outcome, most important first; every sentence is made of figures of the run folder."""
     whole = [result for result in records.results if not result.corrupted and not result.baseline]
     figures = (
         *records.sentences,
         _detection(whole, records.event),
-        _rules_kept(whole),
-        _not_taught(records, whole),
+        _violation_rates(whole),
+        _not_trained_on_rules(records, whole),
     )
     asked = [result for result in records.results if not result.baseline]
     said = (
@@ -62,14 +62,20 @@ def _overview(results: Sequence[Result]) -> str:
         [g for g in groups if not g[0].corrupted],
         [g for g in groups if g[0].corrupted],
     )
-    return " ".join([*_ahead(clean), *_keeps(clean), *(_damaged(group) for group in damaged)])
+    return " ".join(
+        [
+            *_clear_winners(clean),
+            *_fewest_violations(clean),
+            *(_corrupted_outcome(group) for group in damaged),
+        ]
+    )
 
 
-def _ahead(groups: Sequence[Sequence[Result]]) -> list[str]:
+def _clear_winners(groups: Sequence[Sequence[Result]]) -> list[str]:
     """How often an algorithm is clearly the best."""
     if not groups:
         return []
-    best = [sorted(group, key=lambda result: -_worth(result)) for group in groups]
+    best = [sorted(group, key=lambda result: -_signed_mean(result)) for group in groups]
     clear = Counter(first.title for first, second, *_ in best if clearly_better(first, second))
     if not clear:
         *others, last = (result.title for result in groups[0])
@@ -80,7 +86,7 @@ def _ahead(groups: Sequence[Sequence[Result]]) -> list[str]:
     return [f"With sound data, {counts} of {len(groups)} settings."]
 
 
-def _keeps(groups: Sequence[Sequence[Result]]) -> list[str]:
+def _fewest_violations(groups: Sequence[Sequence[Result]]) -> list[str]:
     """Which algorithm's models clearly break the fewest rules in every setting, at the worst site of the last round."""
     told = []
     for members in groups:
@@ -89,7 +95,7 @@ def _keeps(groups: Sequence[Sequence[Result]]) -> list[str]:
             return []
         base = next((result for result in group if result.preset == "fedavg"), group[0])
         least = min(group, key=lambda result: result.figure("rho_worst").mean)
-        found = verdict(least.figure("rho_worst").values, base.figure("rho_worst").values)
+        found = paired_test(least.figure("rho_worst").values, base.figure("rho_worst").values)
         if found.clear != -1:
             return []
         told.append((least, base))
@@ -105,9 +111,9 @@ def _keeps(groups: Sequence[Sequence[Result]]) -> list[str]:
     ]
 
 
-def _damaged(group: Sequence[Result]) -> str:
+def _corrupted_outcome(group: Sequence[Result]) -> str:
     base = next((result for result in group if result.preset == "fedavg"), group[0])
-    best, title = max(group, key=_worth), BY_NAME[base.measure].title
+    best, title = max(group, key=_signed_mean), MEASURE_BY_COLUMN[base.measure].title
     article = "an" if title[0] in "AFMR" else "a"
     where = f"With wrong labels at {base.corrupted}, "
     if best is base:
@@ -118,12 +124,14 @@ def _damaged(group: Sequence[Result]) -> str:
 
 def clearly_better(one: Result, other: Result) -> bool:
     """Whether the figure is better beyond chance, as `verdict` judges it."""
-    return verdict(one.main.values, other.main.values).clear == BY_NAME[one.measure].sign
+    return (
+        paired_test(one.main.values, other.main.values).clear == MEASURE_BY_COLUMN[one.measure].sign
+    )
 
 
-def _worth(result: Result) -> float:
+def _signed_mean(result: Result) -> float:
     """The figure's mean, turned so that more is better."""
-    return BY_NAME[result.measure].sign * result.main.mean
+    return MEASURE_BY_COLUMN[result.measure].sign * result.main.mean
 
 
 def _detection(results: Sequence[Result], event: str) -> str:
@@ -142,7 +150,7 @@ def _detection(results: Sequence[Result], event: str) -> str:
         return ""
     if not right:
         return f"At the end the models raise no alarm: they find no {event}."
-    return f"At the end the models find {_range(found)} of the {events(event)}, and {_range(right)} of their alarms are right."
+    return f"At the end the models find {_range(found)} of the {plural_event(event)}, and {_range(right)} of their alarms are right."
 
 
 def _range(shares: Sequence[float]) -> str:
@@ -150,7 +158,7 @@ def _range(shares: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _rules_kept(results: Sequence[Result]) -> str:
+def _violation_rates(results: Sequence[Result]) -> str:
     """The violation rate of the last round per algorithm, averaged over the settings without damage."""
     parts = []
     for name in dict.fromkeys(result.title for result in results):
@@ -167,9 +175,11 @@ def _rules_kept(results: Sequence[Result]) -> str:
     )
 
 
-def _not_taught(records: RunRecords, results: Sequence[Result]) -> str:
+def _not_trained_on_rules(records: RunRecords, results: Sequence[Result]) -> str:
     """Why rules are broken by models that nobody taught them."""
-    if is_taught(records) or not any(zone_of(result) == "critical" for result in results):
+    if is_trained_on_rules(records) or not any(
+        result_zone(result) == "critical" for result in results
+    ):
         return ""
     return (
         "No model was trained on the rules here: the server only weighs sites by them, and labels alone do not teach them. "
@@ -182,16 +192,16 @@ def _remarks(records: RunRecords) -> list[str]:
     titles = {arm.id: arm.title for arm in records.arms}
     found: dict[str, Counter[str]] = {}
     for row in records.rounds:
-        for note in row.notes.split(NOTES):
-            if note and not note.startswith(EXECUTOR):
+        for note in row.notes.split(NOTE_SEPARATOR):
+            if note and not note.startswith(EXECUTOR_PREFIX):
                 found.setdefault(note, Counter())[titles[row.arm]] += 1
     return [
-        f"{note[0].upper()}{note[1:]} ({', '.join(map(_often, counts.items()))})."
+        f"{note[0].upper()}{note[1:]} ({', '.join(map(_format_count, counts.items()))})."
         for note, counts in found.items()
     ]
 
 
-def _often(counted: tuple[str, int]) -> str:
+def _format_count(counted: tuple[str, int]) -> str:
     """Whose rounds noted something, and in how many; of a single one the note itself says when."""
     title, count = counted
     return f"{title}: {count} of its rounds" if count > 1 else title

@@ -12,33 +12,33 @@ from typing import Any
 from fedkg._internal.safe_text import visible_value
 from fedkg.errors import MissingExtra
 from fedkg.jobs.folder import REPORT, RunFolder
-from fedkg.jobs.measure import events
+from fedkg.jobs.measure import plural_event
 from fedkg.jobs.sweep.plan import is_sweep
 from fedkg.report import charts
+from fedkg.report.causal_edges import causal_edge_table
 from fedkg.report.comparison import Scenario, scenarios
-from fedkg.report.differences import difference_table
-from fedkg.report.drives import drive_table
-from fedkg.report.held_to import property_table, set_table
-from fedkg.report.instruments import property_lines, theory_tables
-from fedkg.report.outcome import outcome
-from fedkg.report.per_site import measure_of, site_tables
-from fedkg.report.privacy import privacy_table
+from fedkg.report.difference_table import difference_table
+from fedkg.report.outcome import describe_outcome
+from fedkg.report.privacy_table import privacy_table
+from fedkg.report.properties_and_sets import property_table, set_table
 from fedkg.report.records import RunRecords, read_run
 from fedkg.report.sections import (
     comparison_table,
     data_checks,
-    facts,
-    machine,
+    environment_facts,
     most_violated,
-    rules_kept,
-    rules_not_evaluated,
+    never_violated,
+    settings_facts,
+    unevaluated_table,
 )
-from fedkg.report.sweep import read_sweep
-from fedkg.report.zoned import zone_advice, zone_basis, zone_legend
+from fedkg.report.site_tables import run_measure, site_tables
+from fedkg.report.sweep_records import read_sweep
+from fedkg.report.theory_tables import property_lines, theory_tables
+from fedkg.report.zone_advice import zone_advice, zone_basis, zone_legend
 
 HERE = Path(__file__).parent
-ALPHA = "Alpha says how alike the sites are: with 0.1 each sees other kinds of data than the rest, with 10 all see nearly the same."
-ALONE = (
+ALPHA_NOTE = "Alpha says how alike the sites are: with 0.1 each sees other kinds of data than the rest, with 10 all see nearly the same."
+LOCAL_MODELS_NOTE = (
     "Sites with models of their own, such as those that train alone: where the test rows are common to all sites, the figure here is"
     " the mean of their models on all these rows, also on kinds of data that a site never saw."
     " How good each is for its own site stands under Site by site."
@@ -123,7 +123,7 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
     )
     seeds = max((len(c.arms) for s in found for c in s.contenders), default=0)
     comparison = comparison_table(records.results, records.target, algorithm_colour)
-    measure, learning, violations = measure_of(records), [], []
+    measure, learning, violations = run_measure(records), [], []
     for s in found:
         learning += figures.add(
             charts.learning_curve(s, algorithm_colour, measure),
@@ -139,8 +139,8 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
     context: Context = {
         "title": records.title,
         "subtitle": _subtitle(records, seeds),
-        "outcome": outcome(records),
-        "alpha_note": ALPHA
+        "outcome": describe_outcome(records),
+        "alpha_note": ALPHA_NOTE
         if any(name.endswith("alpha") for s in found for name, _ in s.setting)
         else "",
         "comparison": comparison,
@@ -148,11 +148,13 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         if seeds > 1
         else "from a single seed, so that chance is part of them.",
         "target_note": _target_note(records),
-        "alone_note": ALONE if any(result.baseline for result in records.results) else "",
-        "measure_note": MEASURE_NOTES[measure.name].format(events=events(records.event)),
+        "alone_note": LOCAL_MODELS_NOTE
+        if any(result.baseline for result in records.results)
+        else "",
+        "measure_note": MEASURE_NOTES[measure.name].format(events=plural_event(records.event)),
         "detects": measure.name == "f1",
         "event": records.event,
-        "events": events(records.event),
+        "events": plural_event(records.event),
         "title_of_measure": measure.title,
         "band_note": "The line is the mean over seeds, the band reaches from the worst to the best seed."
         if seeds > 1
@@ -172,27 +174,27 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
         "differences": difference_table(records.results),
         "failed": records.failed,
         "rules": rules,
-        "rules_kept": rules_kept(records),
-        "not_evaluated": rules_not_evaluated(records),
+        "rules_kept": never_violated(records),
+        "not_evaluated": unevaluated_table(records),
         "rules_note": ", mean over the trainings without damage"
         if any(s.corrupted for s in found)
         else "",
         "privacy": privacy_table(records.privacy),
         "forecasts": property_table(records),
         "sets": set_table(records),
-        "drives": drive_table(records),
+        "drives": causal_edge_table(records),
         "split": _splits(records, figures),
         "checks": data_checks(records),
         "split_note": records.split_note,
-        "settings": facts(records.job),
+        "settings": settings_facts(records.job),
         "job_text": records.job_text,
-        "environment": machine(records),
+        "environment": environment_facts(records),
         "folder": records.folder.name,
     }
-    return context | {"sections": _present(context)}
+    return context | {"sections": _shown_sections(context)}
 
 
-def _present(context: Context) -> list[tuple[str, str]]:
+def _shown_sections(context: Context) -> list[tuple[str, str]]:
     """The sections that have something to show, for the line of links."""
     every = (
         ("outcome", "Outcome", True),
@@ -237,7 +239,7 @@ def _counted(number: int, noun: str) -> str:
 def _target_note(records: RunRecords) -> str:
     if math.isnan(records.target):
         return ""
-    title = measure_of(records).title
+    title = run_measure(records).title
     return f"Rounds to target: the first round whose {title} reaches {records.target:g}; in brackets how many of the seeds get there."
 
 

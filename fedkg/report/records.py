@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from fedkg.errors import UsageError
-from fedkg.jobs.folder import ARMS, ENVIRONMENT, JOB, RESULTS, SPLIT, THEORY, RunFolder
-from fedkg.jobs.measure import events
+from fedkg.jobs.folder import ENVIRONMENT, JOB, RESULTS, SPLIT, THEORY, TRIALS, RunFolder
+from fedkg.jobs.measure import plural_event
 
 Json = dict[str, Any]
 """A JSON object as read from a file. `Any`: JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Arm:
+class TrialRecord:
     """One training of the run.
 
     Attributes:
@@ -57,7 +57,7 @@ class Figure:
         return f"{shown}{unit}"
 
 
-NOTHING = Figure(math.nan)
+NOT_MEASURED = Figure(math.nan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class Result:
 
     def figure(self, name: str) -> Figure:
         """The figure called `name`, unknown when it was not measured."""
-        return self.figures.get(name, NOTHING)
+        return self.figures.get(name, NOT_MEASURED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +229,7 @@ class RunRecords:
     job: Json
     job_text: str
     environment: Json
-    arms: tuple[Arm, ...]
+    arms: tuple[TrialRecord, ...]
     results: tuple[Result, ...] = ()
     sentences: tuple[str, ...] = ()
     rounds: tuple[RoundRow, ...] = ()
@@ -275,7 +275,7 @@ def read_run(folder: Path) -> RunRecords:
         job=job,
         job_text=job_text,
         environment=environment,
-        arms=tuple(_arm(entry) for entry in files.read_json(ARMS)),
+        arms=tuple(_trial_record(entry) for entry in files.read_json(TRIALS)),
         rounds=tuple(_row(RoundRow, line) for line in files.rows("rounds.csv")),
         clients=tuple(_row(ClientRow, line) for line in files.rows("clients.csv")),
         sites=tuple(_row(SiteRow, line) for line in files.rows("sites.csv")),
@@ -298,8 +298,8 @@ def read_run(folder: Path) -> RunRecords:
     )
 
 
-def _arm(entry: Json) -> Arm:
-    return Arm(
+def _trial_record(entry: Json) -> TrialRecord:
+    return TrialRecord(
         id=entry["id"],
         algorithm=entry["algorithm"],
         title=entry["title"],
@@ -365,7 +365,11 @@ def _split_note(document: Json, event: str) -> str:
     words = {"test": "kept aside for the test", "server": "held by the server"}
     parts += [
         f"{value['rows']:,} rows are {words[name]}"
-        + ("" if value.get("positives") is None else f" ({value['positives']:,} {events(event)})")
+        + (
+            ""
+            if value.get("positives") is None
+            else f" ({value['positives']:,} {plural_event(event)})"
+        )
         for name, value in held.items()
     ]
     several = len({split["seed"] for split in document.get("splits", ())}) > 1

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fedkg.jobs.folder import EXECUTOR, NOTES
-from fedkg.jobs.measure import BY_NAME
+from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
+from fedkg.jobs.measure import MEASURE_BY_COLUMN
 from fedkg.report.comparison import Scenario, mean, setting_text
 from fedkg.report.records import Json, Result, RuleRow, RunRecords
 from fedkg.violation_zones import zone
 
-MOST_RULES = 8
+MAX_RULES = 8
 Cell = tuple[str, str, str]
 """Label, text, and the zone it is tinted with ("" for none)."""
 
@@ -53,7 +53,7 @@ def _cells(result: Result, target: float, ruled: bool) -> list[Cell]:
     """One row's figures; what rules say of it only where some were measured (`ruled`)."""
     reach = result.figure("rounds_to_target").mean
     seeds = f" ({result.reached}/{result.seeds})" if result.seeds > 1 else ""
-    measure = BY_NAME[result.measure]
+    measure = MEASURE_BY_COLUMN[result.measure]
     found = [
         ("recall", result.figure("recall").text(0, factor=100, unit=" %"), ""),
         ("precision", result.figure("precision").text(0, factor=100, unit=" %"), ""),
@@ -106,7 +106,7 @@ def most_violated(
         if row.arm in algorithm and not math.isnan(row.rate):
             grouped.setdefault(row.rule, []).append(row)
     worst = sorted(grouped.values(), key=lambda rows: -mean(row.rate for row in rows))
-    worst = [rows for rows in worst if max(row.rate for row in rows) > 0][:MOST_RULES]
+    worst = [rows for rows in worst if max(row.rate for row in rows) > 0][:MAX_RULES]
     return [_violated(rows, algorithm, names, colour, records.rule_texts) for rows in worst]
 
 
@@ -157,7 +157,7 @@ def data_checks(records: RunRecords) -> list[dict[str, str]]:
     ]
 
 
-def rules_not_evaluated(records: RunRecords) -> list[dict[str, str]]:
+def unevaluated_table(records: RunRecords) -> list[dict[str, str]]:
     """The rules about answers of which some bound row was not evaluated on the test rows: title, how much of it, and why."""
     found: dict[str, RuleRow] = {}
     for row in records.rules:
@@ -176,7 +176,7 @@ def rules_not_evaluated(records: RunRecords) -> list[dict[str, str]]:
     ]
 
 
-def rules_kept(records: RunRecords) -> str:
+def never_violated(records: RunRecords) -> str:
     """The rules that no finished model breaks, as one text."""
     broken = {row.rule for row in records.rules if row.rate > 0}
     kept = dict.fromkeys(
@@ -187,26 +187,26 @@ def rules_kept(records: RunRecords) -> str:
     return "; ".join(title.rstrip(".") or rule.replace("_", " ") for rule, title in kept)
 
 
-def facts(job: Json) -> list[tuple[str, str]]:
+def settings_facts(job: Json) -> list[tuple[str, str]]:
     """The settings that are set and count, nested names joined with dots; sites and long lists are left to the job file below."""
     short = {
         key: value for key, value in job.items() if key not in ("sites", "title", "algorithms")
     }
-    idle = _idle(job)
+    idle = _unused_fields(job)
     return [
         (name, text)
-        for name, text in flat(short)
+        for name, text in flatten(short)
         if text not in ("", "–") and len(text) <= 60 and name not in idle
     ]
 
 
-def _idle(job: Json) -> set[str]:
+def _unused_fields(job: Json) -> set[str]:
     """Fields that have a default and no say in this job: of tables where a data set is read, of other splits, of any split and of the
     generator where sites bring tables, of what `compare` varies."""
     data: Json = job.get("data") or {}
     split, idle = data.get("split"), set(job.get("compare") or {})
     if (job.get("augment") or {}).get("by", "none") == "none":
-        idle |= {name for name, _ in flat(job.get("augment") or {}, "augment.")}
+        idle |= {name for name, _ in flatten(job.get("augment") or {}, "augment.")}
     if data.get("set"):
         idle |= {
             "data.label",
@@ -236,36 +236,36 @@ def _idle(job: Json) -> set[str]:
     return idle
 
 
-def machine(records: RunRecords) -> list[tuple[str, str]]:
+def environment_facts(records: RunRecords) -> list[tuple[str, str]]:
     """What the run was made with and on, and by which executor; the job and the features are shown elsewhere."""
     known = {
         key: value
         for key, value in records.environment.items()
         if key not in ("job", "features", "sources") and value != []
     }
-    facts = flat(known)
+    facts = flatten(known)
     notes = dict.fromkeys(
         note
         for row in records.rounds
-        for note in row.notes.split(NOTES)
-        if note.startswith(EXECUTOR)
+        for note in row.notes.split(NOTE_SEPARATOR)
+        if note.startswith(EXECUTOR_PREFIX)
     )
-    return [*facts, *(("executor", note.removeprefix(EXECUTOR)) for note in notes)]
+    return [*facts, *(("executor", note.removeprefix(EXECUTOR_PREFIX)) for note in notes)]
 
 
-def flat(value: Json, prefix: str = "") -> list[tuple[str, str]]:
+def flatten(value: Json, prefix: str = "") -> list[tuple[str, str]]:
     """``{"a": {"b": 1}}`` as ``[("a.b", "1")]``."""
     pairs: list[tuple[str, str]] = []
     for key, item in value.items():
         name = f"{prefix}{key}"
         if isinstance(item, Mapping):
-            pairs += flat(dict(item), f"{name}.")
+            pairs += flatten(dict(item), f"{name}.")
         else:
-            pairs.append((name, _words(item)))
+            pairs.append((name, _format_value(item)))
     return pairs
 
 
-def _words(item: Any) -> str:
+def _format_value(item: Any) -> str:
     if item is None:
         return "–"
     if isinstance(item, bool):
@@ -273,7 +273,7 @@ def _words(item: Any) -> str:
     if isinstance(item, str):
         return item
     if isinstance(item, Mapping):
-        return " ".join(f"{key} {_words(entry)}" for key, entry in item.items())
+        return " ".join(f"{key} {_format_value(entry)}" for key, entry in item.items())
     if isinstance(item, Iterable):
-        return ", ".join(_words(entry) for entry in item)
+        return ", ".join(_format_value(entry) for entry in item)
     return f"{item:g}" if isinstance(item, float) else str(item)

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 import fedkg
 from fedkg.jobs import run_job
 from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.file.reading import job_of
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.tables.prepare import prepare
+from fedkg.jobs.schema.job_reader import parse_job
+from fedkg.jobs.tables.table_data import prepare_tables
 from fedkg.models import MLP
 
 Array = NDArray[np.float64]
@@ -86,8 +86,8 @@ class Loop:
     """The job's data and model in NumPy."""
 
     def __init__(self, fields: Mapping[str, Any], pack: fedkg.Pack, folder: Path) -> None:
-        job = job_of(dict(fields), name="j", base=folder)
-        prepared = prepare(job, pack)
+        job = parse_job(dict(fields), name="j", base=folder)
+        prepared = prepare_tables(job, pack)
         self.job, self.server = job, prepared.server
         (frame,) = prepared.train.values()
         self.x, self.y = {}, {}

@@ -13,7 +13,7 @@ REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 def job_page() -> str:
     """The fields of the job file, section by section."""
-    from fedkg.jobs.file.schema import Job
+    from fedkg.jobs.schema.job import Job
 
     parts = [
         "# Job file\n",

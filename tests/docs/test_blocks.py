@@ -75,7 +75,7 @@ def _compile(block: Block, text: str, where: str) -> None:
 def _check_job(text: str, where: str) -> None:
     import yaml
 
-    from fedkg.jobs.file.schema import Job
+    from fedkg.jobs.schema.job import Job
 
     assert Job.model_validate(yaml.safe_load(text)), where
 

@@ -13,7 +13,7 @@ from fedkg import authoring
 from fedkg.data import Frame, ai4i, deal
 from fedkg.evaluation import evaluate
 from fedkg.jobs import read_job, run_job
-from fedkg.jobs.arms import arms_of
+from fedkg.jobs.trials import expand_trials
 from fedkg.pack import Pack
 from fedkg.tables import read_table
 
@@ -142,7 +142,7 @@ def test_the_public_file_as_it_is_has_rules_of_its_own():
 
 def test_the_job_asks_for_what_the_story_tells():
     job = read_job(FOLDER / "job.yaml")
-    arms = arms_of(job)
+    arms = expand_trials(job)
     plain = Counter((arm.setting, arm.algorithm) for arm in arms if not arm.corrupt)
     assert {algorithm for _, algorithm in plain} == {"fedavg", "scfa", "taught"}
     assert {arm.job.training.penalty > 0 for arm in arms if arm.algorithm == "taught"} == {True}

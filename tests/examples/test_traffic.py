@@ -8,8 +8,8 @@ import pytest
 
 from fedkg import authoring
 from fedkg.jobs import read_job, run_job
-from fedkg.jobs.arms import arms_of
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.trials import expand_trials
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "traffic"
 
@@ -20,7 +20,7 @@ def test_its_rules_are_clean_and_its_job_is_read():
     assert result.pack is not None
     assert [one.name for one in result.pack.manifest.inferences] == ["night", "day", "evening"]
     job = read_job(FOLDER / "job.yaml")
-    assert [arm.algorithm for arm in arms_of(job)] == ["fedavg", "fedstl"]
+    assert [arm.algorithm for arm in expand_trials(job)] == ["fedavg", "fedstl"]
     assert job.data.path is None
 
 

@@ -107,7 +107,7 @@ def main(count: int = 20, seed: int = 0) -> int:
     os.chdir(tempfile.mkdtemp())
     Path("rules.fkg").write_text('signal p column "p"\nrule low require p <= 3\n')
     Path("p.csv").write_text("p\n1\n")
-    import fedkg.jobs.causes.file
+    import fedkg.jobs.causes.job_file
     import fedkg.tables.parquet  # noqa: F401  start-up is not measured
     from fedkg import authoring
 

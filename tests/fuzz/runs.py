@@ -24,7 +24,7 @@ from fedkg.errors import FedkgError
 from fedkg.jobs import Event, resume, run_job
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.run_log import LOG
-from fedkg.jobs.sweep.standing import standing
+from fedkg.jobs.sweep.run_status import read_status
 from fedkg.jobs.verification import verify
 
 RULES = """\
@@ -132,7 +132,7 @@ def outcome(folder: Path, whole: dict[str, Any], *, finished: bool) -> str:
     """``reported``, ``repaired`` or ``unchanged``. Raises AssertionError for anything else."""
     problems = error_of(lambda: [str(problem) for problem in verify(folder).problems])
     intact = problems == []
-    shown = error_of(lambda: standing(folder).runs[0].state != "damaged")
+    shown = error_of(lambda: read_status(folder).runs[0].state != "damaged")
     assert intact == (shown is True), f"verify says {problems}, status says {shown}"
     error = error_of(lambda: resume(folder))
     if isinstance(error, FedkgError):

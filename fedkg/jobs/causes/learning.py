@@ -13,16 +13,16 @@ from fedkg.granger.kalman import Client
 from fedkg.granger.learn import Learnt, Rates, course_of, learn, losses_of
 from fedkg.granger.moments import Series, moments, series_of, surprises
 from fedkg.granger.reference import best_lags, labels
-from fedkg.jobs.file.learning import Learning
+from fedkg.jobs.schema.causal_learning import Learning
 
-MOST_LAGS = 5
-GROWN = 2.0
+MAX_LAGS = 5
+GROWTH_LIMIT = 2.0
 """So many times the losses before anything was learnt are no longer believed."""
-WORSE = 0.25
+PREDICTION_LIMIT = 0.25
 """Nor are causes that foretell a client worse than none by such a share of what is to be foretold."""
 
 
-def learnt_by(section: Learning, series: Series) -> tuple[Learnt, str]:
+def learn_causes(section: Learning, series: Series) -> tuple[Learnt, str]:
     """What a job's section learns, and how it went in a sentence.
 
     Raises:
@@ -50,11 +50,11 @@ def learnt_by(section: Learning, series: Series) -> tuple[Learnt, str]:
             series, rates, epochs=section.epochs, tolerance=section.tolerance, device=device
         )
     if section.mode == "sequential":
-        refuse_grown(section, series, found)
+        reject_divergence(section, series, found)
     return found, course_of(found, section.mode, section.tolerance)
 
 
-def refuse_grown(section: Learning, series: Series, found: Learnt) -> None:
+def reject_divergence(section: Learning, series: Series, found: Learnt) -> None:
     """Refuse what steps of one sample have made of losses that follow no single measure of size, and may grow slowly and stay finite.
 
     Raises:
@@ -70,10 +70,10 @@ def refuse_grown(section: Learning, series: Series, found: Learnt) -> None:
         times = (section.client * own + section.server * server) / max(first, 1e-300)
         said = (
             f"the losses of {client.name} are {times:.3g} times those before anything was learnt"
-            if times > GROWN
+            if times > GROWTH_LIMIT
             else ""
         )
-        if not said and server - none > WORSE * (
+        if not said and server - none > PREDICTION_LIMIT * (
             none + float((labels(series, m) ** 2).sum(1).mean())
         ):
             said = f"what is learnt to drive {client.name} foretells it worse than nothing, {server:.3g} against {none:.3g}"
@@ -84,7 +84,7 @@ def refuse_grown(section: Learning, series: Series, found: Learnt) -> None:
             )
 
 
-def lags_of(
+def choose_lags(
     section: Learning, clients: Sequence[Client], allowed: NDArray[np.bool_]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """How many lags each client's equation has, and what is said of the choice; `allowed` [M, M]: who may drive whom.
@@ -103,7 +103,7 @@ def lags_of(
                     help=did_you_mean(name, names, f"they are {', '.join(names[:8])}"),
                 )
         return tuple(section.lags.get(name, 1) for name in names), ()
-    chosen = tuple(max(1, int(one)) for one in best_lags(series_of(clients, allowed), MOST_LAGS))
+    chosen = tuple(max(1, int(one)) for one in best_lags(series_of(clients, allowed), MAX_LAGS))
     if len(set(chosen)) == 1:
         said = f"{chosen[0]} lag{'s' if chosen[0] > 1 else ''} for every client"
     else:
@@ -112,11 +112,12 @@ def lags_of(
             for lags in sorted(set(chosen))
         }
         said = "; ".join(
-            f"{lags} lag{'s' if lags > 1 else ''} for {_some(own)}" for lags, own in groups.items()
+            f"{lags} lag{'s' if lags > 1 else ''} for {_format_names(own)}"
+            for lags, own in groups.items()
         )
-    return chosen, (f"{said}: by the Bayesian information criterion, up to {MOST_LAGS}",)
+    return chosen, (f"{said}: by the Bayesian information criterion, up to {MAX_LAGS}",)
 
 
-def _some(names: Sequence[str]) -> str:
+def _format_names(names: Sequence[str]) -> str:
     """Names, no more than four of them."""
     return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -19,13 +19,26 @@ from typing import Any
 from fedkg._internal.safe_text import csv_cell
 from fedkg.errors import JobError, MissingExtra, Stopped
 from fedkg.graphs import Fetched
-from fedkg.jobs.causes.data import read_sources
-from fedkg.jobs.causes.file import CausesJob, read_causes
-from fedkg.jobs.causes.found import Found, found_in
-from fedkg.jobs.causes.told import edge_rows, loss_rows, results_of, sentences
-from fedkg.jobs.fetched import fetched_from
-from fedkg.jobs.folder import ENVIRONMENT, JOB, LEARNED, REPORT, RESULTS, RunFolder, next_folder
-from fedkg.jobs.sources import sha256_of
+from fedkg.jobs.causes.discovery import Discovery, discover_causes
+from fedkg.jobs.causes.discovery_results import (
+    describe_discovery,
+    discovery_document,
+    edge_rows,
+    loss_rows,
+)
+from fedkg.jobs.causes.job_file import CausesJob, read_causes_job
+from fedkg.jobs.causes.measurements import read_measurements
+from fedkg.jobs.endpoint_records import record_endpoints
+from fedkg.jobs.folder import (
+    ENVIRONMENT,
+    JOB,
+    LEARNED,
+    REPORT,
+    RESULTS,
+    RunFolder,
+    next_free_folder,
+)
+from fedkg.jobs.source_tables import sha256_of
 from fedkg.learned_knowledge import Learned, UsedFile, Window
 from fedkg.pack.causes import CauseRecord
 
@@ -49,8 +62,8 @@ def run_causes(
         UsageError, JobError, TableError, FedkgError: naming the file, field, column or client that is wrong, before the folder is made; or
             where the learning diverges. Stopped: on Ctrl-C while the folder is written.
     """
-    job = read_causes(path, overrides)
-    folder = RunFolder(Path(out) if out is not None else next_folder(job.name, Path("runs")))
+    job = read_causes_job(path, overrides)
+    folder = RunFolder(Path(out) if out is not None else next_free_folder(job.name, Path("runs")))
     if (folder.path / JOB).exists():
         raise JobError(f"{folder.path} holds a run already", help="choose another --out")
     if job.learning.device != "cpu":
@@ -58,14 +71,14 @@ def run_causes(
 
         device_named(job.learning.device, "learning.device")
     began = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    with fetched_from(job.rules) as fetched:
-        causes, step = _said(job)
-    sources = read_sources(job)
-    found = found_in(job, sources, causes)
+    with record_endpoints(job.rules) as fetched:
+        causes, step = _compile_causes(job)
+    sources = read_measurements(job)
+    found = discover_causes(job, sources, causes)
     folder.create()
     with folder.locked():
         try:
-            return _write(folder, job, found, causes, began, step, fetched, sources.reach)
+            return _write_folder(folder, job, found, causes, began, step, fetched, sources.reach)
         except KeyboardInterrupt as error:
             raise Stopped(
                 f"stopped while {folder.path} was written: it is not whole",
@@ -73,7 +86,7 @@ def run_causes(
             ) from error
 
 
-def _said(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | None]:
+def _compile_causes(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | None]:
     """The `cause` statements of the job's rules, and the step of their timeline."""
     if not job.rules:
         return (), None
@@ -88,10 +101,10 @@ def _said(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | None]:
     return pack.manifest.causes, pack.manifest.contract.step
 
 
-def _write(
+def _write_folder(
     folder: RunFolder,
     job: CausesJob,
-    found: Found,
+    found: Discovery,
     causes: Sequence[CauseRecord],
     began: str,
     step: float | None,
@@ -107,7 +120,7 @@ def _write(
         for name in (*job.rules, *([job.data.path] if job.data.path else []))
         for path in _files(Path(name))
     ]
-    said = sentences(job, found)
+    said = describe_discovery(job, found)
     learned = Learned(
         run=digest,
         title=job.title or job.name,
@@ -122,9 +135,9 @@ def _write(
         edges=found.edges,
     )
     rows, losses = edge_rows(found), loss_rows(found)
-    results = results_of(job, found, causes, step, rows, said)
-    folder.write_text("edges.csv", _csv(rows))
-    folder.write_text("losses.csv", _csv(losses))
+    results = discovery_document(job, found, causes, step, rows, said)
+    folder.write_text("edges.csv", _csv_text(rows))
+    folder.write_text("losses.csv", _csv_text(losses))
     folder.write_text(LEARNED, learned.model_dump_json(indent=2))
     folder.write_json(
         ENVIRONMENT,
@@ -140,7 +153,7 @@ def _write(
     folder.write_json(RESULTS, results)
     folder.write_text(JOB, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     try:
-        from fedkg.report.causes import causes_page
+        from fedkg.report.causes_page import causes_page
 
         report: Path | None = folder.write_text(REPORT, causes_page(results, losses))
     except MissingExtra:
@@ -161,7 +174,7 @@ def _files(path: Path) -> list[Path]:
     )
 
 
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
+def _csv_text(rows: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else ["driver"], lineterminator="\n")
     writer.writeheader()

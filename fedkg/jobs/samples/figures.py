@@ -14,16 +14,16 @@ from fedkg.data.sets import Standardised
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.client.losses import KnownSquaredError, Loss
 from fedkg.federated.evaluation import Detection, accuracy, detection
-from fedkg.jobs.measure import MEASURES, alarm_everywhere
-from fedkg.jobs.samples.inputs import Inputs
+from fedkg.jobs.measure import MEASURES, f1_of_constant_alarm
+from fedkg.jobs.samples.inputs import ModelInputs
 from fedkg.jobs.samples.samples import Index
 from fedkg.models import Model, Params, predict
 
-PIECE = 512
+PREDICTION_BATCH = 512
 """Samples that a model answers at once: images of a whole test set would not fit a memory."""
 
 
-def loss_of(task: str, positive_weight: float) -> Loss:
+def task_loss(task: str, positive_weight: float) -> Loss:
     """The loss that sites minimise."""
     match task:
         case "classes":
@@ -34,24 +34,27 @@ def loss_of(task: str, positive_weight: float) -> Loss:
             return KnownSquaredError()
 
 
-def answered(model: Model, params: Params, x: Tensor) -> Tensor:
+def predict_in_batches(model: Model, params: Params, x: Tensor) -> Tensor:
     """What one model answers to samples [N, ...], [N, H]."""
     return torch.cat(
-        [predict(model, params, x[start : start + PIECE]) for start in range(0, len(x), PIECE)]
-    )
-
-
-def answered_at(model: Model, params: Params, inputs: Inputs, index: Index) -> Tensor:
-    """What one model answers to the samples at `index` among all of a run, [N, H]."""
-    return torch.cat(
         [
-            predict(model, params, inputs.of(index[start : start + PIECE]))
-            for start in range(0, len(index), PIECE)
+            predict(model, params, x[start : start + PREDICTION_BATCH])
+            for start in range(0, len(x), PREDICTION_BATCH)
         ]
     )
 
 
-def figures_of(
+def predict_at(model: Model, params: Params, inputs: ModelInputs, index: Index) -> Tensor:
+    """What one model answers to the samples at `index` among all of a run, [N, H]."""
+    return torch.cat(
+        [
+            predict(model, params, inputs.of(index[start : start + PREDICTION_BATCH]))
+            for start in range(0, len(index), PREDICTION_BATCH)
+        ]
+    )
+
+
+def compute_figures(
     ready: Standardised, answers: Tensor, y: Tensor, threshold: float
 ) -> dict[str, float]:
     """The figures of answers [N, H] to samples with targets [N] or [N, H], by column of `rounds.csv`; empty for no samples."""
@@ -64,7 +67,7 @@ def figures_of(
             loss = float(F.binary_cross_entropy_with_logits(logits.double(), y.double()))
             return {
                 "f1": found.f1,
-                "precision": right_of(found),
+                "precision": alarm_precision(found),
                 "recall": found.recall,
                 "loss": loss,
                 "threshold": threshold,
@@ -73,10 +76,10 @@ def figures_of(
             loss = float(F.cross_entropy(answers.double(), y))
             return {"accuracy": accuracy(answers, y), "loss": loss}
         case _:
-            return _of_numbers(ready, answers.double(), y.double().reshape(answers.shape))
+            return _squared_errors(ready, answers.double(), y.double().reshape(answers.shape))
 
 
-def _of_numbers(ready: Standardised, answers: Tensor, y: Tensor) -> dict[str, float]:
+def _squared_errors(ready: Standardised, answers: Tensor, y: Tensor) -> dict[str, float]:
     """Squared errors of what is known: in standard deviations, and their root in the unit of the source."""
     assert ready.outputs is not None, "numbers are scaled"
     away = (answers - y).reshape(-1, len(ready.outputs.names))
@@ -88,31 +91,31 @@ def _of_numbers(ready: Standardised, answers: Tensor, y: Tensor) -> dict[str, fl
     return {"mse": mse, "rmse": math.sqrt(float(units[known].square().mean())), "loss": mse}
 
 
-def same_for_all(ready: Standardised, rows: Index) -> float:
+def constant_answer_figure(ready: Standardised, rows: Index) -> float:
     """The figure that algorithms are compared by, of the best answer that is the same for all samples at `rows`; NaN for no samples."""
     y = ready.y[rows]
     if not len(y):
         return math.nan
     match ready.source.task:
         case "detection":
-            return alarm_everywhere(int((y > 0.5).sum()), len(y))
+            return f1_of_constant_alarm(int((y > 0.5).sum()), len(y))
         case "classes":
             return float(np.bincount(y.astype(np.int64)).max() / len(y))
         case task:
             assert ready.outputs is not None, "numbers are scaled"
             numbers = torch.from_numpy(y).double().reshape(-1, len(ready.outputs.names))
-            return _of_numbers(ready, numbers.nanmean(0).expand(numbers.shape), numbers).get(
+            return _squared_errors(ready, numbers.nanmean(0).expand(numbers.shape), numbers).get(
                 MEASURES[task].name, math.nan
             )
 
 
-def mean_of(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def mean_figures(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of every figure over several models, those for which it is known."""
     names = [name for name in each[0] if all(name in one for one in each)] if each else []
     known = {name: [one[name] for one in each if not math.isnan(one[name])] for name in names}
     return {name: sum(own) / len(own) if own else math.nan for name, own in known.items()}
 
 
-def right_of(found: Detection) -> float:
+def alarm_precision(found: Detection) -> float:
     """Which share of the alarms is right; NaN where there is no alarm."""
     return found.precision if found.true_positive + found.false_positive else math.nan

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg.data.sets import Standardised
-from fedkg.jobs.samples.known import with_told
+from fedkg.jobs.samples.knowledge_inputs import append_columns
 from fedkg.jobs.samples.samples import Index
 
-BLOCK = 1 << 22
+SCALING_BLOCK = 1 << 22
 """Numbers of samples that are scaled at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Inputs:
+class ModelInputs:
     """The samples as models read them, float32.
 
     Attributes:
@@ -52,14 +52,14 @@ class Inputs:
         return found
 
 
-def inputs_of(
+def build_inputs(
     ready: Standardised,
     groups: Sequence[Index],
     *,
     told: NDArray[np.float64] | None = None,
     codes: Sequence[NDArray[np.int64]] = (),
     flat: bool = False,
-) -> Inputs:
+) -> ModelInputs:
     """The inputs of a run, scaled straight to where they stay.
 
     Args:
@@ -76,18 +76,18 @@ def inputs_of(
     width = math.prod(shape)
     rows = np.empty((count + len(groups), width + len(codes)), dtype=np.float32)
     rows[list(blank)] = 0.0
-    step = max(1, BLOCK // max(1, width))
+    step = max(1, SCALING_BLOCK // max(1, width))
     for at in range(0, count, step):
         here = slice(at, at + step)
         x = (
             ready.x(here)
             if told is None
-            else with_told(np.asarray(ready.x(here), dtype=np.float64), told[here])
+            else append_columns(np.asarray(ready.x(here), dtype=np.float64), told[here])
         )
         rows[place[here], :width] = x.reshape(len(x), width)
     for column, values in enumerate(codes, start=width):
         rows[place, column] = values
-    return Inputs(
+    return ModelInputs(
         rows=torch.from_numpy(rows if flat or codes else rows.reshape(len(rows), *shape)),
         place=torch.from_numpy(place),
         blank=blank,

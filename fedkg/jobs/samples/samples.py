@@ -27,19 +27,19 @@ from fedkg.data.sets.time_range import reach_of
 from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.errors import JobError
 from fedkg.granger.augment import OURS
-from fedkg.jobs.file.data import TABLE
-from fedkg.jobs.file.schema import Job
-from fedkg.jobs.sources import sha256_of
+from fedkg.jobs.schema.data_section import TABLE_SET
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.source_tables import sha256_of
 from fedkg.learned_knowledge import Window
 from fedkg.pack import Pack
 
 Index = NDArray[np.int64]
 
-TRAIN, TEST, SERVER, NOTHING = 0, 1, 2, 3
+TRAIN, TEST, SERVER, UNUSED = 0, 1, 2, 3
 """What a sample is for; for nothing are windows whose forecast reaches into the steps that the test asks for."""
 
 
-def reach_of_samples(data: DataSet, job: Job, index: Index | None = None) -> Window | None:
+def samples_time_range(data: DataSet, job: Job, index: Index | None = None) -> Window | None:
     """From when to when samples reach, with the steps that their windows look back on and forecast; None where the data has no time."""
     window = job.data.window
     if window is None:
@@ -79,7 +79,7 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Dealt:
+class SiteSplit:
     """The samples of the sites in some arms.
 
     Attributes:
@@ -105,11 +105,11 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     Raises:
         JobError, TableError: when files are missing or have another layout, no window is left, or nobody gets a sample.
     """
-    rows = _of_sites(_read(job, pack), job)
-    data = _sighted(_cut(rows, job))
-    use = _uses(data, job)
+    rows = _keep_job_sites(_read(job, pack), job)
+    data = _drop_unlabelled(_cut_windows(rows, job))
+    use = _assign_uses(data, job)
     if job.data.window is not None and job.data.window.gaps == "interpolate":
-        data, use = _apart(rows, job, data, use)
+        data, use = _interpolate_apart(rows, job, data, use)
     for field, kind in (("test", TEST), ("server", SERVER)):
         if getattr(job.data, field) and not (use == kind).any():
             raise JobError(
@@ -117,11 +117,11 @@ def read_samples(job: Job, pack: Pack) -> Samples:
                 received=f"{getattr(job.data, field):g} of {data.samples}",
                 help="a larger share, or more samples (`data.size`)",
             )
-    idle = int((use == NOTHING).sum())
+    idle = int((use == UNUSED).sum())
     notes = (
         (f"{idle} windows whose forecast reaches into the test are not trained on",) if idle else ()
     )
-    data = replace(data, test=(use == TEST) | (use == NOTHING), notes=(*data.notes, *notes))
+    data = replace(data, test=(use == TEST) | (use == UNUSED), notes=(*data.notes, *notes))
     before = rows if _augments(job) else None
     return Samples(
         source=data,
@@ -132,7 +132,7 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     )
 
 
-def dealt(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
+def split_samples(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
     """The split of an arm, and the samples that it deals out (int64, positions among all).
 
     Raises:
@@ -141,7 +141,7 @@ def dealt(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
     data, rows = job.data, samples.rows(TRAIN)
     stream, sites = np.random.Generator(np.random.PCG64([seed, 2])), list(job.sites)
     if data.own_sites:
-        return _own(samples, job, rows)
+        return _split_by_source(samples, job, rows)
     labels = samples.labels[rows]
     if data.split in ("dirichlet", "classes") and samples.source.task not in (
         "classes",
@@ -178,7 +178,7 @@ def dealt(samples: Samples, job: Job, seed: int) -> tuple[Split, Index]:
     return split, rows
 
 
-def owners(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> Index:
+def assign_test_samples(samples: Samples, job: Job, split: Split, rows: Index, seed: int) -> Index:
     """For which site each test sample is judged, [test samples]; -1 for none.
 
     Samples of a site of the source are its own. Where samples were dealt out, those for the test are dealt out as the others were: of each
@@ -215,7 +215,7 @@ def _augments(job: Job) -> bool:
 
 def _read(job: Job, pack: Pack) -> DataSet:
     data = job.data
-    if data.set != TABLE:
+    if data.set != TABLE_SET:
         return data_set(str(data.set), data.path, seed=data.seed, size=data.size)
     site = data.site_column if data.split == "column" else ""
     contract = pack.manifest.contract
@@ -245,7 +245,7 @@ def _read(job: Job, pack: Pack) -> DataSet:
     )
 
 
-def _of_sites(data: DataSet, job: Job) -> DataSet:
+def _keep_job_sites(data: DataSet, job: Job) -> DataSet:
     """The data of the sites that take part, where the sites are the data set's own: no other one's counts in the scaling."""
     if not job.data.own_sites:
         return data
@@ -274,7 +274,7 @@ def _of_sites(data: DataSet, job: Job) -> DataSet:
     )
 
 
-def _cut(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> DataSet:
+def _cut_windows(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> DataSet:
     """The windows of a data set, where the job asks for some; `before` as `series` takes it."""
     window = job.data.window
     if window is None:
@@ -293,7 +293,7 @@ def _cut(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> 
             longest=window.longest,
             before=before,
         )
-    targets = window.targets or ((data.features[-1],) if job.data.set == TABLE else ())
+    targets = window.targets or ((data.features[-1],) if job.data.set == TABLE_SET else ())
     return forecast_windows(
         data,
         history=window.history,
@@ -306,7 +306,7 @@ def _cut(data: DataSet, job: Job, before: Mapping[str, float] | None = None) -> 
     )
 
 
-def _apart(
+def _interpolate_apart(
     rows: DataSet, job: Job, data: DataSet, use: NDArray[np.int8]
 ) -> tuple[DataSet, NDArray[np.int8]]:
     """The same windows and what each is for, but that gaps before a site's test are bridged without its values of the test.
@@ -320,7 +320,7 @@ def _apart(
         names[use == TEST].tolist(), data.time[use == TEST].tolist(), strict=True
     ):
         first[name] = min(time, first.get(name, time))
-    again = _sighted(_cut(rows, job, first))
+    again = _drop_unlabelled(_cut_windows(rows, job, first))
     assert again.time is not None, "windows have a time"
     known = dict(
         zip(zip(names.tolist(), data.time.tolist(), strict=True), use.tolist(), strict=True)
@@ -330,7 +330,7 @@ def _apart(
     return again, np.array(kept, dtype=np.int8)
 
 
-def _sighted(data: DataSet) -> DataSet:
+def _drop_unlabelled(data: DataSet) -> DataSet:
     """The samples whose target is known; those of a forecast are left as they are. Raises JobError for a yes-or-no that is neither."""
     if data.task in ("classes", "forecast"):
         return data
@@ -350,7 +350,7 @@ def _sighted(data: DataSet) -> DataSet:
     return replace(data.take(known), notes=(*data.notes, note))
 
 
-def _uses(data: DataSet, job: Job) -> NDArray[np.int8]:
+def _assign_uses(data: DataSet, job: Job) -> NDArray[np.int8]:
     """What each sample is for: of windows the last of each site for the test, else what the source sets aside, else a draw."""
     use = np.full(data.samples, TRAIN, dtype=np.int8)
     stream = np.random.Generator(np.random.PCG64([job.data.seed, 1]))
@@ -370,7 +370,7 @@ def _uses(data: DataSet, job: Job) -> NDArray[np.int8]:
                         data.time[group]
                         > data.time[last[0]] - (job.data.window.horizon - 0.5) * data.step
                     ]
-                ] = NOTHING
+                ] = UNUSED
             use[last] = TEST
     elif data.test is not None and data.test.any() and not data.test.all():
         use[data.test] = TEST
@@ -383,7 +383,7 @@ def _uses(data: DataSet, job: Job) -> NDArray[np.int8]:
     return use
 
 
-def _own(samples: Samples, job: Job, rows: Index) -> tuple[Split, Index]:
+def _split_by_source(samples: Samples, job: Job, rows: Index) -> tuple[Split, Index]:
     """The split that the source itself has."""
     clients = samples.source.clients
     assert clients is not None, "looked at when the data was read"
@@ -409,14 +409,14 @@ def _files(path: str | None) -> tuple[tuple[str, str], ...]:
     return tuple((str(file), sha256_of(file)) for file in every)
 
 
-def held_out(samples: Samples, use: int) -> dict[str, int | None]:
+def count_held_out(samples: Samples, use: int) -> dict[str, int | None]:
     """How many samples are kept for a use, and how many bad cases are among them; None where there is no such thing."""
     rows = samples.rows(use)
     bad = int((samples.source.y[rows] > 0.5).sum()) if samples.source.task == "detection" else None
     return {"rows": len(rows), "positives": bad}
 
 
-def counted(samples: Samples, split: Split, rows: Index) -> Mapping[str, dict[str, int]]:
+def count_per_site(samples: Samples, split: Split, rows: Index) -> Mapping[str, dict[str, int]]:
     """Of each site its samples and, where there are such, the bad cases among them."""
     y = samples.source.y
     detection = samples.source.task == "detection"

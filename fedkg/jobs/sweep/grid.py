@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.errors import FedkgError, JobError, UsageError
-from fedkg.jobs.arms import planned
-from fedkg.jobs.file.overrides import apply_overrides, field_of
-from fedkg.jobs.file.reading import job_of, parse_yaml, read_text
-from fedkg.jobs.file.schema import Job
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.schema.job_reader import parse_job, parse_yaml, read_job_text
+from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
+from fedkg.jobs.trials import plan_trials
 
-LIMIT = 1000
+MAX_CELLS = 1000
 """Most jobs of one grid: what is beyond is more often a slip of the keyboard than a wish."""
 
-SEPARATORS = {"[": 1, "{": 1, "]": -1, "}": -1}
+BRACKET_DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,10 @@ class Cell:
     job: Job
 
 
-def axis_of(text: str) -> Axis:
+def parse_axis(text: str) -> Axis:
     """An axis from ``field=value,value``; commas within brackets belong to a value. Raises UsageError."""
     field, equals, raw = text.partition("=")
-    field = field_of(field.strip())
+    field = canonical_field(field.strip())
     values = _values(raw)
     if not equals or not all(field.split(".")) or not all(values):
         raise UsageError(
@@ -70,7 +70,7 @@ def axis_of(text: str) -> Axis:
 def _values(raw: str) -> tuple[str, ...]:
     depth, parts = 0, [""]
     for sign in raw:
-        depth += SEPARATORS.get(sign, 0)
+        depth += BRACKET_DEPTH.get(sign, 0)
         if sign == "," and depth <= 0:
             parts.append("")
         else:
@@ -78,7 +78,7 @@ def _values(raw: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts)
 
 
-def seeds_of(text: str) -> tuple[int, ...]:
+def parse_seeds(text: str) -> tuple[int, ...]:
     """Seeds from a count, or from a list of two or more: ``5`` is 0 to 4, ``3,7`` are these two. Raises UsageError."""
     parts = [part.strip() for part in text.split(",")]
     if (
@@ -94,7 +94,7 @@ def seeds_of(text: str) -> tuple[int, ...]:
     return tuple(range(int(parts[0]))) if len(parts) == 1 else tuple(int(part) for part in parts)
 
 
-def cells_of(
+def expand_grid(
     path: Path, changes: Sequence[str], axes: Sequence[Axis], seeds: Sequence[int] | None
 ) -> tuple[Cell, ...]:
     """Every combination of the axes' values, with every seed, the last axis and the seed going fastest.
@@ -108,14 +108,14 @@ def cells_of(
     if twice is not None:
         raise UsageError(f"--grid: `{twice}` is given twice", help="all its values in one place")
     count = math.prod(len(axis.values) for axis in axes) * (1 if seeds is None else len(seeds))
-    if count > LIMIT:
+    if count > MAX_CELLS:
         raise UsageError(
             f"the grid has {count:,} combinations",
-            expected=f"at most {LIMIT:,}",
+            expected=f"at most {MAX_CELLS:,}",
             help="fewer values, or several grids",
         )
     document = apply_overrides(
-        parse_yaml(read_text(path), str(path)), changes, path.resolve().parent
+        parse_yaml(read_job_text(path), str(path)), changes, path.resolve().parent
     )
     found: list[Cell] = []
     for chosen in itertools.product(*(axis.values for axis in axes)):
@@ -134,7 +134,7 @@ def cells_of(
                     }
                 )
             found.append(Cell(id=_name(words), setting=setting, seed=seed, job=job))
-    return _apart(found)
+    return _with_unique_ids(found)
 
 
 def _job(
@@ -149,19 +149,19 @@ def _job(
     ]
     overrides += [] if seed is None else [f"seeds=[{seed}]"]
     try:
-        job = job_of(
+        job = parse_job(
             dict(document), name=str(path), base=path.resolve().parent, overrides=overrides
         )
-        planned(job)
+        plan_trials(job)
         return job
     except FedkgError as error:
-        if not setting or str(error) == _own_fault(document, path):
+        if not setting or str(error) == _job_error(document, path):
             raise
         where = ", ".join(f"{field}={value}" for field, value in setting)
         raise JobError(f"--grid {where}: {str(error).replace('--set ', '')}") from error
 
 
-def _own_fault(document: Mapping[str, Any], path: Path) -> str:
+def _job_error(document: Mapping[str, Any], path: Path) -> str:
     """What is wrong with the job without any grid; ``""`` where nothing is."""
     try:
         _job(document, path, (), None)
@@ -190,7 +190,7 @@ def _name(words: Sequence[str]) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words)).strip("._")[:80] or "cell"
 
 
-def _apart(cells: Sequence[Cell]) -> tuple[Cell, ...]:
+def _with_unique_ids(cells: Sequence[Cell]) -> tuple[Cell, ...]:
     """The cells with names that are all different."""
     seen: set[str] = set()
     apart = []

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.file.reading import job_of
-from fedkg.jobs.folder import PLAN, RunFolder
+from fedkg.jobs.folder import SWEEP_PLAN, RunFolder
+from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.sweep.grid import Cell
 
 CELLS = "cells"
@@ -17,7 +17,7 @@ CELLS = "cells"
 
 def is_sweep(folder: Path) -> bool:
     """Whether a sweep has begun in a folder. Raises JobError when its log is damaged."""
-    return (folder / PLAN).is_file() or PLAN in RunFolder(folder).log.states()
+    return (folder / SWEEP_PLAN).is_file() or SWEEP_PLAN in RunFolder(folder).log.states()
 
 
 def read_plan(folder: Path) -> tuple[Cell, ...]:
@@ -25,10 +25,10 @@ def read_plan(folder: Path) -> tuple[Cell, ...]:
     if not is_sweep(folder):
         raise UsageError(
             f"{folder} is not the folder of a sweep",
-            expected=f"a folder with {PLAN} in it",
+            expected=f"a folder with {SWEEP_PLAN} in it",
             help="start one: fedkg run JOB.yaml --seeds 5 --out DIR",
         )
-    plan = RunFolder(folder).read_json(PLAN)
+    plan = RunFolder(folder).read_json(SWEEP_PLAN)
     cells = plan.get("cells") if isinstance(plan, dict) else None
     named = {"id", "setting", "seed", "job"}
     if isinstance(cells, list):
@@ -39,7 +39,7 @@ def read_plan(folder: Path) -> tuple[Cell, ...]:
         or not all(isinstance(entry, dict) and named <= entry.keys() for entry in cells)
     ):
         raise JobError(
-            f"{folder / PLAN} is damaged: the sweep cannot go on",
+            f"{folder / SWEEP_PLAN} is damaged: the sweep cannot go on",
             received="not what a sweep is begun with",
             help="restore it from a copy, or start a new sweep with another --out",
         )
@@ -48,7 +48,7 @@ def read_plan(folder: Path) -> tuple[Cell, ...]:
             id=entry["id"],
             setting=tuple(entry["setting"].items()),
             seed=entry["seed"],
-            job=job_of(entry["job"], name=f"{folder / PLAN}, {entry['id']}", base=folder),
+            job=parse_job(entry["job"], name=f"{folder / SWEEP_PLAN}, {entry['id']}", base=folder),
         )
         for entry in cells
     )
@@ -60,7 +60,7 @@ def _names_a_folder(entry: object) -> bool:
     return isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*", name) is not None
 
 
-def joined(cell: Cell, setting: Mapping[str, str]) -> dict[str, str]:
+def merge_setting(cell: Cell, setting: Mapping[str, str]) -> dict[str, str]:
     """What a training was varied by: the grid's fields without the algorithm, which has a column of its own, and the job's own."""
     return {
         field: value

@@ -15,26 +15,38 @@ from pathlib import Path
 from typing import Any
 
 from fedkg.errors import FedkgError, JobError, MissingExtra, Stopped, UsageError
-from fedkg.jobs import not_evaluated
-from fedkg.jobs.arms import planned
-from fedkg.jobs.compared.noised import Ended, drowned, protected_arms
-from fedkg.jobs.compared.over_sites import alone
-from fedkg.jobs.compared.paired import told
-from fedkg.jobs.compared.spent import kept_private
-from fedkg.jobs.compared.summary import Result, sentences
-from fedkg.jobs.damage import refuse_damage
-from fedkg.jobs.events import Event, Listener, ignore
-from fedkg.jobs.file.difference import differences
-from fedkg.jobs.folder import FAILED, PLAN, REPORT, RESULTS, TABLE, RunFolder, next_folder
-from fedkg.jobs.idle import never_chosen
+from fedkg.jobs import unevaluated_rules
+from fedkg.jobs.comparison.noise_diagnosis import (
+    ProtectedTrial,
+    explain_lost_training,
+    protected_trials,
+)
+from fedkg.jobs.comparison.paired_differences import describe_setting_differences
+from fedkg.jobs.comparison.privacy_spending import describe_privacy
+from fedkg.jobs.comparison.site_spread import describe_local_training
+from fedkg.jobs.comparison.summary import Result, describe_comparison
+from fedkg.jobs.damage import require_intact
+from fedkg.jobs.events import Event, Listener, ignore_event
+from fedkg.jobs.folder import (
+    COMPARISON_TABLE,
+    FAILED_RUNS,
+    REPORT,
+    RESULTS,
+    SWEEP_PLAN,
+    RunFolder,
+    next_free_folder,
+)
 from fedkg.jobs.run_log import LOG
-from fedkg.jobs.runner import RUNS, resume, run_job
-from fedkg.jobs.sweep.beside import Told, side_by_side
-from fedkg.jobs.sweep.gather import gathered, table_text
-from fedkg.jobs.sweep.grid import Axis, Cell, cells_of
+from fedkg.jobs.runner import RUNS_FOLDER, resume, run_job
+from fedkg.jobs.schema.job_differences import list_differences
+from fedkg.jobs.sweep.grid import Axis, Cell, expand_grid
+from fedkg.jobs.sweep.merged_results import comparison_csv, merge_results
+from fedkg.jobs.sweep.parallel_runs import CellListener, run_in_parallel
 from fedkg.jobs.sweep.plan import CELLS, is_sweep, read_plan
-from fedkg.jobs.training import devices_there
+from fedkg.jobs.training import require_devices
+from fedkg.jobs.trials import plan_trials
 from fedkg.jobs.trust import require_trust
+from fedkg.jobs.unused_settings import find_untrained_algorithms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,7 +74,7 @@ def run_sweep(
     *,
     out: Path | None = None,
     overrides: Sequence[str] = (),
-    on_event: Listener = ignore,
+    on_event: Listener = ignore_event,
     jobs: int = 1,
     trust_code: bool = False,
 ) -> Sweep:
@@ -77,31 +89,32 @@ def run_sweep(
         UsageError, JobError: before anything is run: a field, a value or a combination that no job can have, or a folder of something else.
         Stopped: on Ctrl-C; says how to go on.
     """
-    cells = cells_of(job, overrides, axes, seeds)
+    cells = expand_grid(job, overrides, axes, seeds)
     require_trust((cell.job for cell in cells), trust_code)
-    _devices_there(cells)
-    folder = RunFolder(out if out is not None else next_folder(cells[0].job.name, RUNS))
+    _require_devices(cells)
+    folder = RunFolder(out if out is not None else next_free_folder(cells[0].job.name, RUNS_FOLDER))
     if is_sweep(folder.path):
-        _refuse_changed(folder, cells)
+        _reject_changed(folder, cells)
     elif folder.exists():
         raise UsageError(f"{folder.path} holds a run, not a sweep", help="choose another --out")
     else:
-        _make(folder.path)
+        _make_folder(folder.path)
         folder.write_json(
-            PLAN, {"format": 1, "axes": _axes(axes), "cells": [_entry(cell) for cell in cells]}
+            SWEEP_PLAN,
+            {"format": 1, "axes": _axes(axes), "cells": [_entry(cell) for cell in cells]},
         )
-    for note in never_chosen(cells[0].job, planned(cells[0].job)):
+    for note in find_untrained_algorithms(cells[0].job, plan_trials(cells[0].job)):
         on_event(Event(kind="note", message=note))
     return resume_sweep(folder.path, on_event=on_event, jobs=jobs, trust_code=trust_code)
 
 
 def resume_sweep(
-    folder: Path, *, on_event: Listener = ignore, jobs: int = 1, trust_code: bool = False
+    folder: Path, *, on_event: Listener = ignore_event, jobs: int = 1, trust_code: bool = False
 ) -> Sweep:
     """Go on with a sweep: runs that are done are left alone, one that was stopped goes on, those that failed are tried again.
 
     Args:
-        jobs: how many runs go at once; more than one have a process each (`fedkg.jobs.sweep.beside`).
+        jobs: how many runs go at once; more than one have a process each (`fedkg.jobs.sweep.parallel_runs`).
 
         trust_code: whether code that the jobs import (`model.path`) may run.
 
@@ -114,21 +127,21 @@ def resume_sweep(
     require_trust((cell.job for cell in cells), trust_code)
     failed: dict[str, str] = {}
     with place.locked():
-        for note in _recovered(place, cells):
+        for note in _recover(place, cells):
             on_event(Event(kind="note", message=note))
-        counts = [len(planned(cell.job)) for cell in cells]
-        watched = _Relay(on_event, cells, counts)
+        counts = [len(plan_trials(cell.job)) for cell in cells]
+        watched = _EventRelay(on_event, cells, counts)
         left = [
             number
             for number, cell in enumerate(cells)
             if not RunFolder(folder / CELLS / cell.id).is_finished()
         ]
         if left:
-            place.write_json(FAILED, failed)
+            place.write_json(FAILED_RUNS, failed)
         over = (
-            side_by_side(folder, left, jobs, watched, trust_code)
+            run_in_parallel(folder, left, jobs, watched, trust_code)
             if jobs > 1
-            else _one_by_one(folder, cells, left, watched, trust_code)
+            else _run_in_order(folder, cells, left, watched, trust_code)
         )
         try:
             with closing(over):
@@ -141,7 +154,7 @@ def resume_sweep(
                                 message=f"{cells[number].id} failed, the others go on: {why}",
                             )
                         )
-                    place.write_json(FAILED, failed)
+                    place.write_json(FAILED_RUNS, failed)
         except (KeyboardInterrupt, Stopped) as error:
             raise Stopped(
                 f"stopped; what is done is in {folder}", help=f"fedkg run --resume {folder}"
@@ -154,16 +167,16 @@ def resume_sweep(
         )
 
 
-def _one_by_one(
-    folder: Path, cells: Sequence[Cell], left: Sequence[int], tell: Told, trust_code: bool
+def _run_in_order(
+    folder: Path, cells: Sequence[Cell], left: Sequence[int], tell: CellListener, trust_code: bool
 ) -> Generator[tuple[int, str]]:
     """Run cells in this process, in order; of each its place and why it failed, or ``""``. Raises Stopped, KeyboardInterrupt."""
     for number in left:
         tell(number, Event(kind="prepared"))
-        yield number, one_run(cells[number], folder, partial(tell, number), trust_code)
+        yield number, run_cell(cells[number], folder, partial(tell, number), trust_code)
 
 
-def one_run(cell: Cell, folder: Path, on_event: Listener, trust_code: bool) -> str:
+def run_cell(cell: Cell, folder: Path, on_event: Listener, trust_code: bool) -> str:
     """Run one cell of the sweep in a folder; why it failed, or ``""``. Raises Stopped, KeyboardInterrupt."""
     place = folder / CELLS / cell.id
     try:
@@ -186,7 +199,7 @@ def one_run(cell: Cell, folder: Path, on_event: Listener, trust_code: bool) -> s
     return ""
 
 
-class _Relay:
+class _EventRelay:
     """A run's events as those of a part of the whole; what every run would say again is said once."""
 
     def __init__(self, on_event: Listener, cells: Sequence[Cell], counts: Sequence[int]) -> None:
@@ -227,11 +240,11 @@ class _Relay:
                 pass
 
 
-def _devices_there(cells: Sequence[Cell]) -> None:
+def _require_devices(cells: Sequence[Cell]) -> None:
     """Look for every run's device before the first is begun. Raises JobError with the setting that asks for one that is not there."""
     for cell in cells:
         try:
-            devices_there(planned(cell.job))
+            require_devices(plan_trials(cell.job))
         except JobError as error:
             if not cell.setting:
                 raise
@@ -239,7 +252,7 @@ def _devices_there(cells: Sequence[Cell]) -> None:
             raise JobError(f"--grid {where}: {error}") from error
 
 
-def _spent(folder: Path, cells: Sequence[Cell]) -> list[dict[str, str]]:
+def _privacy_rows(folder: Path, cells: Sequence[Cell]) -> list[dict[str, str]]:
     """The lines of `privacy.csv` of all runs that are done, with trainings that no other run has."""
     done = (cell.id for cell in cells if RunFolder(folder / cell.id).is_finished())
     return [
@@ -249,15 +262,15 @@ def _spent(folder: Path, cells: Sequence[Cell]) -> list[dict[str, str]]:
     ]
 
 
-def _protected(folder: Path, cells: Sequence[Cell], measure: str) -> list[Ended]:
+def _protected_trials(folder: Path, cells: Sequence[Cell], measure: str) -> list[ProtectedTrial]:
     """The protected trainings of all runs that are done."""
-    found: list[Ended] = []
+    found: list[ProtectedTrial] = []
     for cell in cells:
         run = RunFolder(folder / cell.id)
         if run.is_finished() and (private := run.rows("privacy.csv")):
             trivial = run.read_json(RESULTS).get("trivial")
-            found += protected_arms(
-                planned(cell.job),
+            found += protected_trials(
+                plan_trials(cell.job),
                 run.rows("rounds.csv"),
                 private,
                 measure,
@@ -269,7 +282,7 @@ def _protected(folder: Path, cells: Sequence[Cell], measure: str) -> list[Ended]
 def _finish(
     place: RunFolder, cells: Sequence[Cell], failed: Mapping[str, str], on_event: Listener
 ) -> Sweep:
-    results = gathered(place.path / CELLS, cells)
+    results = merge_results(place.path / CELLS, cells)
     target = cells[0].job.evaluation.target_of(results[0]["measure"] if results else "f1")
     done = [
         RunFolder(place.path / CELLS / cell.id).read_json(RESULTS)
@@ -283,14 +296,14 @@ def _finish(
         if all(rule in one for one in each)
     }
     said = [
-        *sentences(results, target),
-        *told(results),
-        *alone(results),
-        *kept_private(_spent(place.path / CELLS, cells)),
-        *not_evaluated.sentences(unknown),
+        *describe_comparison(results, target),
+        *describe_setting_differences(results),
+        *describe_local_training(results),
+        *describe_privacy(_privacy_rows(place.path / CELLS, cells)),
+        *unevaluated_rules.describe_unevaluated(unknown),
     ]
-    said += drowned(
-        _protected(place.path / CELLS, cells, results[0]["measure"] if results else "f1")
+    said += explain_lost_training(
+        _protected_trials(place.path / CELLS, cells, results[0]["measure"] if results else "f1")
     )
     place.write_json(
         RESULTS,
@@ -304,7 +317,7 @@ def _finish(
             "failed": failed,
         },
     )
-    place.write_text(TABLE, table_text(results))
+    place.write_text(COMPARISON_TABLE, comparison_csv(results))
     place.log_files(
         f"{CELLS}/{cell.id}/{LOG}"
         for cell in cells
@@ -328,7 +341,7 @@ def _finish(
     )
 
 
-def _recovered(place: RunFolder, cells: Sequence[Cell]) -> list[str]:
+def _recover(place: RunFolder, cells: Sequence[Cell]) -> list[str]:
     """Finish what a process that died has begun; what is made again because it is damaged, as sentences.
 
     Raises:
@@ -338,7 +351,7 @@ def _recovered(place: RunFolder, cells: Sequence[Cell]) -> list[str]:
     notes = []
     for damage in place.damage():
         what = "was missing" if damage.missing else "was damaged"
-        if damage.file in (FAILED, RESULTS, TABLE, REPORT):
+        if damage.file in (FAILED_RUNS, RESULTS, COMPARISON_TABLE, REPORT):
             notes.append(f"{damage.file} {what}: rebuilt from the runs")
         elif damage.missing and not (place.path / damage.file).parent.exists():
             notes.append(f"{Path(damage.file).parent} {what}: it is trained again")
@@ -347,7 +360,7 @@ def _recovered(place: RunFolder, cells: Sequence[Cell]) -> list[str]:
     for cell in cells:
         run = RunFolder(place.path / CELLS / cell.id)
         if run.is_finished():
-            refuse_damage(run)
+            require_intact(run)
     return notes
 
 
@@ -364,7 +377,7 @@ def _axes(axes: Sequence[Axis]) -> dict[str, list[str]]:
     return {axis.field: list(axis.values) for axis in axes}
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         (folder / CELLS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -375,11 +388,11 @@ def _make(folder: Path) -> None:
         ) from error
 
 
-def _refuse_changed(folder: RunFolder, cells: Sequence[Cell]) -> None:
+def _reject_changed(folder: RunFolder, cells: Sequence[Cell]) -> None:
     """A sweep keeps its plan. Raises UsageError when another one was begun in the folder."""
     begun = {cell.id: cell.job.model_dump(mode="json") for cell in read_plan(folder.path)}
     now = {cell.id: cell.job.model_dump(mode="json") for cell in cells}
-    changed = differences(begun, now)
+    changed = list_differences(begun, now)
     if changed:
         raise UsageError(
             f"{folder.path} holds another sweep\n  " + "\n  ".join(changed),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fedkg.constraints import evaluate_bank
 from fedkg.data import Frame, concatenate
 from fedkg.evaluation import table_values
-from fedkg.jobs.file.schema import Scoring
+from fedkg.jobs.schema.job import Scoring
 from fedkg.pack import Bank, DataContract, Pack
 
 
@@ -36,10 +36,12 @@ def probe_rows(pack: Pack, server: Frame, scoring: Scoring, seed: int) -> Frame:
             asked = values.copy() if keys else values
             for column, code in keys:
                 asked[:, :, column] = code
-            for found in _fired(bank, rows, asked, scoring.rows_per_rule, stream):
+            for found in _rows_where_rule_fires(bank, rows, asked, scoring.rows_per_rule, stream):
                 chosen.setdefault(keys, set()).update(order[found].tolist())
     for keys, members in sorted(chosen.items()):
-        parts.append(_told(server.take(np.array(sorted(members), dtype=np.int64)), keys, contract))
+        parts.append(
+            _with_keys(server.take(np.array(sorted(members), dtype=np.int64)), keys, contract)
+        )
     return concatenate([part for part in parts if part.rows], plain.name)
 
 
@@ -54,7 +56,7 @@ def _by_keys(
     return [(keys, np.array(members)) for keys, members in sorted(groups.items())]
 
 
-def _fired(
+def _rows_where_rule_fires(
     bank: Bank,
     rows: NDArray[np.int64],
     values: NDArray[np.float64],
@@ -66,7 +68,7 @@ def _fired(
     return [stream.permutation(np.flatnonzero(column))[:wanted] for column in fired.T]
 
 
-def _told(frame: Frame, keys: tuple[tuple[int, int], ...], contract: DataContract) -> Frame:
+def _with_keys(frame: Frame, keys: tuple[tuple[int, int], ...], contract: DataContract) -> Frame:
     """The rows with the categories that the keys ask for written in."""
     for column, code in keys:
         entry = contract.columns[column]

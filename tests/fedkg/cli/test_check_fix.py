@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fedkg.cli import check, watching
-from fedkg.cli.watching import watch
+from fedkg.cli import check, file_watcher
+from fedkg.cli.file_watcher import watch_files
 
 Command = Callable[..., Any]
 SLIPS = """\
@@ -153,13 +153,13 @@ def test_watch_looks_again_on_every_change_and_ends_with_ctrl_c(
             raise KeyboardInterrupt
         steps.pop(0)()
 
-    def watch_here(look: Callable[[], watching.Read]) -> None:
-        watch(look, wait=wait)
+    def watch_here(look: Callable[[], file_watcher.ReadFiles]) -> None:
+        watch_files(look, wait=wait)
 
-    monkeypatch.setattr(watching, "watch", watch_here)
+    monkeypatch.setattr(file_watcher, "watch_files", watch_here)
     done = fedkg("check", "a.fkg", "--watch")
     assert done.code == 0
-    assert set(waited) == {watching.INTERVAL}
+    assert set(waited) == {file_watcher.INTERVAL}
     assert done.err.count("FKG010") == 1
     assert done.out.count("clean") >= 2
     assert "\x1b" not in done.out
@@ -179,7 +179,7 @@ def test_watch_can_be_stopped() -> None:
         looks.append(1)
         return Inputs()
 
-    watch(look, wait=lambda _: None, stopped=lambda: len(looks) == 1)
+    watch_files(look, wait=lambda _: None, stopped=lambda: len(looks) == 1)
     assert looks == [1]
 
 

@@ -99,8 +99,8 @@ def test_what_it_needs_is_loaded(loaded: set[str]) -> None:
 def test_only_the_command_that_is_asked_for_is_made() -> None:
     from fedkg.cli import main
 
-    assert [command.name for command in main._asked(["check", "a.fkg"]).registered_commands] == [
-        "check"
-    ]
+    assert [
+        command.name for command in main._select_commands(["check", "a.fkg"]).registered_commands
+    ] == ["check"]
     for other in ([], ["--help"], ["chekc"], ["ontology", "list"]):
-        assert main._asked(other) is main.app
+        assert main._select_commands(other) is main.app

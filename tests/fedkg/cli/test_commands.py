@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fedkg.cli.main import COMMANDS, FAMILIES
+from fedkg.cli.main import COMMAND_GROUPS, COMMANDS
 
 Command = Callable[..., Any]
 
@@ -335,11 +335,11 @@ def test_version_and_module(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout[:6]) == (0, "fedkg ")
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, *FAMILIES])
+@pytest.mark.parametrize("command", [*COMMANDS, *COMMAND_GROUPS])
 def test_every_command_has_help_with_an_example(command: str, fedkg: Command) -> None:
     done = fedkg(command, "--help")
     assert done.code == 0
-    assert "Example" in done.out or command in FAMILIES
+    assert "Example" in done.out or command in COMMAND_GROUPS
 
 
 def test_a_file_of_two_bytes_a_letter_is_shown_as_it_reads(fedkg, tmp_path):

@@ -61,7 +61,7 @@ def test_of_many_notes_the_first_are_shown(capsys: pytest.CaptureFixture[str]) -
         for i in range(12)
     ]
     other = Diagnostic(code="FKG233", severity="info", span=span, message="something else")
-    command._tell([*notes, notes[0], other])
+    command._print_notes([*notes, notes[0], other])
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "note: no column for p0: left out there"
     assert lines[10:] == ["note: 2 more notes on what is left out: `fedkg check` lists them"]

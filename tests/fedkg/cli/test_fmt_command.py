@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fedkg.cli import rewrite
+from fedkg.cli import output_files
 
 Command = Callable[..., Any]
 LOOSE = 'signal a in bar\n# why\nrule r hard require a<=1 bar   # end\nrule s "T" require a ≥ 0,5 bar\n'.replace(
@@ -108,8 +108,8 @@ def test_a_file_is_replaced_whole_or_not_at_all(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fails)
         with pytest.raises(OSError, match="disk full"):
-            rewrite.write_whole(link, "new")
+            output_files.write_atomically(link, "new")
     assert (path.read_text(), len(list(tmp_path.iterdir()))) == ("old", 2)
-    rewrite.write_whole(link, "new")
+    output_files.write_atomically(link, "new")
     assert link.is_symlink()
     assert path.read_text() == "new"

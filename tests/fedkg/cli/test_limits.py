@@ -13,7 +13,7 @@ import pytest
 from command import Done
 
 from fedkg.errors import LimitError, TableError, UsageError
-from fedkg.jobs.file.reading import read_job
+from fedkg.jobs.schema.job_reader import read_job
 from fedkg.limits import DEFAULTS, MEANINGS, VARIABLE, gunzip, limit, read_file, shown
 from fedkg.tables import read_table
 from fedkg.tables.reader import read_bytes

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fedkg.cli import rewrite
+from fedkg.cli import output_files
 from fedkg.errors import FedkgError, PackError, UsageError
 from fedkg.pack import load
 
@@ -43,7 +43,7 @@ def test_a_folder_or_a_file_in_the_way_is_named(
 
 def test_a_new_file_has_the_rights_of_any_other(fedkg: Command, tmp_path: Path) -> None:
     (tmp_path / "usual").write_text("x", encoding="utf-8")
-    rewrite.write_whole(tmp_path / "written", "x")
+    output_files.write_atomically(tmp_path / "written", "x")
     assert stat.S_IMODE((tmp_path / "written").stat().st_mode) == stat.S_IMODE(
         (tmp_path / "usual").stat().st_mode
     )
@@ -52,9 +52,9 @@ def test_a_new_file_has_the_rights_of_any_other(fedkg: Command, tmp_path: Path) 
 def test_a_folder_without_the_right_to_write_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rewrite.os, "access", lambda *_: False)
+    monkeypatch.setattr(output_files.os, "access", lambda *_: False)
     with pytest.raises(UsageError, match="cannot be written into"):
-        rewrite.check_place(tmp_path / "x", "x")
+        output_files.check_output_path(tmp_path / "x", "x")
 
 
 def test_saving_a_pack_below_a_file_is_an_error_of_packs(fedkg: Command, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from command import Command
 
 from fedkg.errors import UsageError
 from fedkg.jobs import run_job
-from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.together import follow
-from fedkg.jobs.trust import imports_of
+from fedkg.jobs.rank_protocol import follow_rank_zero
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.trust import list_imports
 
 NET = """from pathlib import Path
 
@@ -137,14 +137,14 @@ def test_every_process_of_a_joint_training_asks_for_consent(job: Path) -> None:
             return ("job", document, b"")
 
     with pytest.raises(UsageError, match=REFUSED):
-        follow(Ranks())  # type: ignore[arg-type]  # what rank 0 says, without other processes
+        follow_rank_zero(Ranks())  # type: ignore[arg-type]  # what rank 0 says, without other processes
     assert not imported(job)
 
 
 def test_a_job_without_code_needs_no_consent(tmp_path: Path, fedkg: Command) -> None:
     place = tmp_path / "job.yaml"
     place.write_text(JOB.replace("{kind: module, path: 'net.py:Net'}", "softmax"))
-    assert imports_of(Job(model={"kind": "softmax"})) == ()  # type: ignore[arg-type]  # pydantic reads it
+    assert list_imports(Job(model={"kind": "softmax"})) == ()  # type: ignore[arg-type]  # pydantic reads it
     place.write_text(JOB.replace("model: {kind: module, path: 'net.py:Net'}\n", ""))
     assert "imports no code" in fedkg("inspect", place).out
     assert fedkg("inspect", place, "--json").json["imports"] == []

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from fedkg.cli.progress import Watch
+from fedkg.cli.progress import ProgressDisplay
 from fedkg.jobs.events import Event
 
 Command = Callable[..., Any]
@@ -78,7 +78,7 @@ def test_the_bar_of_a_run_takes_names_as_they_are(
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120, color_system=None)
     monkeypatch.setattr("fedkg.cli.progress.err", lambda: console)
-    with Watch() as watch:
+    with ProgressDisplay() as watch:
         watch(Event(kind="arm", arm="fedavg [/min]", arm_number=1, arms=1, round=0, rounds=2))
         watch(Event(kind="round", arm="fedavg [/min]", arm_number=1, arms=1, round=1, rounds=2))
     assert "fedavg [/min]" in screen.getvalue()
@@ -92,7 +92,7 @@ def test_the_bars_of_runs_side_by_side_are_their_own(
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120, color_system=None)
     monkeypatch.setattr("fedkg.cli.progress.err", lambda: console)
-    with Watch() as watch:
+    with ProgressDisplay() as watch:
         for number, arm in ((2, "b"), (3, "c")):  # the first was done before
             watch(Event(kind="arm", arm=arm, arm_number=number, arms=3, rounds=4))
         for number, done in ((3, 1), (2, 3), (3, 2)):

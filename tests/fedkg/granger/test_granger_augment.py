@@ -15,8 +15,8 @@ from fedkg.granger.kalman import estimated
 from fedkg.granger.learn import Learnt, Rates, course_of, learn, products_of
 from fedkg.granger.moments import Series, series_of
 from fedkg.granger.states import Measured, client_of
-from fedkg.jobs.causes.learning import learnt_by, refuse_grown
-from fedkg.jobs.file.learning import Learning
+from fedkg.jobs.causes.learning import learn_causes, reject_divergence
+from fedkg.jobs.schema.causal_learning import Learning
 
 STEPS, KNOWN = 300, 220
 
@@ -230,20 +230,20 @@ def test_products_that_are_at_hand_change_nothing() -> None:
 def test_losses_that_have_grown_are_refused() -> None:
     found = filtered(_records(), 1)
     series = found.series(np.ones((3, 3), dtype=np.bool_), 1)
-    learnt, said = learnt_by(Learning(epochs=5), series)
+    learnt, said = learn_causes(Learning(epochs=5), series)
     assert "has not settled" in said
     wild = replace(learnt, causes=1e3 * np.ones_like(learnt.causes))
     with pytest.raises(
         FedkgError,
         match=r"the learning diverges slowly: the losses of site 0 are .* times those before",
     ):
-        refuse_grown(Learning(), series, wild)
+        reject_divergence(Learning(), series, wild)
     worse = replace(learnt, causes=np.ones_like(learnt.causes))
     with pytest.raises(
         FedkgError,
         match="diverges slowly: what is learnt to drive site 0 foretells it worse than nothing",
     ):
-        refuse_grown(Learning(), series, worse)
+        reject_divergence(Learning(), series, worse)
 
 
 def _alike(clients: int = 10, steps: int = 300) -> Series:
@@ -278,10 +278,10 @@ def test_drivers_that_go_with_each_other_run_away_by_divisors_of_their_own_and_s
     away = learn(series, rates, epochs=300)
     assert away.strength(series).max() > 100
     with pytest.raises(FedkgError, match="the learning diverges slowly"):
-        refuse_grown(Learning(causes=0.1), series, away)
+        reject_divergence(Learning(causes=0.1), series, away)
     settled = learn(series, replace(rates, together=True), epochs=500, tolerance=1e-3)
     assert len(settled.server_loss) < 500
     assert settled.strength(series).max() < 0.5
-    learnt, said = learnt_by(Learning(causes=0.1), series)
+    learnt, said = learn_causes(Learning(causes=0.1), series)
     assert np.array_equal(learnt.causes, settled.causes)
     assert "the learning settled" in said

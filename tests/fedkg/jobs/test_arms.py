@@ -6,15 +6,15 @@ import pytest
 
 from fedkg.errors import JobError
 from fedkg.jobs import Job
-from fedkg.jobs.arms import arms_of
-from fedkg.jobs.file.reading import fields_at
-from fedkg.jobs.idle import FIELDS, idle, never_chosen
+from fedkg.jobs.schema.job_reader import fields_at
+from fedkg.jobs.trials import expand_trials
+from fedkg.jobs.unused_settings import FIELD_USES, find_untrained_algorithms, find_unused_settings
 
 BASE = {"pack": "p", "sites": {"graz": {}, "linz": {}}}
 
 
 def arms(**fields):
-    return arms_of(Job.model_validate({**BASE, **fields}))
+    return expand_trials(Job.model_validate({**BASE, **fields}))
 
 
 def test_a_plain_job_is_one_arm():
@@ -107,7 +107,7 @@ def test_contradictions_are_named(fields, said):
 
 def test_a_misspelt_algorithm_is_recognised():
     with pytest.raises(JobError, match="there is no such algorithm") as caught:
-        arms_of(
+        expand_trials(
             Job.model_validate(
                 {
                     "pack": "p",
@@ -127,7 +127,7 @@ def test_the_median_of_two_sites_is_told_in_words_of_a_median():
         "training": {"participation": 1.0},
     }
     with pytest.raises(JobError, match="the median of one or two clients is their mean"):
-        arms_of(Job.model_validate(job))
+        expand_trials(Job.model_validate(job))
 
 
 def test_what_no_arm_looks_at_is_told():
@@ -135,7 +135,7 @@ def test_what_no_arm_looks_at_is_told():
         "data": {"split": "iid", "alpha": 0.1, "size_alpha": 1.0},
         "training": {"workers": 2, "executor": "stacked"},
     }
-    told = idle(arms(**given, scoring={"beta": 2.0}, algorithm="fedavg"))
+    told = find_unused_settings(arms(**given, scoring={"beta": 2.0}, algorithm="fedavg"))
     assert [text.partition("`")[2].partition("`")[0] for text in told] == [
         "data.alpha",
         "data.size_alpha",
@@ -144,7 +144,7 @@ def test_what_no_arm_looks_at_is_told():
     ]
     assert "belongs to `data.split: dirichlet` or `sizes`" in told[0]
     assert (
-        idle(
+        find_unused_settings(
             arms(
                 **given,
                 scoring={"beta": 2.0},
@@ -153,25 +153,28 @@ def test_what_no_arm_looks_at_is_told():
         )
         == ()
     )
-    assert idle(arms(data={"alpha": 1.0})) == ()
+    assert find_unused_settings(arms(data={"alpha": 1.0})) == ()
     mined = {"unit": "example", "noise": 1.0, "mined": {"epsilon": 2.0}}
-    [said] = idle(arms(privacy=mined, algorithm="fedavg"))
+    [said] = find_unused_settings(arms(privacy=mined, algorithm="fedavg"))
     assert said.startswith("`privacy.mined` is not looked at")
     joints = {"own": {"grouping": {"fedstl": {"clusters": 2, "cluster_epochs": 0}}}}
     series = {"set": "traffic", "window": {"history": 4, "horizon": 2}, "server": 0.2}
-    assert idle(arms(privacy=mined, data=series, algorithms=joints, algorithm="own")) == ()
-    assert idle(arms(data={"rows": 400})) == ()
+    assert (
+        find_unused_settings(arms(privacy=mined, data=series, algorithms=joints, algorithm="own"))
+        == ()
+    )
+    assert find_unused_settings(arms(data={"rows": 400})) == ()
     apart = {"graz": {"table": "a.csv"}, "linz": {"table": "b.csv"}}
     assert [
         note.split()[0]
-        for note in idle(
+        for note in find_unused_settings(
             arms(sites=apart, data={"split": "column", "site_column": "plant", "size_alpha": 2.0})
         )
     ] == [*("`data.split`", "`data.size_alpha`", "`data.site_column`")]
-    assert idle(arms(data={"rows": 400, "path": "table.csv"})) == (
+    assert find_unused_settings(arms(data={"rows": 400, "path": "table.csv"})) == (
         "`data.rows` is not looked at: it belongs to the generator of the table",
     )
-    assert set(FIELDS) <= {
+    assert set(FIELD_USES) <= {
         f"{part}.{name}" for part in ("data", "training", "scoring") for name in fields_at((part,))
     }
 
@@ -195,7 +198,7 @@ def test_algorithms_that_are_defined_and_not_trained_are_told():
 
     def told(**more: object) -> tuple[str, ...]:
         job = Job.model_validate(given | more)
-        return never_chosen(job, arms_of(job))
+        return find_untrained_algorithms(job, expand_trials(job))
 
     [said] = told()
     assert said.startswith(

@@ -13,16 +13,16 @@ import pytest
 from fedkg.data.sets import DataSet, data_set
 from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs import run_job
-from fedkg.jobs.arms import arms_of
-from fedkg.jobs.file.reading import job_of
-from fedkg.jobs.file.schema import Job
+from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.grounds import ground_of
 from fedkg.jobs.reproduce import reproduce
-from fedkg.jobs.rules import load_rules
+from fedkg.jobs.rule_pack import load_rules
 from fedkg.jobs.samples import samples as reading
-from fedkg.jobs.samples.ground import Sets
+from fedkg.jobs.samples.sample_experiment import SampleExperiment
 from fedkg.jobs.samples.samples import TEST, TRAIN
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.schema.job_reader import parse_job
+from fedkg.jobs.trials import expand_trials
 
 DATA = {
     "set": "traffic",
@@ -48,17 +48,17 @@ def _fields(**fields: Any) -> dict[str, Any]:
     }
 
 
-def _ground(**fields: Any) -> Sets:
+def _ground(**fields: Any) -> SampleExperiment:
     job = Job.model_validate(_fields(**fields))
     pack, _ = load_rules(job)
-    ground = ground_of(job, pack)
-    assert isinstance(ground, Sets)
+    ground = create_experiment(job, pack)
+    assert isinstance(ground, SampleExperiment)
     return ground
 
 
-def _x(ground: Sets, use: int) -> np.ndarray[Any, Any]:
+def _x(ground: SampleExperiment, use: int) -> np.ndarray[Any, Any]:
     """What the first arm's model reads of the windows for some use."""
-    arms = arms_of(ground.job)
+    arms = expand_trials(ground.job)
     ground.prepare(arms)
     course = ground.course(arms[0])
     return np.asarray(course.inputs.of(ground.samples.rows(use)).numpy())
@@ -103,7 +103,7 @@ def test_a_gap_at_the_first_test_is_not_bridged_to_it(
         for name in tested.source.client_names
     }
 
-    def holed(later: float) -> Sets:
+    def holed(later: float) -> SampleExperiment:
         def changed(name: str, path: str | None, *, seed: int, size: int | None) -> DataSet:
             data = data_set(name, path, seed=seed, size=size)
             assert data.time is not None
@@ -255,12 +255,12 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
 )
 def test_wrong_fields_are_named(value: object, said: str) -> None:
     with pytest.raises(JobError, match=said):
-        job_of(_fields(augment=value), name="job.yaml", base=Path())
+        parse_job(_fields(augment=value), name="job.yaml", base=Path())
 
 
 def test_one_word_keeps_what_the_section_says() -> None:
     job = Job.model_validate(_fields(compare={"augment": ["none", "granger"]}))
-    assert [(arm.job.augment.by, arm.job.augment.past) for arm in arms_of(job)] == [
+    assert [(arm.job.augment.by, arm.job.augment.past) for arm in expand_trials(job)] == [
         ("none", 3),
         ("granger", 3),
     ]
@@ -277,4 +277,4 @@ def test_sites_of_other_times_learn_nothing_of_each_other(monkeypatch: pytest.Mo
     monkeypatch.setattr(reading, "data_set", apart)
     ground = _ground()
     with pytest.raises(UsageError, match="hardly any steps in common"):
-        ground.prepare(arms_of(ground.job))
+        ground.prepare(expand_trials(ground.job))

@@ -19,7 +19,7 @@ from fedkg.federated import (
 from fedkg.federated.algorithms import local_only
 from fedkg.federated.executors import Work
 from fedkg.federated.problem import pool
-from fedkg.jobs.deployed import Deployed, SiteModels
+from fedkg.jobs.site_models import DeployedModels, SiteModels
 from fedkg.models import MLP, Params
 
 SITES = 7
@@ -71,5 +71,5 @@ def test_no_more_are_in_memory_than_there_is_room_for() -> None:
     narrow = replace(
         work, algorithm=Counting(), settings=replace(work.settings, client_memory=3 * size)
     )  # type: ignore[arg-type]
-    assert len(list(Deployed(work=narrow).models(state))) == SITES
+    assert len(list(DeployedModels(work=narrow).models(state))) == SITES
     assert asked == [3, 3, 1]

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.file.difference import differences
-from fedkg.jobs.folder import ENVIRONMENT, RunFolder, next_folder
+from fedkg.jobs.folder import ENVIRONMENT, RunFolder, next_free_folder
+from fedkg.jobs.schema.job_differences import list_differences
 
 
 @pytest.fixture
@@ -118,20 +118,20 @@ def test_a_second_process_is_kept_out(folder):
 
 
 def test_the_next_free_folder(tmp_path):
-    assert next_folder("milling", tmp_path).name == "milling-001"
+    assert next_free_folder("milling", tmp_path).name == "milling-001"
     (tmp_path / "milling-001").mkdir()
-    assert next_folder("milling", tmp_path).name == "milling-002"
+    assert next_free_folder("milling", tmp_path).name == "milling-002"
 
 
 def test_differences_name_fields():
     before = {"a": {"b": 1, "c": [1]}, "d": {}}
-    assert differences(before, json.loads(json.dumps(before))) == []
-    assert differences(before, {"a": {"b": 2, "c": [1]}, "e": 1}) == [
+    assert list_differences(before, json.loads(json.dumps(before))) == []
+    assert list_differences(before, {"a": {"b": 2, "c": [1]}, "e": 1}) == [
         "a.b: 1 -> 2",
         "d: {} -> (not there)",
         "e: (not there) -> 1",
     ]
-    assert len(differences({}, {str(i): i for i in range(50)})) == 21
+    assert len(list_differences({}, {str(i): i for i in range(50)})) == 21
 
 
 def test_a_folder_is_a_run_once_its_environment_is_written(folder):

@@ -14,12 +14,12 @@ from fedkg.errors import JobError
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.temporal.clusters import CLUSTER
 from fedkg.jobs import run_job
-from fedkg.jobs.arms import arms_of
 from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.file.schema import Job
+from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.grounds import ground_of
-from fedkg.jobs.rules import load_rules
+from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.trials import expand_trials
 from fedkg.report import write_report
 
 RULES = """
@@ -93,8 +93,8 @@ def fields(rules: str, **changes: Any) -> dict[str, Any]:
 
 def made(document: dict[str, Any]) -> tuple[Any, Any]:
     job = Job.model_validate(document)
-    ground = ground_of(job, load_rules(job)[0])
-    (arm,) = arms_of(job)
+    ground = create_experiment(job, load_rules(job)[0])
+    (arm,) = expand_trials(job)
     ground.prepare([arm])
     return ground, ground.course(arm)
 

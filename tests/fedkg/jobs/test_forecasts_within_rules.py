@@ -13,16 +13,16 @@ import torch
 import yaml
 from command import Command, call
 
-from fedkg.jobs.arms import arms_of
 from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.deployed import Deployed
-from fedkg.jobs.file.schema import Job
+from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.grounds import ground_of
-from fedkg.jobs.rules import load_rules
-from fedkg.jobs.samples.course import SampleCourse
-from fedkg.jobs.samples.ground import Sets
-from fedkg.jobs.training import deployed_of
+from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.samples.sample_experiment import SampleExperiment
+from fedkg.jobs.samples.sample_trial import SampleTrial
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.site_models import DeployedModels
+from fedkg.jobs.training import deployed_models
+from fedkg.jobs.trials import expand_trials
 from fedkg.models import predict
 
 HEAD = """
@@ -98,15 +98,15 @@ def forecasts(path: Path, run: Path) -> torch.Tensor:
             }
         }
     )
-    ground = ground_of(document, load_rules(document)[0])
-    (arm,) = arms_of(document)
+    ground = create_experiment(document, load_rules(document)[0])
+    (arm,) = expand_trials(document)
     ground.prepare([arm])
     course = ground.course(arm)
-    assert isinstance(ground, Sets)
-    assert isinstance(course, SampleCourse)
+    assert isinstance(ground, SampleExperiment)
+    assert isinstance(course, SampleTrial)
     state = load_state(RunFolder(run), arm.id)
     assert state is not None
-    deployed: Deployed = deployed_of(course)
+    deployed: DeployedModels = deployed_models(course)
     windows = course.inputs.of(torch.arange(len(course.inputs.place)))
     outputs = ground.samples.ready.outputs
     assert outputs is not None

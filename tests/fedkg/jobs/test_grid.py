@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.sweep.grid import axis_of, cells_of, seeds_of
+from fedkg.jobs.sweep.grid import expand_grid, parse_axis, parse_seeds
 
 JOB: dict[str, Any] = {
     "name": "small",
@@ -28,13 +28,13 @@ def job(tmp_path: Path) -> Path:
 
 
 def test_commas_within_brackets_belong_to_a_value():
-    assert axis_of("data.alpha=0.1,1,10").values == ("0.1", "1", "10")
-    assert axis_of("model.hidden=[16],[32, 32]").values == ("[16]", "[32, 32]")
-    assert axis_of("algorithm={preset: fedprox, proximal: 0.1}, scfa").values == (
+    assert parse_axis("data.alpha=0.1,1,10").values == ("0.1", "1", "10")
+    assert parse_axis("model.hidden=[16],[32, 32]").values == ("[16]", "[32, 32]")
+    assert parse_axis("algorithm={preset: fedprox, proximal: 0.1}, scfa").values == (
         "{preset: fedprox, proximal: 0.1}",
         "scfa",
     )
-    assert axis_of("algorithm.name=fedavg,scfa").field == "algorithm"
+    assert parse_axis("algorithm.name=fedavg,scfa").field == "algorithm"
 
 
 @pytest.mark.parametrize(
@@ -51,23 +51,23 @@ def test_commas_within_brackets_belong_to_a_value():
 )
 def test_what_is_no_axis_is_refused(text: str):
     with pytest.raises(UsageError, match="--grid"):
-        axis_of(text)
+        parse_axis(text)
 
 
 def test_seeds_are_counted_or_named():
-    assert seeds_of("3") == (0, 1, 2)
-    assert seeds_of("3,7") == (3, 7)
+    assert parse_seeds("3") == (0, 1, 2)
+    assert parse_seeds("3,7") == (3, 7)
 
 
 @pytest.mark.parametrize("text", ["0", "", "-1", "1.5", "3,3", "a", "2,"])
 def test_what_are_no_seeds_is_refused(text: str):
     with pytest.raises(UsageError, match="--seeds"):
-        seeds_of(text)
+        parse_seeds(text)
 
 
 def test_the_product_of_all_axes_and_seeds(job: Path):
-    cells = cells_of(
-        job, [], [axis_of("algorithm=fedavg,scfa"), axis_of("data.alpha=0.1,10")], (0, 5)
+    cells = expand_grid(
+        job, [], [parse_axis("algorithm=fedavg,scfa"), parse_axis("data.alpha=0.1,10")], (0, 5)
     )
     assert [cell.id for cell in cells][:3] == [
         "fedavg-alpha0.1-s0",
@@ -82,18 +82,18 @@ def test_the_product_of_all_axes_and_seeds(job: Path):
 
 
 def test_without_seeds_a_job_keeps_its_own(job: Path):
-    (one, other) = cells_of(job, ["training.rounds=2"], [axis_of("data.alpha=0.1,10")], None)
+    (one, other) = expand_grid(job, ["training.rounds=2"], [parse_axis("data.alpha=0.1,10")], None)
     assert (one.seed, one.job.seed_list, other.job.training.rounds) == (None, (0, 1, 2), 2)
 
 
 def test_what_is_changed_first_is_no_part_of_the_grid(job: Path):
-    [one, _] = cells_of(job, ["corrupt=null"], [axis_of("algorithm=fedavg,scfa")], None)
+    [one, _] = expand_grid(job, ["corrupt=null"], [parse_axis("algorithm=fedavg,scfa")], None)
     assert one.job.corrupt is None
 
 
 def test_local_training_stands_beside_one_algorithm_alone(job: Path):
-    cells = cells_of(
-        job, [], [axis_of("algorithm=fedavg,scfa"), axis_of("data.alpha=0.1,10")], None
+    cells = expand_grid(
+        job, [], [parse_axis("algorithm=fedavg,scfa"), parse_axis("data.alpha=0.1,10")], None
     )
     assert [cell.job.evaluation.local_baseline for cell in cells] == [True, True, False, False]
 
@@ -118,7 +118,7 @@ def test_what_no_job_can_have_is_refused_before_anything_is_run(
     job: Path, axes: list[str], words: str
 ):
     with pytest.raises((JobError, UsageError)) as caught:
-        cells_of(job, [], [axis_of(axis) for axis in axes], None)
+        expand_grid(job, [], [parse_axis(axis) for axis in axes], None)
     assert words in str(caught.value)
 
 
@@ -126,10 +126,10 @@ def test_a_fault_of_the_job_itself_is_no_fault_of_the_grid(tmp_path: Path):
     path = tmp_path / "wrong.yaml"
     path.write_text(yaml.safe_dump({**JOB, "privacy": {"unit": "row"}}))
     with pytest.raises(JobError, match=r"wrong\.yaml: .*privacy\.unit") as caught:
-        cells_of(path, [], [axis_of("algorithm=fedavg")], None)
+        expand_grid(path, [], [parse_axis("algorithm=fedavg")], None)
     assert "--grid" not in str(caught.value)
 
 
 def test_values_that_only_differ_in_signs_have_folders_of_their_own(job: Path):
-    cells = cells_of(job, ["corrupt=null"], [axis_of("title=a b,a_b")], None)
+    cells = expand_grid(job, ["corrupt=null"], [parse_axis("title=a b,a_b")], None)
     assert [cell.id for cell in cells] == ["titlea_b", "titlea_b-2"]

@@ -13,11 +13,11 @@ from fedkg.federated.agents.round_numbers import Equally
 from fedkg.federated.agents.sets import sets_of
 from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.jobs import Job, run_job
-from fedkg.jobs.arms import arms_of
-from fedkg.jobs.assemble import assembled
-from fedkg.jobs.file.algorithm import Algorithm
-from fedkg.jobs.file.schema import Scoring
+from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.schema.algorithm_section import Algorithm
+from fedkg.jobs.schema.job import Scoring
+from fedkg.jobs.trials import expand_trials
 from fedkg.models import MLP
 from fedkg.projection import L2Ball
 
@@ -31,7 +31,7 @@ set small keep parameters in l2_ball(radius = job)
 
 
 def made(**section):
-    return assembled(
+    return build_algorithm(
         "x",
         Algorithm.model_validate(section),
         Scoring(),
@@ -87,7 +87,7 @@ def test_sites_that_stay_away_are_refused():
         }
     )
     with pytest.raises(JobError, match="all agents in every round"):
-        arms_of(job)
+        expand_trials(job)
 
 
 @pytest.mark.usefixtures("no_report")

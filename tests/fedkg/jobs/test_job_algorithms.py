@@ -16,13 +16,13 @@ from fedkg.federated.server.optimisers import AdaptiveStep
 from fedkg.federated.server.robust import TrimmedMean
 from fedkg.federated.server.weighting import ByValidity
 from fedkg.jobs import Job, run_job
-from fedkg.jobs.arms import arms_of
-from fedkg.jobs.assemble import assembled
-from fedkg.jobs.file.algorithm import Algorithm
-from fedkg.jobs.file.presets import PRESETS
-from fedkg.jobs.file.reading import job_of
-from fedkg.jobs.file.schema import Scoring
+from fedkg.jobs.algorithm_builder import build_algorithm
 from fedkg.jobs.folder import RunFolder
+from fedkg.jobs.schema.algorithm_section import Algorithm
+from fedkg.jobs.schema.job import Scoring
+from fedkg.jobs.schema.job_reader import parse_job
+from fedkg.jobs.schema.presets import PRESETS
+from fedkg.jobs.trials import expand_trials
 from fedkg.models import MLP
 
 MODEL = MLP(inputs=3, hidden=(4,))
@@ -35,7 +35,7 @@ EQUAL = ScoreOptions(soft_tolerance=0.05)
 
 
 def made(**section):
-    return assembled("x", Algorithm.model_validate(section), Scoring(), MODEL)
+    return build_algorithm("x", Algorithm.model_validate(section), Scoring(), MODEL)
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name not in ("fedrep", "fedstl")])
@@ -51,7 +51,7 @@ def test_fedrep_of_a_job_keeps_the_head_of_the_model():
         preset="fedrep", private={"layers": ["layers.0."], "first": 0.25}
     ).local == PrivateFirst(private=("layers.0.",), share=0.25)
     with pytest.raises(JobError, match="which layers are its head"):
-        assembled("x", Algorithm.model_validate({"private": {}}), Scoring(), object())
+        build_algorithm("x", Algorithm.model_validate({"private": {}}), Scoring(), object())
 
 
 def test_joints_are_put_together():
@@ -95,13 +95,13 @@ def test_a_section_survives_its_own_dump():
 
 def test_an_algorithm_may_be_written_out_where_its_name_would_stand():
     job = Job.model_validate({**SITES, "algorithm": {"preset": "fedprox", "proximal": 0.3}})
-    [arm] = arms_of(job)
+    [arm] = expand_trials(job)
     assert (arm.id, arm.preset, arm.job.algorithms["fedprox"].proximal) == (
         "fedprox-s0",
         "fedprox",
         0.3,
     )
-    [own] = arms_of(
+    [own] = expand_trials(
         Job.model_validate(
             {
                 **SITES,
@@ -119,10 +119,9 @@ def test_settings_of_an_algorithm_can_be_compared():
         "algorithms": {"mine": {"proximal": 0.1}},
         "compare": {"algorithms.mine.proximal": [0.1, 1.0]},
     }
-    assert [arm.job.algorithms["mine"].proximal for arm in arms_of(Job.model_validate(job))] == [
-        0.1,
-        1.0,
-    ]
+    assert [
+        arm.job.algorithms["mine"].proximal for arm in expand_trials(Job.model_validate(job))
+    ] == [0.1, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +165,7 @@ def test_settings_of_an_algorithm_can_be_compared():
 )
 def test_what_contradicts_itself_is_refused_with_what_to_do(section, said, tmp_path):
     with pytest.raises(JobError) as caught:
-        job_of({**SITES, "algorithm": section}, name="job.yaml", base=tmp_path)
+        parse_job({**SITES, "algorithm": section}, name="job.yaml", base=tmp_path)
     assert said in str(caught.value)
 
 
@@ -189,7 +188,7 @@ def test_what_contradicts_how_it_is_run_is_refused(section, training, said):
         {**SITES, "algorithm": section, "training": {**SITES["training"], **training}}
     )
     with pytest.raises(JobError) as caught:
-        arms_of(job)
+        expand_trials(job)
     assert said in str(caught.value)
 
 

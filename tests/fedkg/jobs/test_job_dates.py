@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 
 from fedkg.errors import TableError
-from fedkg.jobs.file.schema import Data, Job
-from fedkg.jobs.sources import read_tables
+from fedkg.jobs.schema.job import Data, Job
+from fedkg.jobs.source_tables import read_tables
 from fedkg.pack import Column, DataContract
 
 CONTRACT = DataContract(columns=(Column(name="x", source="x"),), time="when")

@@ -16,7 +16,7 @@ from fedkg.errors import JobError
 from fedkg.jobs import resume, run_job
 from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.learned import learned_of
+from fedkg.jobs.learned_results import read_learned
 from fedkg.jobs.reproduce import reproduce
 from fedkg_compiler.ontology.stores.filling import load_files
 
@@ -207,5 +207,5 @@ def test_a_learning_of_causes_reads_who_may_drive_whom_from_an_endpoint(
     [fetched] = RunFolder(folders[1]).read_json("environment.json")["fetched"]
     assert fetched["address"] == f"{server}/query"
     assert (fetched["address"], fetched["sha256"]) in [
-        (one.name, one.sha256) for one in learned_of(folders[1]).files
+        (one.name, one.sha256) for one in read_learned(folders[1]).files
     ]

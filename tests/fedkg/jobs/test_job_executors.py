@@ -12,7 +12,7 @@ from fedkg.errors import JobError, Stopped
 from fedkg.federated.rows import StoredRows
 from fedkg.jobs import Event, checkpoint, resume, run_job
 from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.folder import ARMS, EXECUTOR, RunFolder
+from fedkg.jobs.folder import EXECUTOR_PREFIX, TRIALS, RunFolder
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
@@ -39,7 +39,7 @@ def test_a_job_by_processes_is_the_stacked_one(job_fields, tmp_path):
         [row.pop("notes") for row in one["rounds.csv"]],
         [row.pop("notes") for row in other["rounds.csv"]],
     )
-    assert EXECUTOR + "2 processes, as the job says, with stacks of 1" in said[1][0]
+    assert EXECUTOR_PREFIX + "2 processes, as the job says, with stacks of 1" in said[1][0]
     assert one["rounds.csv"] == other["rounds.csv"]
     assert one["clients.csv"] == other["clients.csv"]
     assert one["rules.csv"] == other["rules.csv"]
@@ -109,7 +109,7 @@ def test_an_executor_is_shared_by_arms_that_ask_for_the_same_one(job_fields, tmp
     fields = of(job_fields, ["centralised", "fedavg", "fedprox"], executor="stacked")
     fields["compare"]["training.chunk"] = [1, 2]
     folder = RunFolder(run_job(fields, out=tmp_path / "run").folder)
-    states = {record["id"]: load_state(folder, record["id"]) for record in folder.read_json(ARMS)}
+    states = {record["id"]: load_state(folder, record["id"]) for record in folder.read_json(TRIALS)}
     chunks = {
         name: state.choice.chunk
         for name, state in states.items()

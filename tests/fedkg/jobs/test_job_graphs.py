@@ -10,11 +10,11 @@ import torch
 
 from fedkg.errors import JobError
 from fedkg.jobs import resume, run_job
-from fedkg.jobs.file.reading import job_of
+from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.graphs import Graphs
-from fedkg.jobs.grounds import ground_of
-from fedkg.jobs.rules import nothing
+from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.rule_pack import empty_pack
+from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.models.tabnet import TabNet
 from fedkg.pack import load
 
@@ -54,8 +54,8 @@ def test_the_graph_of_a_file_is_read_trained_and_resumed_to_the_bit(
     assert str(tmp_path / "plant.ttl") in [
         source["path"] for source in folder.environment()["sources"]
     ]
-    job = job_of(fields, name="j", base=tmp_path)
-    graph = Graphs(nothing()).of(job, ("Torque [Nm]", "Tool wear [min]", "Type=L", "speed"))
+    job = parse_job(fields, name="j", base=tmp_path)
+    graph = GraphCache(empty_pack()).of(job, ("Torque [Nm]", "Tool wear [min]", "Type=L", "speed"))
     assert graph is not None
     assert graph.column_node.tolist()[2:] == [-1, -1]
     assert graph.observed.tolist() == [0, 1]
@@ -80,8 +80,8 @@ def test_the_graph_of_a_file_is_read_trained_and_resumed_to_the_bit(
 
 def test_without_files_the_graph_is_made_of_names_and_rules(job_fields):
     pack = load(job_fields["pack"])
-    job = job_of(of_table(job_fields, True), name="j", base=Path())
-    graph = Graphs(pack).of(
+    job = parse_job(of_table(job_fields, True), name="j", base=Path())
+    graph = GraphCache(pack).of(
         job,
         ("Torque [Nm]", "Tool wear [min]", "Type=L", "Type=M", "L0_S1_F2", "L0_S1_F3", "L0_S2_F4"),
     )
@@ -106,11 +106,11 @@ def test_a_data_set_with_bosch_s_names_has_stations(tmp_path):
         "model": {**TABNET, "graph": {"convolutions": 1}},
         "training": {"rounds": 1, "participation": 1, "executor": "stacked", "batch": 32},
     }
-    job = job_of(fields, name="j", base=tmp_path)
-    ground = ground_of(job, nothing())
-    from fedkg.jobs.arms import arms_of
+    job = parse_job(fields, name="j", base=tmp_path)
+    ground = create_experiment(job, empty_pack())
+    from fedkg.jobs.trials import expand_trials
 
-    [arm] = arms_of(job)
+    [arm] = expand_trials(job)
     ground.prepare([arm])
     model = ground.course(arm).problem.model
     assert isinstance(model, TabNet)
@@ -136,4 +136,4 @@ def test_a_graph_that_knows_no_column_is_refused(job_fields, tmp_path):
 def test_only_tabnet_reads_a_graph(job_fields):
     fields = {**of_table(job_fields, None), "model": {"kind": "mlp", "graph": True}}
     with pytest.raises(JobError, match="`graph`: not of `mlp`"):
-        job_of(fields, name="j", base=Path())
+        parse_job(fields, name="j", base=Path())

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from fedkg.data.sets import DataSet, data_set, scaled_dataset
 from fedkg.federated.problem import Clients, gathered, pool
-from fedkg.jobs.arms import planned
-from fedkg.jobs.file.reading import job_of
-from fedkg.jobs.grounds import ground_of
-from fedkg.jobs.rules import nothing
-from fedkg.jobs.samples.ground import Sets
-from fedkg.jobs.samples.inputs import inputs_of
+from fedkg.jobs.experiment_factory import create_experiment
+from fedkg.jobs.rule_pack import empty_pack
+from fedkg.jobs.samples.inputs import build_inputs
+from fedkg.jobs.samples.sample_experiment import SampleExperiment
+from fedkg.jobs.schema.job_reader import parse_job
+from fedkg.jobs.trials import plan_trials
 
 
 def of_shape(shape: tuple[int, ...], kind: type[np.floating]) -> DataSet:
@@ -50,7 +50,7 @@ def test_every_sample_is_found_wherever_it_lies(
     ready = scaled_dataset(of_shape(shape, kind))
     order = np.random.Generator(np.random.PCG64(seed)).permutation(shape[0])
     groups = [order[: cuts[0]], order[cuts[0] : cuts[1]]]
-    inputs = inputs_of(ready, groups)
+    inputs = build_inputs(ready, groups)
     whole = torch.from_numpy(ready.data.x).to(torch.float32)
     assert torch.equal(inputs.of(np.arange(shape[0])), whole)
     assert torch.equal(inputs.of(order[:3]), whole[torch.from_numpy(order[:3])])
@@ -75,10 +75,10 @@ def test_every_sample_is_found_wherever_it_lies(
 def test_what_is_told_stands_behind_the_features_and_codes_behind_all() -> None:
     ready = scaled_dataset(of_shape((5, 3, 2), np.float64))
     told, code = np.arange(5.0)[:, None], np.arange(5)
-    plain = inputs_of(ready, [np.arange(4)], told=told)
+    plain = build_inputs(ready, [np.arange(4)], told=told)
     assert plain.shape == (3, 3)
     assert plain.of(np.array([2]))[0, :, 2].tolist() == [2.0] * 3
-    coded = inputs_of(ready, [np.arange(4)], told=told, codes=[code])
+    coded = build_inputs(ready, [np.arange(4)], told=told, codes=[code])
     assert coded.rows.shape == (6, 10)
     assert torch.equal(coded.of(np.arange(5))[:, :9], plain.of(np.arange(5)).flatten(1))
     assert coded.of(np.arange(5))[:, 9].tolist() == code.tolist()
@@ -99,10 +99,10 @@ def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
         "training": {"rounds": 1, "participation": 1, "executor": "stacked"},
         "seeds": 2,
     }
-    job = job_of(fields, name="j", base=tmp_path)
-    ground = ground_of(job, nothing())
-    assert isinstance(ground, Sets)
-    arms = planned(job)
+    job = parse_job(fields, name="j", base=tmp_path)
+    ground = create_experiment(job, empty_pack())
+    assert isinstance(ground, SampleExperiment)
+    arms = plan_trials(job)
     ground.prepare(arms)
     first, second = (next(arm for arm in arms if arm.seed == seed) for seed in (0, 1))
     course = ground.course(first)

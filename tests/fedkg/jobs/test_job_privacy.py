@@ -15,20 +15,20 @@ from fedkg.errors import JobError
 from fedkg.federated import Clients
 from fedkg.federated.privacy.clipped import ClippedGradient
 from fedkg.jobs import Event, resume, run_job
-from fedkg.jobs.arms import arms_of
-from fedkg.jobs.file.algorithm import Algorithm
-from fedkg.jobs.file.privacy import Privacy
-from fedkg.jobs.file.reading import job_of
-from fedkg.jobs.file.uncovered import taken_as_known
+from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.grounds import ground_of
-from fedkg.jobs.rules import load_rules, nothing
-from fedkg.jobs.sources import Tables
-from fedkg.jobs.sweep.grid import axis_of
+from fedkg.jobs.rule_pack import empty_pack, load_rules
+from fedkg.jobs.schema.algorithm_section import Algorithm
+from fedkg.jobs.schema.job_reader import parse_job
+from fedkg.jobs.schema.privacy_coverage import describe_unprotected
+from fedkg.jobs.schema.privacy_section import Privacy
+from fedkg.jobs.source_tables import SourceTables
+from fedkg.jobs.sweep.grid import parse_axis
 from fedkg.jobs.sweep.sweep import run_sweep
-from fedkg.jobs.tables.prepare import ROW, prepare
-from fedkg.jobs.training import settings_of
-from fedkg.report.privacy import privacy_table
+from fedkg.jobs.tables.table_data import ROW_COLUMN, prepare_tables
+from fedkg.jobs.training import trial_settings
+from fedkg.jobs.trials import expand_trials
+from fedkg.report.privacy_table import privacy_table
 
 EXAMPLE = {"unit": "example", "noise": 2.0, "delta": 1e-3}
 CLIENT = {"unit": "client", "noise": 2.0, "delta": 1e-2}
@@ -116,7 +116,7 @@ def test_a_budget_below_one_round_is_refused_before_there_is_a_folder(fields, tm
 
 
 def test_an_epsilon_finds_its_noise_and_can_be_compared(fields):
-    job = job_of(
+    job = parse_job(
         {
             **fields,
             "privacy": EXAMPLE | {"epsilon": 3.0, "noise": None},
@@ -125,8 +125,8 @@ def test_an_epsilon_finds_its_noise_and_can_be_compared(fields):
         name="j",
         base=Path(),
     )
-    ground = ground_of(job, load_rules(job)[0])
-    arms = arms_of(job)
+    ground = create_experiment(job, load_rules(job)[0])
+    arms = expand_trials(job)
     ground.prepare(arms)
     noises = []
     for arm in arms:
@@ -139,9 +139,9 @@ def test_an_epsilon_finds_its_noise_and_can_be_compared(fields):
 def test_inputs_are_standardised_by_the_servers_rows(fields):
     found = []
     for privacy in (None, EXAMPLE):
-        job = job_of({**fields, "privacy": privacy}, name="j", base=Path())
-        ground = ground_of(job, load_rules(job)[0])
-        ground.prepare(arms_of(job))
+        job = parse_job({**fields, "privacy": privacy}, name="j", base=Path())
+        ground = create_experiment(job, load_rules(job)[0])
+        ground.prepare(expand_trials(job))
         found.append(ground.prepared)  # type: ignore[attr-defined]
     plain, private = found
     server = private.features.matrix(private.server)
@@ -152,16 +152,16 @@ def test_inputs_are_standardised_by_the_servers_rows(fields):
 
 def test_the_texts_of_categories_are_those_of_the_servers_rows(fields, monkeypatch):
     """A text that a single row of a site has must not show in the model's inputs."""
-    job = job_of(fields, name="j", base=Path())
+    job = parse_job(fields, name="j", base=Path())
     pack = load_rules(job)[0]
-    [train] = prepare(job, pack).train.values()
-    row, whole = int(train.numbers(ROW)[0]) - 1, generate(job.data.rows, job.data.seed)
+    [train] = prepare_tables(job, pack).train.values()
+    row, whole = int(train.numbers(ROW_COLUMN)[0]) - 1, generate(job.data.rows, job.data.seed)
     texts = [*whole.texts("Type")]
     texts[row] = "a single one"
-    tables = Tables(whole=whole.with_texts("Type", texts))
-    monkeypatch.setattr("fedkg.jobs.tables.prepare.read_tables", lambda job, contract: tables)
+    tables = SourceTables(whole=whole.with_texts("Type", texts))
+    monkeypatch.setattr("fedkg.jobs.tables.table_data.read_tables", lambda job, contract: tables)
     plain, private = (
-        prepare(job.model_copy(update={"privacy": privacy}), pack).features.names
+        prepare_tables(job.model_copy(update={"privacy": privacy}), pack).features.names
         for privacy in (None, Privacy(**EXAMPLE))
     )
     assert set(plain) - set(private) == {"Type=a single one"}
@@ -210,18 +210,18 @@ def test_trainings_on_the_same_data_add_up(fields, tmp_path):
 def test_no_two_protected_trainings_share_their_noise(fields):
     """With the same noise in two of them, their difference would tell of the rows without any."""
     compare = {"algorithm": ["fedavg", "scfa", "local_only"], "training.learning_rate": [0.1, 0.2]}
-    job = job_of(
+    job = parse_job(
         {**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2}, name="j", base=Path()
     )
-    arms = arms_of(job)
+    arms = expand_trials(job)
     clients = Clients(names=("a",), x=(torch.zeros(3, 2),), y=(torch.zeros(3),))
-    seeds = {arm.id: settings_of(arm, nothing(), clients).seed for arm in arms}
+    seeds = {arm.id: trial_settings(arm, empty_pack(), clients).seed for arm in arms}
     private = [seeds[arm.id] for arm in arms if arm.algorithm != "local_only"]
     assert len(set(private)) == len(private) == 8
     assert all(0 <= seed < 2**63 for seed in private)
     assert [seeds[arm.id] for arm in arms if arm.algorithm == "local_only"] == [0, 1, 0, 1]
     computed = {**fields["training"], "executor": "processes", "workers": 2}
-    again = job_of(
+    again = parse_job(
         {
             **fields,
             "privacy": EXAMPLE,
@@ -233,9 +233,11 @@ def test_no_two_protected_trainings_share_their_noise(fields):
         name="k",
         base=Path(),
     )
-    assert {arm.id: settings_of(arm, nothing(), clients).seed for arm in arms_of(again)} == seeds
-    plain = job_of({**fields, "compare": compare}, name="j", base=Path())
-    assert {settings_of(arm, nothing(), clients).seed for arm in arms_of(plain)} == {0}
+    assert {
+        arm.id: trial_settings(arm, empty_pack(), clients).seed for arm in expand_trials(again)
+    } == seeds
+    plain = parse_job({**fields, "compare": compare}, name="j", base=Path())
+    assert {trial_settings(arm, empty_pack(), clients).seed for arm in expand_trials(plain)} == {0}
 
 
 REFUSED = [
@@ -260,7 +262,7 @@ def test_what_cannot_be_covered_is_refused_before_anything_is_loaded(
         section, _, field = name.partition(".")
         job[section] = {**job[section], field: value} if field else value
     with pytest.raises(JobError, match=words):
-        arms_of(job_of(job, name="j", base=Path()))
+        expand_trials(parse_job(job, name="j", base=Path()))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +278,7 @@ def test_what_cannot_be_covered_is_refused_before_anything_is_loaded(
 )
 def test_a_section_that_promises_nothing_is_refused(fields, privacy, words):
     with pytest.raises(JobError, match=words):
-        job_of({**fields, "privacy": privacy}, name="j", base=Path())
+        parse_job({**fields, "privacy": privacy}, name="j", base=Path())
 
 
 def test_half_the_bytes_and_mixed_precision_are_settings_of_a_job(fields, tmp_path, no_report):
@@ -310,9 +312,9 @@ def test_the_report_has_a_section(fields, tmp_path):
 
 
 def test_a_job_with_privacy_is_written_and_read_again(fields):
-    job = job_of({**fields, "privacy": EXAMPLE}, name="j", base=Path())
+    job = parse_job({**fields, "privacy": EXAMPLE}, name="j", base=Path())
     assert (
-        job_of(
+        parse_job(
             yaml.safe_load(yaml.safe_dump(job.model_dump(mode="json"))), name="j", base=Path()
         ).privacy
         == job.privacy
@@ -328,7 +330,7 @@ def test_the_cells_of_a_grid_add_up(fields, tmp_path):
     )
     sweep = run_sweep(
         tmp_path / "job.yaml",
-        [axis_of("training.learning_rate=0.1,0.2")],
+        [parse_axis("training.learning_rate=0.1,0.2")],
         None,
         out=tmp_path / "sweep",
     )
@@ -353,10 +355,10 @@ def test_the_cells_of_a_grid_add_up(fields, tmp_path):
     ],
 )
 def test_a_step_of_a_series_is_in_several_windows(window, privacy, often):
-    job = job_of(
+    job = parse_job(
         {"data": {"set": "traffic", "window": window}, "privacy": privacy}, name="j", base=Path()
     )
-    said = taken_as_known(job, Algorithm(preset="fedavg"))
+    said = describe_unprotected(job, Algorithm(preset="fedavg"))
     assert [sentence for sentence in said if "standardised" in sentence]
     assert [often in sentence for sentence in said if "one window" in sentence] == (
         [True] if often else []

@@ -10,7 +10,7 @@ import yaml
 
 from fedkg.errors import FedkgError, JobError, UsageError
 from fedkg.jobs import Job, read_job
-from fedkg.jobs.file.reading import fields_at, job_of, parse_yaml
+from fedkg.jobs.schema.job_reader import fields_at, parse_job, parse_yaml
 
 GOOD = {"pack": "rules.fkgpack", "sites": ["graz", "linz"]}
 
@@ -158,23 +158,23 @@ def test_overrides_replace_fields(tmp_path):
 
 def test_an_override_of_a_compared_field_narrows_the_comparison():
     document = {**GOOD, "compare": {"data.alpha": [0.1, 1]}}
-    job = job_of(document, name="job", base=Path("/"), overrides=["data.alpha=1"])
+    job = parse_job(document, name="job", base=Path("/"), overrides=["data.alpha=1"])
     assert job.compare == {"data.alpha": (1,)}
     assert document["compare"] == {"data.alpha": [0.1, 1]}
 
 
 def test_an_override_of_a_whole_comparison():
-    job = job_of(GOOD, name="job", base=Path("/"), overrides=["compare.data.alpha=[1, 2]"])
+    job = parse_job(GOOD, name="job", base=Path("/"), overrides=["compare.data.alpha=[1, 2]"])
     assert job.compare == {"data.alpha": (1, 2)}
 
 
 def test_a_path_on_the_command_line_is_relative_to_where_one_stands(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("table.csv").write_text("a\n1\n")
-    job = job_of(GOOD, name="job", base=Path("/elsewhere"), overrides=["data.path=table.csv"])
+    job = parse_job(GOOD, name="job", base=Path("/elsewhere"), overrides=["data.path=table.csv"])
     assert job.data.path == str(tmp_path / "table.csv")
     assert (
-        job_of({**GOOD, "data": {"path": "t.csv"}}, name="job", base=Path("/there")).data.path
+        parse_job({**GOOD, "data": {"path": "t.csv"}}, name="job", base=Path("/there")).data.path
         == "/there/t.csv"
     )
 
@@ -184,11 +184,11 @@ def test_a_path_on_the_command_line_may_be_relative_to_the_job(tmp_path, monkeyp
     beside = tmp_path / "jobs"
     beside.mkdir()
     (beside / "table.csv").write_text("a\n1\n")
-    assert job_of(
+    assert parse_job(
         GOOD, name="job", base=beside, overrides=["data.path=table.csv"]
     ).data.path == str(beside / "table.csv")
     Path("table.csv").write_text("a\n2\n")
-    assert job_of(
+    assert parse_job(
         GOOD, name="job", base=beside, overrides=["data.path=table.csv"]
     ).data.path == str(tmp_path / "table.csv")
 
@@ -196,23 +196,23 @@ def test_a_path_on_the_command_line_may_be_relative_to_the_job(tmp_path, monkeyp
 def test_a_path_on_the_command_line_that_is_nowhere_names_the_places_tried(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=f"no such file\n.*{tmp_path}/t.csv and /elsewhere/t.csv"):
-        job_of(GOOD, name="job", base=Path("/elsewhere"), overrides=["data.path=t.csv"])
+        parse_job(GOOD, name="job", base=Path("/elsewhere"), overrides=["data.path=t.csv"])
 
 
 @pytest.mark.parametrize("text", ["training.rounds", "=3", "seeds.x=1", "a=[1"])
 def test_wrong_overrides(text):
     with pytest.raises(UsageError, match="--set"):
-        job_of({**GOOD, "seeds": 2}, name="job", base=Path("/"), overrides=[text])
+        parse_job({**GOOD, "seeds": 2}, name="job", base=Path("/"), overrides=[text])
 
 
 def test_an_override_of_an_unknown_field_is_named():
     with pytest.raises(JobError, match=r"training\.rouns"):
-        job_of(GOOD, name="job", base=Path("/"), overrides=["training.rouns=3"])
+        parse_job(GOOD, name="job", base=Path("/"), overrides=["training.rouns=3"])
 
 
 def test_numbers_written_with_an_exponent():
     assert (
-        job_of(
+        parse_job(
             parse_yaml("pack: p\nsites: [a]\ntraining: {learning_rate: 1e-2}", "j"),
             name="j",
             base=Path("/"),
@@ -226,11 +226,11 @@ def test_an_algorithm_in_place_of_its_name_is_named_as_it_stands_in_the_file():
         JobError,
         match=r"`algorithm.aggregate.krum.atackers`: there is no such field; did you mean `attackers`",
     ):
-        job_of(
+        parse_job(
             {"algorithm": {"aggregate": {"krum": {"atackers": 1}}}}, name="job.yaml", base=Path()
         )
 
 
 def test_what_is_wrong_with_no_single_field_names_none():
     with pytest.raises(JobError, match=r"^job.yaml: the site 'a' is named twice$"):
-        job_of({"sites": ["a", "a"]}, name="job.yaml", base=Path())
+        parse_job({"sites": ["a", "a"]}, name="job.yaml", base=Path())

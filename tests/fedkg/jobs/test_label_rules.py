@@ -12,11 +12,11 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.jobs import run_job
-from fedkg.jobs.arms import arms_of
-from fedkg.jobs.file.reading import job_of
+from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.grounds import ground_of
-from fedkg.jobs.rules import load_rules
+from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.schema.job_reader import parse_job
+from fedkg.jobs.trials import expand_trials
 
 RULES = """
 signal current column "Current" span -100 .. 100
@@ -64,9 +64,9 @@ def sites_of(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def course_of(document: dict[str, Any], tmp_path: Path) -> tuple[Any, Any]:
-    job = job_of(document, name="j", base=tmp_path)
-    ground = ground_of(job, load_rules(job)[0])
-    (arm,) = arms_of(job)
+    job = parse_job(document, name="j", base=tmp_path)
+    ground = create_experiment(job, load_rules(job)[0])
+    (arm,) = expand_trials(job)
     ground.prepare([arm])
     return ground, ground.course(arm)
 
@@ -163,4 +163,4 @@ def test_a_forecast_is_not_projected_and_says_why(tmp_path):
         data={"window": {"history": 6, "horizon": 2, "targets": ["Current"]}},
     )
     with pytest.raises(JobError, match="a forecast is many steps"):
-        arms_of(job_of(document, name="j", base=tmp_path))
+        expand_trials(parse_job(document, name="j", base=tmp_path))

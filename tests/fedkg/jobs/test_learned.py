@@ -12,7 +12,7 @@ from fedkg import authoring
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs import run_job
 from fedkg.jobs.folder import ENVIRONMENT, RESULTS, RunFolder
-from fedkg.jobs.learned import learned_of
+from fedkg.jobs.learned_results import read_learned
 
 RULES = """
 timeline step 1 h ends clip
@@ -48,7 +48,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_was_mined_at_each_site_and_in_all(run: Path) -> None:
-    learned = learned_of(run)
+    learned = read_learned(run)
     own = [found for found in learned.properties if found.inference == "early"]
     assert len({found.client for found in own}) == 3
     (together,) = [found for found in learned.properties if found.inference == "late"]
@@ -92,18 +92,18 @@ def test_one_site_and_what_is_not_known(run: Path, capsys: pytest.CaptureFixture
 
 def test_what_is_no_finished_run_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is no run"):
-        learned_of(tmp_path)
+        read_learned(tmp_path)
     begun = RunFolder(tmp_path)
     begun.write_json(ENVIRONMENT, {})
     with pytest.raises(UsageError, match="not come to its end"):
-        learned_of(tmp_path)
+        read_learned(tmp_path)
 
 
 def test_a_damaged_run_is_refused(run: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(run, tmp_path / "copy")
     (copy / RESULTS).unlink()
     with pytest.raises(JobError, match=r"results\.json is missing"):
-        learned_of(copy)
+        read_learned(copy)
 
 
 def test_a_graph_without_findings_is_refused(

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fedkg.jobs import Job, run_job
-from fedkg.jobs.arms import arms_of, planned
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.rules import load_rules
-from fedkg.jobs.tables.prepare import prepare, scenario
-from fedkg.jobs.tables.sites import owners
+from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.tables.site_results import assign_test_rows
+from fedkg.jobs.tables.table_data import prepare_tables, split_rows
+from fedkg.jobs.trials import expand_trials, plan_trials
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
@@ -27,9 +27,9 @@ SITES = {
 
 def test_the_sites_alone_stand_behind_every_setting_with_sound_data():
     job = Job.model_validate(SITES | {"corrupt": {"site": "linz"}})
-    arms = planned(job)
-    assert arms[: len(arms_of(job))] == arms_of(job)
-    assert [arm.id for arm in arms[len(arms_of(job)) :]] == [
+    arms = plan_trials(job)
+    assert arms[: len(expand_trials(job))] == expand_trials(job)
+    assert [arm.id for arm in arms[len(expand_trials(job)) :]] == [
         *(
             "alpha1-local_only-s0",
             "alpha1-local_only-s1",
@@ -37,7 +37,7 @@ def test_the_sites_alone_stand_behind_every_setting_with_sound_data():
             "alpha10-local_only-s1",
         )
     ]
-    assert all(arm.baseline and arm.corrupt is None for arm in arms[len(arms_of(job)) :])
+    assert all(arm.baseline and arm.corrupt is None for arm in arms[len(expand_trials(job)) :])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_sites_alone_stand_behind_every_setting_with_sound_data():
 )
 def test_no_baseline_where_it_is_not_wanted_or_asked_for_anyway(changed: dict[str, Any]):
     job = Job.model_validate(SITES | changed)
-    assert planned(job) == arms_of(job)
+    assert plan_trials(job) == expand_trials(job)
 
 
 def test_a_run_has_its_baseline_and_every_site_by_itself(
@@ -96,10 +96,10 @@ def test_test_rows_are_dealt_out_as_training_rows_were(job_fields: dict[str, Any
             "data": {"rows": 4000, "alpha": 0.3, "min_samples": 20},
         }
     )
-    prepared = prepare(job, load_rules(job)[0])
-    [arm] = arms_of(job)
-    scene = scenario(prepared, arm)
-    found = owners(prepared, arm, scene)
+    prepared = prepare_tables(job, load_rules(job)[0])
+    [arm] = expand_trials(job)
+    scene = split_rows(prepared, arm)
+    found = assign_test_rows(prepared, arm, scene)
     label = prepared.test.numbers("Machine failure")
     for value in (0.0, 1.0):
         trained = np.array(
@@ -110,12 +110,12 @@ def test_test_rows_are_dealt_out_as_training_rows_were(job_fields: dict[str, Any
         )
         dealt = np.bincount(found[label == value], minlength=3)
         assert np.abs(dealt - trained / trained.sum() * dealt.sum()).max() < 1.0
-    np.testing.assert_array_equal(found, owners(prepared, arm, scene))
+    np.testing.assert_array_equal(found, assign_test_rows(prepared, arm, scene))
 
 
 def test_rows_that_name_their_site_stay_there(job_fields: dict[str, Any], tmp_path: Path):
     job = Job.model_validate({**job_fields, "compare": {}, "corrupt": None})
-    prepared = prepare(job, load_rules(job)[0])
+    prepared = prepare_tables(job, load_rules(job)[0])
     lines = ["Torque [Nm],Tool wear [min],Machine failure,site"]
     lines += [
         f"{20 + i % 40},{i % 200},{int(i % 9 == 0)},{('graz', 'linz', 'wien')[i % 3]}"
@@ -130,7 +130,7 @@ def test_rows_that_name_their_site_stay_there(job_fields: dict[str, Any], tmp_pa
             "data": {"path": str(tmp_path / "table.csv"), "split": "column", "min_samples": 20},
         }
     )
-    prepared = prepare(named, load_rules(named)[0])
-    [arm] = arms_of(named)
-    found = owners(prepared, arm, scenario(prepared, arm))
+    prepared = prepare_tables(named, load_rules(named)[0])
+    [arm] = expand_trials(named)
+    found = assign_test_rows(prepared, arm, split_rows(prepared, arm))
     assert [("graz", "linz", "wien")[k] for k in found] == prepared.test.texts("site")

@@ -12,14 +12,18 @@ import yaml
 from fedkg.data.sets import DataSet, Standardised, scaled_dataset
 from fedkg.federated.evaluation import detection
 from fedkg.jobs import run_job
-from fedkg.jobs.arms import arms_of
-from fedkg.jobs.compared.noised import Ended, drowned, protected_arms
-from fedkg.jobs.file.schema import Job
+from fedkg.jobs.comparison.noise_diagnosis import (
+    ProtectedTrial,
+    explain_lost_training,
+    protected_trials,
+)
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.measure import alarm_everywhere
-from fedkg.jobs.samples.figures import figures_of, same_for_all
-from fedkg.jobs.sweep.grid import axis_of
+from fedkg.jobs.measure import f1_of_constant_alarm
+from fedkg.jobs.samples.figures import compute_figures, constant_answer_figure
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.sweep.grid import parse_axis
 from fedkg.jobs.sweep.sweep import run_sweep
+from fedkg.jobs.trials import expand_trials
 
 ROWS = {"unit": "example", "epsilon": 0.5, "delta": 1e-3}
 SITES = {"unit": "client", "noise": 50.0, "delta": 1e-2, "clip": 1e-9}
@@ -54,8 +58,8 @@ def job(**privacy) -> Job:
     )
 
 
-def ended(figure: float, trivial: float = 0.1, measure: str = "f1", **privacy) -> Ended:
-    return Ended(
+def ended(figure: float, trivial: float = 0.1, measure: str = "f1", **privacy) -> ProtectedTrial:
+    return ProtectedTrial(
         title="FedAvg", job=job(**privacy), measure=measure, figure=figure, trivial=trivial
     )
 
@@ -65,7 +69,7 @@ def test_a_run_that_noise_has_drowned_says_so_and_what_to_change(fields, tmp_pat
     run = run_job({**fields, "privacy": SITES}, out=tmp_path / "run")
     results = RunFolder(run.folder).read_json("results.json")
     test = RunFolder(run.folder).read_json("split.json")["test"]
-    assert results["trivial"] == alarm_everywhere(test["positives"], test["rows"])
+    assert results["trivial"] == f1_of_constant_alarm(test["positives"], test["rows"])
     assert float(RunFolder(run.folder).rows("rounds.csv")[-1]["f1"]) == 0
     rate = Job.model_validate({**fields, "privacy": SITES}).training.learning_rate
     [said] = [sentence for sentence in run.sentences if "likely cause" in sentence]
@@ -85,7 +89,7 @@ def test_a_run_that_noise_has_drowned_says_so_and_what_to_change(fields, tmp_pat
 def test_a_sweep_counts_its_trainings(fields, tmp_path):
     (tmp_path / "job.yaml").write_text(yaml.safe_dump({**fields, "privacy": SITES}))
     sweep = run_sweep(
-        tmp_path / "job.yaml", [axis_of("privacy.noise=50,80")], None, out=tmp_path / "sweep"
+        tmp_path / "job.yaml", [parse_axis("privacy.noise=50,80")], None, out=tmp_path / "sweep"
     )
     [said] = [sentence for sentence in sweep.sentences if "likely cause" in sentence]
     assert said.startswith("2 of 2 protected trainings end no better")
@@ -93,17 +97,17 @@ def test_a_sweep_counts_its_trainings(fields, tmp_path):
 
 
 def test_trainings_that_have_learnt_something_or_of_which_nothing_is_known_are_not_told():
-    assert list(drowned([ended(0.11), ended(math.nan), ended(0.0, math.nan)])) == []
-    assert list(drowned([ended(0.9, 1.0, "rmse"), ended(0.6, 0.5, "accuracy")])) == []
+    assert list(explain_lost_training([ended(0.11), ended(math.nan), ended(0.0, math.nan)])) == []
+    assert list(explain_lost_training([ended(0.9, 1.0, "rmse"), ended(0.6, 0.5, "accuracy")])) == []
     assert (
-        len(list(drowned([ended(1.0, 1.0, "rmse")])))
-        == len(list(drowned([ended(0.5, 0.5, "accuracy")])))
+        len(list(explain_lost_training([ended(1.0, 1.0, "rmse")])))
+        == len(list(explain_lost_training([ended(0.5, 0.5, "accuracy")])))
         == 1
     )
 
 
 def test_what_would_help_is_told_by_what_was_asked_for():
-    [said] = drowned([ended(0.02), ended(0.3), ended(0.05)])
+    [said] = explain_lost_training([ended(0.02), ended(0.3), ended(0.05)])
     assert said.startswith(
         "2 of 3 protected trainings end no better than the same answer for every test row (F1 0.100): FedAvg at 0.020"
     )
@@ -125,7 +129,7 @@ def test_what_would_help_is_told_by_what_was_asked_for():
         ended(0.0, unit="example", epsilon=4.0, noise=2.0, delta=1e-3),
         *[ended(0.0)] * 3,
     ]
-    [said] = drowned(both)
+    [said] = explain_lost_training(both)
     assert "hides a row or a site" in said
     assert "and 2 more. " in said
     assert "less `privacy.noise` (now 50 and 2)" in said
@@ -138,7 +142,9 @@ def test_all_sites_cannot_take_part_more_often():
         one = one.model_copy(
             update={"training": one.training.model_copy(update={"participation": share})}
         )
-        [said] = drowned([Ended(title="FedAvg", job=one, measure="f1", figure=0.0, trivial=0.1)])
+        [said] = explain_lost_training(
+            [ProtectedTrial(title="FedAvg", job=one, measure="f1", figure=0.0, trivial=0.1)]
+        )
         assert [
             ("participation" in said),
             ("a larger `training.participation` (now 0.5)" in said),
@@ -147,13 +153,15 @@ def test_all_sites_cannot_take_part_more_often():
 
 
 def test_arms_without_a_promise_are_not_among_them():
-    arms = arms_of(job().model_copy(update={"compare": {"algorithm": ("fedavg", "local_only")}}))
+    arms = expand_trials(
+        job().model_copy(update={"compare": {"algorithm": ("fedavg", "local_only")}})
+    )
     rounds = [
         {"arm": arms[0].id, "f1": "0.5"},
         {"arm": arms[0].id, "f1": ""},
         {"arm": arms[1].id, "f1": "0.25"},
     ]
-    [found] = protected_arms(arms, rounds, [{"arm": arms[0].id}], "f1", 0.1)
+    [found] = protected_trials(arms, rounds, [{"arm": arms[0].id}], "f1", 0.1)
     assert (found.figure, found.learnt, found.title) == (0.5, True, "FedAvg")
 
 
@@ -161,24 +169,28 @@ def test_the_same_answer_for_all_is_what_constant_models_come_to():
     dice = np.random.default_rng(0)
     x, rows = dice.normal(size=(60, 2)), np.arange(20, 60)
     alarms = detection(torch.ones(40), torch.cat([torch.ones(9), torch.zeros(31)]), 0.5)
-    assert alarm_everywhere(9, 40) == pytest.approx(alarms.f1)
-    assert math.isnan(alarm_everywhere(0, 40))
+    assert f1_of_constant_alarm(9, 40) == pytest.approx(alarms.f1)
+    assert math.isnan(f1_of_constant_alarm(0, 40))
     classes = ready(x, dice.integers(3, size=60), task="classes", classes=("a", "b", "c"))
     by_class = [
-        figures_of(classes, one.expand(40, 3), torch.from_numpy(classes.y[rows]), 0.5)["accuracy"]
+        compute_figures(classes, one.expand(40, 3), torch.from_numpy(classes.y[rows]), 0.5)[
+            "accuracy"
+        ]
         for one in torch.eye(3)
     ]
-    assert same_for_all(classes, rows) == max(by_class)
+    assert constant_answer_figure(classes, rows) == max(by_class)
     bad = ready(x, (dice.random(60) < 0.3).astype(np.float64), task="detection")
-    assert same_for_all(bad, rows) == pytest.approx(alarm_everywhere(int(bad.y[rows].sum()), 40))
-    assert math.isnan(same_for_all(bad, rows[:0]))
+    assert constant_answer_figure(bad, rows) == pytest.approx(
+        f1_of_constant_alarm(int(bad.y[rows].sum()), 40)
+    )
+    assert math.isnan(constant_answer_figure(bad, rows[:0]))
     numbers = ready(x, dice.normal(size=60) * 5 + 3, task="regression", targets=("load",))
     y = torch.from_numpy(numbers.y[rows])
     tried = [
-        figures_of(numbers, torch.full((40, 1), shift), y, 0.5)["rmse"]
+        compute_figures(numbers, torch.full((40, 1), shift), y, 0.5)["rmse"]
         for shift in np.linspace(-1, 1, 401)
     ]
-    assert same_for_all(numbers, rows) == pytest.approx(min(tried), rel=1e-4)
+    assert constant_answer_figure(numbers, rows) == pytest.approx(min(tried), rel=1e-4)
 
 
 def ready(x, y, **of) -> Standardised:

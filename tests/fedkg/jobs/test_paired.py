@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from fedkg.jobs.compared.interval import QUANTILES, interval
-from fedkg.jobs.compared.over_sites import alone, over_sites
-from fedkg.jobs.compared.paired import pairs, told
+from fedkg.jobs.comparison.mean_interval import T_QUANTILES, mean_interval
+from fedkg.jobs.comparison.paired_differences import compare_pairs, describe_setting_differences
+from fedkg.jobs.comparison.site_spread import describe_local_training, spread_over_sites
 
 
 def row(
@@ -37,45 +37,45 @@ def row(
 
 
 def test_the_quantiles_are_those_of_student():
-    for degrees, quantile in enumerate(QUANTILES, start=1):
+    for degrees, quantile in enumerate(T_QUANTILES, start=1):
         assert quantile == pytest.approx(float(stdtrit(degrees, 0.975)), abs=1e-6)
 
 
 def test_an_interval_by_hand():
-    low, high = interval([1.0, 2.0, 3.0]) or (0.0, 0.0)
+    low, high = mean_interval([1.0, 2.0, 3.0]) or (0.0, 0.0)
     assert (low + high) / 2 == pytest.approx(2.0)
     assert high - 2.0 == pytest.approx(4.302653 / math.sqrt(3))
-    assert interval([1.0]) is None
-    assert interval([1.0, math.nan]) is None
+    assert mean_interval([1.0]) is None
+    assert mean_interval([1.0, math.nan]) is None
 
 
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=40))
 def test_an_interval_holds_its_mean_and_moves_with_it(values: list[float]):
-    low, high = interval(values) or (0.0, 0.0)
+    low, high = mean_interval(values) or (0.0, 0.0)
     mean = math.fsum(values) / len(values)
     assert low - 1e-6 <= mean <= high + 1e-6
-    moved = interval([value + 5.0 for value in values]) or (0.0, 0.0)
+    moved = mean_interval([value + 5.0 for value in values]) or (0.0, 0.0)
     assert moved == pytest.approx((low + 5.0, high + 5.0), abs=1e-6)
 
 
 def test_pairs_are_made_on_the_seeds_that_both_have():
-    [pair] = pairs(
+    [pair] = compare_pairs(
         [row("scfa", [0.5, 0.9], seeds=[1, 2]), row("fedavg", [0.1, 0.3, 0.4], seeds=[0, 1, 2])]
     )
     assert (pair.one, pair.other, pair.where) == ("scfa", "fedavg", "as given")
     assert pair.found.pairs == pytest.approx((0.2, 0.5))
-    assert told([row("scfa", [0.5]), row("fedavg", [0.1])]) == []
+    assert describe_setting_differences([row("scfa", [0.5]), row("fedavg", [0.1])]) == []
 
 
 def test_settings_of_one_algorithm_are_held_to_the_first():
     rows = [row("scfa", [0.2, 0.3], alpha="0.1"), row("scfa", [0.6, 0.7], alpha="10")]
     local = row("local", [0.1, 0.1], alpha="0.1", baseline=True)
-    found = pairs([rows[0], local, rows[1]])
+    found = compare_pairs([rows[0], local, rows[1]])
     assert [(pair.one, pair.other) for pair in found] == [
         ("alpha 10", "alpha 0.1"),
         ("local", "scfa"),
     ]
-    [said] = told([rows[0], local, rows[1]])
+    [said] = describe_setting_differences([rows[0], local, rows[1]])
     assert (
         said
         == "F1 with alpha 10 against alpha 0.1: which may be chance: higher by 0.400 (95 % interval +0.400 to +0.400, 2 seeds)."
@@ -88,7 +88,7 @@ def test_figures_over_sites_by_hand():
         {"f1": "0.6", "violation": "0.3"},
         {"f1": "", "violation": "0.2"},
     ]
-    found = over_sites([lines])
+    found = spread_over_sites([lines])
     assert {name: value["mean"] for name, value in found["f1"].items()} == pytest.approx(
         {
             "mean": 0.4,
@@ -101,22 +101,23 @@ def test_figures_over_sites_by_hand():
     )
     assert found["violation"]["worst"]["mean"] == 0.3
     assert set(found) == {"f1", "violation"}
-    assert over_sites([lines, [{"f1": "0.0"}, {"f1": "1.0"}]])["f1"]["worst"][
+    assert spread_over_sites([lines, [{"f1": "0.0"}, {"f1": "1.0"}]])["f1"]["worst"][
         "mean"
     ] == pytest.approx(0.1)
 
 
 def test_what_sites_have_of_the_federation_is_said():
     figures = [
-        over_sites([[{"f1": str(one)}, {"f1": str(two)}]]) for one, two in ((0.5, 0.7), (0.2, 0.3))
+        spread_over_sites([[{"f1": str(one)}, {"f1": str(two)}]])
+        for one, two in ((0.5, 0.7), (0.2, 0.3))
     ]
     base, local = (
         row("FedAvg", [0.6], preset="fedavg", sites=figures[0]),
         row("Each site alone", [0.2], baseline=True, sites=figures[1]),
     )
-    [said] = alone([base, local])
+    [said] = describe_local_training([base, local])
     assert said == (
         "On its own test rows a site ends at F1 0.600 on average (0.500 at the worst) with FedAvg, "
         "and at 0.250 on average (0.200 at the worst) when it trains alone."
     )
-    assert alone([base]) == []
+    assert describe_local_training([base]) == []

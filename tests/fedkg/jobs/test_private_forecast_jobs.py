@@ -11,12 +11,12 @@ from test_forecast_jobs import DATA, RULES, fields
 from fedkg.errors import FedkgError, JobError
 from fedkg.federated.temporal.clusters import CLUSTER
 from fedkg.jobs import run_job
-from fedkg.jobs.arms import arms_of
 from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.file.privacy import Privacy
-from fedkg.jobs.file.schema import Job
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.learned import learned_of
+from fedkg.jobs.learned_results import read_learned
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.schema.privacy_section import Privacy
+from fedkg.jobs.trials import expand_trials
 
 ROWS = {"unit": "example", "noise": 1.0, "delta": 1e-3, "mined": {"epsilon": 6.0}}
 SITES = {"unit": "client", "noise": 0.5, "delta": 1e-2}
@@ -68,7 +68,7 @@ def test_all_of_it_under_the_privacy_of_rows(rules, tmp_path):
         "all-s0"
     }  # what the sites alone are held to was mined without noise
     assert {row["epsilon"] for row in found} <= {"6.0"}
-    learned = learned_of(run.folder)
+    learned = read_learned(run.folder)
     assert len(learned.properties) == len({(row["client"], row["inference"]) for row in found})
     assert {one.about for one in learned.evidence} <= {"model"}
     assert (
@@ -96,7 +96,7 @@ def test_all_of_it_under_the_privacy_of_sites(rules, tmp_path):
 )
 def test_what_noise_does_not_cover_is_refused(rules, privacy, fedstl, said):
     with pytest.raises(JobError) as caught:
-        arms_of(Job.model_validate(together(rules, privacy, **fedstl)))
+        expand_trials(Job.model_validate(together(rules, privacy, **fedstl)))
     assert said in str(caught.value)
 
 
@@ -104,7 +104,7 @@ def test_clusters_need_rows_of_the_server_under_the_privacy_of_rows(rules):
     job = together(rules, ROWS)
     job["data"]["server"] = 0
     with pytest.raises(JobError, match="clusters by rows of the server"):
-        arms_of(Job.model_validate(job))
+        expand_trials(Job.model_validate(job))
 
 
 def test_a_property_of_all_sites_together_is_refused_under_the_privacy_of_sites(rules, tmp_path):

@@ -13,23 +13,23 @@ import torch
 from fedkg.errors import JobError
 from fedkg.federated import Clients
 from fedkg.jobs import run_job
-from fedkg.jobs.arms import arms_of
-from fedkg.jobs.begun import KEY
-from fedkg.jobs.file.reading import job_of
-from fedkg.jobs.ground import Course
-from fedkg.jobs.grounds import ground_of
-from fedkg.jobs.guarded import digest
-from fedkg.jobs.learned import learned_of
+from fedkg.jobs.experiment import Trial
+from fedkg.jobs.experiment_factory import create_experiment
+from fedkg.jobs.learned_results import read_learned
+from fedkg.jobs.protection import client_data_digest
 from fedkg.jobs.reproduce import reproduce
-from fedkg.jobs.rules import load_rules
+from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.folder import CHECKSUM_KEY
+from fedkg.jobs.schema.job_reader import parse_job
+from fedkg.jobs.trials import expand_trials
 
 EXAMPLE = {"unit": "example", "noise": 2.0, "delta": 1e-3}
 
 
-def course_of(fields: dict[str, Any], base: Path) -> Course:
-    job = job_of(fields, name="j", base=base)
-    ground = ground_of(job, load_rules(job)[0])
-    (arm, *_) = arms_of(job)
+def course_of(fields: dict[str, Any], base: Path) -> Trial:
+    job = parse_job(fields, name="j", base=base)
+    ground = create_experiment(job, load_rules(job)[0])
+    (arm, *_) = expand_trials(job)
     ground.prepare([arm])
     return ground.course(arm)
 
@@ -58,8 +58,8 @@ def test_data_that_differ_in_one_number_share_no_noise():
             y=(torch.tensor([0.0, 0, 0, 1]), torch.ones(2)),
         ),
     ]
-    assert len({digest(one) for one in (first, *others)}) == 1 + len(others)
-    assert digest(sites_of_numbers(11.0)) == digest(first)
+    assert len({client_data_digest(one) for one in (first, *others)}) == 1 + len(others)
+    assert client_data_digest(sites_of_numbers(11.0)) == client_data_digest(first)
 
 
 @pytest.mark.parametrize("columnar", [False, True], ids=["a table", "a data set"])
@@ -116,17 +116,17 @@ def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, colu
     path.write_text("\n".join(lines))
     run = run_job(job, out=tmp_path / "run")
     told = b"".join(file.read_bytes() for file in run.folder.rglob("*") if file.is_file())
-    assert digest(course_of(job, tmp_path).problem.clients).encode() not in told
+    assert client_data_digest(course_of(job, tmp_path).problem.clients).encode() not in told
     assert str(first).encode() not in told
     assert hashlib.sha256(path.read_bytes()).hexdigest().encode() not in told
-    assert (run.folder / KEY).stat().st_mode & 0o077 == 0
-    assert learned_of(run.folder).files == ()
+    assert (run.folder / CHECKSUM_KEY).stat().st_mode & 0o077 == 0
+    assert read_learned(run.folder).files == ()
     assert not reproduce(run.folder).differences
-    assert (tmp_path / "run-again-001" / KEY).read_bytes() != (run.folder / KEY).read_bytes()
+    assert (tmp_path / "run-again-001" / CHECKSUM_KEY).read_bytes() != (run.folder / CHECKSUM_KEY).read_bytes()
     path.write_text("\n".join([*lines, "1,1,0,a"]))
     with pytest.raises(JobError, match="is not the one the run was begun with"):
         reproduce(run.folder)
     path.write_text("\n".join(lines))
-    (run.folder / KEY).unlink()
-    with pytest.raises(JobError, match=f"{KEY} is missing"):
+    (run.folder / CHECKSUM_KEY).unlink()
+    with pytest.raises(JobError, match=f"{CHECKSUM_KEY} is missing"):
         reproduce(run.folder)

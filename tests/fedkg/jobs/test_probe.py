@@ -9,7 +9,7 @@ from fedkg.constraints import evaluate_bank
 from fedkg.data import deal
 from fedkg.data.ai4i import TORQUE, WEAR, generate
 from fedkg.evaluation import table_values
-from fedkg.jobs.file.schema import Scoring
+from fedkg.jobs.schema.job import Scoring
 from fedkg.jobs.tables.probe import probe_rows
 
 

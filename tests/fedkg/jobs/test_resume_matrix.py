@@ -16,7 +16,7 @@ from run_figures import figures
 from test_forecast_jobs import RULES
 
 from fedkg.jobs import Event, resume, run_job
-from fedkg.jobs.folder import ARMS, RunFolder
+from fedkg.jobs.folder import TRIALS, RunFolder
 
 pytestmark = pytest.mark.usefixtures("no_report")
 
@@ -134,8 +134,8 @@ def check_every_stop(job: dict[str, Any], tmp_path: Path) -> None:
 
     run_job(job, out=folder, on_event=copy)
     last = shutil.copytree(folder, tmp_path / "ended")
-    arms = json.loads((last / ARMS).read_text())
-    RunFolder(last).write_json(ARMS, [{**arm, "done": False} for arm in arms])
+    arms = json.loads((last / TRIALS).read_text())
+    RunFolder(last).write_json(TRIALS, [{**arm, "done": False} for arm in arms])
     assert len(stops) >= 4
     for stop in (*stops, last):
         resume(stop)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg.jobs import Job
-from fedkg.jobs.tables.judge import data_checks, module_of, rule_table
-from fedkg.jobs.tables.prepare import ROW, SITE, prepare
+from fedkg.jobs.tables.rule_evaluation import check_tables, constraint_module, rule_table
+from fedkg.jobs.tables.table_data import ROW_COLUMN, SITE_COLUMN, prepare_tables
 from fedkg.pack import CategoryIs, Pack
 
 
@@ -20,14 +20,14 @@ class Flat:
 
 
 def test_a_row_without_the_wear_says_nothing_of_more_wear(job_fields, pack):
-    prepared = prepare(Job.model_validate(job_fields), pack)
+    prepared = prepare_tables(Job.model_validate(job_fields), pack)
     wear = prepared.test.numbers("Tool wear [min]").copy()
     wear[: wear.size // 2] = np.nan
     lacking = replace(prepared, test=prepared.test.with_numbers("Tool wear [min]", wear))
     applied = [
         next(
             row["applied"]
-            for row in rule_table(one, module_of(one), Flat(), [{}], "arm")
+            for row in rule_table(one, constraint_module(one), Flat(), [{}], "arm")
             if row["rule"] == "risk_follows_wear"
         )
         for one in (prepared, lacking)
@@ -50,20 +50,20 @@ def test_a_check_of_the_data_says_what_is_missed_and_where(job_fields, pack):
     manifest = pack.manifest.model_copy(
         update={"skeletons": (*pack.manifest.skeletons[:2], everywhere.skeleton)}
     )
-    sited = prepare(Job.model_validate(job_fields), pack)
+    sited = prepare_tables(Job.model_validate(job_fields), pack)
     [first] = [i for i, name in enumerate(sited.test.texts("machine")) if name != "M1"][:1]
     one = sited.test.take(np.array([first]))
-    found = data_checks(
+    found = check_tables(
         replace(sited, pack=Pack(manifest=manifest, banks=(*pack.banks[:2], everywhere))), [one]
     )
-    row = int(one.numbers(ROW)[0])
+    row = int(one.numbers(ROW_COLUMN)[0])
     example = f"row {row}: machine {one.texts('machine')[0]}"
     assert [(check["violated"], check["rate"], check["example"]) for check in found] == [
         (1, 1.0, example)
     ]
     cold = one.with_numbers("Torque [Nm]", np.array([-2.5]))
     assert (
-        data_checks(sited, [cold])[0]["example"]
+        check_tables(sited, [cold])[0]["example"]
         == f"{one.texts('machine')[0]}, row {row}: misses by 2.5"
     )
 
@@ -77,17 +77,17 @@ def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fie
         def apply(self, params, x):
             return x.new_full((1, x.shape[0], 1), -9.0)
 
-    sited = prepare(Job.model_validate(job_fields), pack)
+    sited = prepare_tables(Job.model_validate(job_fields), pack)
     one = sited.test.take(np.array([0])).with_numbers("Torque [Nm]", np.array([-2.5]))
-    [machine], row = one.texts("machine"), int(one.numbers(ROW)[0])
+    [machine], row = one.texts("machine"), int(one.numbers(ROW_COLUMN)[0])
     assert (
-        data_checks(sited, [one.with_texts(SITE, ["linz"])])[0]["example"]
+        check_tables(sited, [one.with_texts(SITE_COLUMN, ["linz"])])[0]["example"]
         == f"{machine}, site linz, row {row}: misses by 2.5"
     )
-    named = replace(sited, test=sited.test.with_texts(SITE, ["graz"] * sited.test.rows))
+    named = replace(sited, test=sited.test.with_texts(SITE_COLUMN, ["graz"] * sited.test.rows))
     examples = [
         line["example"]
-        for line in rule_table(named, module_of(named), Denying(), [{}], "arm")
+        for line in rule_table(named, constraint_module(named), Denying(), [{}], "arm")
         if line["example"]
     ]
     assert examples

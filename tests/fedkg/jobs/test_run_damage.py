@@ -11,7 +11,7 @@ import pytest
 
 from fedkg.errors import JobError, Stopped
 from fedkg.jobs import Event, resume, run_job
-from fedkg.jobs.damage import REBUILT
+from fedkg.jobs.damage import REBUILDABLE
 from fedkg.jobs.folder import RESULTS, RunFolder
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.run_log import LOG
@@ -66,7 +66,7 @@ def test_damage_to_any_file_is_reported_or_rebuilt(run: Path, tmp_path: Path, da
         if (name, damage) == (LOG, cut):
             name = RESULTS  # of which the last entry was
         events: list[Event] = []
-        if name in REBUILT:
+        if name in REBUILDABLE:
             resume(copy, on_event=events.append)
             how = "missing" if damage is Path.unlink else "damaged"
             assert any(f"{name} was {how}: rebuilt from" in event.message for event in events)

@@ -11,9 +11,9 @@ from fedkg.data.ai4i import generate
 from fedkg.errors import JobError
 from fedkg.federated import ALGORITHMS
 from fedkg.jobs import Event, Job, resume, run_job
-from fedkg.jobs.file.presets import PRESETS
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.tables.prepare import ALL, ROW, prepare
+from fedkg.jobs.schema.presets import PRESETS
+from fedkg.jobs.tables.table_data import ROW_COLUMN, WHOLE_TABLE, prepare_tables
 
 
 @pytest.fixture(autouse=True)
@@ -104,21 +104,28 @@ def test_auto_says_what_it_chose_and_why(job_fields, tmp_path):
 def test_what_the_model_reads_is_scaled_without_the_rows_held_out(job_fields, pack, monkeypatch):
     """Rows of the test and of the server, changed beyond recognition, leave scaling, features and the sites' rows as they are."""
     job = Job.model_validate(job_fields)
-    before = prepare(job, pack)
-    held = np.concatenate([before.test.numbers(ROW), before.server.numbers(ROW)]).astype(int) - 1
+    before = prepare_tables(job, pack)
+    held = (
+        np.concatenate([before.test.numbers(ROW_COLUMN), before.server.numbers(ROW_COLUMN)]).astype(
+            int
+        )
+        - 1
+    )
     frame = generate(1500, 6)
     torque = frame.numbers("Torque [Nm]").copy()
     torque[held] = 1e6
     monkeypatch.setattr(
-        "fedkg.jobs.sources.generate", lambda rows, seed: frame.with_numbers("Torque [Nm]", torque)
+        "fedkg.jobs.source_tables.generate",
+        lambda rows, seed: frame.with_numbers("Torque [Nm]", torque),
     )
-    after = prepare(job, pack)
+    after = prepare_tables(job, pack)
     assert (after.test.numbers("Torque [Nm]") == 1e6).all()
     assert after.features.names == before.features.names
     assert np.array_equal(after.scaling.mean, before.scaling.mean)
     assert np.array_equal(after.scaling.std, before.scaling.std)
     assert np.array_equal(
-        after.train[ALL].numbers("Torque [Nm]"), before.train[ALL].numbers("Torque [Nm]")
+        after.train[WHOLE_TABLE].numbers("Torque [Nm]"),
+        before.train[WHOLE_TABLE].numbers("Torque [Nm]"),
     )
 
 

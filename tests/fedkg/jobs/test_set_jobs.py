@@ -14,13 +14,13 @@ from pydantic import ValidationError
 
 from fedkg.errors import JobError
 from fedkg.jobs import read_job, run_job
-from fedkg.jobs.arms import arms_of
-from fedkg.jobs.built import built, head_of
-from fedkg.jobs.file.model import Model
-from fedkg.jobs.file.schema import Job
+from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.grounds import ground_of
-from fedkg.jobs.rules import load_rules
+from fedkg.jobs.model_builder import build_model, head_parameters
+from fedkg.jobs.rule_pack import load_rules
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.schema.model_section import Model
+from fedkg.jobs.trials import expand_trials
 from fedkg.models import MLP, Params
 
 RULES = """
@@ -196,8 +196,8 @@ def test_injected_knowledge_is_obeyed_to_the_last_row(tmp_path):
     job = grades(tmp_path)
     job["model"] = {**job["model"], "inject": {"trust": 0.3}}
     job = read_job_of(job)
-    ground = ground_of(job, load_rules(job)[0])
-    (arm,) = arms_of(job)
+    ground = create_experiment(job, load_rules(job)[0])
+    (arm,) = expand_trials(job)
     ground.prepare([arm])
     course = ground.course(arm)
     params = {
@@ -254,8 +254,8 @@ def test_the_trust_is_chosen_and_said(tmp_path):
 
 def test_labels_of_a_site_are_turned_round(tmp_path):
     job = read_job_of(fields(data={"split": "iid"}, corrupt={"site": "north"}))
-    ground = ground_of(job, load_rules(job)[0])
-    sound, damaged = arms_of(job)
+    ground = create_experiment(job, load_rules(job)[0])
+    sound, damaged = expand_trials(job)
     ground.prepare([sound, damaged])
     before, after = (ground.course(arm).problem.clients.y for arm in (sound, damaged))
     assert torch.equal(after[0], 9 - before[0])
@@ -311,7 +311,7 @@ def test_what_does_not_fit_is_said_by_the_schema(changes, said):
 )
 def test_every_contradiction_of_an_arm_is_told_before_anything_is_loaded(changes, said):
     with pytest.raises(JobError) as caught:
-        arms_of(Job.model_validate(fields(**changes)))
+        expand_trials(Job.model_validate(fields(**changes)))
     for sentence in said:
         assert sentence in str(caught.value)
 
@@ -366,7 +366,7 @@ def test_a_module_beside_the_job_is_a_model(tmp_path):
     run = run_job(job, out=tmp_path / "run", trust_code=True)
     assert 0 <= float(last(run)["accuracy"]) <= 1
     with pytest.raises(JobError, match="answers 10 numbers for a sample"):
-        built(job.model, sample=(1, 28, 28), outputs=7)
+        build_model(job.model, sample=(1, 28, 28), outputs=7)
 
 
 def test_a_file_of_a_module_may_have_dataclasses(tmp_path):
@@ -375,7 +375,9 @@ def test_a_file_of_a_module_may_have_dataclasses(tmp_path):
         "@dataclass\nclass Size:\n    width: int = 3\n\n\n"
         "def Net():\n    return nn.Sequential(nn.Linear(4, Size().width), nn.Linear(3, 2))\n"
     )
-    model = built(Model(kind="module", path=f"{tmp_path / 'sized.py'}:Net"), sample=(4,), outputs=2)
+    model = build_model(
+        Model(kind="module", path=f"{tmp_path / 'sized.py'}:Net"), sample=(4,), outputs=2
+    )
     assert [tuple(value.shape) for value in model.init(seed=0).values()][:2] == [(3, 4), (3,)]
 
 
@@ -385,7 +387,7 @@ def test_no_step_that_the_test_asks_for_is_a_target_of_the_training():
     job = Job.model_validate(
         {"data": {"set": "traffic", "size": 120, "clients": 2, "min_samples": 3, "window": window}}
     )
-    samples = ground_of(job, load_rules(job)[0]).samples
+    samples = create_experiment(job, load_rules(job)[0]).samples
     source = samples.source
     for site in source.client_names:
         mine = source.clients == site
@@ -414,7 +416,7 @@ def test_a_threshold_of_a_server_without_rows_is_refused():
         fields(data={"set": "secom", "server": 0}, evaluation={"threshold": "server"})
     )
     with pytest.raises(JobError, match="threshold is found on labelled rows of the server"):
-        arms_of(job)
+        expand_trials(job)
 
 
 def test_tables_of_sites_are_read_as_they_are():
@@ -422,19 +424,22 @@ def test_tables_of_sites_are_read_as_they_are():
         {"rules": ["r.fkg"], "sites": {"a": {"table": "a.csv"}}, "data": {"dates": "day-first"}}
     )
     with pytest.raises(JobError, match=r"data\.dates: sites have tables of their own"):
-        arms_of(job)
+        expand_trials(job)
 
 
 def test_marked_layers_are_those_that_a_site_may_keep():
     model = MLP(inputs=3, hidden=(4,), outputs=1)
     names: Params = model.init(0)
-    assert head_of(Model(), model) == model.parts["head"]
-    assert head_of(Model(private=("layers.0.",)), model) == ("layers.0.weight", "layers.0.bias")
-    assert head_of(Model(shared=("layers.0.",)), model) == tuple(
+    assert head_parameters(Model(), model) == model.parts["head"]
+    assert head_parameters(Model(private=("layers.0.",)), model) == (
+        "layers.0.weight",
+        "layers.0.bias",
+    )
+    assert head_parameters(Model(shared=("layers.0.",)), model) == tuple(
         name for name in names if not name.startswith("layers.0.")
     )
     with pytest.raises(JobError, match="begins so"):
-        head_of(Model(private=("layers.7.",)), model)
+        head_parameters(Model(private=("layers.7.",)), model)
 
 
 def test_wrong_fields_are_named_with_their_line(tmp_path):
@@ -489,8 +494,8 @@ def test_knowledge_of_a_label_that_no_rule_reads_is_injected(tmp_path):
     }
     job["model"] = {"kind": "softmax", "inject": {}}
     job = read_job_of(job)
-    ground = ground_of(job, load_rules(job)[0])
-    (arm,) = arms_of(job)
+    ground = create_experiment(job, load_rules(job)[0])
+    (arm,) = expand_trials(job)
     ground.prepare([arm])
     course = ground.course(arm)
     params = {name: value[None] for name, value in course.problem.model.init(0).items()}

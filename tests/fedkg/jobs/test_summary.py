@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fedkg.jobs import Job
-from fedkg.jobs.arms import arms_of
-from fedkg.jobs.compared.summary import comparison, sentences, spread
+from fedkg.jobs.comparison.summary import compare_trials, describe_comparison, summarise_seeds
+from fedkg.jobs.trials import expand_trials
 
 
 def arms(seeds: int = 2, corrupt: bool = False):
@@ -16,7 +16,9 @@ def arms(seeds: int = 2, corrupt: bool = False):
         "compare": {"algorithm": ["fedavg", "scfa"]},
         "seeds": seeds,
     }
-    return arms_of(Job.model_validate(fields | ({"corrupt": {"site": "linz"}} if corrupt else {})))
+    return expand_trials(
+        Job.model_validate(fields | ({"corrupt": {"site": "linz"}} if corrupt else {}))
+    )
 
 
 def lines(arm: str, f1: list[float], rho: float = 0.2):
@@ -42,7 +44,7 @@ def test_figures_by_hand():
         + lines("scfa-s0", [0.6, 0.7, 0.8])
         + lines("scfa-s1", [0.4, 0.5, 0.6])
     )
-    base, ours = comparison(arms(), rounds, [], 0.5)
+    base, ours = compare_trials(arms(), rounds, [], 0.5)
     assert base["f1"]["mean"] == pytest.approx(0.5)
     assert base["f1"]["spread"] == pytest.approx(0.1414, abs=1e-4)
     assert base["rounds_to_target"] == {
@@ -56,7 +58,7 @@ def test_figures_by_hand():
     assert ours["rounds_to_target"]["mean"] == 1.5
     assert ours["bytes"]["mean"] == 300.0
     assert ours["zone"] == "critical"
-    (said,) = sentences([base, ours], 0.5)
+    (said,) = describe_comparison([base, ours], 0.5)
     assert (
         ": higher, by 0.200 ± 0.000 (on 2 of 2 seeds), which may be chance." in said
     )  # the same twice tells nothing of chance
@@ -64,7 +66,7 @@ def test_figures_by_hand():
 
 def test_rounds_without_an_evaluation_are_not_counted_but_numbered():
     rounds = lines("fedavg-s0", [-1, 0.3, -1, 0.6]) + lines("scfa-s0", [-1, 0.0, -1, 0.0])
-    base, ours = comparison(arms(1), rounds, [], 0.5)
+    base, ours = compare_trials(arms(1), rounds, [], 0.5)
     assert base["rounds_to_target"]["values"] == [4.0]
     assert ours["reached"] == 0
     assert ours["rounds_to_90"]["mean"] is None
@@ -77,14 +79,14 @@ def test_mixed_seeds_are_no_clear_difference():
         + lines("scfa-s0", [0.6])
         + lines("scfa-s1", [0.45])
     )
-    (said,) = sentences(comparison(arms(), rounds, [], 0.5), 0.5)
+    (said,) = describe_comparison(compare_trials(arms(), rounds, [], 0.5), 0.5)
     assert "higher, by 0.025 ± 0.106 (on 1 of 2 seeds), which may be chance" in said
     assert "clearly" not in said
 
 
 def test_one_seed_says_little_and_nobody_reaches_the_target():
-    said = sentences(
-        comparison(arms(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.5), 0.5
+    said = describe_comparison(
+        compare_trials(arms(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.5), 0.5
     )
     assert "one seed, which says little" in said[0]
     assert said[-1] == "No training reached an F1 of 0.5 on the test rows."
@@ -98,9 +100,9 @@ def test_the_corrupted_site_s_weight_is_compared_with_its_share():
         for arm, alpha in zip(found, ("0.4", "0.1"), strict=True)
         for client, alpha in (("graz", "0.6"), ("linz", alpha))
     ]
-    results = comparison(found, rounds, clients, 0.5)
+    results = compare_trials(found, rounds, clients, 0.5)
     assert [row["alpha_corrupted"]["mean"] for row in results] == [0.4, 0.1]
-    said = sentences(results, 0.5)
+    said = describe_comparison(results, 0.5)
     assert any(
         text.startswith("FedAvg gives linz") and "what its rows give it" in text for text in said
     )
@@ -110,9 +112,9 @@ def test_the_corrupted_site_s_weight_is_compared_with_its_share():
 
 
 def test_spread():
-    assert spread([1.0, 3.0])["spread"] == pytest.approx(2**0.5)
-    assert spread([1.0])["spread"] is None
-    assert spread([float("nan")]) == {
+    assert summarise_seeds([1.0, 3.0])["spread"] == pytest.approx(2**0.5)
+    assert summarise_seeds([1.0])["spread"] is None
+    assert summarise_seeds([float("nan")]) == {
         "mean": None,
         "interval": None,
         "spread": None,
@@ -127,7 +129,7 @@ def test_a_tie_is_not_called_lower_on_all_seeds():
         + lines("scfa-s0", [0.5])
         + lines("scfa-s1", [0.4])
     )
-    (said,) = sentences(comparison(arms(), rounds, [], 0.5), 0.5)
+    (said,) = describe_comparison(compare_trials(arms(), rounds, [], 0.5), 0.5)
     assert "lower, by 0.050 ± 0.071 (on 1 of 2 seeds), which may be chance" in said
 
 
@@ -137,15 +139,19 @@ def test_the_base_is_the_arm_with_plain_averaging_whatever_it_is_called():
         "sites": ["graz", "linz"],
         "algorithms": {"plain": {"preset": "fedavg", "title": "Plain"}},
     }
-    found = arms_of(Job.model_validate(fields | {"compare": {"algorithm": ["scfa", "plain"]}}))
-    (said,) = sentences(
-        comparison(found, lines("plain-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1), 0.1
+    found = expand_trials(
+        Job.model_validate(fields | {"compare": {"algorithm": ["scfa", "plain"]}})
+    )
+    (said,) = describe_comparison(
+        compare_trials(found, lines("plain-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1), 0.1
     )
     assert said.startswith("On this split, SCFA ends at F1 0.300, Plain at 0.200")
 
 
 def test_what_sites_reach_alone_is_not_held_to_rows_of_others():
     """A site's own model on everybody's rows says nothing of what a federation is worth; its own rows do (`over_sites.alone`)."""
-    base, ours = comparison(arms(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1)
-    assert len(sentences([base, ours], 0.1)) == 1
-    assert sentences([base, ours | {"baseline": True}], 0.1) == []
+    base, ours = compare_trials(
+        arms(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1
+    )
+    assert len(describe_comparison([base, ours], 0.1)) == 1
+    assert describe_comparison([base, ours | {"baseline": True}], 0.1) == []

@@ -13,8 +13,8 @@ import yaml
 
 from fedkg.errors import JobError, Stopped, UsageError
 from fedkg.jobs import Event, run_job
-from fedkg.jobs.sweep.grid import axis_of
-from fedkg.jobs.sweep.standing import standing
+from fedkg.jobs.sweep.grid import parse_axis
+from fedkg.jobs.sweep.run_status import read_status
 from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -56,7 +56,7 @@ def test_seeds_in_runs_of_their_own_are_those_of_one_run(job: Path, tmp_path: Pa
 def test_a_grid_is_one_comparison_and_one_table(job: Path, tmp_path: Path):
     sweep = run_sweep(
         job,
-        [axis_of("algorithm.name=fedavg,scfa"), axis_of("data.alpha=1,10")],
+        [parse_axis("algorithm.name=fedavg,scfa"), parse_axis("data.alpha=1,10")],
         None,
         out=tmp_path / "grid",
         overrides=SMALL,
@@ -92,7 +92,7 @@ def test_a_stopped_sweep_goes_on_without_running_again_what_is_done(job: Path, t
     with pytest.raises(Stopped, match="fedkg run --resume") as caught:
         run_sweep(job, [], (0, 1, 2), out=tmp_path / "stopped", overrides=SMALL, on_event=interrupt)
     assert caught.value.exit_code == 130
-    told = standing(tmp_path / "stopped")
+    told = read_status(tmp_path / "stopped")
     assert [run.state for run in told.runs] == ["done", "begun", "open"]
     assert [training.round for training in told.runs[1].trainings] == [2, 0]
     assert not told.running
@@ -102,7 +102,7 @@ def test_a_stopped_sweep_goes_on_without_running_again_what_is_done(job: Path, t
     assert (tmp_path / "stopped" / "cells" / "s0" / "results.json").stat().st_mtime_ns == first
     assert [event.arm_number for event in rest if event.kind == "arm_done"] == [3, 4, 5, 6]
     assert {event.arms for event in rest if event.kind == "arm_done"} == {6}
-    assert [run.state for run in standing(tmp_path / "stopped").runs] == ["done"] * 3
+    assert [run.state for run in read_status(tmp_path / "stopped").runs] == ["done"] * 3
 
 
 def test_the_same_sweep_into_its_folder_goes_on_and_another_is_refused(job: Path, tmp_path: Path):
@@ -121,7 +121,7 @@ def test_a_run_that_fails_is_told_and_does_not_lose_the_others(job: Path, tmp_pa
     events: list[Event] = []
     sweep = run_sweep(
         job,
-        [axis_of("data.min_samples=20,5000")],
+        [parse_axis("data.min_samples=20,5000")],
         None,
         out=tmp_path / "s",
         overrides=SMALL,
@@ -131,14 +131,14 @@ def test_a_run_that_fails_is_told_and_does_not_lose_the_others(job: Path, tmp_pa
     assert list(sweep.failed) == ["min_samples5000"]
     assert "5000" in sweep.failed["min_samples5000"]
     assert any("failed, the others go on" in event.message for event in events)
-    told = standing(tmp_path / "s")
+    told = read_status(tmp_path / "s")
     assert [run.state for run in told.runs] == ["done", "failed"]
     assert "5000" in told.runs[1].error
 
 
 def test_nothing_is_made_of_a_grid_with_a_wrong_field(job: Path, tmp_path: Path):
     with pytest.raises(JobError, match="did you mean `rounds`"):
-        run_sweep(job, [axis_of("training.rouns=1,2")], None, out=tmp_path / "sweep")
+        run_sweep(job, [parse_axis("training.rouns=1,2")], None, out=tmp_path / "sweep")
     assert not (tmp_path / "sweep").exists()
     with pytest.raises(UsageError, match="not the folder of a sweep"):
         resume_sweep(tmp_path / "sweep")

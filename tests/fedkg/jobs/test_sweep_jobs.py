@@ -14,11 +14,11 @@ import yaml
 
 from fedkg.errors import JobError, Stopped
 from fedkg.jobs import Event
-from fedkg.jobs.sweep import beside
-from fedkg.jobs.sweep.beside import shares
-from fedkg.jobs.sweep.grid import axis_of
+from fedkg.jobs.sweep import parallel_runs
+from fedkg.jobs.sweep.grid import parse_axis
+from fedkg.jobs.sweep.parallel_runs import split_processors
 from fedkg.jobs.sweep.plan import read_plan
-from fedkg.jobs.sweep.standing import standing
+from fedkg.jobs.sweep.run_status import read_status
 from fedkg.jobs.sweep.sweep import resume_sweep, run_sweep
 
 pytestmark = pytest.mark.usefixtures("no_report")
@@ -41,9 +41,9 @@ def job(job_fields: dict[str, Any], tmp_path: Path) -> Path:
 
 def test_processors_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 5, 7, 9}, raising=False)
-    assert shares(1) == [(1, 3, 5, 7, 9)]
-    assert shares(2) == [(1, 3), (5, 7, 9)]
-    assert shares(7) == [(1,), (3,), (5,), (7,), (9,), (1,), (3,)]
+    assert split_processors(1) == [(1, 3, 5, 7, 9)]
+    assert split_processors(2) == [(1, 3), (5, 7, 9)]
+    assert split_processors(7) == [(1,), (3,), (5,), (7,), (9,), (1,), (3,)]
 
 
 @pytest.mark.parametrize(("cells", "most"), [([], 1), ([4, 2], 2)])
@@ -60,10 +60,13 @@ def test_no_more_shares_are_made_than_there_are_runs(
     def stop(connections: object) -> list[object]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(beside, "shares", one)
-    monkeypatch.setattr(beside, "wait", stop)
+    monkeypatch.setattr(parallel_runs, "split_processors", one)
+    monkeypatch.setattr(parallel_runs, "wait", stop)
     with pytest.raises(KeyboardInterrupt) if cells else nullcontext():
-        assert list(beside.side_by_side(tmp_path, cells, 10**12, lambda cell, event: None)) == []
+        assert (
+            list(parallel_runs.run_in_parallel(tmp_path, cells, 10**12, lambda cell, event: None))
+            == []
+        )
     assert asked == [most]
 
 
@@ -71,7 +74,7 @@ def test_no_more_shares_are_made_than_there_are_runs(
 def test_runs_side_by_side_are_those_one_after_the_other_and_a_failed_one_leaves_them_alone(
     job: Path, tmp_path: Path
 ) -> None:
-    grid = [axis_of("data.min_samples=20,5000,21")]
+    grid = [parse_axis("data.min_samples=20,5000,21")]
     one = run_sweep(job, grid, None, out=tmp_path / "one", overrides=SMALL)
     events: list[Event] = []
     seen: list[list[str]] = []
@@ -79,7 +82,7 @@ def test_runs_side_by_side_are_those_one_after_the_other_and_a_failed_one_leaves
     def watch(event: Event) -> None:
         events.append(event)
         if event.kind in ("arm", "note"):
-            told = standing(tmp_path / "two")
+            told = read_status(tmp_path / "two")
             assert told.running
             seen.append([run.state for run in told.runs])
 
@@ -103,7 +106,7 @@ def test_runs_side_by_side_are_those_one_after_the_other_and_a_failed_one_leaves
         for place, cell in enumerate(read_plan(tmp_path / "two"), start=1)
     } <= set(told)
     assert len(told) == len(set(told))
-    assert [run.state for run in standing(tmp_path / "two").runs] == ["done", "failed", "done"]
+    assert [run.state for run in read_status(tmp_path / "two").runs] == ["done", "failed", "done"]
     assert all(state in ("open", "begun", "done", "failed") for states in seen for state in states)
     assert all(states[2] != "done" for states in seen[:1])
 
@@ -150,7 +153,7 @@ def test_ctrl_c_ends_all_runs_and_the_sweep_goes_on_with_another_number_at_once(
             on_event=stop,
         )
     assert not multiprocessing.active_children()
-    assert not standing(tmp_path / "s").running
+    assert not read_status(tmp_path / "s").running
     whole = run_sweep(
         job, [], (0, 1), out=tmp_path / "whole", overrides=[*SMALL, "training.rounds=12"]
     )
@@ -166,7 +169,7 @@ def test_a_device_that_is_not_there_is_told_before_the_first_run(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(JobError, match=r"--grid training\.device=cuda: .*there is no cuda"):
         run_sweep(
-            job, [axis_of("training.device=cpu,cuda")], None, out=tmp_path / "s", overrides=SMALL
+            job, [parse_axis("training.device=cpu,cuda")], None, out=tmp_path / "s", overrides=SMALL
         )
     assert not (tmp_path / "s").exists()
     with pytest.raises(JobError, match=r"^training\.device: there is no cuda"):

@@ -6,7 +6,7 @@ import pytest
 
 from fedkg.federated.settings import ExecutorName
 from fedkg.federated.state import Choice
-from fedkg.jobs.trained_by import for_people
+from fedkg.jobs.executor_notes import format_executor_note
 
 NOTE = "executor: stacks of 4: 0.2 s a round by the first steps, against sequential 0.5 s; 2 processes would save 0 s in all at best"
 TRIED = "the quickest way on this machine by a short trial, which the report tells"
@@ -39,12 +39,15 @@ TRIED = "the quickest way on this machine by a short trial, which the report tel
 def test_the_executor_is_told_in_plain_words(
     executor: str, chunk: int, asked: ExecutorName, said: str
 ) -> None:
-    assert for_people(NOTE, Choice(executor=executor, chunk=chunk, threads=1), asked) == said
+    assert (
+        format_executor_note(NOTE, Choice(executor=executor, chunk=chunk, threads=1), asked) == said
+    )
 
 
 def test_other_notes_are_told_as_they_are() -> None:
     choice = Choice(executor="stacked", chunk=1, threads=1)
     assert (
-        for_people("the model was kept as it was", choice, "auto") == "the model was kept as it was"
+        format_executor_note("the model was kept as it was", choice, "auto")
+        == "the model was kept as it was"
     )
-    assert for_people(NOTE, None, "auto") == NOTE
+    assert format_executor_note(NOTE, None, "auto") == NOTE

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from fedkg.jobs.compared.verdict import SURE, verdict
+from fedkg.jobs.comparison.paired_test import ONE_SIDED_T_QUANTILES, paired_test
 
 NAN = float("nan")
 
@@ -38,7 +38,7 @@ NAN = float("nan")
 def test_a_lead_counts_beyond_chance(
     one: tuple[float, ...], other: tuple[float, ...], clear: int
 ) -> None:
-    assert verdict(one, other).clear == clear
+    assert paired_test(one, other).clear == clear
 
 
 def test_it_is_the_one_sided_paired_t_test() -> None:
@@ -48,7 +48,7 @@ def test_it_is_the_one_sided_paired_t_test() -> None:
     for count in range(2, 18):
         one, other = stream.normal(0.3, 1.0, count), stream.normal(0.0, 1.0, count)
         p = stats.ttest_rel(one, other, alternative="greater").pvalue
-        assert verdict(one.tolist(), other.tolist()).clear == (
+        assert paired_test(one.tolist(), other.tolist()).clear == (
             1 if p < 0.05 else -1 if p > 0.95 else 0
         )
 
@@ -56,16 +56,21 @@ def test_it_is_the_one_sided_paired_t_test() -> None:
 def test_the_quantiles() -> None:
     from scipy import stats
 
-    assert pytest.approx([stats.t.ppf(0.95, i) for i in range(1, len(SURE) + 1)], abs=6e-4) == SURE
+    assert (
+        pytest.approx(
+            [stats.t.ppf(0.95, i) for i in range(1, len(ONE_SIDED_T_QUANTILES) + 1)], abs=6e-4
+        )
+        == ONE_SIDED_T_QUANTILES
+    )
 
 
 def test_figures_and_ties() -> None:
-    found = verdict((0.5, 0.4, 0.4), (0.5, 0.5, 0.5))
+    found = paired_test((0.5, 0.4, 0.4), (0.5, 0.5, 0.5))
     assert (found.higher, found.lower) == (0, 2)
     assert found.mean == pytest.approx(-0.2 / 3)
     assert found.spread == pytest.approx(0.1 / math.sqrt(3))
 
 
 def test_it_needs_no_torch() -> None:
-    code = "import sys, fedkg.jobs.compared.verdict, fedkg.violation_zones; sys.exit('torch' in sys.modules)"
+    code = "import sys, fedkg.jobs.comparison.paired_test, fedkg.violation_zones; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

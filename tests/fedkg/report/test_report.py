@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 
 from fedkg.errors import JobError, UsageError
-from fedkg.jobs.file.data import Data
+from fedkg.jobs.schema.data_section import Data
 from fedkg.report import write_report
 from fedkg.report.charts import ALARM
 from fedkg.report.comparison import scenarios
-from fedkg.report.outcome import outcome
+from fedkg.report.outcome import describe_outcome
 from fedkg.report.page import page
 from fedkg.report.records import Figure, read_run
-from fedkg.report.sections import comparison_table, facts, flat, size_text
-from fedkg.report.zoned import zone_advice, zone_basis
+from fedkg.report.sections import comparison_table, flatten, settings_facts, size_text
+from fedkg.report.zone_advice import zone_advice, zone_basis
 
 RunFolder = Callable[..., Path]
 
@@ -65,7 +65,7 @@ def test_it_loads_nothing(run_folder: RunFolder) -> None:
 
 
 def test_the_outcome_comes_first_and_in_words(run_folder: RunFolder) -> None:
-    said = outcome(read_run(run_folder()))
+    said = describe_outcome(read_run(run_folder()))
     assert said[0] == (
         "With sound data, no difference between FedAvg and SCFA is clear of chance in the one setting. "
         "With wrong labels at linz, SCFA keeps an F1 of 0.61 ± 0.01 where FedAvg ends at 0.30 ± 0.01."
@@ -84,16 +84,17 @@ def test_a_critical_zone_is_explained_while_nothing_taught_the_rules(run_folder:
     taught = {"algorithms": {"scfa": {"preset": "scfa", "training": {"penalty": 1.0}}}}
     assert any(
         "`training.penalty` puts the rules" in sentence
-        for sentence in outcome(replace(records, job={}))
+        for sentence in describe_outcome(replace(records, job={}))
     )
     assert not any(
-        "training.penalty" in sentence for sentence in outcome(replace(records, job=taught))
+        "training.penalty" in sentence
+        for sentence in describe_outcome(replace(records, job=taught))
     )
 
 
 def test_an_unfinished_run_says_so(run_folder: RunFolder) -> None:
     folder = run_folder(finished=False)
-    assert outcome(read_run(folder))[0].startswith(
+    assert describe_outcome(read_run(folder))[0].startswith(
         "This run is not finished: 4 of 8 trainings are still open"
     )
     body, _ = _parts(write_report(folder))
@@ -176,7 +177,7 @@ def test_small_texts() -> None:
         "2.5 GB",
         "–",
     ]
-    assert flat({"a": {"b": True, "c": [1, 2.5]}, "d": None}) == [
+    assert flatten({"a": {"b": True, "c": [1, 2.5]}, "d": None}) == [
         ("a.b", "yes"),
         ("a.c", "1, 2.5"),
         ("d", "–"),
@@ -185,7 +186,7 @@ def test_small_texts() -> None:
         {"address": "https://a/query", "triples": 6},
         {"address": "https://b/query", "triples": 7},
     ]
-    assert flat({"fetched": asked}) == [
+    assert flatten({"fetched": asked}) == [
         ("fetched", "address https://a/query triples 6, address https://b/query triples 7")
     ]
     assert Figure(0.713, 0.02).text() == "0.71 ± 0.02"
@@ -261,8 +262,8 @@ def test_a_run_without_a_measured_rule_has_no_zone_and_no_advice(run_folder: Run
     )
     unmeasured = replace(records, results=blank)
     assert zone_advice(unmeasured) == []
-    assert "No model was trained on the rules" in " ".join(outcome(records))
-    assert "No model was trained on the rules" not in " ".join(outcome(unmeasured))
+    assert "No model was trained on the rules" in " ".join(describe_outcome(records))
+    assert "No model was trained on the rules" not in " ".join(describe_outcome(unmeasured))
 
 
 def test_models_whose_answers_are_projected_are_not_told_to_be_untaught(
@@ -271,8 +272,8 @@ def test_models_whose_answers_are_projected_are_not_told_to_be_untaught(
     records = read_run(run_folder())
     training = dict(records.job.get("training") or {}, projection=True)
     projected = replace(records, job=dict(records.job, training=training))
-    assert "No model was trained on the rules" in " ".join(outcome(records))
-    assert "No model was trained on the rules" not in " ".join(outcome(projected))
+    assert "No model was trained on the rules" in " ".join(describe_outcome(records))
+    assert "No model was trained on the rules" not in " ".join(describe_outcome(projected))
 
 
 def test_a_run_without_rules_has_no_columns_for_them(run_folder: RunFolder) -> None:
@@ -311,7 +312,7 @@ def test_settings_that_have_no_say_are_left_out() -> None:
         "scoring": {"beta": 1.0},
         "rules": [],
     }
-    assert [name for name, _ in facts(job)] == [
+    assert [name for name, _ in settings_facts(job)] == [
         "data.set",
         "data.path",
         "data.split",
@@ -327,7 +328,7 @@ def test_settings_of_a_split_are_left_out_where_sites_bring_tables() -> None:
         "sites": {"graz": {"table": "a.csv"}, "linz": {"table": "b.csv"}},
         "rules": ["r.fkg"],
     }
-    assert [name for name, _ in facts(job)] == [
+    assert [name for name, _ in settings_facts(job)] == [
         *(
             "data.seed",
             "data.label",
@@ -340,7 +341,7 @@ def test_settings_of_a_split_are_left_out_where_sites_bring_tables() -> None:
     ]
     shared = job | {"sites": {"graz": {"table": None}, "linz": {"table": None}}}
     assert {"data.rows", "data.split", "data.alpha", "data.size_alpha"} <= {
-        name for name, _ in facts(shared)
+        name for name, _ in settings_facts(shared)
     }
 
 
@@ -351,7 +352,7 @@ def test_one_is_told_as_one(run_folder: RunFolder) -> None:
         records,
         rounds=(replace(records.rounds[0], notes="the training ends"), *records.rounds[1:4]),
     )
-    assert outcome(noted)[-1] == "The training ends (FedAvg)."
+    assert describe_outcome(noted)[-1] == "The training ends (FedAvg)."
     one = records.arms[0].id
     alone = replace(
         records,
@@ -379,7 +380,7 @@ def test_the_outcome_says_who_breaks_clearly_fewer_rules(run_folder: RunFolder) 
             )
             for one in sound
         ]
-        return outcome(
+        return describe_outcome(
             replace(records, results=[*results, *(one for one in records.results if one.corrupted)])
         )
 

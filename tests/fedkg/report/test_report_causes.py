@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg.report.causes import NODE, TIP, causes_page, curves, drawing
+from fedkg.report.causes_page import NODE, TIP, causes_page, curves, drawing
 
 
 def _edge(driver: str, driven: str, adjusted: float | None = 0.01) -> dict[str, Any]:

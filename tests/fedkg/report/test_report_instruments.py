@@ -14,10 +14,10 @@ from theory_figures import training
 from fedkg.jobs.folder import RunFolder as Files
 from fedkg.report import write_report
 from fedkg.report.comparison import scenarios
-from fedkg.report.differences import difference_table
-from fedkg.report.instruments import property_lines, theory_tables
-from fedkg.report.per_site import site_tables
+from fedkg.report.difference_table import difference_table
 from fedkg.report.records import read_run
+from fedkg.report.site_tables import site_tables
+from fedkg.report.theory_tables import property_lines, theory_tables
 
 RunFolder = Callable[..., Path]
 

@@ -11,10 +11,10 @@ import pytest
 from command import call
 
 from fedkg.errors import FedkgError, JobError, TableError
-from fedkg.jobs.causes.data import read_sources
-from fedkg.jobs.causes.file import CausesJob, is_causes, read_causes
+from fedkg.jobs.causes.job_file import CausesJob, is_causes_job, read_causes_job
+from fedkg.jobs.causes.measurements import read_measurements
 from fedkg.jobs.causes.run import run_causes
-from fedkg.jobs.learned import learned_of
+from fedkg.jobs.learned_results import read_learned
 
 EXAMPLE = Path(__file__).parents[4] / "examples/causes/job.yaml"
 SMALL = (
@@ -95,7 +95,7 @@ def test_the_folder_holds_what_was_found(folder: Path) -> None:
     page = (folder / "report.html").read_text()
     assert "unit 1 drives unit 2" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
-    assert learned_of(folder).edges
+    assert read_learned(folder).edges
 
 
 def test_what_is_learnt_goes_to_the_graph_and_comes_back(
@@ -211,7 +211,7 @@ def test_what_is_wrong_is_named_before_there_is_a_folder(
     _table(tmp_path / "plant.csv", gap=2)
     job = _job(tmp_path, TABLE_JOB.replace(*change))
     with pytest.raises(error) as told:
-        run_causes(job, out=tmp_path / "run") if is_causes(job) else None
+        run_causes(job, out=tmp_path / "run") if is_causes_job(job) else None
     assert said in str(told.value)
     assert not (tmp_path / "run").exists()
 
@@ -243,7 +243,7 @@ def test_gaps_of_steps_that_are_learnt_from_take_nothing_from_later_ones(tmp_pat
         ]
         rows[482] = f"{later},{rows[482].split(',', 1)[1]}"
         (tmp_path / "plant.csv").write_text("\n".join([lines[0], *rows]) + "\n")
-        known.append(read_sources(read_causes(job)).clients[0].values[:480])
+        known.append(read_measurements(read_causes_job(job)).clients[0].values[:480])
     assert np.array_equal(known[0], known[1])
     (tmp_path / "plant.csv").write_text(
         "\n".join([lines[0], *(f",{line.split(',', 1)[1]}" for line in lines[1:550]), *lines[550:]])
@@ -252,7 +252,7 @@ def test_gaps_of_steps_that_are_learnt_from_take_nothing_from_later_ones(tmp_pat
     with pytest.raises(
         JobError, match="column `P1` has no value in the 480 steps that are learnt from"
     ):
-        read_sources(read_causes(job, ["data.gaps=600"]))
+        read_measurements(read_causes_job(job, ["data.gaps=600"]))
 
 
 def test_a_client_that_never_changes_is_told(tmp_path: Path) -> None:
@@ -305,20 +305,20 @@ def test_rules_without_causes_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_example_is_what_its_fields_say() -> None:
-    assert read_causes(EXAMPLE).data.plant.clients == 4
+    assert read_causes_job(EXAMPLE).data.plant.clients == 4
     assert CausesJob(kind="causes").learning.normalised
 
 
 def test_the_window_of_the_data_is_that_of_the_steps_learnt_from(
     folder: Path, tmp_path: Path
 ) -> None:
-    assert learned_of(folder).window is None  # a generated plant has no time
+    assert read_learned(folder).window is None  # a generated plant has no time
     lines = _table(tmp_path / "plant.csv").read_text().splitlines()
     job = TABLE_JOB.replace(
         "data: {path: plant.csv}", "data: {path: plant.csv, train: 0.5}"
     ).replace("shifts: 99", "shifts: 19")
     rows = run_causes(_job(tmp_path, job), out=tmp_path / "rows")
-    assert learned_of(rows.folder).window == ("row 1", "row 300")
+    assert read_learned(rows.folder).window == ("row 1", "row 300")
     assert any(
         "with 19 shifts and 2 pairs" in said and said.endswith("`shifts: 39` could tell it")
         for said in rows.sentences
@@ -327,5 +327,5 @@ def test_the_window_of_the_data_is_that_of_the_steps_learnt_from(
         f"2024-03-{1 + t // 24:02d} {t % 24:02d}:00,{line}" for t, line in enumerate(lines[1:])
     ]
     (tmp_path / "plant.csv").write_text("\n".join([f"time,{lines[0]}", *dated]))
-    found = learned_of(run_causes(_job(tmp_path, job), out=tmp_path / "dated").folder)
+    found = read_learned(run_causes(_job(tmp_path, job), out=tmp_path / "dated").folder)
     assert found.window == ("2024-03-01T00:00:00", "2024-03-13T11:00:00")

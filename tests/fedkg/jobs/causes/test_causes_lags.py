@@ -12,7 +12,7 @@ from command import call
 
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.causes.run import run_causes
-from fedkg.jobs.learned import learned_of
+from fedkg.jobs.learned_results import read_learned
 
 JOB = """\
 kind: causes
@@ -39,7 +39,7 @@ def test_lags_by_name_go_to_the_tables_the_report_and_the_graph(
         for edge in done.results["edges"]
     )
     assert " of 3</td>" in (done.folder / "report.html").read_text()
-    lags = {(edge.driver, edge.driven): edge.lag for edge in learned_of(done.folder).edges}
+    lags = {(edge.driver, edge.driven): edge.lag for edge in read_learned(done.folder).edges}
     assert call(capsys, "ontology", "learned", done.folder, "-o", tmp_path / "found.ttl").code == 0
     assert f"lagSteps {lags['unit 1', 'unit 2']}" in (tmp_path / "found.ttl").read_text()
     plain = run_causes(_job(tmp_path), out=tmp_path / "plain")

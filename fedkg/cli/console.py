@@ -1,0 +1,92 @@
+"""What all commands share of the screen: two consoles, JSON on stdout, and the marks of a command's end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typing_extensions import override
+
+from fedkg._internal.safe_text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+PIPED_WIDTH = 140
+"""Columns where the output goes to a file or another program."""
+
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON, for other programs.")
+]
+
+TrustCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-code",
+        help="Run the Python code that the job imports (`model.path`); `fedkg inspect` shows it.",
+    ),
+]
+
+
+def stdout_console() -> Console:
+    """The console for results."""
+    return _console(stderr=False)
+
+
+def stderr_console() -> Console:
+    """The console for everything that is not the result: errors, notes, progress."""
+    return _console(stderr=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    """A console that shows hidden characters of names as escapes."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class SafeConsole(Console):
+        @override
+        def render(
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> Iterable[Segment]:
+            for part in super().render(renderable, options):
+                yield part if part.control else Segment(visible(part.text), part.style)
+
+    stream = sys.stderr if stderr else sys.stdout
+    return SafeConsole(
+        stderr=stderr, highlight=False, width=None if stream.isatty() else PIPED_WIDTH
+    )
+
+
+def print_line(text: str) -> None:
+    """Print a plain line to stdout; brackets in it are text, not markup."""
+    typer.echo(visible(text))
+
+
+def print_note(text: str) -> None:
+    """Print a plain line to stderr."""
+    typer.echo(visible(text), err=True)
+
+
+def count(number: int, noun: str) -> str:
+    """``1 rule``, ``2,000 rules``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def print_json(value: Any) -> None:
+    """Print a JSON document to stdout. `Any`: JSON. Values that are not finite become null, as JSON has no word for them."""
+    text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    typer.echo(visible(text))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    return value

@@ -1,0 +1,63 @@
+"""`fedkg ontology learned`: what a run has learnt, written to the knowledge graph."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fedkg.cli.console import AsJson, count, print_json, print_line
+from fedkg.cli.output_files import check_output_path, write_atomically
+from fedkg.errors import MissingExtra, UsageError
+
+if TYPE_CHECKING:
+    from fedkg.learned_knowledge import Learned
+
+
+def write_learned(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="GRAPH", help="The Turtle file to write.")
+    ],
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the file if it is there.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write what a run has learnt as RDF: mined properties, causes, and how often rules were broken, each with its origin (PROV-O).
+
+    Rule files read the graph as they read any other; `fedkg suggest` makes candidate rules of it.
+
+    \b
+    Example:
+      fedkg ontology learned runs/traffic-001 -o learned.ttl
+    """
+    from fedkg import ontologies
+
+    check_output_path(output, "learned.ttl")
+    if output.exists() and not force:
+        raise UsageError(
+            f"{output} is already there", help="choose another name, or add --force to overwrite it"
+        )
+    found = read_findings(run)
+    write_atomically(output, ontologies.learned_graph(found))
+    if as_json:
+        print_json({"graph": str(output), "learned": found.model_dump(mode="json")})
+        return
+    parts = (count(len(found.properties), "mined formula"), count(len(found.edges), "causal edge"))
+    window = f"; data from {found.window[0]} to {found.window[1]}" if found.window else ""
+    print_line(
+        f"{output}: {', '.join(parts)}, evidence about {count(len({one.rule for one in found.evidence}), 'rule')}{window}"
+    )
+    print_line(f"next: fedkg suggest {output}")
+
+
+def read_findings(folder: Path) -> Learned:
+    """What a finished run has learnt. Raises UsageError for what is no finished run, MissingExtra without what reads runs."""
+    if find_spec("yaml") is None:
+        raise MissingExtra("reading run folders", "run")
+    from fedkg.jobs.learned_results import read_learned
+
+    return read_learned(folder)

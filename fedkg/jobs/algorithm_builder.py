@@ -1,0 +1,261 @@
+"""From the algorithm section of a job to the algorithm value that fills the joints of the round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from fedkg.errors import JobError
+from fedkg.federated import Algorithm, ScoreOptions
+from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
+from fedkg.federated.agents.round_numbers import Equally
+from fedkg.federated.agents.sets import AgentSets
+from fedkg.federated.algorithms import pcfedavg
+from fedkg.federated.client.optimisers import SGD, Adam, PrivateFirst
+from fedkg.federated.client.proximal import Proximal
+from fedkg.federated.client.start import BestModel, GlobalStart, OwnModel, PrivateLayers
+from fedkg.federated.client.variates import ControlVariates, ProxSkip
+from fedkg.federated.joints import (
+    AfterRound,
+    Aggregate,
+    BeforeRound,
+    Local,
+    ServerStep,
+    Start,
+    Term,
+    Weighting,
+)
+from fedkg.federated.server.after import NothingAfter
+from fedkg.federated.server.aggregate import WeightedMean
+from fedkg.federated.server.before import NothingBefore
+from fedkg.federated.server.optimisers import AdaptiveStep, AddUpdate
+from fedkg.federated.server.robust import Krum, TrimmedMean, TrustedMean
+from fedkg.federated.server.weighting import BySamples, ByValidity
+from fedkg.federated.temporal.cluster_training import ClusterTraining
+from fedkg.federated.temporal.clusters import ByProperty, ClusterStart
+from fedkg.federated.temporal.shared import Inferred
+from fedkg.federated.temporal.teacher_loss import TeacherLoss
+from fedkg.jobs.schema import algorithm_section as said
+from fedkg.jobs.schema.job import Scoring
+from fedkg.jobs.schema.site_constraints import Agents, ParameterSets, PropertyClusters
+from fedkg.models import Model, Parted
+
+
+def build_algorithm(
+    name: str,
+    section: said.Algorithm,
+    scoring: Scoring,
+    model: Model,
+    sets: AgentSets | None = None,
+    *,
+    head: tuple[str, ...] = (),
+    inferred: Inferred | None = None,
+) -> Algorithm:
+    """The algorithm of a job's section.
+
+    Args:
+        sets: of its sites' parameters, where it keeps them in some. head: what of the model a site may keep, where the job marks it.
+        inferred: the properties of the sites' series, which FedSTL needs.
+
+    Raises:
+        JobError: layers are private by default and the model has no head.
+    """
+    if section.agents is not None:
+        return replace(_agents(section, section.agents, scoring, sets), name=name)
+    layers = () if section.private is None else _private_layers(section.private, model, head)
+    start = _start(section, layers, inferred)
+    return Algorithm(
+        name=name,
+        before=_clustering(section.grouping.fedstl, inferred),
+        start=start,
+        terms=(
+            *_proximal_terms(section.proximal),
+            *_teacher_terms(section.grouping.fedstl, inferred),
+            *_set_terms(section.sets, sets),
+        ),
+        local=_local(section, layers),
+        weighting=_weighting(section, scoring),
+        aggregate=_aggregate(section.aggregate),
+        server=_server(section.server),
+        after=_cluster_training(section.grouping.fedstl, inferred),
+        beside=None
+        if section.personal is None
+        else _personal_model(section, section.personal, start),
+        pooled=section.exchange == "data",
+    )
+
+
+def _agents(
+    section: said.Algorithm, agents: Agents, scoring: Scoring, sets: AgentSets | None
+) -> Algorithm:
+    """A model for each site within its sets."""
+    made = pcfedavg(
+        sets=sets,
+        strength=agents.strength,
+        penalty=agents.penalty,
+        growing=agents.growing,
+        form=agents.form,
+        smooth=agents.smooth,
+        by_rule=agents.by_rule,
+    )
+    weighting = _weighting(section, scoring)
+    weighting = (
+        Equally(options=weighting.options) if isinstance(weighting, BySamples) else weighting
+    )
+    server = _server(section.server)
+    return replace(
+        made, weighting=weighting, server=made.server if server == AddUpdate() else server
+    )
+
+
+def _personal_model(section: said.Algorithm, personal: said.Personal, common: Start) -> Algorithm:
+    """The model that each site trains beside the common one."""
+    local = (
+        _adam(section.local.adam)
+        if section.local.adam
+        else _descent(section.local.sgd)
+        if section.local.sgd
+        else SGD()
+    )
+    return Algorithm(
+        name="own",
+        start=OwnModel(room="own", common=common),
+        terms=_proximal_terms(personal.strength),
+        local=local,
+    )
+
+
+def _proximal_terms(strength: float) -> tuple[Term, ...]:
+    return (Proximal(strength=strength),) if strength else ()
+
+
+def _start(section: said.Algorithm, layers: tuple[str, ...], inferred: Inferred | None) -> Start:
+    if section.exchange == "none":
+        return OwnModel()
+    common: BestModel | ClusterStart | GlobalStart = GlobalStart()
+    if section.grouping.ifca is not None:
+        common = BestModel(models=section.grouping.ifca.models)
+    elif section.grouping.fedstl is not None:
+        common = ClusterStart(clusters=section.grouping.fedstl.clusters, inferred=inferred)
+    return PrivateLayers(private=layers, common=common) if layers else common
+
+
+def _clustering(fedstl: PropertyClusters | None, inferred: Inferred | None) -> BeforeRound:
+    if fedstl is None or inferred is None or fedstl.clusters == 1:
+        return NothingBefore()
+    return ByProperty(inferred=inferred, every=fedstl.every, assignment=fedstl.assignment)
+
+
+def _teacher_terms(fedstl: PropertyClusters | None, inferred: Inferred | None) -> tuple[Term, ...]:
+    """The teacher's term."""
+    return (
+        (TeacherLoss(properties=inferred.own, weight=fedstl.weight),)
+        if fedstl and inferred and fedstl.weight
+        else ()
+    )
+
+
+def _cluster_training(fedstl: PropertyClusters | None, inferred: Inferred | None) -> AfterRound:
+    """What clusters train on after a round."""
+    if fedstl is None or inferred is None or not fedstl.cluster_epochs:
+        return NothingAfter()
+    return ClusterTraining(
+        inferred=inferred,
+        epochs=fedstl.cluster_epochs,
+        weight=fedstl.weight,
+        rate=fedstl.cluster_rate,
+    )
+
+
+def _set_terms(kept: ParameterSets | None, sets: AgentSets | None) -> tuple[Term, ...]:
+    """The distance to the sites' sets."""
+    if kept is None or sets is None:
+        return ()
+    return (
+        SetPenalty(sets=sets, schedule=PenaltySchedule(first=kept.penalty, growing=kept.growing)),
+    )
+
+
+def _private_layers(private: said.Private, model: Model, head: tuple[str, ...]) -> tuple[str, ...]:
+    own = private.layers or head or (model.parts["head"] if isinstance(model, Parted) else ())
+    if not own:
+        raise JobError(
+            "private.layers: this model does not say which layers are its head",
+            help="name the private layers, or `model.private`",
+        )
+    return own
+
+
+def _local(section: said.Algorithm, layers: tuple[str, ...]) -> Local:
+    if section.private is not None and section.private.first is not None:
+        return PrivateFirst(private=layers, share=section.private.first)
+    match section.local:
+        case said.Local(sgd=said.Sgd() as sgd):
+            return _descent(sgd)
+        case said.Local(adam=said.Adam() as adam):
+            return _adam(adam)
+        case said.Local(scaffold=said.NoSettings()):
+            return ControlVariates()
+        case _:
+            return ProxSkip()
+
+
+def _descent(sgd: said.Sgd) -> SGD:
+    return SGD(momentum=sgd.momentum, weight_decay=sgd.weight_decay)
+
+
+def _adam(adam: said.Adam) -> Adam:
+    return Adam(beta1=adam.beta1, beta2=adam.beta2, tau=adam.tau)
+
+
+def _weighting(section: said.Algorithm, scoring: Scoring) -> Weighting:
+    """What counts as broken is the same for all algorithms, so that their violation rates can be compared."""
+    options = ScoreOptions(
+        hard_tolerance=scoring.hard_tolerance, soft_tolerance=scoring.soft_tolerance
+    )
+    match section.weighting:
+        case "samples":
+            return BySamples(options=options)
+        case "scfa":
+            options = replace(
+                options, combine=scoring.combine, beta=scoring.beta, graded=scoring.graded
+            )
+            return ByValidity(on_all_invalid=scoring.on_all_invalid, options=options)
+        case _:
+            assert_never(section.weighting)
+
+
+def _aggregate(aggregate: said.Aggregate) -> Aggregate:
+    match aggregate:
+        case said.Aggregate(median=said.NoSettings()):
+            return TrimmedMean(trim=0.5)
+        case said.Aggregate(trimmed_mean=said.TrimmedMean(trim=trim)):
+            return TrimmedMean(trim=trim)
+        case said.Aggregate(krum=said.Krum(attackers=attackers)):
+            return Krum(attackers=attackers)
+        case said.Aggregate(multi_krum=said.MultiKrum(attackers=attackers, keep=keep)):
+            return Krum(attackers=attackers, keep=keep)
+        case said.Aggregate(fltrust=said.NoSettings()):
+            return TrustedMean()
+        case _:
+            return WeightedMean()
+
+
+def _server(server: said.Server) -> ServerStep:
+    match server:
+        case said.Server(adam=said.Adaptive() as adam):
+            return AdaptiveStep(
+                memory="adam", rate=adam.rate, beta1=adam.beta1, beta2=adam.beta2, tau=adam.tau
+            )
+        case said.Server(yogi=said.Adaptive() as yogi):
+            return AdaptiveStep(
+                memory="yogi", rate=yogi.rate, beta1=yogi.beta1, beta2=yogi.beta2, tau=yogi.tau
+            )
+        case said.Server(adagrad=said.Adagrad() as adagrad):
+            return AdaptiveStep(
+                memory="adagrad", rate=adagrad.rate, beta1=adagrad.beta1, tau=adagrad.tau
+            )
+        case said.Server(add=said.AddStep(rate=rate)):
+            return AddUpdate(rate=rate)
+        case _:
+            return AddUpdate()

@@ -1,0 +1,187 @@
+"""What people are told of a learning of causes: sentences, tables, and the results that the report reads.
+
+Letters: M clients, E epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fedkg.granger.protocol import traffic
+from fedkg.granger.reference import adjusted
+from fedkg.jobs.causes.discovery import Discovery
+from fedkg.jobs.causes.job_file import CausesJob
+from fedkg.learned_knowledge import Precedence
+from fedkg.pack.causes import CauseRecord
+
+
+def describe_discovery(job: CausesJob, found: Discovery) -> tuple[str, ...]:
+    """What was found, in words."""
+    sure = [
+        edge for edge in found.edges if edge.adjusted is not None and edge.adjusted <= job.level
+    ]
+    made = [
+        f"{edge.driver} drives {edge.driven} (strength {edge.strength:.3g}, p = {edge.adjusted:.3f} corrected)."
+        for edge in sure[:8]
+    ]
+    if len(sure) > 8:
+        made.append(f"{len(sure) - 8} more edges are in edges.csv.")
+    if not sure:
+        made.append(f"No edge is significant at {job.level:g}: nobody is seen to drive anybody.")
+    alone = np.argwhere(adjusted(found.measured) <= job.level).tolist()
+    noisy = len(
+        {(m, n) for m, n in alone}
+        - {(found.place(edge.driven), found.place(edge.driver)) for edge in sure}
+    )
+    if noisy:
+        made.append(
+            f"Edges that the measurements alone would tell, and that may be noise of the driven clients: {noisy}."
+        )
+    weak = [
+        reading
+        for reading in found.readings
+        if reading.kept < 0.5
+        and any((e.driver, e.driven) == (reading.driver, reading.driven) for e in sure)
+    ]
+    made += [f"{reading.text()}." for reading in weak[:4]]
+    if found.truth is not None:
+        names = [client.name for client in found.series.clients]
+        true = {(names[n], names[m]) for m, n in np.argwhere(found.truth).tolist()}
+        told = {(edge.driver, edge.driven) for edge in sure}
+        made.append(
+            f"Of {len(true)} true edges of the generated plant {len(true & told)} are found; edges found beyond them: {len(told - true)}."
+        )
+    if found.central is not None:
+        corrected = adjusted(found.central)
+        told_there = int((corrected <= job.level).sum())
+        both = sum(
+            bool(corrected[found.place(edge.driven), found.place(edge.driver)] <= job.level)
+            for edge in sure
+        )
+        made.append(
+            f"A VAR on all measurements at one place tells {told_there} of {int(np.isfinite(corrected).sum())} pairs at {job.level:g}, "
+            f"among them {both} of these {len(sure)}."
+        )
+    sent = traffic(found.series)
+    made.append(
+        f"A step sends {8 * sent.up} bytes up and {8 * sent.down} down, and the clients' dynamics once {8 * sent.once:,}; all measurements "
+        f"would be {8 * sent.centralised} a step."
+    )
+    return tuple(made)
+
+
+def edge_rows(found: Discovery) -> list[dict[str, Any]]:
+    """Lines of `edges.csv`. `Any`: text, numbers, and None where something was not tested."""
+    read = {(one.driver, one.driven): one for one in found.readings}
+    place = {client.name: number for number, client in enumerate(found.series.clients)}
+    central = None if found.central is None else (found.central, adjusted(found.central))
+    rows = []
+    for edge in found.edges:
+        m, n, one = place[edge.driven], place[edge.driver], read[edge.driver, edge.driven]
+        said = edge.precedence
+        rows.append(
+            {
+                "driver": edge.driver,
+                "driven": edge.driven,
+                "strength": edge.strength,
+                "reference": float(found.reference[m, n]),
+                "innovation": float(found.innovation[m, n]),
+                "lag": edge.lag,
+                "p_value": edge.p_value,
+                "adjusted": edge.adjusted,
+                "p_measured": _finite_or_none(found.measured[m, n]),
+                "p_noise": _finite_or_none(found.noise[m, n]),
+                "central_p": None if central is None else float(central[0][m, n]),
+                "central_adjusted": None if central is None else float(central[1][m, n]),
+                "kept": one.kept,
+                "read": one.read,
+                "taken": one.taken,
+                "leads": "" if said is None else said.leads,
+                "follows": "" if said is None else said.follows,
+            }
+        )
+    return rows
+
+
+def loss_rows(found: Discovery) -> list[dict[str, Any]]:
+    """Lines of `losses.csv`. `Any`: numbers."""
+    names = [client.name for client in found.series.clients]
+    return [
+        {
+            "epoch": number + 1,
+            "server": float(server),
+            **{name: float(own) for name, own in zip(names, client, strict=True)},
+        }
+        for number, (client, server) in enumerate(
+            zip(found.learnt.client_loss, found.learnt.server_loss, strict=True)
+        )
+    ]
+
+
+def discovery_document(
+    job: CausesJob,
+    found: Discovery,
+    causes: Sequence[CauseRecord],
+    step: float | None,
+    rows: Sequence[Mapping[str, Any]],
+    said: Sequence[str],
+) -> dict[str, Any]:
+    """`results.json`, which the report is made from. `Any`: JSON."""
+    names = [client.name for client in found.series.clients]
+    sure = {
+        (edge.driver, edge.driven)
+        for edge in found.edges
+        if edge.adjusted is not None and edge.adjusted <= job.level
+    }
+    return {
+        "title": job.title or job.name,
+        "sentences": said,
+        "notes": found.notes,
+        "clients": {
+            client.name: {
+                "states": len(client.transition),
+                "measurements": len(client.emission),
+                "lags": found.series.order(m),
+            }
+            for m, client in enumerate(found.series.clients)
+        },
+        "edges": list(rows),
+        "reached": {
+            name: [
+                {"client": r.client, "first": r.first, "peak": r.peak, "size": r.size} for r in one
+            ]
+            for name, one in found.reached.items()
+        },
+        "readings": [one.text() for one in found.readings if (one.driver, one.driven) in sure],
+        "held": dict(zip((*names, "server"), found.held, strict=True)) if found.held else {},
+        "prior": [
+            f"{cause.name}: {drive.driver} drives {drive.driven}"
+            for cause in causes
+            for drive in cause.drives
+        ],
+        "precedences": [
+            _describe_precedence(edge.precedence)
+            for edge in found.edges
+            if edge.precedence is not None
+        ],
+        "central": found.central is not None,
+        "level": job.level,
+        "step": step,
+    }
+
+
+def _finite_or_none(value: float) -> float | None:
+    """A number, None where there is none."""
+    return float(value) if np.isfinite(value) else None
+
+
+def _describe_precedence(said: Precedence) -> str:
+    verb = "rises" if said.answer > 0 else "falls"
+    steps = f"{said.within} step{'s' if said.within > 1 else ''}"
+    return (
+        f"When {said.leads} rises by {said.rise:.4g} in a step, {said.follows} {verb} by {abs(said.answer):.4g} within {steps}: "
+        f"{said.kept:.0%} of {said.cases:,} times, after steps in general {said.chance:.0%}."
+    )

@@ -1,0 +1,257 @@
+"""The measurements of a learning of causes: columns of one table, of a data set by name, or those of a generated plant.
+
+Letters: T steps, D measurements of a client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg._internal.name_matching import did_you_mean
+from fedkg.data.sets.time_range import reach_of_rows, reach_of_times
+from fedkg.errors import JobError, TableError
+from fedkg.granger.kalman import Client, steady_gain
+from fedkg.granger.states import Measured
+from fedkg.granger.system import System, places_of, recorded
+from fedkg.jobs.causes.data_set_columns import default_clients, longest_stretch, read_columns
+from fedkg.jobs.causes.detrending import remove_season, remove_trend
+from fedkg.jobs.causes.job_file import CausesJob, PlantData
+from fedkg.learned_knowledge import Window
+from fedkg.tables import Table, read_table
+
+F64 = NDArray[np.float64]
+MIN_STEPS = 10
+"""Steps without which there is nothing to learn from."""
+PLANT_DYNAMICS = (0.98, 0.5)
+"""How slowly the first client of a generated plant and the others forget: causes of slow drivers can be seen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Measurements:
+    """The clients' measurements, and what was filled in.
+
+    Attributes:
+        models: of a generated plant: the clients as they know themselves. truth: bool [M, M] of it: who really drives whom (columns drive
+            rows).
+        reach: from when to when the steps that are learnt from reach, as the data says itself: moments where a column has them, else rows.
+    """
+
+    clients: tuple[Measured, ...]
+    notes: tuple[str, ...] = ()
+    models: tuple[Client, ...] = ()
+    truth: NDArray[np.bool_] | None = None
+    reach: Window | None = None
+
+
+def read_measurements(job: CausesJob) -> Measurements:
+    """What the job's clients measure.
+
+    Raises:
+        TableError: a file or column that cannot be read. JobError: more unknown values in a row than the job allows, or a column of two
+            clients.
+    """
+    if job.data.set is not None:
+        return _read_data_set(job)
+    if job.data.path is None:
+        return generate_plant(job.data.plant)
+    table = read_table(job.data.path)
+    if table.rows < MIN_STEPS:
+        raise TableError(
+            f"{table.name} is too short",
+            expected=f"a row for each step, {MIN_STEPS} or more",
+            received=f"rows: {table.rows}",
+            help="take a longer recording",
+        )
+    _check_owners(job.clients)
+    read: dict[str, F64] = {}
+    for client, column in (
+        (client, column) for client, columns in job.clients.items() for column in columns
+    ):
+        if column not in table:
+            raise table.missing(column, needed=f"client {client} measures")
+        read[column] = table.numbers(column).copy()
+        if not np.isfinite(read[column]).any():
+            raise TableError(
+                f"{table.name}: column `{column}` has no number",
+                help="leave the column out of `clients`, or fill it",
+            )
+        _reject_gaps(table, column, read[column], job.data.gaps)
+    return replace(
+        _make_clients(job, job.clients, read),
+        reach=reach_of_rows(table, training_steps(job, table.rows), list(read)),
+    )
+
+
+def _check_owners(clients: Mapping[str, tuple[str, ...]]) -> None:
+    owner: dict[str, str] = {}
+    for client, columns in clients.items():
+        if not columns:
+            raise JobError(f"clients.{client}: no columns", expected="at least one")
+        for column in columns:
+            if column in owner:
+                raise JobError(
+                    f"clients.{client}: column `{column}` is that of {owner[column]} already",
+                    help="a column belongs to one client",
+                )
+            owner[column] = client
+
+
+def _reject_gaps(table: Table, column: str, values: F64, most: int) -> None:
+    run = 0
+    for row, here in enumerate((~np.isfinite(values)).tolist()):
+        run = run + 1 if here else 0
+        if run > most:
+            raise JobError(
+                f"{table.where(row)}: column `{column}` is unknown for more than {most} steps",
+                expected="gaps of so many steps at most",
+                help="data.gaps: another number, or leave the column out",
+            )
+
+
+def _read_data_set(job: CausesJob) -> Measurements:
+    """The longest stretch of a data set in which no gap is longer than the job allows."""
+    assert job.data.set is not None
+    sheet = read_columns(job.data)
+    clients = job.clients or default_clients(job.data.set, sheet)
+    _check_owners(clients)
+    for client, column in (
+        (client, column) for client, columns in clients.items() for column in columns
+    ):
+        if column not in sheet.columns:
+            near = did_you_mean(
+                column, sheet.columns, f"it has {', '.join(list(sheet.columns)[:8])}"
+            )
+            raise JobError(f"clients.{client}: {job.data.set} has no column `{column}`", help=near)
+    used = [column for columns in clients.values() for column in columns]
+    unknown = ~np.isfinite(np.stack([sheet.columns[column] for column in used], axis=1))
+    kept = longest_stretch(unknown, job.data.gaps)
+    if kept.stop - kept.start < MIN_STEPS:
+        raise JobError(
+            f"{sheet.name}: no stretch of {MIN_STEPS} steps has gaps of {job.data.gaps} steps at most in all columns",
+            help="data.gaps: another number, or leave clients out",
+        )
+    notes = list(sheet.notes)
+    if kept.stop - kept.start < len(unknown):
+        notes.append(
+            f"steps {kept.start + 1:,} to {kept.stop:,} of {len(unknown):,}: the longest stretch without longer gaps"
+        )
+    starts = [start - kept.start for start in sheet.starts if kept.start < start < kept.stop]
+    made = _make_clients(
+        job,
+        clients,
+        {column: sheet.columns[column][kept].copy() for column in used},
+        starts=(0, *starts),
+    )
+    learnt = sheet.time[kept][: training_steps(job, kept.stop - kept.start)]
+    return replace(made, notes=(*notes, *made.notes), reach=reach_of_times(learnt, sheet.source))
+
+
+def _make_clients(
+    job: CausesJob,
+    clients: Mapping[str, tuple[str, ...]],
+    read: Mapping[str, F64],
+    starts: Sequence[int] = (0,),
+) -> Measurements:
+    """The clients with gaps filled, and what all have in common taken away, where the job asks for it.
+
+    Gaps of steps that are learnt from are filled from such steps alone.
+
+    Raises:
+        JobError: a column has no value in any step that is learnt from.
+    """
+    filled, made, notes = 0, [], []
+    for client, columns in clients.items():
+        values = np.stack([read[column] for column in columns], axis=1)
+        known = training_steps(job, len(values))
+        for name, column in zip(columns, values.T, strict=True):
+            if not np.isfinite(column[:known]).any():
+                raise JobError(
+                    f"clients.{client}: column `{name}` has no value in the {known:,} steps that are learnt from",
+                    help="data.train: a larger share, or leave the column out",
+                )
+            for part in (column[:known], column):
+                unknown = ~np.isfinite(part)
+                steps = np.arange(len(part))
+                part[unknown] = np.interp(steps[unknown], steps[~unknown], part[~unknown])
+                filled += int(unknown.sum())
+        if job.data.season is not None:
+            values = remove_season(values, job.data.season, training_steps(job, len(values)))
+        if job.data.trend is not None:
+            values = remove_trend(values, job.data.trend, starts)
+        made.append(Measured(name=client, columns=columns, values=values))
+    if filled:
+        notes.append(f"{filled:,} unknown values were interpolated")
+    if job.data.season is not None:
+        notes.append(
+            f"the mean course over {job.data.season} steps was taken away from every column"
+        )
+    if job.data.trend is not None:
+        notes.append(
+            f"the mean of the {job.data.trend} steps before each was taken away from every column"
+        )
+    return Measurements(clients=tuple(made), notes=tuple(notes))
+
+
+def training_steps(job: CausesJob, steps: int) -> int:
+    """How many steps are learnt from. Raises JobError for fewer than there is something to learn from."""
+    known = steps if job.data.train == 1 else int(steps * job.data.train)
+    if known < MIN_STEPS:
+        raise JobError(
+            f"data.train: {job.data.train:g} of {steps:,} steps are {known} to learn from",
+            expected=f"{MIN_STEPS} or more",
+            help="a larger share, or more steps",
+        )
+    return known
+
+
+def generate_plant(plant: PlantData) -> Measurements:
+    """A plant in which each client drives the next; the first is slow and loud, the others are quick and quiet."""
+    stream = np.random.default_rng(plant.seed)
+    slow, fast = PLANT_DYNAMICS
+    own = np.diag([slow] + [fast] * (plant.clients - 1))
+    transition = np.kron(own, np.eye(2)) + np.kron(
+        np.eye(plant.clients, k=-1), np.full((2, 2), plant.drive)
+    )
+    process = np.diag(np.repeat([1.0] + [0.01] * (plant.clients - 1), 2))
+    emissions = tuple(
+        stream.standard_normal((plant.measurements, 2)) / np.sqrt(plant.measurements)
+        for _ in range(plant.clients)
+    )
+    system = System(
+        transition=np.asarray(transition, dtype=np.float64),
+        emissions=emissions,
+        process=process,
+        noise=0.01,
+    )
+    seen = recorded(system, plant.steps, seed=plant.seed + 1)
+    names = [f"unit {place + 1}" for place in range(plant.clients)]
+    clients = tuple(
+        Measured(
+            name=name,
+            columns=tuple(f"{name} sensor {d + 1}" for d in range(values.shape[1])),
+            values=values,
+        )
+        for name, values in zip(names, seen.measurements, strict=True)
+    )
+    models = []
+    for one, place, emission in zip(clients, places_of(system.sizes), emissions, strict=True):
+        own_block = np.ascontiguousarray(transition[place, place])
+        gain = steady_gain(
+            own_block, emission, 0.1 * np.eye(2), system.noise * np.eye(len(emission))
+        )
+        models.append(
+            Client(
+                name=one.name,
+                transition=own_block,
+                emission=emission,
+                gain=gain,
+                measurements=one.values,
+            )
+        )
+    return Measurements(
+        clients=clients, models=tuple(models), truth=np.eye(plant.clients, k=-1).astype(np.bool_)
+    )

@@ -1,0 +1,129 @@
+"""Differences between algorithms on the same seeds, with their intervals: what a comparison of means alone cannot tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
+from fedkg.jobs.measure import MEASURE_BY_COLUMN, Measure
+
+Result = dict[str, Any]
+"""A row of `results.json`. `Any`: texts, numbers and small mappings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairedDifference:
+    """One row of the comparison held to another.
+
+    Attributes:
+        where: the setting that both have in common, in words. one, other: what differs. found: one minus the other, seed by seed.
+        measure: of what.
+    """
+
+    where: str
+    one: str
+    other: str
+    found: PairedTest
+    measure: Measure
+
+
+def compare_pairs(results: Sequence[Result]) -> list[PairedDifference]:
+    """Every row against the first FedAvg of its setting (the first row where there is none), on the seeds that both have.
+
+    Where every setting holds one algorithm alone, the settings themselves are held to the first of them.
+    """
+    scenes: dict[tuple[Any, ...], list[Result]] = {}
+    figure = results[0]["measure"] if results else "f1"
+    for row in results:
+        scenes.setdefault((tuple(row["setting"].items()), row["corrupted"]), []).append(row)
+    if all(len([row for row in scene if not row["baseline"]]) < 2 for scene in scenes.values()):
+        asked = [row for row in results if not row["baseline"]]
+        return [
+            _compare("", _row_name(row), _row_name(asked[0]), row, asked[0], figure)
+            for row in asked[1:]
+        ] + _against_baseline(scenes, figure)
+    found = []
+    for scene in scenes.values():
+        base = next((row for row in scene if row["preset"] == "fedavg"), scene[0])
+        found += [
+            _compare(_setting_text(row), row["title"], base["title"], row, base, figure)
+            for row in scene
+            if row is not base
+        ]
+    return found
+
+
+def describe_setting_differences(results: Sequence[Result]) -> list[str]:
+    """The differences that `sentences` of a run does not tell: those between settings."""
+    title = MEASURE_BY_COLUMN[results[0]["measure"]].title if results else ""
+    return [
+        _sentence(pair, title)
+        for pair in compare_pairs(results)
+        if not pair.where and pair.found.pairs
+    ]
+
+
+def _against_baseline(
+    scenes: dict[tuple[Any, ...], list[Result]], figure: str
+) -> list[PairedDifference]:
+    """Local training against what stands beside it."""
+    return [
+        _compare(_setting_text(row), row["title"], scene[0]["title"], row, scene[0], figure)
+        for scene in scenes.values()
+        for row in scene[1:]
+        if row["baseline"]
+    ]
+
+
+def _compare(
+    where: str, one: str, other: str, row: Result, base: Result, figure: str
+) -> PairedDifference:
+    seeds = sorted(set(row["seed_list"]) & set(base["seed_list"]))
+    return PairedDifference(
+        where=where,
+        one=one,
+        other=other,
+        found=paired_test(
+            _values_on_seeds(row, seeds, figure), _values_on_seeds(base, seeds, figure)
+        ),
+        measure=MEASURE_BY_COLUMN[figure],
+    )
+
+
+def _values_on_seeds(row: Result, seeds: Sequence[int], figure: str) -> list[float | None]:
+    known = dict(zip(row["seed_list"], row[figure]["values"], strict=True))
+    return [known[seed] for seed in seeds]
+
+
+def _setting_text(row: Result) -> str:
+    parts = [f"{field.rpartition('.')[2]} {value}" for field, value in row["setting"].items()]
+    return (
+        ", ".join(parts + ([f"{row['corrupted']} corrupted"] if row["corrupted"] else []))
+        or "as given"
+    )
+
+
+def _row_name(row: Result) -> str:
+    """What tells a row from all others: its setting, or its algorithm where it has none."""
+    return row["title"] if _setting_text(row) == "as given" else _setting_text(row)
+
+
+def _sentence(pair: PairedDifference, title: str) -> str:
+    found = pair.found
+    if math.isnan(found.mean):
+        return ""
+    low, high = found.interval or (math.nan, math.nan)
+    by = (
+        f"{'higher' if found.mean > 0 else 'lower'} by {abs(found.mean):.3f}"
+        if found.mean
+        else "the same"
+    )
+    if len(found.pairs) == 1:
+        return (
+            f"{title} with {pair.one} against {pair.other}: {by}, on one seed, which says little."
+        )
+    clear = "clearly" if found.clear else "which may be chance:"
+    return f"{title} with {pair.one} against {pair.other}: {clear} {by} (95 % interval {low:+.3f} to {high:+.3f}, {len(found.pairs)} seeds)."

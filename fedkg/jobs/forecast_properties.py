@@ -1,0 +1,56 @@
+"""What forecasts keep of the properties that were mined at the sites, in words."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+
+from fedkg.jobs.trials import TrialConfig, trial_title
+
+FORECAST_SOURCES: Mapping[str, str] = {
+    "client": "the site's model",
+    "cluster": "its cluster's model (-S)",
+    "teacher": "the site's model, corrected by the teacher (-T)",
+    "truth": "what really came",
+}
+"""Whose forecasts they are, by the word of `forecasts.csv`."""
+
+
+def describe_forecasts(
+    arms: Sequence[TrialConfig], rows: Sequence[Mapping[str, str]]
+) -> Iterator[str]:
+    """A sentence for each setting and algorithm: which share of forecasts keeps its site's property, the mean over sites and seeds."""
+    groups: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
+    settings = {arm.id: arm for arm in arms}
+    for row in rows:
+        arm = settings[row["arm"]]
+        where = ", ".join(f"{field.rpartition('.')[2]} {value}" for field, value in arm.setting)
+        title = trial_title(arm)
+        found = groups.setdefault((where, title), {})
+        if row["sequences"] and row["mse"]:
+            found.setdefault(row["by"], []).append((float(row["sequences"]), float(row["mse"])))
+    for (where, title), found in groups.items():
+        said = [
+            _describe_source(by, found[by])
+            for by in FORECAST_SOURCES
+            if by in found and by != "truth"
+        ]
+        truth = (
+            f"; of what really came, {_mean_share(found['truth'])} did" if "truth" in found else ""
+        )
+        if said:
+            begin = f"With {where}, {title}" if where else title
+            yield f"{begin}: of the forecasts these keep the property mined at their site: {', '.join(said)}{truth}."
+
+
+def _describe_source(by: str, found: Sequence[tuple[float, float]]) -> str:
+    words = {
+        "client": " as they come",
+        "cluster": " by clusters' models",
+        "teacher": " once the teacher has corrected them",
+    }[by]
+    return f"{_mean_share(found)}{words} (MSE {statistics.fmean(mse for _, mse in found):.3f})"
+
+
+def _mean_share(found: Sequence[tuple[float, float]]) -> str:
+    return f"{statistics.fmean(share for share, _ in found):.0%}"

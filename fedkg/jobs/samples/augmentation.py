@@ -1,0 +1,156 @@
+"""The samples of a run with states of a learning of causes behind their features.
+
+Letters: W windows, T steps of a window, F features, C channels of states, M sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedkg.data.sets import DataSet, scaled_dataset, series
+from fedkg.errors import JobError
+from fedkg.granger.augment import Record, channels, filtered, states_of
+from fedkg.granger.effects import edges
+from fedkg.granger.protocol import traffic
+from fedkg.jobs.causes.learning import choose_lags, learn_causes
+from fedkg.jobs.samples.samples import TEST, Samples
+from fedkg.jobs.schema.augmentation import Augmentation
+from fedkg.jobs.schema.job import Job
+from fedkg.learned_knowledge import CausalEdge
+from fedkg.pack import Pack
+from fedkg.pack.causes import prior
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AugmentedSamples:
+    """Samples [W, T, F + C], who was found to drive whom, and what people should know of it."""
+
+    samples: Samples
+    edges: tuple[CausalEdge, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def augment_samples(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> AugmentedSamples:
+    """The samples as an arm reads them.
+
+    Who drives whom is learnt once from the steps before the first that any site is tested by, in clear; then every site's states are a
+    matter of its own measurements up to each step, and, where the server's are read, of the other sites' states.
+
+    Args:
+        alone: whether states are those of each site's own filter, and nothing is learnt.
+
+    Raises:
+        JobError: the sites have no common time, or not the states that are asked for. UsageError, FedkgError: see `learn`.
+    """
+    section = job.augment
+    if section.by == "none":
+        return AugmentedSamples(samples=samples)
+    assert samples.rows_before is not None, "kept where states are read"
+    assert job.data.window is not None, "looked at before"
+    records, firsts = _records(samples, samples.rows_before)
+    found = filtered(records, section.states, past=section.past)
+    names = [client.name for client in found.clients]
+    allowed = prior(pack.manifest.causes, names)
+    own, last = found.series(allowed, 1), 1 if job.data.window.horizon else 0
+    if alone:
+        made = states_of(found, own, None, section.states, section.reads)
+        notes = (
+            f"states: {len(names)} sites, each with a filter of its own, learnt on {found.stop - found.start:,} steps; nothing is sent",
+            *(f"states: {note}" for note in found.notes),
+        )
+        return AugmentedSamples(
+            samples=_with_channels(samples, section, made, firsts, last), notes=notes
+        )
+    lags, said = choose_lags(section.learning, own.clients, allowed)
+    known = found.series(allowed, lags)
+    learnt, course = learn_causes(section.learning, known)
+    made = states_of(found, known, learnt, section.states, section.reads)
+    sent = traffic(known)
+    notes = (
+        f"states: who drives whom was learnt on {len(known.states):,} steps of {len(names)} sites; {course}",
+        f"states: each step of an epoch sends {8 * sent.up:,} bytes up and {8 * sent.down:,} down, which `bytes` does not count",
+        *(f"states: {note}" for note in (*said, *found.notes)),
+    )
+    return AugmentedSamples(
+        samples=_with_channels(samples, section, made, firsts, last),
+        edges=edges(known, learnt),
+        notes=notes,
+    )
+
+
+def _records(samples: Samples, rows: DataSet) -> tuple[list[Record], Mapping[str, float]]:
+    """The sites' series on one clock, and the time of each one's first step.
+
+    Raises:
+        JobError: rows that belong to no site, or sites whose steps fall between those of others.
+    """
+    windows = samples.source
+    if rows.clients is None or windows.clients is None or windows.time is None:
+        raise JobError(
+            f"augment: {rows.name} is one series, and causes are between sites",
+            help="`data.split: column`, and a column that names the site",
+        )
+    every = series(rows)
+    zero = min(float(one.time[0]) for one in every)
+    records = []
+    for one in every:
+        place = (float(one.time[0]) - zero) / rows.step
+        if abs(place - round(place)) > 0.01:
+            raise JobError(
+                f"augment: the steps of {one.client} fall between those of other sites, and causes are learnt step by step together",
+                expected=f"times that are whole steps of {rows.step:g} {rows.step_unit} apart",
+                received=f"{place:.3g} steps apart",
+            )
+        tested = windows.time[(windows.clients == one.client) & (samples.use == TEST)]
+        known = (
+            len(one.time)
+            if not len(tested)
+            else round((float(tested.min()) - float(one.time[0])) / rows.step)
+        )
+        records.append(
+            Record(
+                name=one.client,
+                start=round(place),
+                known=round(place) + known,
+                columns=rows.features,
+                values=one.x,
+            )
+        )
+    return records, {one.client: float(one.time[0]) for one in every}
+
+
+def _with_channels(
+    samples: Samples,
+    section: Augmentation,
+    made: Mapping[str, F64],
+    firsts: Mapping[str, float],
+    last: int,
+) -> Samples:
+    """The samples with each window's steps of the channels behind its features, scaled as all inputs are.
+
+    Args:
+        firsts: the time of each site's first step. last: how many steps a window's time is behind its last one: a forecast's time is that
+            of its first step, a label's that of its last.
+    """
+    source, names = samples.source, channels(section.states, section.reads)
+    assert source.clients is not None, "looked at before"
+    assert source.time is not None, "looked at before"
+    steps = source.x.shape[1]
+    extra = np.full((source.samples, steps, len(names)), np.nan)
+    for name, own in made.items():
+        mine = np.flatnonzero(source.clients == name)
+        ends = np.round((source.time[mine] - firsts[name]) / source.step).astype(np.int64) - last
+        extra[mine] = own[ends[:, None] + np.arange(1 - steps, 1)]
+    wide = replace(
+        source,
+        x=np.concatenate([source.x.astype(np.float64), extra], axis=2),
+        features=(*source.features, *names),
+        units=(*source.units, *["1"] * len(names)),
+    )
+    return replace(samples, source=wide, ready=scaled_dataset(wide))

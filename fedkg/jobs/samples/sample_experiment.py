@@ -1,0 +1,544 @@
+"""Jobs on data sets: rows, images and windows of series; classes, yes-or-no, numbers and forecasts.
+
+Letters: N samples, K sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkg.constraints.binding.reads import categories_read
+from fedkg.data import Scaling
+from fedkg.errors import JobError
+from fedkg.federated import Clients, Problem, clients_of
+from fedkg.federated.model.answers import Projected
+from fedkg.federated.model.told import Bounded, BoundedChance, Laid, informed
+from fedkg.federated.temporal.forecast_rules import about_outputs
+from fedkg.federated.temporal.hard_forecasts import with_hard_rules
+from fedkg.federated.temporal.shared import Inferred, inferred, inferred_privately
+from fedkg.jobs.algorithm_builder import build_algorithm
+from fedkg.jobs.folder import Row
+from fedkg.jobs.measure import MEASURES, Measure, event_of
+from fedkg.jobs.model_builder import build_model, head_parameters
+from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.protection import client_data_digest, derive_seed, protect_algorithm
+from fedkg.jobs.samples.augmentation import AugmentedSamples, augment_samples
+from fedkg.jobs.samples.data_checks import check_data
+from fedkg.jobs.samples.figures import constant_answer_figure, task_loss
+from fedkg.jobs.samples.inputs import ModelInputs, build_inputs
+from fedkg.jobs.samples.knowledge_inputs import (
+    category_codes,
+    knowledge_columns,
+    note_excluded_labels,
+)
+from fedkg.jobs.samples.sample_rules import (
+    SampleRules,
+    build_sample_rules,
+    choose_output,
+    input_layout,
+    is_flattened,
+)
+from fedkg.jobs.samples.sample_trial import SampleTrial
+from fedkg.jobs.samples.samples import (
+    SERVER,
+    TEST,
+    Index,
+    Samples,
+    SiteSplit,
+    assign_test_samples,
+    count_held_out,
+    count_per_site,
+    read_samples,
+    samples_time_range,
+    split_samples,
+)
+from fedkg.jobs.samples.trust_selection import select_trust
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.schema.model_section import Inject
+from fedkg.jobs.schema.privacy_coverage import describe_unprotected
+from fedkg.jobs.set_distances import trial_sets
+from fedkg.jobs.tables.table_data import corrupt_labels
+from fedkg.jobs.training import note_missing_sets, note_projection, trial_settings
+from fedkg.jobs.trials import TrialConfig, algorithm_section
+from fedkg.learned_knowledge import Window
+from fedkg.models import Model
+from fedkg.pack import Pack
+from fedkg.pack.file import pack_digest
+
+DEFAULT_SHARED = 0.05
+"""Share of its samples that a site shares where no algorithm says how much: its properties are mined all the same, to be judged by."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class SampleExperiment:
+    """See `Ground`; what arms have in common is made once."""
+
+    job: Job
+    pack: Pack
+    samples: Samples
+    output: str
+    _graphs: GraphCache
+    scenes: dict[str, SiteSplit] = field(default_factory=dict)
+    _augmented: dict[str, AugmentedSamples] = field(default_factory=dict)
+    _inputs_made: dict[str, ModelInputs] = field(default_factory=dict)
+    _trust: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _mined: dict[str, Inferred] = field(default_factory=dict)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Ground.notes`."""
+        data = self.samples.source
+        test = len(self.samples.rows(TEST))
+        return (
+            f"data: {data.source}; {data.samples:,} samples, {test:,} of them for the test",
+            *data.notes,
+        )
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """See `Ground.files`."""
+        return (*self.samples.files, *self._graphs.sources(self.job))
+
+    @property
+    def reach(self) -> Window | None:
+        """See `Ground.reach`."""
+        return samples_time_range(self.samples.source, self.job)
+
+    @property
+    def measure(self) -> Measure:
+        """See `Ground.measure`."""
+        return replace(
+            MEASURES[self.samples.source.task],
+            trivial=constant_answer_figure(self.samples.ready, self.samples.rows(TEST)),
+            event=event_of(self.samples.source.label),
+        )
+
+    def prepare(self, arms: Sequence[TrialConfig]) -> None:
+        """See `Ground.prepare`."""
+        for arm in arms:
+            self._fits(arm)
+            if arm.scenario not in self.scenes:
+                split, rows = split_samples(self.samples, arm.job, arm.seed)
+                owner = assign_test_samples(self.samples, arm.job, split, rows, arm.seed)
+                self.scenes[arm.scenario] = SiteSplit(split=split, rows=rows, owner=owner)
+        firsts: dict[str, TrialConfig] = {}
+        for arm in arms:
+            firsts.setdefault(arm.job.model.model_dump_json() + self._of(arm), arm)
+        for arm in firsts.values():
+            head_parameters(arm.job.model, self._model(arm, trust=0.0, rules=self._rules(arm)))
+
+    def sites(self, arm: TrialConfig) -> int:
+        """See `Ground.sites`."""
+        return len(self.scenes[arm.scenario].split.sites)
+
+    def features(self) -> dict[str, Any]:
+        """See `Ground.features`; of images their channels."""
+        each = [self.samples, *(one.samples for one in self._augmented.values())]
+        scaling = max((one.ready.inputs for one in each), key=lambda scaling: len(scaling.names))
+        return {
+            "names": list(scaling.names),
+            "mean": scaling.mean.tolist(),
+            "std": scaling.std.tolist(),
+        }
+
+    def splits(self, arms: Sequence[TrialConfig]) -> dict[str, Any]:
+        """See `Ground.splits`."""
+        found = []
+        for arm in {arm.scenario: arm for arm in reversed(arms)}.values():
+            scene = self.scenes[arm.scenario]
+            words = [f"{name.rpartition('.')[2]} {value}" for name, value in arm.setting] + [
+                f"seed {arm.seed}"
+            ]
+            if arm.corrupt is not None:
+                words.append(f"{arm.corrupt.kind.replace('_', ' ')} at {arm.corrupt.site}")
+            found.append(
+                {
+                    "title": ", ".join(words),
+                    "setting": dict(arm.setting),
+                    "seed": arm.seed,
+                    "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
+                    "draws": scene.split.draws,
+                    "sites": count_per_site(self.samples, scene.split, scene.rows),
+                }
+            )
+        held = {
+            name: count_held_out(self.samples, use)
+            for name, use in (("test", TEST), ("server", SERVER))
+        }
+        return {"note": "", "splits": found[::-1], **held}
+
+    def checks(self, arm: TrialConfig) -> list[Row]:
+        """See `Ground.checks`."""
+        return check_data(self.pack, self.samples.source)
+
+    def course(self, arm: TrialConfig) -> SampleTrial:
+        """See `Ground.course`."""
+        scene, section = self.scenes[arm.scenario], algorithm_section(arm.job)
+        read = self._read(arm)
+        (trust, said), rules = self._trusted(arm), self._rules(arm)
+        model = self._model(arm, trust, rules)
+        inputs, server = self._inputs(arm), self.samples.rows(SERVER)
+        clients = self._clients(arm, scene, inputs)
+        noted = (*filter(None, [said]), *note_excluded_labels(arm.job, self.pack, model, clients))
+        problem = Problem(
+            model=model,
+            loss=task_loss(self.samples.source.task, self._positive_weight(arm, scene)),
+            clients=replace(clients, keys=self._keys(rules, scene)),
+            scorer=rules.scorer(
+                model, inputs.of(self._probe(arm)), torch.from_numpy(self._probe(arm))
+            ),
+            root=self._root(rules, inputs, server) if len(server) else None,
+        )
+        settings = trial_settings(arm, self.pack, clients)
+        found = self._properties(
+            arm,
+            clients,
+            section.grouping.fedstl.share if section.grouping.fedstl else DEFAULT_SHARED,
+        )
+        sets = trial_sets(section, self.pack, clients.names)
+        algorithm = build_algorithm(
+            arm.preset or arm.algorithm,
+            section,
+            arm.job.scoring,
+            model,
+            sets,
+            head=head_parameters(arm.job.model, model),
+            inferred=found,
+        ).with_terms(*rules.terms(arm.job.training.penalty))
+        return SampleTrial(
+            arm=arm,
+            samples=read.samples,
+            problem=problem,
+            algorithm=protect_algorithm(arm.job, section, algorithm, problem, settings),
+            settings=settings,
+            rules=rules,
+            inputs=inputs,
+            owner=scene.owner,
+            reaches=tuple(
+                samples_time_range(self.samples.source, self.job, scene.of(site))
+                for site in range(len(scene.split.sites))
+            ),
+            shared=not arm.job.data.own_sites,
+            inferred=found,
+            sets=sets,
+            edges=read.edges,
+            said=(
+                *note_missing_sets(arm, self.pack),
+                *note_projection(model),
+                *(found.own.notes if found is not None and section.grouping.fedstl else ()),
+                *read.notes,
+                *noted,
+                *describe_unprotected(arm.job, section),
+            ),
+        )
+
+    def _read(self, arm: TrialConfig) -> AugmentedSamples:
+        """The samples that an arm reads, with the states of its learning of causes; where nothing is exchanged nothing is learnt either."""
+        key = self._of(arm)
+        if key not in self._augmented:
+            self._augmented[key] = augment_samples(
+                self.samples, arm.job, self.pack, alone=self._alone(arm)
+            )
+        return self._augmented[key]
+
+    @staticmethod
+    def _of(arm: TrialConfig) -> str:
+        """What arms have in common that read the same samples."""
+        section = arm.job.augment
+        return (
+            ""
+            if section.by == "none"
+            else f"{section.model_dump_json(exclude={'by'})}{SampleExperiment._alone(arm)}"
+        )
+
+    @staticmethod
+    def _alone(arm: TrialConfig) -> bool:
+        """Whether an arm reads the states of each site's own filter: asked for, or because nothing is exchanged."""
+        return arm.job.augment.by == "filter" or algorithm_section(arm.job).exchange == "none"
+
+    @property
+    def _horizon(self) -> int:
+        """Steps that are forecast; 0 where nothing is."""
+        return 0 if self.job.data.window is None else self.job.data.window.horizon
+
+    def _fits(self, arm: TrialConfig) -> None:
+        """Refuse what the task of the data has no use for, by the field."""
+        task, job = self.samples.source.task, arm.job
+        which = f"{self.samples.source.name}: {task}"
+        if task != "detection":
+            if job.training.positive_weight != 1.0:
+                raise JobError(
+                    "training.positive_weight: there is no rare bad case to weigh",
+                    received=which,
+                    help="leave it out",
+                )
+            if job.evaluation.threshold != 0.5:
+                raise JobError(
+                    "evaluation.threshold: there is no failure to be told by one",
+                    received=which,
+                    help="leave it out",
+                )
+        if arm.corrupt is not None and task not in ("detection", "classes"):
+            raise JobError(
+                "corrupt: this task has no labels to change, it predicts a number",
+                received=which,
+                help="leave out `corrupt`, or predict a class",
+            )
+        fedstl = algorithm_section(job).grouping.fedstl
+        if fedstl is not None and not self.pack.manifest.inferences:
+            raise JobError(
+                f"algorithm {job.algorithm}: FedSTL groups sites by properties mined in their series, and the rules infer none",
+                help="infer NAME per client find ?low, ?high in operational_range(SIGNAL, ?low, ?high, 0, 1)",
+            )
+
+    def _rules(self, arm: TrialConfig) -> SampleRules:
+        samples = self._read(arm).samples
+        source, ready = samples.source, samples.ready
+        extra = self._inputs(arm).shape[-1] - source.x.shape[-1]
+        told_names = tuple(f"(known {number})" for number in range(1, extra + 1))
+        return build_sample_rules(
+            self.pack,
+            source,
+            ready,
+            self.output,
+            told_names,
+            self._horizon,
+            coded=arm.job.training.projection,
+        )
+
+    @property
+    def _laid(self) -> bool:
+        """Whether samples stand as rows, whatever their shape."""
+        return is_flattened(self.pack, self.samples.source, self._horizon)
+
+    def _model(self, arm: TrialConfig, trust: float, rules: SampleRules) -> Model:
+        """The model of an arm, with what is known of its answers, and what rules ask of them, around it."""
+        model = self._told_model(arm, trust)
+        if self._laid:
+            model = Laid(model=model, shape=self._inputs(arm).shape)
+        if rules.forecasts is not None:
+            layout = rules.forecasts.module.plan.x
+            return with_hard_rules(model, rules.pack, layout, self._horizon)
+        if not arm.job.training.projection:
+            return model
+        if rules.rows is None or self.samples.source.task == "classes":
+            what = (
+                "the rules bound no answer"
+                if rules.rows is None
+                else "the answers are classes, which linear rules do not bound"
+            )
+            raise JobError(
+                f"training.projection: {what}",
+                help="the rules as a penalty (`training.penalty`)"
+                if rules.rows
+                else "leave it out",
+            )
+        return Projected(
+            model=model,
+            rules=rules.rows,
+            keys=tuple(column.name for column in categories_read(rules.pack)),
+        )
+
+    def _told_model(self, arm: TrialConfig, trust: float) -> Model:
+        """The model of an arm, with what is known of its answers around it."""
+        data, section = self._read(arm).samples.source, arm.job.model
+        outputs = (
+            len(data.classes)
+            if data.task == "classes"
+            else len(data.targets)
+            if data.task == "forecast"
+            else 1
+        )
+        graph = self._graphs.of(arm.job, data.features)
+        model = build_model(
+            section, sample=data.x.shape[1:], outputs=outputs, horizon=self._horizon, graph=graph
+        )
+        if section.inject is None:
+            return model
+        width = data.x.shape[-1]
+        if data.task == "classes":
+            return informed(model, width, outputs, trust)
+        if data.task == "detection":
+            return BoundedChance(model=model, width=width, windows=data.x.ndim == 3, trust=trust)
+        return Bounded(
+            model=model, width=width, numbers=outputs, windows=data.x.ndim == 3, trust=trust
+        )
+
+    def _inputs(self, arm: TrialConfig) -> ModelInputs:
+        """What models read of all samples: laid out as rows where rules do, with what is known behind the features where it is injected,
+        with codes where answers are projected. It lies as the first arm that reads it trains on it; other splits of it are copied."""
+        section, samples = arm.job, self._read(arm).samples
+        inject, projected = section.model.inject, section.training.projection
+        key = f"{self._of(arm)}|{projected}|" + (
+            "" if inject is None else f"{inject.range}{inject.predict}"
+        )
+        if key not in self._inputs_made:
+            columns = categories_read(about_outputs(self.pack)) if projected else ()
+            self._inputs_made[key] = build_inputs(
+                samples.ready,
+                [self.scenes[arm.scenario].trained(), samples.rows(SERVER)],
+                told=None if inject is None else self._known(inject, samples),
+                codes=[category_codes(column, self.samples.source) for column in columns],
+                flat=self._laid,
+            )
+        return self._inputs_made[key]
+
+    def _known(self, inject: Inject, samples: Samples) -> NDArray[np.float64]:
+        source, outputs = samples.source, samples.ready.outputs
+        if source.x.ndim == 4:
+            raise JobError(
+                "model.inject: knowledge is about signals, and the samples are images",
+                help="leave out `model.inject`, or take data of named signals",
+            )
+        if source.task == "detection":  # a probability, in its own unit
+            outputs = Scaling(names=(self.output,), mean=np.zeros(1), std=np.ones(1))
+        channels = {
+            name: self._name(name)
+            for name in (outputs.names if outputs is not None else (self.output,))
+        }
+        return knowledge_columns(self.pack, source, inject, outputs, channels)
+
+    def _name(self, target: str) -> str:
+        """The output of the rules that a forecast feature is; the one output for all other tasks."""
+        if not self._horizon:
+            return self.output
+        known = [
+            column for column in self.pack.manifest.contract.columns if column.role == "output"
+        ]
+        return next(
+            (column.name for column in known if target in (column.source, column.name)), target
+        )
+
+    def _trusted(self, arm: TrialConfig) -> tuple[float, str]:
+        """How far predictions are followed in an arm, and how that was found."""
+        inject = arm.job.model.inject
+        if inject is None or inject.trust != "cross-validation":
+            return (0.0 if inject is None else float(inject.trust)), ""
+        key = (
+            f"{arm.scenario}|{arm.job.model.model_dump_json()}|{arm.job.augment.model_dump_json()}"
+        )
+        if key not in self._trust:
+            clients = self._clients(arm, self.scenes[arm.scenario], self._inputs(arm))
+            loss, rules = task_loss(self.samples.source.task, 1.0), self._rules(arm)
+            settings = trial_settings(arm, self.pack, clients)
+            found = select_trust(
+                inject, clients, loss, lambda trust: self._model(arm, trust, rules), settings
+            )
+            self._trust[key] = found.trust, f"cross-validation chose {found.text()}"
+        return self._trust[key]
+
+    def _clients(self, arm: TrialConfig, scene: SiteSplit, inputs: ModelInputs) -> Clients:
+        """The sites with their samples, after any corruption; their inputs lie one behind the other, and a row of zeros behind them."""
+        ready = self.samples.ready  # without its inputs, which may be large
+        targets = replace(
+            ready.source, x=np.zeros((ready.source.samples, 1), dtype=np.float32), y=ready.y
+        ).take(scene.rows)
+        clients = clients_of(targets, scene.split)
+        y = dict(zip(clients.names, clients.y, strict=True))
+        if arm.corrupt is not None:
+            y[arm.corrupt.site] = self._damaged(arm, y[arm.corrupt.site])
+        together = inputs.end_to_end(scene.trained())
+        return Clients(
+            names=clients.names,
+            x=torch.split(together[:-1], list(clients.samples)),
+            y=tuple(y.values()),
+        )
+
+    def _damaged(self, arm: TrialConfig, y: Tensor) -> Tensor:
+        """The labels of the corrupted site; see `corrupted_labels`."""
+        assert arm.corrupt is not None, "asked of arms with a corrupted site"
+        last = (
+            1 if self.samples.source.task == "detection" else len(self.samples.source.classes) - 1
+        )
+        stream = np.random.Generator(np.random.PCG64([arm.seed, 3]))
+        return corrupt_labels(y.to(torch.float32), arm.corrupt, stream, last).to(y.dtype)
+
+    def _positive_weight(self, arm: TrialConfig, scene: SiteSplit) -> float:
+        weight = arm.job.training.positive_weight
+        if weight != "balanced":
+            return float(weight)
+        positives = int((self.samples.source.y[scene.rows] > 0.5).sum())
+        if not positives:
+            raise JobError(
+                "training.positive_weight: there is no failure among the training rows to balance",
+                help="give a number, or rows with failures in them",
+            )
+        return (len(scene.rows) - positives) / positives
+
+    def _keys(self, rules: SampleRules, scene: SiteSplit) -> dict[str, tuple[Tensor, ...]]:
+        sites = [site for site in range(len(scene.split.sites)) if len(scene.of(site))]
+        each = [rules.of(torch.from_numpy(scene.of(site))) for site in sites]
+        return {name: tuple(one[name] for one in each) for name in rules.codes}
+
+    def _root(self, rules: SampleRules, inputs: ModelInputs, server: Index) -> Clients:
+        index = torch.from_numpy(server)
+        y = torch.from_numpy(self.samples.ready.y[server])
+        y = y if self.samples.source.task == "classes" else y.to(torch.float32)
+        return Clients(
+            names=("the server",),
+            x=(inputs.end_to_end(server)[:-1],),
+            y=(y,),
+            keys={name: (codes,) for name, codes in rules.of(index).items()},
+        )
+
+    def _probe(self, arm: TrialConfig) -> Index:
+        """The samples on which the server judges models: as many as the job says of those that it holds."""
+        stream = np.random.Generator(np.random.PCG64([arm.job.data.seed, 4]))
+        return np.sort(stream.permutation(self.samples.rows(SERVER))[: arm.job.scoring.probe_rows])
+
+    def _properties(self, arm: TrialConfig, clients: Clients, share: float) -> Inferred | None:
+        """What is mined in the sites' series before the training; None where the rules infer nothing of forecasts."""
+        if not (self._horizon and self.pack.manifest.inferences):
+            return None
+        fedstl, privacy = algorithm_section(arm.job).grouping.fedstl, arm.job.privacy
+        mining = None if fedstl is None or privacy is None else privacy.mined
+        key = f"{arm.scenario}|{share}|{mining}|{self._of(arm)}"
+        if key not in self._mined:
+            outputs = self.samples.ready.outputs
+            assert outputs is not None, "forecasts are numbers"
+            layout, steps = input_layout(outputs), self._horizon
+            if mining is None:
+                self._mined[key] = inferred(
+                    self.pack, clients, layout, steps=steps, share=share, seed=arm.seed
+                )
+            else:
+                x, y = self._of_server(arm)
+                seed = derive_seed(
+                    arm.seed, key, pack_digest(self.pack), client_data_digest(clients)
+                )  # other numbers or samples, other noise
+                self._mined[key] = inferred_privately(
+                    self.pack,
+                    clients,
+                    layout,
+                    steps=steps,
+                    x=x,
+                    y=y,
+                    epsilon=mining.epsilon,
+                    share=mining.share,
+                    seed=seed,
+                )
+        return self._mined[key]
+
+    def _of_server(self, arm: TrialConfig) -> tuple[Tensor, Tensor]:
+        """The samples on which the server judges models, with their targets."""
+        probe = self._probe(arm)
+        return self._inputs(arm).of(probe), torch.from_numpy(self.samples.ready.y[probe]).to(
+            torch.float32
+        )
+
+
+def create_sample_experiment(job: Job, pack: Pack) -> SampleExperiment:
+    """The data set of a job. Raises JobError, TableError: naming the field, file or column that is wrong."""
+    samples = read_samples(job, pack)
+    said = any(rule.output for rule in pack.manifest.rules) or bool(pack.manifest.knowledge)
+    output = choose_output(pack, job.output, wanted=said and job.data.window is None)
+    return SampleExperiment(
+        job=job, pack=pack, samples=samples, output=output, _graphs=GraphCache(pack)
+    )

@@ -1,0 +1,334 @@
+"""The rules of a job on samples of a data set: as the server's judge, as a penalty, and as the table at the end of a training.
+
+Letters: N samples, W windows, H outputs, M constraints that touch an output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fedkg.constraints import ConstraintModule, columns, logit
+from fedkg.constraints.binding.layout import InputLayout, OutputLayout, scores
+from fedkg.constraints.binding.reads import categories_read
+from fedkg.data import Scaling
+from fedkg.data.sets import DataSet, Standardised
+from fedkg.errors import JobError, LayoutError
+from fedkg.federated import Scorer
+from fedkg.federated.client.penalty import ConstraintPenalty
+from fedkg.federated.joints import Term
+from fedkg.federated.server.pack_scorer import PackScorer, scored_rows
+from fedkg.federated.server.scoring import ScoredRows
+from fedkg.federated.temporal.forecast_rules import (
+    ForecastPenalty,
+    ForecastRules,
+    ForecastScorer,
+    about_outputs,
+    forecast_rules,
+    judged_forecasts,
+)
+from fedkg.jobs.folder import Row
+from fedkg.jobs.samples.figures import PREDICTION_BATCH
+from fedkg.jobs.samples.inputs import ModelInputs
+from fedkg.jobs.samples.knowledge_inputs import category_codes
+from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_TEST_ROW
+from fedkg.models import Model, Params
+from fedkg.pack import Pack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Verdicts:
+    """What the rules say of the answers to N samples, [N, M] each: broken, applicable and known; by how much, in units of the rule."""
+
+    broken: Tensor
+    applied: Tensor
+    margin: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SampleRules:
+    """The rules that touch an output, over a model's samples and answers; either of rows, or of forecasts.
+
+    Attributes:
+        pack: with those rules alone. codes: of the categories that rules read, int64 [N] of all samples of the run.
+    """
+
+    pack: Pack
+    rows: ConstraintModule | None = None
+    forecasts: ForecastRules | None = None
+    codes: Mapping[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def module(self) -> ConstraintModule | None:
+        """The rules over tensors; None where there are none."""
+        return self.rows if self.forecasts is None else self.forecasts.module
+
+    def of(self, index: Tensor) -> dict[str, Tensor]:
+        """The codes of some samples."""
+        return {name: codes[index] for name, codes in self.codes.items()}
+
+    def scorer(self, model: Model, x: Tensor, index: Tensor) -> Scorer | None:
+        """The server's judge on its samples: x [W, ...], at `index` among all; None where nothing is to be judged."""
+        if not len(x):
+            return None
+        if self.forecasts is not None:
+            return ForecastScorer(model, self.forecasts, x)
+        return None if self.rows is None else PackScorer(model, self.rows, x, keys=self.of(index))
+
+    def terms(self, weight: float) -> tuple[Term, ...]:
+        """The penalty in the sites' objective."""
+        if not weight or self.module is None:
+            return ()
+        return (
+            (ForecastPenalty(rules=self.forecasts, weight=weight),)
+            if self.forecasts is not None
+            else (ConstraintPenalty(rules=self.module, weight=weight),)
+        )
+
+    def verdicts(
+        self, model: Model, params: Params, inputs: ModelInputs, index: Tensor
+    ) -> Verdicts:
+        """What the rules say of one model's answers to the samples at `index`, in float64."""
+        stack = {name: value.double().unsqueeze(0) for name, value in params.items()}
+        parts = []
+        for at in range(0, len(index), PREDICTION_BATCH):
+            places = index[at : at + PREDICTION_BATCH]
+            piece = inputs.of(places).double()
+            with torch.no_grad():
+                if self.forecasts is not None:
+                    answers = model.apply(stack, piece)[0]
+                    broken, applied = judged_forecasts(self.forecasts, answers, piece)
+                    parts.append(
+                        (
+                            broken,
+                            applied,
+                            self.forecasts.report(torch.nan_to_num(answers), piece).robustness,
+                        )
+                    )
+                    continue
+                assert self.rows is not None, "asked of rules alone"
+                report = self.rows(
+                    piece, lambda rows: model.apply(stack, rows)[0], keys=self.of(places)
+                )
+                parts.append((report.violated, report.fired & ~report.unknown, report.robustness))
+        broken, applied, margin = (torch.cat([part[k] for part in parts]) for k in range(3))
+        return Verdicts(broken=broken, applied=applied, margin=margin)
+
+
+def build_sample_rules(
+    pack: Pack,
+    source: DataSet,
+    ready: Standardised,
+    output: str,
+    told: Sequence[str],
+    horizon: int,
+    *,
+    coded: bool = False,
+) -> SampleRules:
+    """The rules over samples that carry `told` columns behind their features.
+
+    Rules about the label of a window read its last step, those about an image none of its pixels: such samples come laid out as rows
+    (`laid_out`). With `coded` the codes of the categories that rules read stand behind all other columns.
+
+    Raises:
+        JobError, LayoutError: when rules read what samples or answers do not have.
+    """
+    own = about_outputs(pack)
+    if not own.banks:
+        return SampleRules(pack=own)
+    if horizon:
+        assert ready.outputs is not None, "forecasts are numbers"
+        try:
+            rules = forecast_rules(pack, input_layout(ready.outputs), horizon)
+        except LayoutError as error:
+            raise JobError(
+                "the rules read something that is not forecast (an `output` is a forecast channel, `past` what was observed before it)",
+                expected=error.expected,
+                received=f"forecasts of {', '.join(ready.outputs.names)}",
+                help="name the output, or its column, as the data does; or forecast it (`data.window.targets`)",
+            ) from error
+        return SampleRules(pack=own, forecasts=_with_last_values(rules, ready))
+    names, mean, std = _columns(source, ready, told)
+    used = categories_read(own)
+    if coded:
+        names += [f"{column.source} (code)" for column in used]
+        mean, std = [*mean, *[0.0] * len(used)], [*std, *[1.0] * len(used)]
+    module = ConstraintModule(
+        own, x=columns(names, mean=mean, std=std), y=_output_layout(source, ready, output)
+    )
+    return SampleRules(
+        pack=own,
+        rows=module,
+        codes={column.source: torch.from_numpy(category_codes(column, source)) for column in used},
+    )
+
+
+def is_flattened(pack: Pack, source: DataSet, horizon: int) -> bool:
+    """Whether samples are laid out as rows: windows and images whose label rules speak of."""
+    return source.x.ndim != 2 and not horizon and bool(about_outputs(pack).banks)
+
+
+def _columns(
+    source: DataSet, ready: Standardised, told: Sequence[str]
+) -> tuple[list[str], list[float], list[float]]:
+    """Names, means and deviations of the columns of samples as rows: of a window step by step, the last one under its own names."""
+    assert ready.inputs is not None, "samples are scaled"
+    names = [*ready.inputs.names, *told]
+    mean = [*ready.inputs.mean.tolist(), *[0.0] * len(told)]
+    std = [*ready.inputs.std.tolist(), *[1.0] * len(told)]
+    if source.x.ndim == 3:
+        steps = source.x.shape[1]
+        return (
+            [
+                f"{name} ({back} steps before)" if back else name
+                for back in range(steps - 1, -1, -1)
+                for name in names
+            ],
+            mean * steps,
+            std * steps,
+        )
+    if source.x.ndim == 4:
+        pixels = source.x.shape[2] * source.x.shape[3]
+        each = [[value] * pixels for value in range(len(names))]
+        places = [place for own in each for place in own]
+        return (
+            [
+                f"{names[place]} (pixel {number % pixels + 1})"
+                for number, place in enumerate(places)
+            ],
+            [mean[p] for p in places],
+            [std[p] for p in places],
+        )
+    return names, mean, std
+
+
+def input_layout(scaling: Scaling) -> InputLayout:
+    """The layout of scaled columns."""
+    return columns(scaling.names, mean=scaling.mean, std=scaling.std)
+
+
+def choose_output(pack: Pack, output: str | None, wanted: bool) -> str:
+    """The output, or the label, that rows are predicted for; "" where the rules have none and none is `wanted`.
+
+    Knowledge of a label that no rule reads counts too: the data contract has no column for it, since knowledge is told before the answer.
+
+    Raises:
+        JobError: when the rules have several, or not the one that the job names.
+    """
+    ruled = [
+        column.label or column.name
+        for column in pack.manifest.contract.columns
+        if column.role == "output"
+    ]
+    names = list(dict.fromkeys([*ruled, *(model.output for model in pack.manifest.knowledge)]))
+    if output is not None and output not in names:
+        raise JobError(
+            "output: the rules have no such output",
+            expected=", ".join(names) or "none",
+            received=output,
+            help="set `output` of the job to one of these",
+        )
+    if output is None and len(names) > 1 and wanted:
+        raise JobError(
+            "output: say which output of the rules the model predicts",
+            expected=", ".join(names),
+            help="set `output` of the job to one of these",
+        )
+    return output or (names[0] if names else "")
+
+
+def _output_layout(source: DataSet, ready: Standardised, output: str) -> OutputLayout | InputLayout:
+    match source.task:
+        case "detection":
+            return logit(output)
+        case "classes":
+            return scores(output, source.classes)
+        case _:
+            assert ready.outputs is not None, "numbers are scaled"
+            return columns([output], mean=ready.outputs.mean, std=ready.outputs.std)
+
+
+def _with_last_values(rules: ForecastRules, ready: Standardised) -> ForecastRules:
+    """The rules with where the last observed value of each channel stands among the features."""
+    inputs, outputs = ready.inputs, ready.outputs
+    assert inputs is not None, "series are scaled"
+    assert outputs is not None, "forecasts are numbers"
+    last = [inputs.names.index(name) for name in outputs.names]
+    factor = torch.as_tensor(inputs.std[last] / outputs.std)
+    offset = torch.as_tensor((inputs.mean[last] - outputs.mean) / outputs.std)
+    return replace(rules, last=tuple(last), factor=factor, offset=offset)
+
+
+def rule_rows(
+    rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], source: DataSet, arm: str
+) -> list[Row]:
+    """Lines of `rules.csv`: each rule on the models that are used, each on its samples, with the worst example in words.
+
+    Args:
+        verdicts: of each model, and int64 positions of its samples among all of the run.
+    """
+    if rules.module is None:
+        return []
+    manifest, rows = rules.pack.manifest, scored_rows(rules.module)
+    across = frozenset() if rules.rows is None else rules.rows.plan.across_rows
+    owner = torch.cat([bank.rule for bank in rules.module.banks if bank.rows])
+    found: list[Row] = []
+    for number, record in enumerate(manifest.rules):
+        columns_of = torch.nonzero(owner == number).flatten()
+        if not record.output or not len(columns_of):
+            continue
+        broken = sum(int(one.broken[:, columns_of].sum()) for one, _ in verdicts)
+        applied = sum(int(one.applied[:, columns_of].sum()) for one, _ in verdicts)
+        met = torch.stack([one.applied[:, columns_of].any(0) for one, _ in verdicts]).any(0)
+        line: dict[str, Any] = {
+            "arm": arm,
+            "rule": record.name,
+            "title": record.title,
+            "kind": record.kind,
+        }
+        line |= {
+            "rate": broken / applied if applied else None,
+            "bound_rows": len(columns_of),
+            "violated": broken,
+            "applied": applied,
+        }
+        line |= {
+            "not_evaluated": int((~met).sum()),
+            "reason": "" if bool(met.all()) else COMPARES_ROWS if number in across else NO_TEST_ROW,
+            "example": _worst_example(verdicts, columns_of, rows, source),
+        }
+        found.append(line)
+    return found
+
+
+def _worst_example(
+    verdicts: Sequence[tuple[Verdicts, Tensor]], chosen: Tensor, rows: ScoredRows, source: DataSet
+) -> str:
+    """The sample that misses a rule by most, in words; "" where none does."""
+    least, text = 0.0, ""
+    for one, index in verdicts:
+        margin = torch.where(one.broken[:, chosen], one.margin[:, chosen], torch.inf)
+        if not margin.numel() or float(margin.min()) >= (least if text else torch.inf):
+            continue
+        place = int(margin.argmin())
+        sample, column = divmod(place, len(chosen))
+        least = float(margin.min())
+        name = rows.names[int(chosen[column])].partition("[")[2].rstrip("]")
+        text = f"{f'{name}, ' if name else ''}{_sample_name(source, int(index[sample]))}: misses by {abs(least):.4g}"
+    return text
+
+
+def _sample_name(source: DataSet, sample: int) -> str:
+    """Which sample it is, as people know it: its site and time, or its number."""
+    client = "" if source.clients is None else f"{source.clients[sample]}, "
+    if source.time is None or source.x.ndim != 3:
+        return f"{client}sample {sample + 1}"
+    seconds = float(source.time[sample]) * {"h": 3600.0, "s": 1.0}.get(source.step_unit, 0.0)
+    if seconds > 1e8:
+        return f"{client}forecast from {datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
+    return f"{client}forecast from {source.time[sample]:g} {source.step_unit}".rstrip()

@@ -1,0 +1,244 @@
+"""One arm on a data set: what its models are worth on the samples held out, site by site, rule by rule, property by property.
+
+Letters: N test samples, K sites, H outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedkg.data.partition import positions_by_owner
+from fedkg.federated import Algorithm, Clients, Problem, Settings
+from fedkg.federated.agents.sets import AgentSets
+from fedkg.federated.evaluation import best_threshold
+from fedkg.federated.executors import Work
+from fedkg.federated.problem import pool
+from fedkg.federated.temporal.judged import Kept
+from fedkg.federated.temporal.judged import judged as judged_properties
+from fedkg.federated.temporal.shared import Inferred
+from fedkg.federated.temporal.used import used_properties
+from fedkg.jobs.folder import Row
+from fedkg.jobs.learned_results import property_rows
+from fedkg.jobs.samples.figures import compute_figures, mean_figures, predict_at
+from fedkg.jobs.samples.inputs import ModelInputs
+from fedkg.jobs.samples.sample_rules import SampleRules, Verdicts, rule_rows
+from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
+from fedkg.jobs.set_distances import set_distance_rows
+from fedkg.jobs.trials import TrialConfig, algorithm_section
+from fedkg.learned_knowledge import CausalEdge, Window
+from fedkg.models import Params
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SampleTrial:
+    """See `Course`.
+
+    Attributes:
+        inputs: what models read of all samples of the run. owner: for which site each test sample is judged; -1 for none.
+        reaches: from when to when each site's own samples reach; None where they have no time.
+        shared: whether test samples belong to nobody, so that figures are those of each model on all of them, and their mean.
+        inferred: what was mined in the sites' series. sets: what the sites' parameters are kept in.
+        edges: who was found to drive whom, where models read states of such a learning.
+    """
+
+    arm: TrialConfig
+    samples: Samples
+    problem: Problem
+    algorithm: Algorithm
+    settings: Settings
+    rules: SampleRules
+    inputs: ModelInputs
+    owner: Index
+    reaches: tuple[Window | None, ...]
+    shared: bool
+    inferred: Inferred | None = None
+    sets: AgentSets | None = None
+    edges: tuple[CausalEdge, ...] = ()
+    said: tuple[str, ...] = ()
+
+    def figures(self, models: Sequence[Params]) -> dict[str, float]:
+        """See `Course.figures`; where sites have test samples of their own, each is answered by the model of its site."""
+        test = self.samples.rows(TEST)
+        if self.shared:
+            return mean_figures([self._figures(params, test) for params in models])
+        places = self._places()
+        answers = torch.cat(
+            [
+                predict_at(self.problem.model, params, self.inputs, test[own])
+                for params, own in zip(self._each(models), places, strict=True)
+                if len(own)
+            ]
+        )
+        targets = self._targets(test[np.concatenate([own for own in places if len(own)])])
+        return compute_figures(self.samples.ready, answers, targets, self._threshold(models[0]))
+
+    def end(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
+        """See `Course.end`. `Any`: the server's last state."""
+        test, places = self.samples.rows(TEST), self._places()
+        common = len(models) == 1
+        sharing = [range(len(places))] if common else [[site] for site in range(len(places))]
+        verdicts: list[tuple[Verdicts, Tensor]] = []
+        sites: list[Row] = []
+        for params, members in zip(models, sharing, strict=True):
+            own = [test[places[site]] for site in members]
+            sizes, together = [len(rows) for rows in own], np.concatenate(own)
+            threshold = self._threshold(params) if len(together) else math.nan
+            answers = torch.split(self._answers(params, together), sizes)
+            rates: Sequence[float | None] = [None] * len(own)
+            if self.rules.module is not None and len(together):
+                index = torch.from_numpy(together)
+                found = self.rules.verdicts(self.problem.model, params, self.inputs, index)
+                verdicts.append((found, index))
+                rates = _violation_rates(found, sizes)
+            sites += [
+                self._site(site, rows, one, threshold, rate)
+                for site, rows, one, rate in zip(members, own, answers, rates, strict=True)
+            ]
+        return {
+            "rules.csv": rule_rows(self.rules, verdicts, self.samples.source, self.arm.id),
+            "sites.csv": sites,
+            "forecasts.csv": self._forecasts(state),
+            "sets.csv": set_distance_rows(
+                self.arm.id, self.problem.clients.names, models, self.sets
+            ),
+            "properties.csv": self._properties(),
+            **({"causes.csv": self._causes()} if self.edges else {}),
+        }
+
+    def _causes(self) -> list[Row]:
+        """Lines of `causes.csv`: who was found to drive whom, the strongest first."""
+        return [
+            {
+                "arm": self.arm.id,
+                "driver": one.driver,
+                "driven": one.driven,
+                "strength": one.strength,
+                "lag": one.lag,
+            }
+            for one in self.edges
+        ]
+
+    def _properties(self) -> list[Row]:
+        """Lines of `properties.csv`; under privacy only of what was mined privately and stands in the ledger."""
+        clients, found = self.problem.clients, None if self.inferred is None else self.inferred.own
+        if self.arm.job.privacy is not None and (
+            found is None or found.epsilon is None or found not in used_properties(self.algorithm)
+        ):
+            return []
+        reaches = self.reaches if self.arm.job.privacy is None else (None,) * len(self.reaches)
+        return property_rows(self.arm.id, clients.names, clients.samples, found, reaches)
+
+    def _each(self, models: Sequence[Params]) -> Iterator[Params]:
+        """The model of every site, one after the other."""
+        return (
+            models[min(site, len(models) - 1)] for site in range(len(self.problem.clients.names))
+        )
+
+    def _places(self) -> list[Index]:
+        """Places of each site's own test samples among all test samples."""
+        return list(positions_by_owner(self.owner, len(self.problem.clients.names)))
+
+    def _targets(self, rows: Index) -> Tensor:
+        return torch.from_numpy(self.samples.ready.y[rows])
+
+    def _figures(self, params: Params, rows: Index) -> dict[str, float]:
+        answers = predict_at(self.problem.model, params, self.inputs, rows)
+        return compute_figures(
+            self.samples.ready, answers, self._targets(rows), self._threshold(params)
+        )
+
+    def _threshold(self, params: Params) -> float:
+        given = self.arm.job.evaluation.threshold
+        if not isinstance(given, str):
+            return float(given)
+        server = self.samples.rows(SERVER)
+        logits = predict_at(self.problem.model, params, self.inputs, server).squeeze(-1)
+        return best_threshold(torch.sigmoid(logits), self._targets(server))
+
+    def _answers(self, params: Params, rows: Index) -> Tensor:
+        """What one model answers to samples by their positions among all, [N, H]; [0, 0] for none."""
+        if not len(rows):
+            return torch.empty(0, 0)
+        return predict_at(self.problem.model, params, self.inputs, rows)
+
+    def _site(
+        self, site: int, rows: Index, answers: Tensor, threshold: float, violation: float | None
+    ) -> Row:
+        targets = self._targets(rows)
+        figures = compute_figures(self.samples.ready, answers, targets, threshold)
+        detection = self.samples.source.task == "detection"
+        positives = int((targets > 0.5).sum()) if detection else 0
+        if (
+            detection and not positives
+        ):  # without a failure there is none to find: F1 and recall would be 0 whatever the model says
+            figures = {
+                name: value
+                for name, value in figures.items()
+                if name not in ("f1", "recall", "precision")
+            }
+        clients = self.problem.clients
+        return {
+            "arm": self.arm.id,
+            "client": clients.names[site],
+            "samples": clients.samples[site],
+            "test_rows": len(rows),
+            "positives": positives,
+            **{name: value for name, value in figures.items() if name != "threshold"},
+            "violation": violation,
+        }
+
+    def _forecasts(self, state: Any) -> list[Row]:
+        """Lines of `forecasts.csv`: how well sites forecast and how often they keep their mined property, by whom. `Any`: the state."""
+        places = self._places()
+        if self.inferred is None or not all(len(own) for own in places):
+            return []
+        test, clients = self.samples.rows(TEST), self.problem.clients
+        each = [torch.from_numpy(test[own]) for own in places]
+        y = torch.from_numpy(self.samples.ready.y)
+        held = Clients(
+            names=clients.names,
+            x=tuple(self.inputs.of(index) for index in each),
+            y=tuple(y[index].to(torch.float32) for index in each),
+        )
+        work = Work(
+            problem=self.problem,
+            algorithm=self.algorithm,
+            settings=self.settings,
+            pool=pool(clients),
+        )
+        found = judged_properties(work, state, self.inferred, held)
+        section = algorithm_section(self.arm.job)
+        clustered = section.grouping.fedstl is not None or section.grouping.ifca is not None
+        kinds: dict[str, Kept] = {
+            "client": found.client,
+            **({"cluster": found.cluster} if clustered else {}),
+        }
+        kinds |= {"teacher": found.teacher, "truth": found.truth}
+        return [
+            {"arm": self.arm.id, "by": by, "sites": len(clients.names), **_spread(kept)}
+            for by, kept in kinds.items()
+        ]
+
+
+def _violation_rates(found: Verdicts, sizes: Sequence[int]) -> list[float | None]:
+    """The violation rate of each site, of verdicts on the samples of all sites one behind the other; None where no rule applies."""
+    broken, applied = (
+        [int(part.sum()) for part in torch.split(verdicts.sum(1), list(sizes))]
+        for verdicts in (found.broken, found.applied)
+    )
+    return [one / count if count else None for one, count in zip(broken, applied, strict=True)]
+
+
+def _spread(kept: Kept) -> dict[str, float]:
+    """Each figure's mean over the sites and the half width of its 95 % interval."""
+    found: dict[str, float] = {}
+    for name, (mean, half) in kept.mean().items():
+        found |= {name: mean, f"{name}_half": half}
+    return found

@@ -1,0 +1,43 @@
+"""How far the models of sites are from the sets that the rules keep their parameters in. K sites."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from fedkg.federated.agents.certificates import ZERO
+from fedkg.federated.agents.sets import AgentSets, kept_sets
+from fedkg.jobs.folder import Row
+from fedkg.jobs.schema.algorithm_section import Algorithm
+from fedkg.models import Params
+from fedkg.pack import Pack
+
+
+def trial_sets(section: Algorithm, pack: Pack, sites: Sequence[str]) -> AgentSets | None:
+    """The sets of an arm's sites; None where its algorithm keeps them to none, or the rules have none."""
+    given = section.agents.given if section.agents else section.sets.given if section.sets else None
+    return None if given is None else kept_sets(pack, sites, given)
+
+
+def set_distance_rows(
+    arm: str, names: Sequence[str], models: Sequence[Params], sets: AgentSets | None
+) -> list[Row]:
+    """Lines of `sets.csv` for the models of K sites, one that all use or one of each: distance, and the share of numbers that are 0."""
+    if sets is None:
+        return []
+    rows: list[Row] = []
+    for site, name in enumerate(names):
+        params = models[min(site, len(models) - 1)]
+        stack = {key: value.double().unsqueeze(0) for key, value in params.items()}
+        flat = torch.cat([value.flatten() for value in stack.values()])
+        distance = float(sets.distance2(stack, torch.tensor([site])).sqrt())
+        rows.append(
+            {
+                "arm": arm,
+                "client": name,
+                "distance": distance,
+                "sparsity": float((flat.abs() < ZERO).double().mean()),
+            }
+        )
+    return rows

@@ -1,0 +1,187 @@
+"""The tables of a job: from the generator, one file, or one file per site, under the headers the rules read and in their units."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedkg._internal.name_matching import nearest
+from fedkg.data import Frame, conversion, from_table
+from fedkg.data.ai4i import generate
+from fedkg.data.sets.time_range import reach_of_table
+from fedkg.errors import JobError
+from fedkg.jobs.schema.data_section import Site
+from fedkg.jobs.schema.job import Job
+from fedkg.learned_knowledge import Window, joined
+from fedkg.pack import Column, DataContract
+from fedkg.tables import Table, in_utc, read_table
+from fedkg.units import Conversion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SourceTables:
+    """What a job trains on, before it is cut.
+
+    Attributes:
+        whole: the one table of all sites; or
+        by_site: one per site, in the order of the job.
+        files: path and SHA-256 of every file read. reach: from when to when they reach, where the contract names a time column.
+    """
+
+    whole: Frame | None = None
+    by_site: Mapping[str, Frame] | None = None
+    files: tuple[tuple[str, str], ...] = ()
+    reach: Window | None = None
+
+
+def read_tables(job: Job, contract: DataContract) -> SourceTables:
+    """The job's tables.
+
+    Raises:
+        TableError: when a file cannot be read, lacks a column that the job or its rules need, or has text where numbers belong.
+        JobError: when a site maps a column that nobody reads, or gives a unit that cannot be converted.
+    """
+    if any(site.table for site in job.sites.values()):
+        frames: dict[str, Frame] = {}
+        files: list[tuple[str, str]] = []
+        reaches: list[Window | None] = []
+        for name, site in job.sites.items():
+            path = str(site.table)
+            table = read_table(_require_file(path, f"sites.{name}.table"))
+            frames[name] = _site_frame(job, contract, name, site, table)
+            files.append((path, sha256_of(path)))
+            reaches.append(reach_of_table(table, contract.time) if contract.time else None)
+        return SourceTables(by_site=frames, files=tuple(files), reach=joined(reaches))
+    for name, site in job.sites.items():
+        if site.columns:
+            raise JobError(
+                f"sites.{name}.columns: only a site with a `table` of its own can name columns",
+                help=f"add sites.{name}.table",
+            )
+    if job.data.path is None:
+        return SourceTables(whole=generate(job.data.rows, job.data.seed))
+    table = read_table(_require_file(job.data.path, "data.path"), dates=job.data.dates)
+    texts = (
+        *_text_headers(job, contract),
+        *((job.data.site_column,) if job.data.split == "column" else ()),
+    )
+    frame = from_table(
+        table,
+        numeric=_numeric_headers(job, contract),
+        text=[h for h in texts if h in table.headers or h != job.data.machine],
+    )
+    return SourceTables(
+        whole=_iso_times(frame, table, contract),
+        files=((job.data.path, sha256_of(job.data.path)),),
+        reach=reach_of_table(table, contract.time) if contract.time else None,
+    )
+
+
+def _iso_times(frame: Frame, table: Table, contract: DataContract) -> Frame:
+    """The frame with its times as ISO 8601, read while all rows are there to tell day from month. Raises TableError where none does."""
+    if (
+        contract.time is None
+        or contract.time not in table
+        or not any("/" in text for text in table.texts(contract.time))
+    ):
+        return frame
+    texts = table.texts(contract.time)
+    moments, _ = in_utc(
+        table.times(contract.time)[0], texts, f"{table.name}: column `{contract.time}`"
+    )
+    return frame.with_texts(
+        contract.time,
+        [
+            text if at is None else at.isoformat(" ")
+            for text, at in zip(texts, moments, strict=True)
+        ],
+    )
+
+
+def feature_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
+    """Headers of the numeric columns that the model reads."""
+    if job.data.features:
+        return job.data.features
+    read = (c.source for c in contract.columns if c.role == "input" and c.type != "category")
+    return tuple(header for header in dict.fromkeys(read) if header != job.data.label)
+
+
+def sha256_of(path: str | Path) -> str:
+    """SHA-256 of a file's bytes."""
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+def _numeric_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
+    read = (c.source for c in contract.columns if c.role == "input" and c.type == "real")
+    return tuple(dict.fromkeys((*feature_headers(job, contract), *read, job.data.label)))
+
+
+def _text_headers(job: Job, contract: DataContract) -> tuple[str, ...]:
+    read = (c.source for c in contract.columns if c.role == "input" and c.type == "category")
+    return tuple(dict.fromkeys((*job.data.categories, *read)))
+
+
+def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: Table) -> Frame:
+    """A site's table under the headers of the rules, with its values in their units."""
+    given: dict[str, tuple[str, Conversion | None]] = {}
+    for key, entry in site.columns.items():
+        where = f"sites.{name}.columns.{key}"
+        header, unit = _resolve_column(key, where, job, contract)
+        if entry.column not in table:
+            raise table.missing(entry.column, needed=f"{where} names")
+        given[header] = (
+            entry.column,
+            None if entry.unit is None else conversion(entry.unit, unit, where=f"{where}.unit"),
+        )
+    numeric, texts = _numeric_headers(job, contract), _text_headers(job, contract)
+    frame = Frame(name=table.name, columns={})
+    for header in (*numeric, *texts):
+        own, change = given.get(header, (header, None))
+        if own not in table:
+            if header == job.data.machine:
+                continue
+            raise table.missing(
+                own,
+                needed=f"site {name} needs (name the site's own column under sites.{name}.columns)",
+            )
+        if header in texts:
+            frame = frame.with_texts(header, table.texts(own))
+        else:
+            values = table.numbers(own)
+            frame = frame.with_numbers(header, values if change is None else change.apply(values))
+    return frame
+
+
+def _resolve_column(key: str, where: str, job: Job, contract: DataContract) -> tuple[str, str]:
+    """Header and unit behind a signal's name or a header."""
+    for column in contract.columns:
+        if key in (column.name, signal_name(column), column.source):
+            return column.source, column.unit
+    headers = {*job.data.features, *job.data.categories, job.data.label, job.data.machine}
+    if key in headers:
+        return key, ""
+    known = sorted({signal_name(column) for column in contract.columns} | headers)
+    near = nearest(key, known)
+    raise JobError(
+        f"{where}: neither a signal of the rules nor a column of the job",
+        expected=", ".join(known),
+        help=f"did you mean `{near}`?" if near else "",
+    )
+
+
+def signal_name(column: Column) -> str:
+    """The name of a column's signal, without the entity in brackets."""
+    return column.name.partition("[")[0]
+
+
+def _require_file(path: str, field: str) -> str:
+    """A path of the job that leads to something. Raises JobError."""
+    if not Path(path).exists():
+        raise JobError(
+            f"{field}: there is no such file",
+            received=path,
+            help="paths of a job are relative to its folder",
+        )
+    return path

@@ -1,0 +1,139 @@
+"""How far a run or a sweep is, read from its folder alone while another process may write there."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from fedkg.errors import JobError, UsageError
+from fedkg.jobs.damage import require_intact, require_run
+from fedkg.jobs.folder import FAILED_RUNS, LOCK, TRIALS, RunFolder
+from fedkg.jobs.sweep.plan import CELLS, is_sweep, read_plan
+
+State = Literal["done", "begun", "failed", "open", "damaged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialStatus:
+    """One training: rounds on disk, of how many, and where they were last measured its figure and the worst site's violation rate."""
+
+    id: str
+    round: int
+    rounds: int
+    measure: str
+    figure: float | None
+    broken: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStatus:
+    """One run: `open` before its first round, `begun`, `done`, `failed` or `damaged` with why."""
+
+    id: str
+    state: State
+    trainings: tuple[TrialStatus, ...]
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderStatus:
+    """A folder's runs (one, or those of a sweep), and whether a process works in it right now."""
+
+    folder: str
+    runs: tuple[RunStatus, ...]
+    running: bool
+
+    def document(self) -> dict[str, Any]:
+        """As JSON. `Any`: JSON."""
+        return asdict(self)
+
+
+def read_status(folder: Path) -> FolderStatus:
+    """How far a folder's runs are.
+
+    Files of a run that no process is working on are all compared with its log; of the others, those that are read.
+
+    Raises:
+        UsageError: when the folder holds no run. JobError: when a file of a sweep is damaged.
+    """
+    place, running = RunFolder(folder), _is_locked(folder)
+    if not is_sweep(folder):
+        begun = _run(place, folder.name, "", running)
+        if begun.state == "open":
+            require_run(place)
+        return FolderStatus(folder=str(folder), runs=(begun,), running=running)
+    if not running:
+        require_intact(place)
+    failed = place.read_json(FAILED_RUNS) if FAILED_RUNS in place.log.states() else {}
+    runs = tuple(
+        _run(RunFolder(folder / CELLS / cell.id), cell.id, failed.get(cell.id, ""), running)
+        for cell in read_plan(folder)
+    )
+    return FolderStatus(folder=str(folder), runs=runs, running=running)
+
+
+def _run(place: RunFolder, name: str, error: str, running: bool) -> RunStatus:
+    try:
+        return _read_run(place, name, error, running)
+    except JobError as damage:
+        return RunStatus(id=name, state="damaged", trainings=(), error=str(damage))
+
+
+def _read_run(place: RunFolder, name: str, error: str, running: bool) -> RunStatus:
+    """The standing of a run. Raises JobError when one of its files is damaged."""
+    if not running and place.path.is_dir():
+        require_intact(place)
+    if not place.exists():
+        return RunStatus(id=name, state="failed" if error else "open", trainings=(), error=error)
+    rounds: dict[str, list[dict[str, str]]] = {}
+    for row in place.rows("rounds.csv", unlogged=running):
+        rounds.setdefault(row["arm"], []).append(row)
+    environment = place.environment()
+    wanted, measure = (
+        int(environment["job"]["training"]["rounds"]),
+        str(environment.get("measure", "f1")),
+    )
+    trainings = tuple(
+        _trial_status(entry, rounds.get(entry["id"], []), wanted, measure)
+        for entry in place.read_json(TRIALS)
+    )
+    done = place.is_finished()
+    return RunStatus(
+        id=name,
+        state="done" if done else "failed" if error else "begun",
+        trainings=trainings,
+        error="" if done else error,
+    )
+
+
+def _trial_status(
+    entry: dict[str, Any], rows: list[dict[str, str]], wanted: int, measure: str
+) -> TrialStatus:
+    """One training. `Any`: an entry of `arms.json`."""
+    return TrialStatus(
+        id=entry["id"],
+        round=max((int(row["round"]) for row in rows), default=0),
+        rounds=entry["rounds"]
+        if entry["done"]
+        else int(entry["setting"].get("training.rounds", wanted)),
+        measure=measure,
+        figure=_last(rows, measure),
+        broken=_last(rows, "rho_worst"),
+    )
+
+
+def _last(rows: list[dict[str, str]], field: str) -> float | None:
+    known = [float(row[field]) for row in rows if row.get(field)]
+    return known[-1] if known else None
+
+
+def _is_locked(folder: Path) -> bool:
+    """Whether another process holds the folder's lock."""
+    if not (folder / LOCK).is_file():
+        return False
+    try:
+        with RunFolder(folder).locked():
+            return False
+    except UsageError:
+        return True

@@ -1,0 +1,319 @@
+"""Models under the rules: the server's scorer of updates, and the table of rules at the end of a training.
+
+Letters: V views of the rows, N rows, C columns of the contract.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkg.constraints import ConstraintModule, Timing, columns, evaluate_bank, logit
+from fedkg.constraints.engine.structure import reads_output
+from fedkg.data import Frame, concatenate
+from fedkg.evaluation import evaluate, table_values
+from fedkg.evaluation.steps import table_timing
+from fedkg.evaluation.tally import least_margin
+from fedkg.evaluation.words import example
+from fedkg.federated.server.pack_scorer import PackScorer
+from fedkg.jobs.tables.table_data import ROW_COLUMN, SITE_COLUMN, WHOLE_TABLE, TableData
+from fedkg.jobs.unevaluated_rules import COMPARES_ROWS, NO_ROW, NO_TEST_ROW, UNBOUND
+from fedkg.models import Model, Params
+from fedkg.pack import Bank, Implies, Pack, is_temporal
+
+
+def constraint_module(prepared: TableData) -> ConstraintModule:
+    """The rules over the model's standardised inputs and its logit. Raises LayoutError when the model does not read what the rules do."""
+    scaling = prepared.scaling
+    return ConstraintModule(
+        prepared.pack,
+        x=columns(scaling.names, mean=scaling.mean, std=scaling.std),
+        y=logit(prepared.output),
+    )
+
+
+def row_keys(prepared: TableData, frame: Frame) -> dict[str, list[str]]:
+    """The texts of every category that the rules select rows by, as far as the frame has them."""
+    categories = (
+        column
+        for column in prepared.pack.manifest.contract.columns
+        if column.type == "category" and column.role == "input"
+    )
+    return {
+        column.source: frame.texts(column.source)
+        for column in categories
+        if column.source in frame.columns
+    }
+
+
+def row_codes(prepared: TableData, module: ConstraintModule, frame: Frame) -> dict[str, Tensor]:
+    """`keys_of` as codes, int64 [N]."""
+    return {name: module.codes(name, texts) for name, texts in row_keys(prepared, frame).items()}
+
+
+def probe_scorer(
+    prepared: TableData, module: ConstraintModule, model: Model, probe: Frame
+) -> PackScorer:
+    """The server's judge of the sites' models, on its probe rows."""
+    return PackScorer(
+        model, module, prepared.inputs(probe), keys=row_codes(prepared, module, probe)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowTally:
+    """What the rules said of every test row under every model that is used: int64 [models, N].
+
+    Attributes:
+        violated: how many bound rows it breaks. applied: how many apply to it.
+    """
+
+    violated: NDArray[np.int64]
+    applied: NDArray[np.int64]
+
+
+def empty_tally(models: int, rows: int) -> RowTally:
+    """The tally before any rule has spoken."""
+    return RowTally(
+        violated=np.zeros((models, rows), np.int64), applied=np.zeros((models, rows), np.int64)
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _RuleCount:
+    """One rule on the test rows."""
+
+    bound: int = 0
+    violated: int = 0
+    applied: int = 0
+    not_evaluated: int = 0
+    worst: tuple[bool, float, int, int, int, int] | None = (
+        None  # no margin, margin, model, test row, bank, row of the bank
+    )
+
+
+def rule_table(
+    prepared: TableData,
+    module: ConstraintModule,
+    model: Model,
+    models: Sequence[Params],
+    arm: str,
+    tally: RowTally | None = None,
+) -> list[dict[str, Any]]:
+    """Rows of `rules.csv`: every rule on the sites' models (or their one), over the test rows, with its worst example in words.
+
+    `Any`: texts and numbers.
+
+    The rate is violated / applied: of the (bound row, test row) pairs whose keys match and whose guard holds, those that break the rule.
+    Evaluated by the interpreter in float64, because limits sit exactly on decimal data. What it finds is added to `tally`, if given.
+    A rule that compares rows is not evaluated: the test rows are a random sample.
+    """
+    pack, across = prepared.pack, module.plan.across_rows
+    values = [_values_with_predictions(prepared, module, model, params) for params in models]
+    timing, _ = table_timing(pack.manifest.contract, prepared.test.table(), "skip")
+    counts: dict[int, _RuleCount] = {}
+    for b, bank in enumerate(pack.banks):
+        if reads_output(bank.skeleton):
+            _count_bank(bank, b, values, counts, timing, tally, across)
+    found = [
+        (record, counts.get(rule, _RuleCount()), rule in across)
+        for rule, record in enumerate(pack.manifest.rules)
+        if record.output
+    ]
+    return [
+        {
+            "arm": arm,
+            "rule": record.name,
+            "title": record.title,
+            "kind": record.kind,
+            "rate": count.violated / count.applied if count.applied else None,
+            "bound_rows": count.bound,
+            "violated": count.violated,
+            "applied": count.applied,
+            "not_evaluated": count.not_evaluated,
+            "reason": _unevaluated_reason(count, compares),
+            "example": _example(prepared, values, count),
+        }
+        for record, count, compares in found
+    ]
+
+
+def _values_with_predictions(
+    prepared: TableData, module: ConstraintModule, model: Model, params: Params
+) -> NDArray[np.float64]:
+    """The test rows in all views with the model's predictions, float64 [V, N, C]."""
+    frame, contract = prepared.test, prepared.pack.manifest.contract
+    values = table_values(contract, frame.table(), missing="skip").values
+    x = prepared.inputs(frame, torch.float64)
+    with torch.no_grad():
+        views = module.views(x, keys=row_keys(prepared, frame))
+        double = {name: value.double().unsqueeze(0) for name, value in params.items()}
+        said = (
+            torch.sigmoid(model.apply(double, views.flatten(0, 1))[0, :, 0])
+            .reshape(len(views), frame.rows)
+            .numpy()
+        )
+    column = contract.index(prepared.output)
+    for run, view in enumerate(module.plan.runs):
+        raised = contract.views[view].column  # nothing is known of more of what is not known
+        values[view, :, column] = (
+            said[run]
+            if raised is None
+            else np.where(np.isnan(values[0, :, raised]), np.nan, said[run])
+        )
+    return values
+
+
+def _count_bank(
+    bank: Bank,
+    b: int,
+    answers: Sequence[NDArray[np.float64]],
+    counts: dict[int, _RuleCount],
+    timing: Timing,
+    tally: RowTally | None,
+    across: frozenset[int],
+) -> None:
+    """Add a bank's verdicts on every model; of an `if ... then` the worst is where what follows `then` is missed by most."""
+    met = np.zeros(len(bank.rule), dtype=bool)
+    alone = ~np.isin(bank.rule, list(across))
+    for which, values in enumerate(answers):
+        found = evaluate_bank(bank, values, timing)
+        if tally is not None:
+            tally.violated[which] += found.violated[:, alone].sum(1)
+            tally.applied[which] += (found.fired & ~found.unknown)[:, alone].sum(1)
+        margin = found.robustness
+        if isinstance(bank.skeleton, Implies):
+            margin = evaluate_bank(
+                replace(bank, skeleton=bank.skeleton.consequent), values, timing
+            ).robustness
+        for row, rule in enumerate(bank.rule.tolist()):
+            count = counts.setdefault(rule, _RuleCount())
+            if not alone[row]:
+                continue
+            broken, applied = found.violated[:, row], found.fired[:, row] & ~found.unknown[:, row]
+            count.violated += int(broken.sum())
+            count.applied += int(applied.sum())
+            met[row] |= applied.any()
+            if broken.any():
+                at = int(least_margin(margin[:, [row]], broken[:, None])[0])
+                worst = (bool(np.isinf(margin[at, row])), float(margin[at, row]), which, at, b, row)
+                count.worst = worst if count.worst is None else min(count.worst, worst)
+    for rule, applies in zip(bank.rule.tolist(), met.tolist(), strict=True):
+        counts[rule].bound += 1
+        counts[rule].not_evaluated += not applies
+
+
+def _unevaluated_reason(count: _RuleCount, compares: bool) -> str:
+    """Why some bound row of a rule is not evaluated; "" where every one is."""
+    if count.bound and not count.not_evaluated:
+        return ""
+    return UNBOUND if not count.bound else COMPARES_ROWS if compares else NO_TEST_ROW
+
+
+def _example(prepared: TableData, answers: Sequence[NDArray[np.float64]], count: _RuleCount) -> str:
+    if count.worst is None:
+        return ""
+    *_, which, at, b, row = count.worst
+    return example(
+        prepared.pack,
+        prepared.pack.banks[b],
+        row,
+        answers[which][:, at],
+        place=_row_name(prepared.test, at),
+    )
+
+
+def _row_name(frame: Frame, at: int) -> str:
+    """Where a row stands in the table that it comes from, which is named where every site brings its own: "site graz, row 19"."""
+    number = int(frame.numbers(ROW_COLUMN)[at]) if ROW_COLUMN in frame.columns else at + 1
+    return (
+        f"site {frame.columns[SITE_COLUMN][at]}, row {number}"
+        if SITE_COLUMN in frame.columns
+        else f"row {number}"
+    )
+
+
+def intact_frames(prepared: TableData, sites: Sequence[Frame]) -> list[Frame]:
+    """The tables as they were read, one for each file, so that rules over several rows see every row in its place.
+
+    Args:
+        sites: the training rows of each site, from which and from the rows held out each row takes the machine that was dealt to it.
+    """
+    tables, header = prepared.tables, prepared.job.data.machine
+    parts = [*sites, prepared.test, prepared.server]
+    frames = []
+    whole = {} if tables.whole is None else {WHOLE_TABLE: tables.whole}
+    for site, frame in (whole or dict(tables.by_site or {})).items():
+        frame = frame.with_numbers(ROW_COLUMN, np.arange(1.0, frame.rows + 1.0))
+        own = [part if whole else _of_site(part, site) for part in parts]
+        if header not in frame.columns and all(header in part.columns for part in own):
+            machines = np.full(frame.rows, "", dtype=object)
+            for part in own:
+                machines[part.numbers(ROW_COLUMN).astype(np.int64) - 1] = part.texts(header)
+            frame = frame.with_texts(header, machines.tolist())
+        frames.append(frame if whole else frame.with_texts(SITE_COLUMN, [site] * frame.rows))
+    return frames
+
+
+def _of_site(frame: Frame, site: str) -> Frame:
+    """The rows that come from a site's table."""
+    return frame.take(np.array(frame.texts(SITE_COLUMN), dtype=object) == site)
+
+
+def _concatenate_frames(pack: Pack, frames: Sequence[Frame]) -> list[Frame]:
+    """The same rows in as few tables as possible: each evaluation costs the same for one row as for thousands.
+
+    Tables stay apart where rules look from one row to another, and where their columns differ.
+    """
+    over_time = any(is_temporal(bank.skeleton) for bank in pack.banks)
+    if over_time or any(view.steps for view in pack.manifest.contract.views):
+        return list(frames)
+    alike: dict[tuple[object, ...], list[Frame]] = {}
+    for frame in frames:
+        columns = ((header, cells.dtype) for header, cells in frame.columns.items())
+        alike.setdefault((frame.name, *columns), []).append(frame)
+    return [concatenate(group, group[0].name) for group in alike.values()]
+
+
+def check_tables(prepared: TableData, frames: Sequence[Frame]) -> list[dict[str, Any]]:
+    """Rows of `checks.csv`: every rule over inputs alone, on all rows, in float64 by the interpreter. `Any`: texts and numbers."""
+    counts: Counter[tuple[str, str]] = Counter()
+    worst: dict[str, tuple[bool, float, str]] = {}
+    for frame in _concatenate_frames(prepared.pack, frames):
+        for result in evaluate(prepared.pack, frame.table(), missing="skip").rules:
+            if result.output:
+                continue
+            counts[result.rule, "violated"] += result.violated
+            counts[result.rule, "known"] += result.violated + result.satisfied
+            found = result.worst
+            if result.violated and found is not None:
+                measured = bool(np.isfinite(found.robustness))
+                by = found.read or f"misses by {abs(found.robustness):.4g} {found.unit}".strip()
+                text = f"{f'{found.entity}, ' if found.entity else ''}{_row_name(frame, found.row - 1)}: {by}"
+                worst[result.rule] = min(
+                    worst.get(result.rule, (True, np.inf, "")),
+                    (not measured, found.robustness, text),
+                )
+    return [
+        {
+            "rule": record.name,
+            "title": record.title,
+            "kind": record.kind,
+            "violated": counts[record.name, "violated"],
+            "evaluations": counts[record.name, "known"],
+            "rate": counts[record.name, "violated"] / counts[record.name, "known"]
+            if counts[record.name, "known"]
+            else None,
+            "reason": "" if counts[record.name, "known"] else NO_ROW,
+            "example": worst.get(record.name, (True, 0.0, ""))[2],
+        }
+        for record in prepared.pack.manifest.rules
+        if not record.output
+    ]

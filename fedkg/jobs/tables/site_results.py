@@ -1,0 +1,112 @@
+"""Every site by itself at the end of a training: its own test rows, judged by the model it uses.
+
+Letters: N test rows, K sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkg.data.partition import apportion, positions_by_owner
+from fedkg.jobs.tables.rule_evaluation import RowTally
+from fedkg.jobs.tables.table_data import SITE_COLUMN, SiteRows, TableData, binary_labels
+from fedkg.jobs.training import HeldOut, detection_figures, predict_test_rows
+from fedkg.jobs.trials import TrialConfig
+from fedkg.models import Model, Params
+
+Index = NDArray[np.int64]
+
+
+def assign_test_rows(prepared: TableData, arm: TrialConfig, scene: SiteRows) -> Index:
+    """Which site each test row is judged for, [N]; -1 for none.
+
+    Rows that come from a site's own table, or name their site where rows are split by that column, are that site's. Where rows were dealt
+    out, the test rows are dealt out as the training rows were: of each class in proportion to how many of it each site trains on.
+    """
+    sites, frame = list(scene.frames), prepared.test
+    header = (
+        SITE_COLUMN
+        if SITE_COLUMN in frame.columns
+        else arm.job.data.site_column
+        if arm.job.data.split == "column"
+        else ""
+    )
+    if header:
+        place = {site: i for i, site in enumerate(sites)}
+        return np.array([place.get(text, -1) for text in frame.texts(header)], dtype=np.int64)
+    label = prepared.job.data.label
+    labels, own = (
+        binary_labels(frame, label),
+        [binary_labels(part, label) for part in scene.frames.values()],
+    )
+    stream = np.random.Generator(np.random.PCG64([arm.seed, 4]))
+    found = np.full(frame.rows, -1, dtype=np.int64)
+    for value in np.unique(labels):
+        rows = stream.permutation(np.flatnonzero(labels == value))
+        shares = np.array([np.count_nonzero(part == value) for part in own], dtype=np.float64)
+        if shares.sum():
+            found[rows] = np.repeat(np.arange(len(sites)), apportion(shares, len(rows)))
+    return found
+
+
+def site_rows(
+    arm: TrialConfig,
+    prepared: TableData,
+    scene: SiteRows,
+    model: Model,
+    models: Sequence[Params],
+    held: HeldOut,
+    tally: RowTally,
+) -> list[dict[str, Any]]:
+    """The lines of `sites.csv` for an arm. `Any`: texts and numbers.
+
+    Args:
+        models: the one that all sites use, or one of each. tally: what the rules said of all test rows under each of them.
+    """
+    places = positions_by_owner(assign_test_rows(prepared, arm, scene), len(scene.frames))
+    rows = []
+    answers: tuple[Tensor, float] | None = None
+    for k, (site, frame) in enumerate(scene.frames.items()):
+        which, mine = min(k, len(models) - 1), places[k]
+        if len(mine) and (answers is None or len(models) > 1):
+            # one common model answers all test rows once, a model of one site only that site's
+            asked = torch.arange(len(held.test_y)) if len(models) == 1 else torch.from_numpy(mine)
+            answers = predict_test_rows(
+                arm.job, model, models[which], replace(held, test_x=held.test_x[asked])
+            )
+        index = torch.from_numpy(mine)
+        targets = held.test_y[index]
+        figures = {}
+        if len(mine) and answers is not None:
+            logits, threshold = answers
+            own = logits[index] if len(models) == 1 else logits
+            figures = detection_figures(own, targets, threshold)
+        applied = int(tally.applied[which, mine].sum())
+        positives = int((targets > 0.5).sum())
+        if not positives:  # without a failure there is none to find: F1 and recall would be 0 whatever the model says
+            figures = {
+                name: value
+                for name, value in figures.items()
+                if name not in ("f1", "recall", "precision")
+            }
+        rows.append(
+            {
+                "arm": arm.id,
+                "client": site,
+                "samples": frame.rows,
+                "test_rows": len(mine),
+                "positives": positives,
+                **{name: value for name, value in figures.items() if name != "threshold"},
+                "violation": float(tally.violated[which, mine].sum()) / applied
+                if applied
+                else None,
+            }
+        )
+    return rows

@@ -1,0 +1,378 @@
+"""From a job to everything training needs: rules, rows held out, splits, tensors, the server's probe.
+
+Letters: N rows, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fedkg.constraints.binding.reads import categories_read
+from fedkg.data import (
+    Frame,
+    Scaling,
+    Split,
+    by_column,
+    concatenate,
+    deal,
+    dirichlet,
+    hold_out,
+    iid,
+    pooled,
+)
+from fedkg.errors import JobError
+from fedkg.jobs.schema.job import Corruption, Job
+from fedkg.jobs.source_tables import SourceTables, feature_headers, read_tables
+from fedkg.jobs.trials import TrialConfig
+from fedkg.pack import Pack
+
+Index = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Features:
+    """How rows become the model's inputs.
+
+    Attributes:
+        numeric: headers of numbers. categories: header and texts of each category; every text is a 0/1 feature ``header=text``.
+        codes: header and texts of each category whose code is a column of its own at the end, for rules alone; -1 for any other text.
+    """
+
+    numeric: tuple[str, ...]
+    categories: tuple[tuple[str, tuple[str, ...]], ...]
+    codes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """F feature names, in the order of the tensor."""
+        read = (f"{header}={text}" for header, texts in self.categories for text in texts)
+        return (*self.numeric, *read, *(f"{header} (code)" for header, _ in self.codes))
+
+    def matrix(self, frame: Frame) -> NDArray[np.float64]:
+        """Values [N, F] in source units; unknown numbers are NaN."""
+        columns = [frame.numbers(header) for header in self.numeric]
+        for header, texts in self.categories:
+            cells = np.array(frame.texts(header), dtype=object)
+            columns += [(cells == text).astype(np.float64) for text in texts]
+        for header, texts in self.codes:
+            place = {text: float(code) for code, text in enumerate(texts)}
+            known = frame.texts(header) if header in frame.columns else [""] * frame.rows
+            columns.append(np.array([place.get(text, -1.0) for text in known]))
+        return np.stack(columns, axis=1) if columns else np.empty((frame.rows, 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableData:
+    """What all arms of a run share.
+
+    Attributes:
+        job: the run's job. pack: its rules. output: the rules' output that the model predicts.
+        tables: as read; `files` in it says from where.
+        train: rows that go to sites: one frame, or one per site where sites bring their own tables.
+        test, server: rows held out for the test, and those the server holds; both name a machine in every row.
+        features: how rows become inputs. scaling: of the inputs, from the sites' sums. Under privacy both are from the server's rows.
+        positives, negatives: rows with and without a failure among `train`.
+        notes: what people should know.
+    """
+
+    job: Job
+    pack: Pack
+    output: str
+    tables: SourceTables
+    train: Mapping[str, Frame]
+    test: Frame
+    server: Frame
+    features: Features
+    scaling: Scaling
+    positives: int
+    negatives: int
+    notes: tuple[str, ...] = ()
+
+    def inputs(self, frame: Frame, dtype: torch.dtype = torch.float32) -> Tensor:
+        """The model's inputs [N, F], standardised."""
+        return torch.from_numpy(self.scaling.apply(self.features.matrix(frame))).to(dtype)
+
+    def targets(self, frame: Frame) -> Tensor:
+        """float32 [N], 0 or 1."""
+        return torch.from_numpy(binary_labels(frame, self.job.data.label)).to(torch.float32)
+
+
+ROW_COLUMN = "(row)"
+"""Column that says which row of its table a row was, from 1, now that rows are apart."""
+
+SITE_COLUMN = "(site)"
+"""Column that says from which site's own table a row comes."""
+
+WHOLE_TABLE = ""
+"""Key of `Prepared.train` where one table is split over the sites."""
+
+
+def with_category_codes(prepared: TableData) -> TableData:
+    """The same with the codes of the categories that rules read at the end of every row of inputs, as they are."""
+    codes = tuple(
+        (column.source, tuple(column.vocabulary)) for column in categories_read(prepared.pack)
+    )
+    features, scaling = replace(prepared.features, codes=codes), prepared.scaling
+    none, one = np.zeros(len(codes)), np.ones(len(codes))
+    apart = Scaling(
+        names=features.names,
+        mean=np.concatenate([scaling.mean, none]),
+        std=np.concatenate([scaling.std, one]),
+    )
+    return replace(prepared, features=features, scaling=apart)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SiteRows:
+    """The sites' rows in some arms.
+
+    Attributes:
+        frames: per site its rows, each naming its machine. y: per site the labels, float32, after any corruption.
+        draws: how many draws the split took; 0 when nothing was drawn.
+    """
+
+    frames: Mapping[str, Frame]
+    y: Mapping[str, Tensor]
+    draws: int
+
+
+def prepare_tables(job: Job, pack: Pack) -> TableData:
+    """Tables read, rows held out, features and scaling settled.
+
+    Raises:
+        JobError, TableError: naming the field, file or column that is wrong.
+    """
+    contract = pack.manifest.contract
+    tables = read_tables(job, contract)
+    parts = {WHOLE_TABLE: tables.whole} if tables.whole is not None else dict(tables.by_site or {})
+    train: dict[str, Frame] = {}
+    test: list[Frame] = []
+    server: list[Frame] = []
+    stream = np.random.Generator(np.random.PCG64([job.data.seed, 1]))
+    for name, frame in parts.items():
+        labels = binary_labels(frame, job.data.label)
+        frame = frame.with_numbers(ROW_COLUMN, np.arange(1.0, frame.rows + 1.0))
+        shares = (1.0 - job.data.test - job.data.server, job.data.test, job.data.server)
+        pieces = [frame.take(rows) for rows in hold_out(labels, shares, stream)]
+        if name != WHOLE_TABLE:
+            pieces = [
+                _with_machines(piece, job, [name], stream).with_texts(
+                    SITE_COLUMN, [name] * piece.rows
+                )
+                for piece in pieces
+            ]
+        train[name] = pieces[0]
+        test.append(pieces[1])
+        server.append(pieces[2])
+    held = [
+        _with_machines(concatenate(piece, piece[0].name), job, list(job.sites), stream)
+        for piece in (test, server)
+    ]
+    notes = _check_held_out(job, held[0], held[1])
+    shown = (
+        list(train.values()) if job.privacy is None else [held[1]]
+    )  # the server's rows are no site's: what is in them tells of none
+    features = _features(job, pack, shown)
+    matrices = [features.matrix(frame) for frame in train.values()]
+    seen = matrices if job.privacy is None else [features.matrix(held[1])]
+    scaling = _fit_scaling(features, seen, next(iter(train.values())).name)
+    positives = sum(int(binary_labels(frame, job.data.label).sum()) for frame in train.values())
+    return TableData(
+        job=job,
+        pack=pack,
+        output=_choose_output(job, pack),
+        tables=tables,
+        train=train,
+        test=held[0],
+        server=held[1],
+        features=features,
+        scaling=scaling,
+        positives=positives,
+        negatives=sum(frame.rows for frame in train.values()) - positives,
+        notes=(*notes, *_note_unknown_cells(features, matrices)),
+    )
+
+
+def split_rows(prepared: TableData, arm: TrialConfig) -> SiteRows:
+    """The rows of every site in an arm. Raises JobError when a site ends up with too few."""
+    job, data = arm.job, arm.job.data
+    stream = np.random.Generator(np.random.PCG64([arm.seed, 2]))
+    frames: dict[str, Frame]
+    draws = 0
+    if WHOLE_TABLE in prepared.train:
+        frame = prepared.train[WHOLE_TABLE]
+        split = _split(frame, job, stream)
+        draws = split.draws
+        frames = {
+            site: _with_machines(frame.take(split.rows(i)), job, [site], stream)
+            for i, site in enumerate(split.sites)
+        }
+    else:
+        frames = dict(prepared.train)
+        for site, frame in frames.items():
+            if frame.rows < data.min_samples:
+                raise JobError(
+                    f"sites.{site}.table: {frame.rows} rows are left for training",
+                    expected=f"at least {data.min_samples}",
+                    help="a longer table, a smaller `data.test`, or a smaller `data.min_samples`",
+                )
+    y = {site: prepared.targets(frame) for site, frame in frames.items()}
+    if arm.corrupt is not None:
+        y[arm.corrupt.site] = corrupt_labels(
+            y[arm.corrupt.site], arm.corrupt, np.random.Generator(np.random.PCG64([arm.seed, 3]))
+        )
+    return SiteRows(frames=frames, y=y, draws=draws)
+
+
+def corrupt_labels(
+    y: Tensor, corrupt: Corruption, stream: np.random.Generator, last: float = 1.0
+) -> Tensor:
+    """Labels [N] of 0 .. last with a share of them flipped (y becomes last - y) or replaced by `last`."""
+    chosen = torch.zeros_like(y, dtype=torch.bool)
+    chosen[torch.from_numpy(stream.permutation(len(y))[: round(corrupt.share * len(y))])] = True
+    wrong = torch.full_like(y, last) if corrupt.kind == "constant_label" else last - y
+    return torch.where(chosen, wrong, y)
+
+
+def binary_labels(frame: Frame, header: str) -> NDArray[np.float64]:
+    """The labels [N], 0 or 1. Raises JobError, naming column, value and row, for anything else."""
+    values = frame.numbers(header)
+    wrong = np.flatnonzero(~((values == 0.0) | (values == 1.0)))
+    if wrong.size:
+        cell = values[wrong[0]]
+        raise JobError(
+            f"{frame.name}: label column `{header}` must be 0 or 1 in every row",
+            received=f"{'no value' if np.isnan(cell) else f'{cell:g}'} in row {wrong[0] + 1}"
+            + (f", and {wrong.size - 1} more rows" if wrong.size > 1 else ""),
+            help="data.label names the column to predict",
+        )
+    return values
+
+
+def _split(frame: Frame, job: Job, stream: np.random.Generator) -> Split:
+    data, sites = job.data, list(job.sites)
+    match data.split:
+        case "dirichlet":
+            labels = binary_labels(frame, data.label)
+            return dirichlet(
+                labels,
+                sites,
+                data.alpha,
+                stream,
+                size_alpha=data.size_alpha,
+                min_samples=data.min_samples,
+            )
+        case "iid":
+            return iid(
+                binary_labels(frame, data.label), sites, stream, min_samples=data.min_samples
+            )
+        case _:
+            return by_column(
+                frame.texts(data.site_column),
+                sites,
+                column=data.site_column,
+                min_samples=data.min_samples,
+            )
+
+
+def _with_machines(
+    frame: Frame, job: Job, sites: Sequence[str], stream: np.random.Generator
+) -> Frame:
+    """The frame with a machine in every row, dealt out among those of the sites; as it is where it has them or the job names none."""
+    machines = [machine for site in sites for machine in job.sites[site].machines]
+    if job.data.machine in frame.columns or not machines:
+        return frame
+    return frame.with_texts(job.data.machine, deal(frame.rows, machines, stream))
+
+
+def _check_held_out(job: Job, test: Frame, server: Frame) -> tuple[str, ...]:
+    """What should be known of the rows held out. Raises JobError when there are none."""
+    for field, frame in (("test", test), ("server", server)):
+        if not frame.rows:
+            raise JobError(
+                f"data.{field}: no rows are left for it",
+                received=f"{getattr(job.data, field):g} of each class, rounded",
+                help="a larger share, or a longer table",
+            )
+    if not binary_labels(test, job.data.label).any():
+        return (
+            "there is no failure among the test rows: F1, precision and recall are 0 whatever is learnt",
+        )
+    return ()
+
+
+def _features(job: Job, pack: Pack, frames: Sequence[Frame]) -> Features:
+    numeric = feature_headers(job, pack.manifest.contract)
+    if job.data.label in (*numeric, *job.data.categories):
+        raise JobError(
+            f"data.features: `{job.data.label}` is the label itself",
+            help="leave it out of `data.features`: a model is not told what it shall predict",
+        )
+    if not numeric and not job.data.categories:
+        raise JobError(
+            "data.features: the model would read nothing", help="name the columns it should read"
+        )
+    categories = []
+    for header in job.data.categories:
+        texts = sorted({text for frame in frames for text in frame.texts(header)})
+        if len(texts) > 64:
+            raise JobError(
+                f"data.categories: column `{header}` has {len(texts)} different texts",
+                expected="at most 64",
+                help="leave it out of `data.categories`, or gather texts into fewer",
+            )
+        categories.append((header, tuple(texts)))
+    return Features(numeric=numeric, categories=tuple(categories))
+
+
+def _fit_scaling(
+    features: Features, matrices: Sequence[NDArray[np.float64]], where: str
+) -> Scaling:
+    """Numbers standardised from the sums of all these, 0/1 features left as they are."""
+    found = pooled(matrices, features.names, where=where)
+    fixed = np.arange(len(features.names)) >= len(features.numeric)
+    return Scaling(
+        names=found.names,
+        mean=np.where(fixed, 0.0, found.mean),
+        std=np.where(fixed, 1.0, found.std),
+    )
+
+
+def _note_unknown_cells(
+    features: Features, matrices: Sequence[NDArray[np.float64]]
+) -> tuple[str, ...]:
+    missing = np.sum([np.isnan(matrix).sum(axis=0) for matrix in matrices], axis=0)
+    return tuple(
+        f"column `{name}`: {int(count)} unknown cells, the model reads the mean there"
+        for name, count in zip(features.names, missing.tolist(), strict=True)
+        if count
+    )
+
+
+def _choose_output(job: Job, pack: Pack) -> str:
+    outputs = [column for column in pack.manifest.contract.columns if column.role == "output"]
+    names = [column.name for column in outputs]
+    if job.output is not None:
+        if job.output not in names:
+            raise JobError(
+                "output: the rules have no such output",
+                expected=", ".join(names) or "none",
+                received=job.output,
+                help="set `output` of the job to one of these",
+            )
+        return job.output
+    fitting = [column.name for column in outputs if column.source == job.data.label]
+    if len(names) == 1 or len(fitting) == 1:
+        return names[0] if len(names) == 1 else fitting[0]
+    raise JobError(
+        "output: say which output of the rules the model predicts"
+        if names
+        else "the rules have no output: there is nothing to predict",
+        expected=", ".join(names) or "an `output` statement in the rules",
+    )

@@ -1,0 +1,254 @@
+"""Jobs on tables: rows of a 0/1 column to predict, from the generator, one file, or one file of each site."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fedkg.constraints import ConstraintModule
+from fedkg.federated import Algorithm, Problem, Scorer, Settings
+from fedkg.jobs.folder import Row
+from fedkg.jobs.measure import MEASURES, Measure, event_of, f1_of_constant_alarm
+from fedkg.jobs.model_graphs import GraphCache
+from fedkg.jobs.schema.job import Job
+from fedkg.jobs.set_distances import set_distance_rows, trial_sets
+from fedkg.jobs.tables.probe import probe_rows
+from fedkg.jobs.tables.rule_evaluation import (
+    check_tables,
+    constraint_module,
+    empty_tally,
+    intact_frames,
+    probe_scorer,
+    rule_table,
+)
+from fedkg.jobs.tables.site_results import site_rows
+from fedkg.jobs.tables.table_data import (
+    SiteRows,
+    TableData,
+    binary_labels,
+    prepare_tables,
+    split_rows,
+    with_category_codes,
+)
+from fedkg.jobs.training import (
+    HeldOut,
+    build_table_algorithm,
+    build_table_model,
+    build_table_problem,
+    held_out_tensors,
+    mean_detection_figures,
+    note_missing_sets,
+    note_projection,
+    trial_settings,
+)
+from fedkg.jobs.trials import TrialConfig, algorithm_section
+from fedkg.learned_knowledge import Window
+from fedkg.models import Model, Params
+from fedkg.pack import Pack
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class TableTrial:
+    """See `Course`."""
+
+    arm: TrialConfig
+    prepared: TableData
+    scene: SiteRows
+    held: HeldOut
+    module: ConstraintModule
+    model: Model
+    problem: Problem
+    algorithm: Algorithm
+    settings: Settings
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """See `Course.said`."""
+        return (*note_missing_sets(self.arm, self.prepared.pack), *note_projection(self.model))
+
+    def figures(self, models: Sequence[Params]) -> dict[str, float]:
+        """See `Course.figures`: F1, precision, recall at the job's threshold, and cross entropy."""
+        return mean_detection_figures(self.arm.job, self.model, models, self.held)
+
+    def end(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
+        """See `Course.end`."""
+        tally = empty_tally(len(models), self.prepared.test.rows)
+        rules: list[Row] = [
+            *rule_table(self.prepared, self.module, self.model, models, self.arm.id, tally)
+        ]
+        sites: list[Row] = [
+            *site_rows(self.arm, self.prepared, self.scene, self.model, models, self.held, tally)
+        ]
+        names = self.problem.clients.names
+        sets = trial_sets(algorithm_section(self.arm.job), self.prepared.pack, names)
+        return {
+            "rules.csv": rules,
+            "sites.csv": sites,
+            "sets.csv": set_distance_rows(self.arm.id, names, models, sets),
+        }
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class TableExperiment:
+    """See `Ground`; what arms have in common is made once."""
+
+    prepared: TableData
+    _graphs: GraphCache
+    scenarios: dict[str, SiteRows] = field(default_factory=dict)
+    _shared: dict[bool, tuple[TableData, HeldOut, ConstraintModule]] = field(default_factory=dict)
+    _scorers: dict[str, Scorer] = field(default_factory=dict)
+
+    @property
+    def job(self) -> Job:
+        """See `Ground.job`."""
+        return self.prepared.job
+
+    @property
+    def pack(self) -> Pack:
+        """See `Ground.pack`."""
+        return self.prepared.pack
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """See `Ground.notes`."""
+        return self.prepared.notes
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """See `Ground.files`."""
+        return (*self.prepared.tables.files, *self._graphs.sources(self.job))
+
+    @property
+    def reach(self) -> Window | None:
+        """See `Ground.reach`."""
+        return self.prepared.tables.reach
+
+    @property
+    def measure(self) -> Measure:
+        """See `Ground.measure`."""
+        test = binary_labels(self.prepared.test, self.job.data.label)
+        return replace(
+            MEASURES["detection"],
+            trivial=f1_of_constant_alarm(int(test.sum()), len(test)),
+            event=event_of(self.job.data.label),
+        )
+
+    def prepare(self, arms: Sequence[TrialConfig]) -> None:
+        """See `Ground.prepare`."""
+        for arm in arms:
+            if arm.scenario not in self.scenarios:
+                self.scenarios[arm.scenario] = split_rows(self.prepared, arm)
+
+    def sites(self, arm: TrialConfig) -> int:
+        """See `Ground.sites`."""
+        return len(self.scenarios[arm.scenario].frames)
+
+    def features(self) -> dict[str, Any]:
+        """See `Ground.features`."""
+        scaling = self.prepared.scaling
+        return {
+            "names": list(scaling.names),
+            "mean": scaling.mean.tolist(),
+            "std": scaling.std.tolist(),
+        }
+
+    def splits(self, arms: Sequence[TrialConfig]) -> dict[str, Any]:
+        """See `Ground.splits`."""
+        return split_document(self.prepared, arms, self.scenarios)
+
+    def checks(self, arm: TrialConfig) -> list[Row]:
+        """See `Ground.checks`."""
+        sites = list(self.scenarios[arm.scenario].frames.values())
+        return [*check_tables(self.prepared, intact_frames(self.prepared, sites))]
+
+    def course(self, arm: TrialConfig) -> TableTrial:
+        """See `Ground.course`."""
+        prepared, held, module = self._of(arm)
+        model = build_table_model(
+            arm.job, prepared, module, self._graphs.of(arm.job, self.prepared.features.names)
+        )
+        scene = self.scenarios[arm.scenario]
+        problem = build_table_problem(arm, prepared, scene, module, model, self._scorer(arm, model))
+        settings = trial_settings(arm, prepared.pack, problem.clients)
+        return TableTrial(
+            arm=arm,
+            prepared=prepared,
+            scene=scene,
+            held=held,
+            module=module,
+            model=model,
+            problem=problem,
+            algorithm=build_table_algorithm(arm, module, problem, settings),
+            settings=settings,
+        )
+
+    def _of(self, arm: TrialConfig) -> tuple[TableData, HeldOut, ConstraintModule]:
+        """What an arm reads: rows, rows held out, rules over them; with projected answers the rows tell the rules' categories, too."""
+        projection = arm.job.training.projection
+        if projection not in self._shared:
+            prepared = with_category_codes(self.prepared) if projection else self.prepared
+            self._shared[projection] = (
+                prepared,
+                held_out_tensors(prepared),
+                constraint_module(prepared),
+            )
+        return self._shared[projection]
+
+    def _scorer(self, arm: TrialConfig, model: Model) -> Scorer:
+        scoring = arm.job.scoring
+        prepared, _, module = self._of(arm)
+        key = f"{scoring.probe}|{scoring.probe_rows}|{scoring.rows_per_rule}|{arm.job.training.projection}|{arm.job.model.model_dump_json()}"
+        if key not in self._scorers:
+            probe = probe_rows(self.prepared.pack, self.prepared.server, scoring, arm.job.data.seed)
+            self._scorers[key] = probe_scorer(prepared, module, model, probe)
+        return self._scorers[key]
+
+
+def create_table_experiment(job: Job, pack: Pack) -> TableExperiment:
+    """The tables of a job. Raises JobError, TableError: naming the field, file or column that is wrong."""
+    return TableExperiment(prepared=prepare_tables(job, pack), _graphs=GraphCache(pack))
+
+
+def split_document(
+    prepared: TableData, arms: Sequence[TrialConfig], scenarios: Mapping[str, SiteRows]
+) -> dict[str, Any]:
+    """`split.json`: rows and true failures of every site in every way the data is split. `Any`: JSON."""
+    splits = []
+    label = prepared.job.data.label
+    seen: set[str] = set()
+    for arm in arms:
+        if arm.scenario in seen:
+            continue
+        seen.add(arm.scenario)
+        rows = scenarios[arm.scenario]
+        words = [f"{field.rpartition('.')[2]} {value}" for field, value in arm.setting] + [
+            f"seed {arm.seed}"
+        ]
+        if arm.corrupt is not None:
+            words.append(f"{arm.corrupt.kind.replace('_', ' ')} at {arm.corrupt.site}")
+        splits.append(
+            {
+                "title": ", ".join(words),
+                "setting": dict(arm.setting),
+                "seed": arm.seed,
+                "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
+                "draws": rows.draws,
+                "sites": {
+                    site: {"rows": own.rows, "positives": int(own.numbers(label).sum())}
+                    for site, own in rows.frames.items()
+                },
+            }
+        )
+    held = {
+        name: {"rows": frame.rows, "positives": int(frame.numbers(label).sum())}
+        for name, frame in (("test", prepared.test), ("server", prepared.server))
+    }
+    drawn = prepared.tables.whole is not None and prepared.job.data.split == "dirichlet"
+    note = (
+        "For each class the share of every site is drawn from a Dirichlet distribution, so that sites differ in size and in failures; "
+        f"a draw that left a site with fewer than {prepared.job.data.min_samples} rows was drawn again."
+        if drawn
+        else ""
+    )
+    return {"note": note, "splits": splits, **held}

@@ -1,0 +1,360 @@
+"""From a job to its arms: every training it asks for, each with its own settings."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from fedkg._internal.name_matching import nearest
+from fedkg.compatibility import contradictions, told
+from fedkg.errors import JobError
+from fedkg.jobs.schema.algorithm_section import Algorithm
+from fedkg.jobs.schema.consistency import find_inconsistencies
+from fedkg.jobs.schema.data_section import Data
+from fedkg.jobs.schema.job import Corruption, Job
+from fedkg.jobs.schema.job_reader import fields_at, format_field_errors
+from fedkg.jobs.schema.presets import PRESETS, TITLES
+from fedkg.jobs.schema.section import Value
+
+VARIABLE_SECTIONS = ("model", "augment", "training", "scoring", "evaluation", "privacy")
+BASELINE = "local_only"
+"""The preset of the training that stands beside every setting: each site alone."""
+VARIABLE_DATA_FIELDS = (
+    "split",
+    "alpha",
+    "size_alpha",
+    "min_samples",
+    "site_column",
+    "classes_per_site",
+    "shares",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialConfig:
+    """One training.
+
+    Attributes:
+        id: unique in the run, fit for a file name.
+        job: the job with this arm's values in place.
+        algorithm: name of the algorithm in the job. preset: the preset behind it, ``""`` where it is put together from joints.
+        seed: of the split, the start, the sampling and the batches.
+        varied: fields of `compare` besides the algorithm, with this arm's value.
+        corrupt: what is done to one site, or None. baseline: whether nobody asked for it, but that the others are held to it.
+    """
+
+    id: str
+    job: Job
+    algorithm: str
+    preset: str
+    seed: int
+    varied: Mapping[str, Value]
+    corrupt: Corruption | None = None
+    baseline: bool = False
+
+    @property
+    def scenario(self) -> str:
+        """What arms have in common whose data is the same to the last row."""
+        return (
+            self.job.data.model_dump_json()
+            + f"|{self.seed}|"
+            + ("" if self.corrupt is None else self.corrupt.model_dump_json())
+        )
+
+    @property
+    def setting(self) -> tuple[tuple[str, str], ...]:
+        """`varied` as texts."""
+        return tuple((field, _format_value(value)) for field, value in self.varied.items())
+
+
+def expand_trials(job: Job) -> tuple[TrialConfig, ...]:
+    """All arms of a job: every combination of `compare`, every seed, first without, then with the corrupted site.
+
+    Raises:
+        JobError: when `compare` names a field that does not exist or a value that does not fit, an algorithm is unknown, a corrupted site
+            is none of the job's, or two arms come out alike.
+    """
+    _check_names(job)
+    arms: list[TrialConfig] = []
+    damages: list[Corruption | None] = [None, job.corrupt] if job.corrupt else [None]
+    for damage in damages:
+        compare = dict(job.compare) if damage is None else {**job.compare, **damage.compare}
+        for values in itertools.product(*compare.values()):
+            chosen = dict(zip(compare, values, strict=True))
+            settled = _with_values(job, chosen)
+            arms.extend(_make_config(settled, chosen, seed, damage) for seed in job.seed_list)
+    ids = [arm.id for arm in arms]
+    twice = next((name for i, name in enumerate(ids) if name in ids[:i]), None)
+    if twice:
+        raise JobError(f"compare: two arms would be called `{twice}`", help="name every value once")
+    return tuple(arms)
+
+
+def plan_trials(job: Job) -> tuple[TrialConfig, ...]:
+    """All arms of a job, and behind them, where the job does not say no, the sites alone in every setting with sound data.
+
+    A setting in which something is trained without any exchange needs no such baseline. Raises JobError as `arms_of` does.
+    """
+    arms = expand_trials(job)
+    if not job.evaluation.local_baseline:
+        return arms
+    scenes: dict[tuple[tuple[str, str], ...], list[TrialConfig]] = {}
+    for arm in arms:
+        if arm.corrupt is None:
+            scenes.setdefault((*arm.setting, ("seed", str(arm.seed))), []).append(arm)
+    firsts = [
+        found[0]
+        for found in scenes.values()
+        if all(algorithm_section(arm.job).exchange != "none" for arm in found)
+    ]
+    return (*arms, *(_local_baseline(job, arm) for arm in firsts))
+
+
+def trial_title(arm: TrialConfig) -> str:
+    """What readers call an arm's algorithm."""
+    section = algorithm_section(arm.job)
+    return (
+        section.title
+        or ("" if arm.algorithm in arm.job.algorithms else TITLES.get(arm.algorithm, ""))
+        or arm.algorithm
+    )
+
+
+def _local_baseline(job: Job, arm: TrialConfig) -> TrialConfig:
+    """The arm in which every site trains alone, in the setting of another."""
+    chosen = {**arm.varied, "algorithm": BASELINE}
+    return replace(_make_config(_with_values(job, chosen), chosen, arm.seed, None), baseline=True)
+
+
+def algorithm_section(job: Job) -> Algorithm:
+    """The preset behind a job's algorithm, with what differs for it. Raises JobError when there is none of that name."""
+    if job.algorithm in job.algorithms:
+        return job.algorithms[job.algorithm]
+    if job.algorithm in PRESETS:
+        return Algorithm.model_validate({"preset": job.algorithm})
+    known = ", ".join([*job.algorithms, *(p for p in PRESETS if p not in job.algorithms)])
+    near = nearest(job.algorithm, [*job.algorithms, *PRESETS])
+    raise JobError(
+        "algorithm: there is no such algorithm",
+        expected=known,
+        received=job.algorithm,
+        help=f"did you mean `{near}`?"
+        if near
+        else "one of these, or a section of that name under `algorithms`",
+    )
+
+
+def _make_config(
+    job: Job, chosen: Mapping[str, Value], seed: int, damage: Corruption | None
+) -> TrialConfig:
+    algorithm = algorithm_section(job)
+    settled = _with_algorithm(job, job.algorithm)
+    varied = {field: value for field, value in chosen.items() if field != "algorithm"}
+    _check_algorithm(settled, algorithm)
+    words = [f"{field.rpartition('.')[2]}{_format_value(value)}" for field, value in varied.items()]
+    words += [job.algorithm, f"s{seed}"]
+    if damage is not None:
+        words.append(f"{damage.site}-{damage.kind.replace('_', '-')}")
+    return TrialConfig(
+        id=re.sub(r"[^A-Za-z0-9_.-]+", "_", "-".join(words)),
+        job=settled,
+        algorithm=job.algorithm,
+        preset=_preset(algorithm),
+        seed=seed,
+        varied=varied,
+        corrupt=damage,
+    )
+
+
+def _preset(algorithm: Algorithm) -> str:
+    """The preset of an algorithm, ``""`` where it is FedAvg in name only."""
+    plain = Algorithm(title=algorithm.title, scoring=algorithm.scoring, training=algorithm.training)
+    return "" if algorithm.preset == "fedavg" and algorithm != plain else algorithm.preset
+
+
+def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
+    """Raises JobError when the algorithm contradicts how it is to be run."""
+    training, sites = job.training, len(job.sites)
+    unit = "none" if job.privacy is None or algorithm.exchange == "none" else job.privacy.unit
+    composition = algorithm.composition(
+        everybody=training.participation == 1.0,
+        alike=training.local_steps is not None,
+        unit=unit,
+        protected=unit == "client",
+        half=training.precision != "float32",
+        rounded=training.wire is not None,
+        sampled=max(1, min(sites, math.floor(training.participation * sites + 0.5)))
+        if sites
+        else None,
+    )
+    found = (*contradictions(composition), *find_inconsistencies(job, algorithm))
+    if found:
+        reason, instead = told(found)
+        raise JobError(f"algorithm {job.algorithm}: {reason}", help=instead)
+
+
+def _with_algorithm(job: Job, name: str) -> Job:
+    """The job with the fields that an algorithm of its own changes."""
+    variant = job.algorithms.get(name)
+    sections = {} if variant is None else {"scoring": variant.scoring, "training": variant.training}
+    update = {
+        f"{section}.{field}": value
+        for section, changes in sections.items()
+        for field, value in changes.items()
+    }
+    return _with_values(job, update, where=f"algorithms.{name}")
+
+
+def _with_values(job: Job, values: Mapping[str, Value], where: str = "compare") -> Job:
+    """The job with dotted fields replaced, checked again."""
+    if not values:
+        return job
+    document = job.model_dump(mode="json")
+    for field, value in values.items():
+        place: Any = document
+        *path, last = field.split(".")
+        for key in path:
+            place = place.get(key) if isinstance(place, dict) else None
+        if not isinstance(place, dict) or (
+            last not in place and not (path and path[0] == "algorithms")
+        ):
+            raise JobError(f"{where}: `{field}` is no field of a job", help=_near_field(field))
+        before = place.get(last)
+        place[last] = (
+            {**before, "by": value}
+            if field == "augment" and isinstance(value, str) and isinstance(before, dict)
+            else value
+        )
+    try:
+        return Job.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise JobError(f"{where}: `{name}`: {format_field_errors([first])}") from error
+
+
+def _check_variable(fields: Iterable[str], where: str) -> None:
+    """Refuse to vary what all arms of a run share: the rules, the tables, the rows held out."""
+    for field in fields:
+        section, _, name = field.partition(".")
+        known = name in fields_at((section,)) or field in Job.model_fields
+        if (
+            field == "algorithm"
+            or section in VARIABLE_SECTIONS
+            or not known
+            or (section == "data" and name in VARIABLE_DATA_FIELDS)
+        ):
+            continue
+        raise JobError(
+            f"{where}: `{field}` is the same in all arms of a run",
+            expected=", ".join(
+                [
+                    "algorithm",
+                    *(f"data.{name}" for name in VARIABLE_DATA_FIELDS),
+                    *(f"{section}.*" for section in VARIABLE_SECTIONS),
+                ]
+            ),
+            help="begin a run for each value",
+        )
+
+
+def _near_field(field: str) -> str:
+    known = [
+        "algorithm",
+        *(f"{part}.{name}" for part in ("data", *VARIABLE_SECTIONS) for name in fields_at((part,))),
+    ]
+    near = nearest(field, known)
+    return f"did you mean `{near}`?" if near else "for example: " + ", ".join(known[:4])
+
+
+def _check_names(job: Job) -> None:
+    if bool(job.rules) == bool(job.pack) and (job.pack or job.data.set is None):
+        raise JobError(
+            "give either `rules` or `pack`",
+            received="both" if job.pack else "neither",
+            help="rules: [rules.fkg], or pack: rules.fkgpack",
+        )
+    if not job.sites and not job.data.own_sites:
+        raise JobError(
+            "sites: the federation has no site",
+            expected="at least one name",
+            help="sites: [north, south], or a number of them",
+        )
+    if job.corrupt and job.corrupt.site not in job.sites:
+        raise JobError(
+            "corrupt.site: there is no such site",
+            expected=", ".join(job.sites)
+            or "one of `sites`, which are to be named in the job then",
+            received=job.corrupt.site,
+        )
+    if (job.training.local_epochs is not None) and (job.training.local_steps is not None):
+        raise JobError(
+            "training: give either `local_epochs` or `local_steps`",
+            received="both",
+            help="leave one of them out: passes over the rows, or steps whatever their number",
+        )
+    with_table = [name for name, site in job.sites.items() if site.table]
+    if with_table and len(with_table) < len(job.sites):
+        missing = [name for name in job.sites if name not in with_table]
+        raise JobError(
+            "sites: some sites have a table of their own and some have none",
+            received=f"without: {', '.join(missing)}",
+            help="give every site a `table`, or none and all of them `data.path`",
+        )
+    if job.data.set is not None:
+        _check_data_set_sites(job)
+    if with_table and job.data.path:
+        raise JobError(
+            "give either `data.path` or a table for every site",
+            received="both",
+            help="leave out `data.path`, or the `table` of each site",
+        )
+    if with_table and job.data.dates != Data.model_fields["dates"].default:
+        raise JobError(
+            "data.dates: sites have tables of their own, which are read as they are",
+            help="leave out `data.dates`",
+        )
+    _check_variable(job.compare, "compare")
+    _check_variable(job.corrupt.compare if job.corrupt else (), "corrupt.compare")
+    algorithm_section(job)
+    for name in job.algorithms:
+        _with_algorithm(job, name)
+    for name, values in (
+        *job.compare.items(),
+        *(job.corrupt.compare.items() if job.corrupt else ()),
+    ):
+        if not values:
+            raise JobError(
+                f"compare.{name}: no value to train",
+                help="name the values in brackets, such as [0.1, 1], or leave the field out of `compare`",
+            )
+
+
+def _check_data_set_sites(job: Job) -> None:
+    """Refuse sites that say more than their name where the samples are those of a data set."""
+    for name, site in job.sites.items():
+        said = ", ".join(
+            field for field in ("machines", "table", "columns") if getattr(site, field)
+        )
+        if said:
+            raise JobError(
+                f"sites.{name}: its samples are those of data set {job.data.set}",
+                received=said,
+                help="leave out all but names",
+            )
+    if job.data.clients is not None and job.sites:
+        raise JobError(
+            "give either `sites` by their names or `data.clients`, how many of the data set's own",
+            received="both",
+            help="leave one of them out",
+        )
+
+
+def _format_value(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,37 @@
+"""Who was found to drive whom, in the report of a training whose models read the states of such a learning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fedkg.report.comparison import setting_text
+from fedkg.report.records import CauseRow, RunRecords
+
+MAX_EDGES = 12
+"""Edges that are shown of each learning, the strongest; all are in `causes.csv`."""
+
+
+def causal_edge_table(records: RunRecords) -> list[dict[str, Any]]:
+    """For each setting its strongest edges, the strongest first; trainings of a setting read the states of one learning. `Any`: JSON."""
+    arms = {arm.id: arm for arm in records.arms}
+    found: dict[str, dict[tuple[str, str], CauseRow]] = {}
+    for row in records.causes:
+        found.setdefault(setting_text(arms[row.arm].setting, ""), {}).setdefault(
+            (row.driver, row.driven), row
+        )
+    tables = []
+    for where, edges in found.items():
+        ordered = sorted(edges.values(), key=lambda row: -row.strength)
+        rows = [
+            {
+                "driver": row.driver,
+                "driven": row.driven,
+                "strength": f"{row.strength:.3g}",
+                "lag": str(row.lag),
+            }
+            for row in ordered[:MAX_EDGES]
+        ]
+        tables.append(
+            {"where": where or "as given", "rows": rows, "more": len(ordered) - len(rows)}
+        )
+    return tables

@@ -1,0 +1,78 @@
+"""What sites are held to, in the report: the properties of their series, and the sets of their parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fedkg.jobs.forecast_properties import FORECAST_SOURCES
+from fedkg.report.comparison import mean, setting_text
+from fedkg.report.records import ForecastRow, RunRecords
+
+Lines = list[dict[str, str]]
+
+
+def property_table(records: RunRecords) -> Lines:
+    """A line per setting, algorithm and kind of forecast: error, and how many forecasts and steps keep the site's mined property."""
+    found: dict[tuple[str, str, str], list[ForecastRow]] = {}
+    arms = {arm.id: arm for arm in records.arms}
+    for row in records.forecasts:
+        arm = arms[row.arm]
+        found.setdefault((setting_text(arm.setting, arm.corrupted), arm.title, row.by), []).append(
+            row
+        )
+    lines = []
+    for (where, title, by), rows in found.items():
+        lines.append(
+            {
+                "where": where or "as given",
+                "algorithm": title,
+                "by": FORECAST_SOURCES[by],
+                "mse": "–"
+                if by == "truth"
+                else _with_half([row.mse for row in rows], [row.mse_half for row in rows], 1.0, ""),
+                "sequences": _with_half(
+                    [row.sequences for row in rows],
+                    [row.sequences_half for row in rows],
+                    100.0,
+                    " %",
+                ),
+                "steps": _with_half(
+                    [row.steps for row in rows], [row.steps_half for row in rows], 100.0, " %"
+                ),
+            }
+        )
+    return lines
+
+
+def set_table(records: RunRecords) -> Lines:
+    """A line per setting and algorithm: how far the sites' models are from their sets."""
+    found: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
+    arms = {arm.id: arm for arm in records.arms}
+    for row in records.sets:
+        arm = arms[row.arm]
+        found.setdefault((setting_text(arm.setting, arm.corrupted), arm.title), []).append(
+            (row.distance, row.sparsity, row.client)
+        )
+    lines = []
+    for (where, title), rows in found.items():
+        worst = max(rows)
+        lines.append(
+            {
+                "where": where or "as given",
+                "algorithm": title,
+                "mean": f"{mean(distance for distance, _, _ in rows):.3g}",
+                "worst": f"{worst[0]:.3g} ({worst[2]})",
+                "sparsity": f"{mean(sparsity for _, sparsity, _ in rows):.0%}",
+            }
+        )
+    return lines
+
+
+def _with_half(values: Sequence[float], halves: Sequence[float], factor: float, unit: str) -> str:
+    """``0.27 ± 0.18``: the mean over seeds, and the mean half width of the interval over sites."""
+    middle, half = mean(values) * factor, mean(halves) * factor
+    digits = 3 if factor == 1.0 else 0
+    if math.isnan(middle):
+        return "–"
+    return f"{middle:.{digits}f}" + (f" ± {half:.{digits}f}" if half else "") + unit

@@ -1,0 +1,170 @@
+"""Theory in the report: what the theorems say of each training, in words and numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fedkg.report.comparison import mean, setting_text
+from fedkg.report.records import Json
+
+Cell = Callable[[Sequence[Json]], str]
+
+
+def theory_tables(document: Json) -> list[dict[str, Any]]:
+    """Per setting a table: a line for each instrument, a column for each algorithm, mean over seeds. `Any`: texts, lists of texts."""
+    groups: dict[str, dict[str, list[Json]]] = {}
+    for training in document.get("trainings", ()):
+        title = setting_text(
+            tuple((name, str(value)) for name, value in training["setting"].items()),
+            training["corrupted"],
+        )
+        groups.setdefault(title, {}).setdefault(training["title"], []).append(training)
+    return [_table(title, columns) for title, columns in groups.items()]
+
+
+def _table(title: str, columns: Mapping[str, Sequence[Json]]) -> dict[str, Any]:
+    lines = [
+        {"label": label, "meaning": meaning, "cells": [cell(own) for own in columns.values()]}
+        for label, meaning, cell in INSTRUMENTS
+    ]
+    known = [line for line in lines if any(cell != "–" for cell in line["cells"])]
+    notes = [
+        f"{name}: {training['note']}"
+        for name, own in columns.items()
+        for training in own[:1]
+        if training["note"]
+    ]
+    return {"title": title, "algorithms": list(columns), "lines": known, "notes": notes}
+
+
+def property_lines(document: Json) -> list[str]:
+    """Whether each mined property is convex, as sentences."""
+    return [
+        f"{one['name']}: "
+        + (
+            "the series that satisfy it are a convex set, so that the distance to it is convex in the prediction."
+            if one["convex"]
+            else "not convex for sure, as it has an `or`, an `eventually`, an `until` or an implication: several series may be the nearest."
+        )
+        for one in document.get("properties", ())
+    ]
+
+
+def _mean_cell(*path: str, form: str = ".3g") -> Cell:
+    """The mean over seeds of what stands at a path."""
+
+    def cell(trainings: Sequence[Json]) -> str:
+        value = mean(_at(training, path) for training in trainings)
+        return "–" if math.isnan(value) else f"{value:{form}}"
+
+    return cell
+
+
+def _at(document: Json, path: Sequence[str]) -> float:
+    place: Any = document
+    for key in path:
+        place = place.get(key) if isinstance(place, dict) else None
+    return math.nan if place is None else float(place)
+
+
+def _step_cell(trainings: Sequence[Json]) -> str:
+    held = [one["bound"]["step_small_enough"] for one in trainings if one.get("bound")]
+    return "–" if not held else "yes" if all(held) else "no: the bound is not proven here"
+
+
+def _benefit_cell(trainings: Sequence[Json]) -> str:
+    held = [one["benefit"]["satisfied"] for one in trainings if one.get("benefit")]
+    return (
+        "–"
+        if not held
+        else f"{'yes' if all(held) else 'no'}, below {_mean_cell('benefit', 'threshold')(trainings)}"
+    )
+
+
+def _theta_cell(trainings: Sequence[Json]) -> str:
+    share, low, high = (
+        _mean_cell("constants", name, form=".1%")(trainings)
+        for name in ("theta", "theta_low", "theta_high")
+    )
+    return "–" if share == "–" else f"{share} ({low} to {high})"
+
+
+def _rate_cell(trainings: Sequence[Json]) -> str:
+    a, b, r2 = (
+        _mean_cell("rate_fit", name, form=".2f" if name == "r2" else ".3g")(trainings)
+        for name in ("a", "b", "r2")
+    )
+    return "–" if a == "–" else f"a {a}, b {b}, R² {r2}{_interval('rate_fit', trainings)}"
+
+
+def _violation_cell(trainings: Sequence[Json]) -> str:
+    start, slope, r2 = (
+        _mean_cell("violation_fit", name, form=".2f" if name == "r2" else ".3g")(trainings)
+        for name in ("intercept", "slope", "r2")
+    )
+    return (
+        "–"
+        if start == "–"
+        else f"{start} − {slope} ρ, R² {r2}{_interval('violation_fit', trainings)}"
+    )
+
+
+def _interval(fit: str, trainings: Sequence[Json]) -> str:
+    ends = [
+        one[fit]["r2_interval"] for one in trainings if one.get(fit) and one[fit]["r2_interval"]
+    ]
+    return (
+        f" [{mean(low for low, _ in ends):.2f}, {mean(high for _, high in ends):.2f}]"
+        if ends
+        else ""
+    )
+
+
+def _zones_cell(trainings: Sequence[Json]) -> str:
+    counts: dict[str, int] = {}
+    for training in trainings:
+        for name, count in training["zones"].items():
+            counts[name] = counts.get(name, 0) + count
+    total = sum(counts.values())
+    return (
+        ", ".join(f"{name} {count / total:.0%}" for name, count in counts.items() if count)
+        if total
+        else "–"
+    )
+
+
+INSTRUMENTS: tuple[tuple[str, str, Cell], ...] = (
+    ("Bound on the least squared gradient", "theorem 1, sum of the four terms", _mean_cell("bound", "total")),
+    ("optimisation", "2 (F(w⁰) − F*) / (η T), with the least F that was seen for F*: too small rather than too large",
+     _mean_cell("bound", "optimisation")),
+    ("variance", "2 L η E² σ² / K", _mean_cell("bound", "variance")),
+    ("drift", "2 L² η² E² D²", _mean_cell("bound", "drift")),
+    ("violation", "ρ L_c D, with the worst round's ρ", _mean_cell("bound", "violation")),
+    ("η ≤ 1 / (L E)", "what the theorem asks of the step size", _step_cell),
+    ("Least squared gradient seen", "what the bound is about", _mean_cell("gradient2_least")),
+    ("D²", "how unlike the sites are, mean over rounds", _mean_cell("heterogeneity", "mean")),
+    ("γ", "1 − D_c² / D²: how much less unlike under the weights of the round", _mean_cell("gamma")),
+    ("L", "smoothness, largest seen: a lower bound", _mean_cell("smoothness")),
+    ("σ²", "variance of minibatch gradients, mean over rounds", _mean_cell("variance", "mean")),
+    ("L_c", "steepest gradient of a site where all rules are kept (of all rounds where they never are)", _mean_cell("gradient_bound", "value")),
+    ("rounds that kept all rules", "at their start, on the probe", _mean_cell("gradient_bound", "valid_iterates", form=".0f")),
+    ("ρ below γ D / (L_c √T)", "corollary 2: when constraints help", _benefit_cell),
+    ("γ D / (L_c ρ)", "of corollary 2; not a ratio of rounds", _mean_cell("benefit", "quantity")),
+    ("θ", "share of models around the last one that keep all rules, with its 95 % interval", _theta_cell),
+    ("Loss by noise, times H / σ²", "theorem 3: L d, d numbers of the model; H and the noise σ are not known of a run without noise",
+     _mean_cell("noise_loss", "unconstrained")),
+    ("claimed with constraints", "θ L d, as the paper says", _mean_cell("noise_loss", "claimed_constrained")),
+    ("by its printed formula", "L d / θ: a smaller hypothesis space makes the bound larger, so that the claim does not follow from it",
+     _mean_cell("noise_loss", "printed_constrained")),
+    ("Rate of convergence", "|∇F|² as a / √t + b ρ, with the bootstrap interval of R²", _rate_cell),
+    ("Figure by violation rate", "proposition 4: over rounds up to ρ = 0.18", _violation_cell),
+    ("Rounds by zone", "of the worst site", _zones_cell),
+    ("Infeasibility", "PC-FedAvg: distance of all models from their sets, averaged iterates", _mean_cell("constants", "infeasibility")),
+    ("certified", "at most, with the nearest feasible models in place of the solution", _mean_cell("constants", "bound")),
+    ("limit", "m G / ρ", _mean_cell("constants", "limit")),
+    ("Objective above the optimum", "certified: at most", _mean_cell("constants", "upper")),
+    ("Objective below the optimum", "certified: at most (negative)", _mean_cell("constants", "lower")),
+)  # fmt: skip
+"""Instruments in the order they are shown: name, what it is, and its cell."""
