@@ -132,29 +132,33 @@ def _is_unknown(term: Quotient) -> bool:
     return isinstance(term.numerator, Param) and term.numerator == term.denominator
 
 
-def certainly(formula: Formula) -> Formula:
-    """A formula that is true where this one is, and false (never unknown) elsewhere."""
+def certainly(formula: Formula) -> Truth:
+    """Return a formula that is true where this one is, and false (never unknown) elsewhere.
+
+    It is False for a comparison of a term that never has a value.
+    """
     match formula:
         case Compare():
-            both = all_of([known(formula.left), known(formula.right), formula])
+            return all_of([known(formula.left), known(formula.right), formula])
         case CategoryIs():
-            both = all_of([Known(slot=formula.slot), formula])
+            return all_of([Known(slot=formula.slot), formula])
         case Not(arg=CategoryIs() as atom):
-            both = all_of([Known(slot=atom.slot), formula])
+            return all_of([Known(slot=atom.slot), formula])
         case And():
-            both = all_of(certainly(arg) for arg in formula.args)
+            return all_of(certainly(arg) for arg in formula.args)
         case Or():
-            both = any_of(certainly(arg) for arg in formula.args)
+            return any_of(certainly(arg) for arg in formula.args)
         case AtLeast():
-            return AtLeast(count=formula.count, members=formula.members, arg=certainly(formula.arg))
-        case Not(arg=AtLeast() as inner):
-            return Not(arg=certainly(inner))
+            arg = certainly(formula.arg)
+            if isinstance(arg, bool):  # a group has at least one member
+                return arg
+            return AtLeast(count=formula.count, members=formula.members, arg=arg)
+        case Not(arg=AtLeast() as atoms):
+            certain = certainly(atoms)
+            return not certain if isinstance(certain, bool) else Not(arg=certain)
         case Known() | Not() | Implies() | ClassIn() | Temporal() | Until() | Initially():
             return formula
-        case _:
-            assert_never(formula)
-    assert not isinstance(both, bool)
-    return both
+    assert_never(formula)
 
 
 def known(term: Term) -> Truth:

@@ -127,9 +127,8 @@ def _connective(expr: Op, part: Part, state: Lowering, *, wanted: bool) -> Truth
 
 def none(found: Truth) -> Truth:
     """Negation of something that is never an error."""
-    if isinstance(found, bool):
-        return not found
-    return opposite(certainly(found))
+    certain = found if isinstance(found, bool) else certainly(found)
+    return not certain if isinstance(certain, bool) else opposite(certain)
 
 
 def _static_truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:

@@ -220,3 +220,17 @@ def test_random_queries(tmp_path: Path, graph: str, table: Table, asked: list[st
 def test_random_aggregates(tmp_path: Path, graph: str, table: Table, asked: list[str]) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         assert check_equal(tmp_path, graph, asked, table, monkeypatch)
+
+
+def test_a_condition_on_a_value_that_never_exists_excludes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IF passes the error of `CEIL(?none)` on, so the inner filter is never true."""
+    query = (
+        f"{PREFIX} SELECT ?m WHERE {{ ?m p:t ?v . ?m p:low ?x . "
+        "BIND(IF(!(BOUND(?v)), IF(?none = ?no, ?y, ?none), CEIL(?none)) AS ?y) "
+        "FILTER NOT EXISTS { ?m p:f ?z FILTER(?x * 3 <= ?v * ?y) } FILTER(?v > 0) }"
+    )
+    graph = HEAD + sensors([("a1", "t"), ("a1", "f")]) + "p:a1 p:low 1 ."
+    table: Table = {("a1", "t"): [2.0, -1.0, None], ("a1", "f"): [1.0, 1.0, 1.0]}
+    assert check_equal(tmp_path, graph, [query], table, monkeypatch)
