@@ -9,51 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 import numpy as np
 
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.contract import TRUTHS, DataContract
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Implies,
-    Initially,
-    Known,
-    Not,
-    Or,
-    Temporal,
-    Until,
-)
+from fedkg.pack.formulas import Formula
 from fedkg.pack.pack import Pack
-from fedkg.pack.terms import (
-    Call,
-    Choose,
-    Coalesce,
-    Negate,
-    Param,
-    Power,
-    Product,
-    Quotient,
-    Reduce,
-    Slot,
-    Sum,
-    Term,
-)
+from fedkg.pack.terms import Term
+from fedkg.pack.writing import OPEN, duration_text, number_text
 from fedkg.units import Unit, parse_unit
 
-SYMBOLS = {"le": "<=", "lt": "<", "eq": "==", "ne": "!="}
-OPEN, SUM, PRODUCT, SIGN, POWER, ATOM = range(6)
-"""How tightly the printed operators bind, loosest first."""
-TIMES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
-SHORT = 172_800
-"""Seconds below which a duration is not told in days."""
-NEIGHBOUR = {"eventually": "next", "once": "previous"}
+__all__ = [
+    "Names",
+    "duration_text",
+    "formula_text",
+    "keys_text",
+    "number_text",
+    "row_names",
+    "row_text",
+    "term_text",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +85,19 @@ class Names:
             else f"[{self._time(first)}, {self._time(last)}]"
         )
 
+    def duration(self, steps: int) -> str:
+        """``2 h`` or ``24 steps``."""
+        return self._time(self.param(steps))
+
+    def term(self, term: Term, around: int = OPEN) -> str:
+        """The term, in parentheses if its operator binds looser than `around`."""
+        text, level = term.text(self)
+        return text if level >= around else f"({text})"
+
+    def formula(self, formula: Formula, *, outer: bool = False) -> str:
+        """The formula, in parentheses if it needs them and is not `outer`."""
+        return formula.text(self, outer=outer)
+
     def _time(self, steps: str) -> str:
         if not steps.isdigit():
             return steps
@@ -119,27 +108,14 @@ class Names:
         )
 
 
-def duration_text(seconds: float) -> str:
-    """A time in the largest unit in which it is a whole number: ``2 h``, ``90 min``, ``0.5 s``."""
-    unit, size = next(
-        (
-            (unit, size)
-            for unit, size in TIMES
-            if seconds % size == 0 and (unit != "d" or seconds >= SHORT)
-        ),
-        ("s", 1),
-    )
-    return f"{number_text(seconds / size)} {unit}"
-
-
 def formula_text(formula: Formula, names: Names | None = None) -> str:
     """The formula on one line; `and`/`or` inside other connectives stand in parentheses."""
-    return _formula(formula, names or Names(), outer=True)
+    return (names or Names()).formula(formula, outer=True)
 
 
 def term_text(term: Term, names: Names) -> str:
     """The value on one line."""
-    return _term(term, names, OPEN)
+    return names.term(term)
 
 
 def row_text(pack: Pack, bank: Bank, row: int) -> str:
@@ -227,11 +203,6 @@ def keys_text(pack: Pack, bank: Bank, row: int) -> str:
     return ", ".join(f"{column.source} = {column.vocabulary[code]}" for column, code in pairs)
 
 
-def number_text(value: float) -> str:
-    """A number as short as it can be read back exactly: ``9000``, ``0.10471975511965977``."""
-    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-
-
 def _read(contract: DataContract, column: int, view: int) -> str:
     name, reading = contract.columns[column].name, contract.views[view]
     if reading.kind == "previous":
@@ -240,148 +211,3 @@ def _read(contract: DataContract, column: int, view: int) -> str:
         raised = contract.columns[reading.column]
         return f"{name}[{raised.name} + {number_text(reading.delta)}{' ' + raised.unit if raised.unit else ''}]"
     return name
-
-
-def _formula(formula: Formula, names: Names, *, outer: bool = False) -> str:
-    match formula:
-        case Compare():
-            return _compare(formula, names)
-        case ClassIn():
-            inside = ", ".join(names.slot(i, "y") for i in formula.inside)
-            return f"class in {{{inside}}}" + (" strictly" if formula.strict else "")
-        case CategoryIs():
-            return f"{names.slot(formula.slot)} is {names.category(formula.slot, formula.param)}"
-        case Not(arg=AtLeast(count=int(number)) as some) if names.param(number) == "1":
-            return f"none{_formula(some, names).removeprefix('any')}"
-        case Not():
-            return (
-                f"not {_formula(formula.arg, names)}"
-                if isinstance(formula.arg, ClassIn | CategoryIs)
-                else f"not ({_formula(formula.arg, names, outer=True)})"
-            )
-        case And() | Or():
-            text = (" and " if isinstance(formula, And) else " or ").join(
-                _formula(arg, names) for arg in formula.args
-            )
-            return text if outer else f"({text})"
-        case Implies():
-            text = f"if {_formula(formula.antecedent, names, outer=True)} then {_formula(formula.consequent, names, outer=True)}"
-            return text if outer else f"({text})"
-        case Known():
-            return f"{names.slot(formula.slot)} is known"
-        case AtLeast():
-            count = "all" if formula.count is None else f"at least {names.param(formula.count)}"
-            inner = _formula(formula.arg, names.inside(formula.members), outer=True)
-            return f"{'any' if count == 'at least 1' else count} of ({inner}) {names.over(formula.members)}"
-        case Temporal():
-            window, inner = (
-                names.window(formula.low, formula.high),
-                _formula(formula.arg, names, outer=True),
-            )
-            if (names.param(formula.low), names.param(formula.high)) == (
-                "1",
-                "1",
-            ) and formula.op in NEIGHBOUR:
-                return f"{NEIGHBOUR[formula.op]} ({inner})"
-            return f"{formula.op} {window + ' ' if window else ''}({inner})"
-        case Until():
-            words = " ".join(
-                filter(
-                    None,
-                    (
-                        formula.op,
-                        "closed" if formula.closed else "",
-                        names.window(formula.low, formula.high),
-                    ),
-                )
-            )
-            text = f"{_formula(formula.left, names)} {words} {_formula(formula.right, names)}"
-            return text if outer else f"({text})"
-        case Initially():
-            return f"initially ({_formula(formula.arg, names, outer=True)})"
-        case _:
-            assert_never(formula)
-
-
-def _compare(formula: Compare, names: Names) -> str:
-    text = f"{_term(formula.left, names, OPEN)} {SYMBOLS[formula.op]} {_term(formula.right, names, OPEN)}"
-    return (
-        text if formula.tolerance is None else f"{text} +/- {_term(formula.tolerance, names, SUM)}"
-    )
-
-
-def _term(term: Term, names: Names, around: int) -> str:
-    """The term as text, in parentheses when its operator binds looser than `around`."""
-    match term:
-        case Slot():
-            return names.slot(term.index, "y" if term.role == "output" else "x")
-        case Param():
-            return names.param(term.index)
-        case Sum():
-            first, *rest = term.args
-            text, level = (
-                " ".join([_term(first, names, SUM), *(_added(arg, names) for arg in rest)]),
-                SUM,
-            )
-        case Product():
-            text, level = " * ".join(_term(arg, names, PRODUCT) for arg in term.args), PRODUCT
-        case Quotient() if _is_unknown(term, names):
-            text, level = "unknown", ATOM
-        case Quotient():
-            text, level = (
-                f"{_term(term.numerator, names, PRODUCT)} / {_term(term.denominator, names, SIGN)}",
-                PRODUCT,
-            )
-        case Negate():
-            text, level = f"-{_term(term.arg, names, POWER)}", SIGN
-        case Power():
-            text, level = f"{_term(term.base, names, ATOM)}^{number_text(term.exponent)}", POWER
-        case Call():
-            text, level = (
-                f"{term.function}({', '.join(_term(arg, names, OPEN) for arg in term.args)})",
-                ATOM,
-            )
-        case Reduce():
-            text, level = _reduce(term, names), OPEN
-        case Choose():
-            condition = _formula(term.condition, names, outer=True)
-            text, level = (
-                f"if {condition} then {_term(term.then, names, OPEN)} else {_term(term.otherwise, names, OPEN)}",
-                OPEN,
-            )
-        case Coalesce():
-            text, level = (
-                f"coalesce({', '.join(_term(arg, names, OPEN) for arg in term.args)})",
-                ATOM,
-            )
-        case _:
-            assert_never(term)
-    return text if level >= around else f"({text})"
-
-
-def _reduce(term: Reduce, names: Names) -> str:
-    """``sum of flow over 3 members``; where members are chosen, ``count of (60 < torque) over 3 members``."""
-    arg, inner, over = term.arg, names.inside(term.members), names.over(term.members)
-    if not (term.skip and isinstance(arg, Choose) and _is_unknown(arg.otherwise, inner)):
-        return f"{term.op} of {_term(arg, inner, ATOM)} {over}{' where known' if term.skip else ''}"
-    condition = f"({_formula(arg.condition, inner, outer=True)})"
-    if term.op == "count" and isinstance(arg.then, Param):
-        return f"count of {condition} {over}"
-    return f"{term.op} of {_term(arg.then, inner, ATOM)} {over} where {condition}"
-
-
-def _is_unknown(term: Term, names: Names) -> bool:
-    """Whether a term is ``0 / 0``, which is how a formula has no value; in a skeleton a parameter divided by itself."""
-    match term:
-        case Quotient(numerator=Param(index=above), denominator=Param(index=below)):
-            return {names.param(above), names.param(below)} in ({"0"}, {f"p{above}"})
-    return False
-
-
-def _added(term: Term, names: Names) -> str:
-    """A further summand with its sign."""
-    return (
-        f"- {_term(term.arg, names, PRODUCT)}"
-        if isinstance(term, Negate)
-        else f"+ {_term(term, names, SUM)}"
-    )

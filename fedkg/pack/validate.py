@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -10,25 +10,14 @@ from numpy.typing import NDArray
 
 from fedkg.errors import PackError
 from fedkg.pack.bank import Bank
-from fedkg.pack.contract import TRUTHS, Column
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Or,
-    Temporal,
-    Until,
-)
+from fedkg.pack.formulas import Formula
 from fedkg.pack.manifest import Manifest
-from fedkg.pack.terms import Call, Coalesce, Power, Product, Reduce, Role, Slot, Sum
 from fedkg.pack.walk import (
     ROWS,
     atoms,
     everywhere,
     indices,
+    member_table,
     subterms,
     term_children,
     used_params,
@@ -155,18 +144,17 @@ def _check_rows(
         )
         _check_readers(manifest, readers, (slots[table], params[table]), at, name)
         _check_numbers(bank.skeleton, table, readers, at, name)
-    for table, slot, fits, wanted in _slot_kinds(bank.skeleton):
+    for table, part in everywhere(bank.skeleton):
         readers, at = (
             (bank, prefix) if table == ROWS else (bank.members[table], f"{prefix}.member.{table}")
         )
-        if not all(
-            fits(manifest.contract.columns[column])
-            for column in np.unique(readers.slots[:, slot]).tolist()
-        ):
-            raise PackError(
-                f"{name}: tensor {at}.slots has a column that is no {wanted} in slot {slot}",
-                help="compile it again",
-            )
+        for wanted in part.wanted_columns():
+            columns = np.unique(readers.slots[:, wanted.slot]).tolist()
+            if not all(wanted.fits(manifest.contract.columns[column]) for column in columns):
+                raise PackError(
+                    f"{name}: tensor {at}.slots has a column that is no {wanted.name} in slot {wanted.slot}",
+                    help="compile it again",
+                )
 
 
 def _check_keys(manifest: Manifest, bank: Bank, prefix: str, name: str) -> None:
@@ -203,34 +191,14 @@ def _check_readers(
 
 
 def _check_numbers(skeleton: Formula, table: int, readers: _Readers, at: str, name: str) -> None:
-    """Scales are positive; windows and counts are whole numbers that make sense."""
+    """Scales are positive; windows and counts are whole numbers that make sense; all are finite."""
     params = readers.params
     for where, part in everywhere(skeleton):
         if where != table:
             continue
-        if isinstance(part, Compare) and not (params[:, part.scale] > 0).all():
-            raise PackError(
-                f"{name}: {at.replace('.', ' ')} has a scale that is not positive or a weight that is negative",
-                help="compile it again",
-            )
-        if isinstance(part, Temporal | Until):
-            low, high = params[:, part.low], params[:, part.high]
-            if not (
-                _whole(low)
-                and _whole(high)
-                and (low >= 0).all()
-                and ((high >= low) | (high == -1)).all()
-            ):
-                raise PackError(
-                    f"{name}: tensor {at}.params has a window that is none", help="compile it again"
-                )
-        if isinstance(part, AtLeast) and part.count is not None:
-            count = params[:, part.count]
-            if not (_whole(count) and (count >= 0).all() and (count < 2**53).all()):
-                raise PackError(
-                    f"{name}: tensor {at}.params has a count that is no whole number",
-                    help="compile it again",
-                )
+        wrong = part.wrong_numbers(params)
+        if wrong:
+            raise PackError(f"{name}: tensor {at}.params has {wrong}", help="compile it again")
     if np.isinf(params).any():
         raise PackError(
             f"{name}: tensor {at}.params has an infinite number", help="compile it again"
@@ -262,13 +230,14 @@ def _check_members(bank: Bank, prefix: str, name: str) -> None:
                 help="compile it again",
             )
     for where, part in everywhere(bank.skeleton):
-        if isinstance(part, AtLeast | Reduce):
-            if not 0 <= part.members < len(bank.members):
+        members = member_table(part)
+        if members is not None:
+            if not 0 <= members < len(bank.members):
                 raise PackError(
                     f"{name}: {prefix} ranges over members that it has not", help="compile it again"
                 )
-            if bank.members[part.members].parent != where:
-                at = f"{prefix}.member.{part.members}"
+            if bank.members[members].parent != where:
+                at = f"{prefix}.member.{members}"
                 raise PackError(
                     f"{name}: {at} belongs to others than its terms stand under",
                     help="compile it again",
@@ -298,50 +267,11 @@ def _check_views(manifest: Manifest, name: str) -> None:
 
 
 def _check_skeleton(formula: Formula, what: str) -> None:
-    """Raise PackError where a connective, sum or function has too few or too many parts."""
+    """Raise PackError where a node has too few or too many parts, or a setting that it cannot have."""
     for _, part in everywhere(formula):
-        if isinstance(part, And | Or) and not part.args:
-            raise PackError(f"{what} has a connective of nothing", help="compile it again")
-        if isinstance(part, Sum | Product | Coalesce | Call):
-            variadic = not isinstance(part, Call) or part.function in ("min", "max")
-            if not part.args or (not variadic and len(part.args) != 1):
-                raise PackError(
-                    f"{what} has a {part.kind} with {len(part.args)} parts", help="compile it again"
-                )
-        if isinstance(part, Power) and not np.isfinite(part.exponent):
-            raise PackError(f"{what} has a power that is not finite", help="compile it again")
-
-
-def _slot_kinds(skeleton: Formula) -> Iterator[tuple[int, int, Callable[[Column], bool], str]]:
-    """What the column in each slot of each table must be."""
-    for table, part in everywhere(skeleton):
-        match part:
-            case ClassIn():
-                for slot in (*part.inside, *part.outside):
-                    yield (
-                        table,
-                        slot,
-                        lambda column: column.type == "score" and column.role == "output",
-                        "class score",
-                    )
-            case CategoryIs():
-                yield table, part.slot, _has_codes, "category"
-            case Slot():
-                yield table, part.index, _has_role(part.role), part.role
-            case _:
-                pass
-
-
-def _has_codes(column: Column) -> bool:
-    return column.type == "category" or (column.type == "boolean" and column.vocabulary == TRUTHS)
-
-
-def _has_role(role: Role) -> Callable[[Column], bool]:
-    return lambda column: column.role == role
-
-
-def _whole(array: NDArray[np.float64]) -> bool:
-    return bool(np.isfinite(array).all() and (array == np.floor(array)).all())
+        wrong = part.wrong_shape()
+        if wrong:
+            raise PackError(f"{what} has {wrong}", help="compile it again")
 
 
 def _within(array: NDArray[np.generic], low: int, high: int) -> bool:

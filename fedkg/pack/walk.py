@@ -3,91 +3,68 @@
 Indices of slots and parameters mean something in one table alone: that of the bank's rows (-1), or a member table (its position in
 `Bank.members`). `terms_of`, `atoms`, `subterms`, `used_slots` and `used_params` stay in the table where they begin; `everywhere` enters the
 members' terms too and says in which table each part stands, and `renumbered` gives all of them new indices.
+
+No kind of node is named here, except atoms: `node.layout` says which fields of a node are its parts and indices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, TypeVar, cast
 
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Implies,
-    Initially,
-    Known,
-    Not,
-    Or,
-    Temporal,
-    Until,
-)
-from fedkg.pack.terms import (
-    Call,
-    Choose,
-    Coalesce,
-    Negate,
-    Param,
-    Power,
-    Product,
-    Quotient,
-    Reduce,
-    Slot,
-    Sum,
-    Term,
-)
+from fedkg.pack.formulas import CategoryIs, ClassIn, Compare, Formula, Known
+from fedkg.pack.node import FieldRole, FormulaPart, Part, Reach, TermPart, layout, parts_of
+from fedkg.pack.terms import Slot, Term
 
 Atom = Compare | ClassIn | CategoryIs | Known
 ROWS = -1
 """The table of the bank's own rows."""
+AnyPart = TypeVar("AnyPart", bound=Part)
+
+
+def children(part: Formula | Term) -> tuple[Formula | Term, ...]:
+    """The direct parts of a formula or term, in the order in which they are read."""
+    return cast(tuple[Formula | Term, ...], parts_of(part))
+
+
+def with_parts(part: AnyPart, of: Callable[[Any], Any]) -> AnyPart:
+    """The same node with `of(child)` in place of each direct part."""
+    update: dict[str, Any] = {}
+    for name, role in layout(type(part)):
+        value = getattr(part, name)
+        if role is FieldRole.PART and value is not None:
+            update[name] = tuple(map(of, value)) if isinstance(value, tuple) else of(value)
+    return part.model_copy(update=update) if update else part
+
+
+def member_table(part: Formula | Term) -> int | None:
+    """The member table that the parts of a node read; None if they read the table of the node."""
+    names = (name for name, role in layout(type(part)) if role is FieldRole.MEMBERS)
+    name = next(names, None)
+    return None if name is None else cast(int, getattr(part, name))
 
 
 def term_children(term: Term) -> tuple[Term, ...]:
     """The direct sub-terms of a term, in its own table: none of a `Reduce`; of a `Choose` the two results."""
-    match term:
-        case Slot() | Param() | Reduce():
-            return ()
-        case Sum() | Product() | Call() | Coalesce():
-            return term.args
-        case Negate():
-            return (term.arg,)
-        case Quotient():
-            return (term.numerator, term.denominator)
-        case Power():
-            return (term.base,)
-        case Choose():
-            return (term.then, term.otherwise)
-    assert_never(term)
+    return tuple(part for part in _in_own_table(term) if isinstance(part, TermPart))
 
 
 def subterms(term: Term) -> Iterator[Term]:
     """The term and every term inside it in its own table, outermost first; the terms of a `Choose`'s condition are among them."""
     yield term
-    if isinstance(term, Choose):
-        for side in terms_of(term.condition):
-            yield from subterms(side)
-    for child in term_children(term):
-        yield from subterms(child)
+    for part in _in_own_table(term):
+        for inner in (part,) if isinstance(part, TermPart) else terms_of(part):
+            yield from subterms(inner)
 
 
 def formula_children(formula: Formula) -> tuple[Formula, ...]:
     """The direct sub-formulas of a formula, in its own table: none of an `AtLeast`."""
-    match formula:
-        case Compare() | ClassIn() | CategoryIs() | Known() | AtLeast():
-            return ()
-        case Not() | Temporal() | Initially():
-            return (formula.arg,)
-        case And() | Or():
-            return formula.args
-        case Implies():
-            return (formula.antecedent, formula.consequent)
-        case Until():
-            return (formula.left, formula.right)
-    assert_never(formula)
+    return tuple(part for part in _in_own_table(formula) if isinstance(part, FormulaPart))
+
+
+def _in_own_table(part: Formula | Term) -> tuple[Formula | Term, ...]:
+    return children(part) if member_table(part) is None else ()
 
 
 def subformulas(formula: Formula) -> Iterator[Formula]:
@@ -108,40 +85,17 @@ def sides(atom: Compare) -> tuple[Term, ...]:
 
 
 def terms_of(formula: Formula) -> Iterator[Term]:
-    """The outermost terms of the comparisons in a formula's own table."""
-    for atom in atoms(formula):
-        if isinstance(atom, Compare):
-            yield from sides(atom)
+    """The outermost terms of a formula, in its own table: the sides of its comparisons."""
+    for part in subformulas(formula):
+        yield from (side for side in _in_own_table(part) if isinstance(side, TermPart))
 
 
 def everywhere(part: Formula | Term, table: int = ROWS) -> Iterator[tuple[int, Formula | Term]]:
     """Every formula and term inside `part`, itself first, each with the table whose slots and parameters it speaks of."""
     yield table, part
-    match part:
-        case Compare():
-            inner: tuple[Formula | Term, ...] = sides(part)
-        case Choose():
-            inner = (part.condition, part.then, part.otherwise)
-        case AtLeast() | Reduce():
-            yield from everywhere(part.arg, part.members)
-            return
-        case (
-            ClassIn()
-            | CategoryIs()
-            | Known()
-            | Not()
-            | And()
-            | Or()
-            | Implies()
-            | Temporal()
-            | Until()
-            | Initially()
-        ):
-            inner = formula_children(part)
-        case _:
-            inner = term_children(part)
-    for child in inner:
-        yield from everywhere(child, table)
+    members = member_table(part)
+    for child in children(part):
+        yield from everywhere(child, table if members is None else members)
 
 
 def reads_output(part: Formula | Term) -> bool:
@@ -152,9 +106,20 @@ def reads_output(part: Formula | Term) -> bool:
     )
 
 
-def is_temporal(formula: Formula) -> bool:
-    """Whether a verdict depends on other steps than its own."""
-    return any(isinstance(one, Temporal | Until | Initially) for _, one in everywhere(formula))
+def is_temporal(part: Formula | Term) -> bool:
+    """Whether a verdict or a value depends on other steps than its own."""
+    return any(one.over_time for _, one in everywhere(part))
+
+
+def reach(part: Formula | Term, params: Sequence[float] = ()) -> Reach:
+    """How far a formula or term looks in time, its windows being those of `params`; members' windows are not looked at.
+
+    A window without an end ends with the trace: it adds nothing of its own.
+    """
+    parts = [reach(child, params) for child in _in_own_table(part)]
+    back = max((one.back for one in parts), default=0.0)
+    ahead = max((one.ahead for one in parts), default=0.0)
+    return part.reach(Reach(back=back, ahead=ahead), params)
 
 
 def used_slots(formula: Formula, table: int = ROWS) -> frozenset[int]:
@@ -169,33 +134,22 @@ def used_params(formula: Formula, table: int = ROWS) -> frozenset[int]:
 
 def indices(formula: Formula) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]]]:
     """Which slots and which parameters are read, by table; a table that only holds members to count stands there with none."""
-    slots: dict[int, set[int]] = {ROWS: set()}
-    params: dict[int, set[int]] = {ROWS: set()}
-    for table, part in everywhere(formula):
-        here, numbers = slots.setdefault(table, set()), params.setdefault(table, set())
-        match part:
-            case Slot():
-                here.add(part.index)
-            case Param():
-                numbers.add(part.index)
-            case ClassIn():
-                here.update(part.inside, part.outside)
-            case CategoryIs():
-                here.add(part.slot)
-                numbers.add(part.param)
-            case Known():
-                here.add(part.slot)
-            case Compare():
-                numbers.add(part.scale)
-            case Temporal() | Until():
-                numbers.update((part.low, part.high))
-            case AtLeast() if part.count is not None:
-                numbers.add(part.count)
-            case _:
-                pass
-    return {table: frozenset(found) for table, found in slots.items()}, {
-        table: frozenset(found) for table, found in params.items()
+    found: dict[FieldRole, dict[int, set[int]]] = {
+        FieldRole.SLOT: {ROWS: set()},
+        FieldRole.PARAM: {ROWS: set()},
     }
+    for table, part in everywhere(formula):
+        for of_tables in found.values():
+            of_tables.setdefault(table, set())
+        for name, role in layout(type(part)):
+            value = getattr(part, name)
+            if role in found and value is not None:
+                found[role][table].update(value if isinstance(value, tuple) else (value,))
+    slots, params = (
+        {table: frozenset(used) for table, used in of_tables.items()}
+        for of_tables in found.values()
+    )
+    return slots, params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,103 +161,25 @@ class Renumbering:
     members: Callable[[int], int]
 
 
-def renumbered(formula: Formula, new: Renumbering, table: int = ROWS) -> Formula:
-    """The formula with other indices, asked for in the order in which it is read: of a comparison left, right, tolerance, scale."""
-    match formula:
-        case Compare():
-            terms = {
-                side: _term_renumbered(getattr(formula, side), new, table)
-                for side in ("left", "right")
-            }
-            tolerance = (
-                None
-                if formula.tolerance is None
-                else _term_renumbered(formula.tolerance, new, table)
-            )
-            return formula.model_copy(
-                update={**terms, "tolerance": tolerance, "scale": new.param(table, formula.scale)}
-            )
-        case ClassIn():
-            inside = tuple(new.slot(table, index) for index in formula.inside)
-            return formula.model_copy(
-                update={
-                    "inside": inside,
-                    "outside": tuple(new.slot(table, index) for index in formula.outside),
-                }
-            )
-        case CategoryIs():
-            return formula.model_copy(
-                update={
-                    "slot": new.slot(table, formula.slot),
-                    "param": new.param(table, formula.param),
-                }
-            )
-        case Known():
-            return formula.model_copy(update={"slot": new.slot(table, formula.slot)})
-        case Not() | Initially():
-            return formula.model_copy(update={"arg": renumbered(formula.arg, new, table)})
-        case And() | Or():
-            return formula.model_copy(
-                update={"args": tuple(renumbered(arg, new, table) for arg in formula.args)}
-            )
-        case Implies():
-            sides = {
-                side: renumbered(getattr(formula, side), new, table)
-                for side in ("antecedent", "consequent")
-            }
-            return formula.model_copy(update=sides)
-        case AtLeast():
-            count = None if formula.count is None else new.param(table, formula.count)
-            members = new.members(formula.members)
-            return formula.model_copy(
-                update={
-                    "count": count,
-                    "members": members,
-                    "arg": renumbered(formula.arg, new, formula.members),
-                }
-            )
-        case Temporal() | Until():
-            window = {"low": new.param(table, formula.low), "high": new.param(table, formula.high)}
-            names = ("arg",) if isinstance(formula, Temporal) else ("left", "right")
-            return formula.model_copy(
-                update={
-                    **window,
-                    **{name: renumbered(getattr(formula, name), new, table) for name in names},
-                }
-            )
-    assert_never(formula)
+def renumbered(part: AnyPart, new: Renumbering, table: int = ROWS) -> AnyPart:
+    """The formula or term with other indices, asked for in the order in which it is read: of a comparison left, right, tolerance, scale."""
+    members = member_table(cast(Any, part))
+    inside = table if members is None else members
 
+    def one(role: FieldRole, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(one(role, entry) for entry in value)
+        if value is None:
+            return None
+        match role:
+            case FieldRole.SLOT:
+                return new.slot(table, value)
+            case FieldRole.PARAM:
+                return new.param(table, value)
+            case FieldRole.MEMBERS:
+                return new.members(value)
+            case FieldRole.PART:
+                return renumbered(value, new, inside)
 
-def _term_renumbered(term: Term, new: Renumbering, table: int) -> Term:
-    match term:
-        case Slot():
-            return term.model_copy(update={"index": new.slot(table, term.index)})
-        case Param():
-            return term.model_copy(update={"index": new.param(table, term.index)})
-        case Sum() | Product() | Call() | Coalesce():
-            return term.model_copy(
-                update={"args": tuple(_term_renumbered(arg, new, table) for arg in term.args)}
-            )
-        case Negate():
-            return term.model_copy(update={"arg": _term_renumbered(term.arg, new, table)})
-        case Quotient():
-            sides = {
-                side: _term_renumbered(getattr(term, side), new, table)
-                for side in ("numerator", "denominator")
-            }
-            return term.model_copy(update=sides)
-        case Power():
-            return term.model_copy(update={"base": _term_renumbered(term.base, new, table)})
-        case Reduce():
-            members = new.members(term.members)
-            return term.model_copy(
-                update={"members": members, "arg": _term_renumbered(term.arg, new, term.members)}
-            )
-        case Choose():
-            condition = renumbered(term.condition, new, table)
-            sides = {
-                side: _term_renumbered(getattr(term, side), new, table)
-                for side in ("then", "otherwise")
-            }
-            return term.model_copy(update={"condition": condition, **sides})
-    assert_never(term)
+    fields = layout(type(part))
+    return part.model_copy(update={name: one(role, getattr(part, name)) for name, role in fields})

@@ -6,67 +6,20 @@ table or rows of a bank, s slots, p parameters of its skeleton.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.constraints.meaning.timing import Timing, grids
 from fedkg.pack.bank import Bank, MemberTable
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Implies,
-    Initially,
-    Known,
-    Not,
-    Or,
-    Temporal,
-    Until,
-)
+from fedkg.pack.formulas import Implies, Initially
 from fedkg.pack.numeric.grid import Grid
-from fedkg.pack.numeric.members import at_least, reduce_members
-from fedkg.pack.numeric.powers import is_multiplication, multiplied
 from fedkg.pack.numeric.verdicts import Bool, Float, Verdict, atom, either, finite, opposite
-from fedkg.pack.numeric.windows import initially, temporal, until
-from fedkg.pack.terms import (
-    Call,
-    Choose,
-    Coalesce,
-    Negate,
-    Param,
-    Power,
-    Product,
-    Quotient,
-    Reduce,
-    Slot,
-    Sum,
-    Term,
-)
 from fedkg.pack.walk import everywhere, is_temporal
 
 BUDGET = 4_000_000
 """Numbers gathered at once: bank rows are taken in chunks so that B x rows x s stays below it."""
-
-UNARY: dict[str, Callable[[Float], Float]] = {
-    "abs": np.abs,
-    "sqrt": np.sqrt,
-    "exp": np.exp,
-    "log": np.log,
-    "sin": np.sin,
-    "cos": np.cos,
-    "tan": np.tan,
-    "tanh": np.tanh,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.round,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,7 +45,7 @@ class BankValues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scope:
-    """What formulas over the rows of a bank, or over a member table, are evaluated on.
+    """What formulas over the rows of a bank, or over a member table, are evaluated on: a `Scope`.
 
     Attributes:
         values: float64 [V, all table rows, C]. at: int64 [B], the table row of each place; -1: there is none, every atom is unknown.
@@ -112,6 +65,12 @@ class _Scope:
         """(B, M)."""
         return self.at.shape[0], self.params.shape[1]
 
+    @property
+    def steps(self) -> Grid:
+        """The grid. Only nodes over time ask for it, and formulas with such nodes are evaluated on one."""
+        assert self.grid is not None, "a temporal formula is evaluated on a grid of steps"
+        return self.grid
+
     def members(self, table: int) -> _Scope:
         """The scope of a member table."""
         found = self.tables[table]
@@ -121,6 +80,10 @@ class _Scope:
             params=finite(found.params.T),
         )
 
+    def offsets(self, table: int) -> NDArray[np.int64]:
+        """Whose members are whose in a member table."""
+        return self.tables[table].offsets
+
     def atom(self, margin: Float, *, strict: bool) -> Verdict:
         """An atom's verdict from its margin; unknown where there is no table row."""
         margin = np.broadcast_to(margin, self.shape)
@@ -129,6 +92,10 @@ class _Scope:
             strict=strict,
             shape=self.shape,
         )
+
+    def best(self, lead: Float, *, strict: bool) -> Verdict:
+        """As `atom`: a tie is decided."""
+        return self.atom(lead, strict=strict)
 
 
 def evaluate_bank(bank: Bank, values: Float, timing: Timing | None = None) -> BankValues:
@@ -183,11 +150,11 @@ def _bank_values(
         skeleton = bank.skeleton
         fired = applicable
         if isinstance(skeleton, Implies):
-            antecedent = _formula(skeleton.antecedent, scope)
+            antecedent = skeleton.antecedent.verdict(scope)
             fired = applicable & antecedent.holds
-            verdict = either((opposite(antecedent), _formula(skeleton.consequent, scope)))
+            verdict = either((opposite(antecedent), skeleton.consequent.verdict(scope)))
         else:
-            verdict = _formula(skeleton, scope)
+            verdict = skeleton.verdict(scope)
     satisfied, violated = applicable & verdict.holds, applicable & verdict.fails
     robustness = np.where(satisfied, verdict.low, np.where(violated, verdict.high, np.nan)) + 0.0
     return BankValues(
@@ -254,8 +221,9 @@ def _reach(bank: Bank) -> int:
     total = 0.0
     for table, part in everywhere(bank.skeleton):
         params = bank.params if table < 0 else bank.members[table].params
-        if isinstance(part, Temporal | Until) and params.shape[0]:
-            total += params[:, [part.low, part.high]].max()
+        steps = list(part.step_params())
+        if steps and params.shape[0]:
+            total += params[:, steps].max()
     return int(min(total, 2**40))
 
 
@@ -267,142 +235,3 @@ def _gather(
         return np.full((slots.shape[1], at.shape[0], slots.shape[0]), np.nan)
     read = values[views.T[:, None, :], at[:, None], slots.T[:, None, :]]
     return finite(np.where((at < 0)[:, None], np.nan, read))
-
-
-def _formula(formula: Formula, scope: _Scope) -> Verdict:
-    match formula:
-        case Compare():
-            return _compare(formula, scope)
-        case ClassIn():
-            return _class_in(formula, scope)
-        case CategoryIs():
-            code, wanted = scope.slots[formula.slot], scope.params[formula.param]
-            return scope.atom(
-                np.where(
-                    np.isnan(code + wanted), np.nan, np.where(code == wanted, np.inf, -np.inf)
-                ),
-                strict=False,
-            )
-        case Known():
-            return scope.atom(
-                np.where(np.isnan(scope.slots[formula.slot]), -np.inf, np.inf), strict=False
-            )
-        case Not():
-            return opposite(_formula(formula.arg, scope))
-        case And():
-            return opposite(either(tuple(opposite(_formula(arg, scope)) for arg in formula.args)))
-        case Or():
-            return either(tuple(_formula(arg, scope) for arg in formula.args))
-        case Implies():
-            return either(
-                (opposite(_formula(formula.antecedent, scope)), _formula(formula.consequent, scope))
-            )
-        case AtLeast():
-            members = _formula(formula.arg, scope.members(formula.members))
-            count = None if formula.count is None else scope.params[formula.count]
-            return at_least(members, count, scope.tables[formula.members].offsets)
-        case Temporal():
-            arg = _formula(formula.arg, scope)
-            return temporal(
-                formula.op, arg, scope.params[formula.low], scope.params[formula.high], _grid(scope)
-            )
-        case Until():
-            left, right = _formula(formula.left, scope), _formula(formula.right, scope)
-            low, high = scope.params[formula.low], scope.params[formula.high]
-            return until(formula.op, left, right, low, high, formula.closed, _grid(scope))
-        case Initially():
-            return initially(_formula(formula.arg, scope), _grid(scope))
-    assert_never(formula)
-
-
-def _grid(scope: _Scope) -> Grid:
-    assert scope.grid is not None, "a temporal formula is evaluated on a grid of steps"
-    return scope.grid
-
-
-def _compare(part: Compare, scope: _Scope) -> Verdict:
-    left, right = _term(part.left, scope), _term(part.right, scope)
-    tolerance = np.zeros(()) if part.tolerance is None else _term(part.tolerance, scope)
-    match part.op:
-        case "le" | "lt":
-            margin = right - left + tolerance
-        case "eq":
-            margin = tolerance - np.abs(left - right)
-        case "ne":
-            margin = np.abs(left - right) - tolerance
-        case _:
-            assert_never(part.op)
-    return scope.atom(finite(margin), strict=part.op in ("lt", "ne"))
-
-
-def _class_in(part: ClassIn, scope: _Scope) -> Verdict:
-    """Best score inside minus best outside; plus or minus infinity where one of the sets is empty; unknown where any score is."""
-    unknown = np.isnan(scope.slots[list(part.inside + part.outside)]).any(axis=0)
-    if part.inside and part.outside:
-        margin = scope.slots[list(part.inside)].max(axis=0) - scope.slots[list(part.outside)].max(
-            axis=0
-        )
-    else:
-        margin = np.full(scope.shape, np.inf if part.inside else -np.inf)
-    return scope.atom(np.where(unknown, np.nan, margin), strict=part.strict)
-
-
-def _term(term: Term, scope: _Scope) -> Float:
-    """The term's value, [B, M] or broadcast to it; NaN where it or any part of it is not a finite number."""
-    match term:
-        case Slot():
-            return np.asarray(scope.slots[term.index])
-        case Param():
-            return np.asarray(scope.params[term.index])
-        case Sum():
-            total = _term(term.args[0], scope)
-            for arg in term.args[1:]:
-                total = finite(total + _term(arg, scope))
-            return total
-        case Product():
-            product = _term(term.args[0], scope)
-            for arg in term.args[1:]:
-                product = finite(product * _term(arg, scope))
-            return product
-        case Negate():
-            return -_term(term.arg, scope)
-        case Quotient():
-            return finite(_term(term.numerator, scope) / _term(term.denominator, scope))
-        case Power():
-            return finite(_power(_term(term.base, scope), term.exponent))
-        case Call():
-            return _call(term, [_term(arg, scope) for arg in term.args])
-        case Reduce():
-            inside = scope.members(term.members)
-            members = np.broadcast_to(_term(term.arg, inside), inside.shape)
-            return reduce_members(term.op, term.skip, members, scope.tables[term.members].offsets)
-        case Choose():
-            condition = _formula(term.condition, scope)
-            return np.where(
-                condition.holds,
-                _term(term.then, scope),
-                np.where(condition.fails, _term(term.otherwise, scope), np.nan),
-            )
-        case Coalesce():
-            found = _term(term.args[0], scope)
-            for arg in term.args[1:]:
-                found = np.where(np.isnan(found), _term(arg, scope), found)
-            return found
-    assert_never(term)
-
-
-def _power(base: Float, exponent: float) -> Float:
-    if is_multiplication(exponent):
-        return multiplied(base, int(exponent))
-    if exponent == 0.5:
-        return np.sqrt(base)
-    return np.asarray(np.power(base, exponent), dtype=np.float64)
-
-
-def _call(call: Call, args: list[Float]) -> Float:
-    if call.function in ("min", "max"):
-        result = args[0]
-        for arg in args[1:]:
-            result = np.minimum(result, arg) if call.function == "min" else np.maximum(result, arg)
-        return result
-    return finite(UNARY[call.function](args[0]))

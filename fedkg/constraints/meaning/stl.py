@@ -18,17 +18,21 @@ from fedkg.constraints.meaning.timing import Timing
 from fedkg.errors import HorizonError
 from fedkg.pack.bank import Bank, MemberTable
 from fedkg.pack.formulas import Formula, Temporal, Until
-from fedkg.pack.walk import formula_children
+from fedkg.pack.node import Reach
+from fedkg.pack.walk import reach
+
+__all__ = [
+    "Reach",
+    "TraceValues",
+    "horizon",
+    "reach",
+    "trace_robustness",
+    "trace_satisfaction",
+    "trace_values",
+    "window_at",
+]
 
 End = Literal["strict", "clip"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
-    """How many steps before and after its own a verdict may depend on; infinite where a window without an end holds one that reaches on."""
-
-    back: float
-    ahead: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,27 +42,6 @@ class TraceValues:
     robustness: NDArray[np.float64]
     satisfied: NDArray[np.bool_]
     violated: NDArray[np.bool_]
-
-
-def reach(formula: Formula, params: Sequence[float] = ()) -> Reach:
-    """How far a formula looks, its windows being those of `params`; members' windows are not looked at.
-
-    A window without an end ends with the trace: it adds nothing of its own.
-    """
-    parts = [reach(child, params) for child in formula_children(formula)]
-    back, ahead = (
-        max((part.back for part in parts), default=0.0),
-        max((part.ahead for part in parts), default=0.0),
-    )
-    if not isinstance(formula, Temporal | Until):
-        return Reach(back=back, ahead=ahead)
-    low, high = params[formula.low], params[formula.high]
-    past = formula.op in ("historically", "once", "since")
-    on, off = (back, ahead) if past else (ahead, back)
-    on = (math.inf if on else 0.0) if high < 0 else on + high
-    if isinstance(formula, Temporal):
-        off = max(0.0, off - low)
-    return Reach(back=on, ahead=off) if past else Reach(back=off, ahead=on)
 
 
 def window_at(
