@@ -8,8 +8,9 @@ Letters: N clients, n_k rows of client k, F features, H hidden units, O outputs,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from fedkg.federated import (
     Algorithm,
+    BinaryCrossEntropy,
     Clients,
     Crew,
     CrossEntropy,
@@ -31,6 +33,7 @@ from fedkg.federated import (
     train,
 )
 from fedkg.federated.client.batches import plan
+from fedkg.federated.model.answers import Informed
 from fedkg.federated.randomness import ORDER, client_keys, server_seed
 from fedkg.models import MLP
 
@@ -54,21 +57,43 @@ class Round:
     own: Mapping[int, Array] = field(default_factory=dict)
 
 
+Losses = Literal["squared", "cross_entropy", "logistic"]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Federation:
-    """Data and settings. The model is a tanh network with one hidden layer.
+class Knowledge:
+    """What is known of the classes of rows [B, F] (Fan et al. 2022, definition 5.1).
 
     Attributes:
-        x: of each client [n_k, F]. y: [n_k, O], or class numbers [n_k]. server: the same of the server.
-        hidden, outputs: H and O. own: (rate, epochs, batch) of single clients, None for as all do.
+        allowed: bool [B, O], at least one class of each row. predicted: the predicted class [B], one
+            that is allowed, or -1. trust: lambda.
+    """
+
+    allowed: Callable[[Array], Array]
+    predicted: Callable[[Array], Array]
+    trust: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Federation:
+    """Data and settings. The model is a network with one hidden layer, or linear.
+
+    Attributes:
+        x: of each client [n_k, F]. y: [n_k, O], class numbers [n_k], or 0 and 1 [n_k] for `logistic`.
+        server: the same of the server.
+        hidden, outputs: H (0: a linear model) and O. activation: of the hidden layer.
+        known: what is injected into the answers of a classifier.
+        own: (rate, epochs, batch) of single clients, None for as all do.
         dtype, executor, chunk: how the product computes.
     """
 
     x: tuple[Array, ...]
     y: tuple[Array, ...]
     server: tuple[Array, Array]
-    loss: Literal["squared", "cross_entropy"] = "squared"
+    loss: Losses = "squared"
     hidden: int = 2
+    activation: Literal["tanh", "relu"] = "tanh"
+    known: Knowledge | None = None
     outputs: int = 1
     rounds: int = 2
     participation: float = 1.0
@@ -92,12 +117,11 @@ class Federation:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Names and shapes of the model's parameters, in the order in which they stand end to end."""
         features = self.x[0].shape[1]
-        return {
-            "layers.0.weight": (self.hidden, features),
-            "layers.0.bias": (self.hidden,),
-            "layers.1.weight": (self.outputs, self.hidden),
-            "layers.1.bias": (self.outputs,),
-        }
+        widths = [features, *([self.hidden] if self.hidden else []), self.outputs]
+        shapes: dict[str, tuple[int, ...]] = {}
+        for layer, (before, after) in enumerate(pairwise(widths)):
+            shapes |= {f"layers.{layer}.weight": (after, before), f"layers.{layer}.bias": (after,)}
+        return shapes
 
     @property
     def head(self) -> Array:
@@ -118,36 +142,64 @@ class Federation:
             for part, shape in zip(np.split(w, ends), self.shapes.values(), strict=True)
         ]
 
+    def hidden_at(self, w: Array, x: Array) -> tuple[Array, Array]:
+        """What the last layer reads [B, H], and the derivative of the activation there."""
+        w0, b0, *_ = self.parts(w)
+        z = x @ w0.T + b0
+        if self.activation == "relu":
+            return np.maximum(z, 0), (z > 0).astype(float)
+        return np.tanh(z), 1 - np.tanh(z) ** 2
+
     def outputs_at(self, w: Array, x: Array) -> Array:
         """The model's answers [B, O]."""
-        w0, b0, w1, b1 = self.parts(w)
-        return np.tanh(x @ w0.T + b0) @ w1.T + b1
+        *_, weight, bias = self.parts(w)
+        return (self.hidden_at(w, x)[0] if self.hidden else x) @ weight.T + bias
+
+    def probabilities(self, z: Array, x: Array) -> Array:
+        """The probabilities of the classes [B, O]: softmax, with what is known of rows x (equations 2 and 3)."""
+        allowed = np.ones(z.shape, dtype=bool) if self.known is None else self.known.allowed(x)
+        s = np.where(allowed, np.exp(z - np.where(allowed, z, -np.inf).max(1, keepdims=True)), 0)
+        s /= s.sum(1, keepdims=True)
+        if self.known is None:
+            return s
+        predicted = self.known.predicted(x)
+        one_hot = np.eye(self.outputs)[predicted]
+        mixed = (1 - self.known.trust) * s + self.known.trust * one_hot
+        return np.where((predicted >= 0)[:, None], mixed, s)
 
     def losses(self, w: Array, x: Array, y: Array) -> Array:
         """The loss of each row [B]."""
         z = self.outputs_at(w, x)
         if self.loss == "squared":
             return ((z - y) ** 2).mean(1)
-        largest = z.max(1, keepdims=True)
-        log_sum = np.log(np.exp(z - largest).sum(1)) + largest[:, 0]
-        return log_sum - z[np.arange(len(y)), y]
+        if self.loss == "logistic":
+            return np.logaddexp(0, z[:, 0]) - y * z[:, 0]
+        return -np.log(self.probabilities(z, x)[np.arange(len(y)), y])
 
     def slope(self, w: Array, x: Array, y: Array) -> Array:
         """The derivative of each row's loss by the outputs, [B, O]."""
         z = self.outputs_at(w, x)
         if self.loss == "squared":
             return 2 * (z - y) / self.outputs
-        p = np.exp(z - z.max(1, keepdims=True))
-        p /= p.sum(1, keepdims=True)
-        p[np.arange(len(y)), y] -= 1
-        return p
+        if self.loss == "logistic":
+            return 1 / (1 + np.exp(-z)) - y[:, None]
+        rows, answer = np.arange(len(y)), self.probabilities(z, x)
+        if self.known is None:
+            answer[rows, y] -= 1
+            return answer
+        # Specification, section 3: -(1 - lambda) s_c / f_c (e_c - s), where a class is predicted.
+        s = replace(self, known=replace(self.known, trust=0.0)).probabilities(z, x)
+        trust = np.where(self.known.predicted(x) >= 0, self.known.trust, 0.0)
+        scale = -(1 - trust) * s[rows, y] / answer[rows, y]
+        return scale[:, None] * (np.eye(self.outputs)[y] - s)
 
     def gradient(self, w: Array, x: Array, y: Array, extra: Array | float = 0.0) -> Array:
         """The gradient of the mean loss, [P]; extra: what is added to each row's derivative by the outputs, [B, O]."""
-        w0, b0, w1, _ = self.parts(w)
-        h = np.tanh(x @ w0.T + b0)
         by_output = (self.slope(w, x, y) + extra) / len(x)
-        by_hidden = by_output @ w1 * (1 - h**2)
+        if not self.hidden:
+            return np.concatenate([(by_output.T @ x).ravel(), by_output.sum(0)])
+        h, inner = self.hidden_at(w, x)
+        by_hidden = by_output @ self.parts(w)[2] * inner
         return np.concatenate(
             [
                 (by_hidden.T @ x).ravel(),
@@ -216,6 +268,12 @@ class Federation:
         def targets(y: Array) -> torch.Tensor:
             return torch.from_numpy(y) if self.loss == "cross_entropy" else torch.tensor(y).to(kind)
 
+        losses = {
+            "squared": SquaredError(),
+            "cross_entropy": CrossEntropy(),
+            "logistic": BinaryCrossEntropy(),
+        }
+
         def clients(
             names: tuple[str, ...], xs: tuple[Array, ...], ys: tuple[Array, ...]
         ) -> Clients:
@@ -225,19 +283,31 @@ class Federation:
                 y=tuple(targets(y) for y in ys),
             )
 
-        model = MLP(
-            inputs=self.x[0].shape[1],
-            hidden=(self.hidden,),
-            outputs=self.outputs,
-            activation="tanh",
-        )
         whole = Problem(
-            model=model,
-            loss=SquaredError() if self.loss == "squared" else CrossEntropy(),
+            model=self.model if self.known is None else self._informed(self.known),
+            loss=losses[self.loss],
             clients=clients(self.names, self.x, self.y),
             root=clients(("server",), (self.server[0],), (self.server[1],)),
         )
         return replace(whole, **changes)
+
+    @property
+    def model(self) -> MLP:
+        """The model without knowledge."""
+        return MLP(
+            inputs=self.x[0].shape[1],
+            hidden=(self.hidden,) if self.hidden else (),
+            outputs=self.outputs,
+            activation=self.activation,
+        )
+
+    def _informed(self, known: Knowledge) -> Informed:
+        return Informed(
+            model=self.model,
+            range=lambda rows: torch.from_numpy(known.allowed(rows.numpy())),
+            prediction=lambda rows: torch.from_numpy(known.predicted(rows.numpy())),
+            trust=known.trust,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -346,7 +416,8 @@ def federations(
     *,
     least: int = 1,
     most: int = 5,
-    loss: Literal["squared", "cross_entropy"] | None = None,
+    losses: tuple[Losses, ...] = ("squared", "cross_entropy", "logistic"),
+    most_outputs: int = 2,
     whole: bool = False,
     own: bool = True,
     counted_steps: bool = False,
@@ -356,18 +427,22 @@ def federations(
     """Federations that differ in everything the runtime lets differ.
 
     Args:
-        least, most: number of clients. whole: all clients take part in every round. own: single clients may have settings of their own.
+        least, most: number of clients. losses: one of these. most_outputs: of a model of numbers.
+        whole: all clients take part in every round. own: single clients may have settings of their own.
         counted_steps: all clients make equally many steps. fixed: fields that do not vary.
     """
     dice = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     sizes = draw(st.lists(st.integers(1, 9), min_size=least, max_size=most))
-    chosen = loss or draw(st.sampled_from(["squared", "cross_entropy"]))
-    features, outputs = 2, int(dice.integers(1, 3)) if chosen == "squared" else 3
+    chosen, features = draw(st.sampled_from(losses)), 2
+    numbers = int(dice.integers(1, most_outputs + 1))
+    outputs = {"squared": numbers, "cross_entropy": 3, "logistic": 1}[chosen]
 
     def rows(count: int) -> tuple[Array, Array]:
         x = dice.normal(size=(count, features))
         if chosen == "squared":
             return x, dice.normal(size=(count, outputs))
+        if chosen == "logistic":
+            return x, dice.integers(0, 2, count).astype(float)
         return x, dice.integers(0, outputs, count)
 
     data = [rows(size) for size in sizes]
@@ -386,6 +461,8 @@ def federations(
         "server": rows(4),
         "loss": chosen,
         "outputs": outputs,
+        "hidden": draw(st.sampled_from([0, 2])),
+        "activation": draw(st.sampled_from(["tanh", "relu"])),
         "rounds": draw(st.integers(1, 3)),
         "participation": 1.0 if whole else draw(st.sampled_from([0.3, 0.5, 0.6, 1.0])),
         "epochs": epochs,

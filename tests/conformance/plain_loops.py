@@ -11,17 +11,53 @@ from dataclasses import dataclass
 
 import numpy as np
 from plain_federation import Array, Federation, Round
+from plain_rules import Rules, validity
 
 Cohorts = Sequence[Sequence[int]]
-Pull = Callable[[Array], Array]
+Extra = Callable[[Array], Array]
+Pull = Callable[[int, int, Array], Array]
+"""What is added to the gradient in round 1, 2, ... at a client at w [P]."""
+Walk = Callable[[Federation, int, int, Array, Extra | None], Array]
+"""Local training of a client from w."""
+Project = Callable[[int, Array], Array]
+"""The nearest point of a client's set."""
 
 
-def descend(f: Federation, number: int, k: int, w: Array, extra: Pull | None = None) -> Array:
+def descend(f: Federation, number: int, k: int, w: Array, extra: Extra | None = None) -> Array:
     """Local gradient descent of client k from w; extra: what is added to the gradient."""
     for x, y in f.minibatches(number, k):
         g = f.gradient(w, x, y)
         w = w - f.rate_of(number, k) * (g if extra is None else g + extra(w))
     return w
+
+
+def momentum_descent(momentum: float, decay: float) -> Walk:
+    """Heavy-ball gradient descent with weight decay; the velocity begins at 0 in every round."""
+
+    def walk(f: Federation, number: int, k: int, w: Array, extra: Extra | None) -> Array:
+        velocity = np.zeros_like(w)
+        for x, y in f.minibatches(number, k):
+            g = f.gradient(w, x, y) + (0 if extra is None else extra(w))
+            velocity = momentum * velocity + g + decay * w
+            w = w - f.rate_of(number, k) * velocity
+        return w
+
+    return walk
+
+
+def adam(beta1: float, beta2: float, tau: float) -> Walk:
+    """Kingma and Ba 2015, algorithm 1, begun anew in every round."""
+
+    def walk(f: Federation, number: int, k: int, w: Array, extra: Extra | None) -> Array:
+        m = v = np.zeros_like(w)
+        for t, (x, y) in enumerate(f.minibatches(number, k), 1):
+            g = f.gradient(w, x, y) + (0 if extra is None else extra(w))
+            m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
+            m_hat, v_hat = m / (1 - beta1**t), v / (1 - beta2**t)
+            w = w - f.rate_of(number, k) * m_hat / (np.sqrt(v_hat) + tau)
+        return w
+
+    return walk
 
 
 def by_samples(f: Federation, cohort: Sequence[int]) -> dict[int, float]:
@@ -30,17 +66,139 @@ def by_samples(f: Federation, cohort: Sequence[int]) -> dict[int, float]:
     return {k: f.sizes[k] / n for k in cohort}
 
 
-def fedavg(f: Federation, models: Array, cohorts: Cohorts, mu: float = 0.0) -> list[Round]:
+def fedavg(
+    f: Federation,
+    models: Array,
+    cohorts: Cohorts,
+    mu: float = 0.0,
+    pull: Pull | None = None,
+    walk: Walk = descend,
+) -> list[Round]:
     """McMahan et al. 2017, algorithm 1; with mu above 0 FedProx (Li et al. 2020, algorithm 2)."""
     [w], rounds = models, []
     for number, cohort in enumerate(cohorts, 1):
-        alpha, received = by_samples(f, cohort), w
-        ends = {
-            k: descend(f, number, k, received, lambda v, r=received: mu * (v - r)) for k in cohort
-        }
+        alpha, received, ends = by_samples(f, cohort), w, {}
+        for k in cohort:
+
+            def extra(v: Array, number: int = number, k: int = k, r: Array = received) -> Array:
+                return mu * (v - r) + (0 if pull is None else pull(number, k, v))
+
+            ends[k] = walk(f, number, k, received, extra)
         w = received + sum(alpha[k] * (ends[k] - received) for k in cohort)
         rounds.append(Round(models=w[None], alpha=alpha))
     return rounds
+
+
+def local_only(f: Federation, models: Array, cohorts: Cohorts) -> list[Round]:
+    """Every client goes on from its own model, and nothing is sent."""
+    own, rounds = {k: models[0].copy() for k in range(len(f.x))}, []
+    for number, cohort in enumerate(cohorts, 1):
+        for k in cohort:
+            own[k] = descend(f, number, k, own[k])
+        rounds.append(Round(models=models, alpha=by_samples(f, cohort), own=dict(own)))
+    return rounds
+
+
+class AllInvalid(Exception):
+    """No update of a round has any weight, and SCFA is told to stop there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """SCFA's options (specification, sections 3.1, 3.2 and P16); the defaults are the paper's."""
+
+    combine: str = "mean"
+    beta: float = 1.0
+    graded: bool = False
+    hard_tolerance: float = 0.0
+    soft_tolerance: float = 0.05
+    on_all_invalid: str = "skip"
+
+    def score(self, rules: Rules, shares: Array) -> float:
+        """s_k of a model that violates the constraints on these shares of the rows, [M]; NaN: not evaluated."""
+        kept = shares <= np.where(rules.hard, self.hard_tolerance, self.soft_tolerance)
+        v = np.where(np.isnan(shares), np.nan, 1 - shares if self.graded else kept)
+        if self.combine == "mean":
+            s = validity(v, rules.weight)
+        else:
+            of_family = [
+                validity(v[rules.family == one], rules.weight[rules.family == one])
+                for one in np.unique(rules.family)
+            ]
+            known = [one for one in of_family if not np.isnan(one)]
+            s = float(np.prod(known) if self.combine == "product" else min(known, default=1.0))
+            s = float("nan") if not known else s
+        return float(s**self.beta)
+
+
+def scfa(
+    f: Federation,
+    models: Array,
+    cohorts: Cohorts,
+    rules: Rules,
+    scoring: Scoring,
+    *,
+    mu: float = 0.0,
+    walk: Walk = descend,
+    step: Callable[[Array, Array], Array] = lambda w, update: w + update,
+) -> list[Round]:
+    """Arafat, SCFA, algorithm 1. A client for which no constraint was evaluated counts by n_k.
+
+    Args:
+        mu, walk, step: the proximal term, the local optimiser, what the server makes of the aggregate.
+    """
+    [w], rounds = models, []
+    for number, cohort in enumerate(cohorts, 1):
+        ends = {k: walk(f, number, k, w, lambda v, received=w: mu * (v - received)) for k in cohort}
+        s = {k: scoring.score(rules, rules.shares(ends[k])) for k in cohort}
+        raw = {k: f.sizes[k] * (1.0 if np.isnan(s[k]) else s[k]) for k in cohort}
+        if sum(raw.values()) == 0:
+            if scoring.on_all_invalid == "error":
+                raise AllInvalid
+            if scoring.on_all_invalid == "fedavg":
+                raw = {k: float(f.sizes[k]) for k in cohort}
+        total = sum(raw.values())
+        alpha = {k: one / total if total else 0.0 for k, one in raw.items()}
+        if total:
+            w = step(w, sum(alpha[k] * (ends[k] - w) for k in cohort))
+        rounds.append(Round(models=w[None], alpha=alpha))
+    return rounds
+
+
+def pcfedavg(
+    f: Federation,
+    models: Array,
+    cohorts: Cohorts,
+    project: Project,
+    strength: Sequence[float],
+    penalty: Callable[[int], float],
+    step: Callable[[int], float],
+) -> tuple[list[Round], list[Array]]:
+    """PC-FedAvg: section 2 of the specification, and the mean of the server's blocks after rounds 1 .. r.
+
+    Args:
+        models: the blocks x_1 .. x_m at the start. project: onto X_i. strength: lambda_i of each agent.
+        penalty, step: rho_r and gamma_r of round 1, 2, ...
+    """
+    blocks, m = models.copy(), len(f.x)
+    rounds, means, total = [], [], np.zeros_like(models)
+    for number, cohort in enumerate(cohorts, 1):
+        sent = []
+        for i in range(m):
+            x = blocks.copy()
+            for rows, y in f.minibatches(number, i):
+                z = x.mean(0)
+                g, e = f.gradient(z, rows, y), x[i] - z
+                move = np.repeat((g / m - strength[i] / m * e)[None], m, 0)
+                outside = penalty(number) * (x[i] - project(i, x[i]))
+                move[i] = g / m + strength[i] * (1 - 1 / m) * e + outside
+                x = x - step(number) * move
+            sent.append(x)
+        blocks = np.mean(sent, 0)
+        total = total + blocks
+        means.append(total / number)
+        rounds.append(Round(models=blocks, alpha=dict.fromkeys(cohort, 1 / m)))
+    return rounds, means
 
 
 def fedopt(
@@ -71,7 +229,9 @@ def fedopt(
     return rounds
 
 
-def scaffold(f: Federation, models: Array, cohorts: Cohorts, rate: float) -> list[Round]:
+def scaffold(
+    f: Federation, models: Array, cohorts: Cohorts, rate: float, pull: Pull | None = None
+) -> list[Round]:
     """Karimireddy et al. 2020, algorithm 1, option II. Means are weighted by samples, where the paper has 1 / |S| and 1 / N."""
     [x], rounds = models, []
     c, own = np.zeros_like(x), {k: np.zeros_like(x) for k in range(len(f.x))}
@@ -79,7 +239,11 @@ def scaffold(f: Federation, models: Array, cohorts: Cohorts, rate: float) -> lis
     for number, cohort in enumerate(cohorts, 1):
         alpha, update, change = by_samples(f, cohort), np.zeros_like(x), np.zeros_like(x)
         for k in cohort:
-            y = descend(f, number, k, x, lambda v, pull=c - own[k]: pull)
+
+            def extra(v: Array, number: int = number, k: int = k, c: Array = c) -> Array:
+                return c - own[k] + (0 if pull is None else pull(number, k, v))
+
+            y = descend(f, number, k, x, extra)
             steps, step = len(f.minibatches(number, k)), f.rate_of(number, k)
             new = own[k] - c + (x - y) / (steps * step)
             update += alpha[k] * (y - x)

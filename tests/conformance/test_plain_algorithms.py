@@ -12,11 +12,12 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from plain_federation import Federation, close, federations, run, same_rounds, start_of
+from plain_federation import Federation, begin, close, federations, run, same_rounds, start_of
 
 import fedkg
-from fedkg.federated import Crew
+from fedkg.federated import Crew, train
 from fedkg.federated import algorithms as product
+from fedkg.federated.client.optimisers import SGD, Adam
 from fedkg.federated.temporal.clusters import CLUSTER
 from fedkg.federated.temporal.shared import inferred
 
@@ -39,6 +40,74 @@ def test_fedavg_and_fedprox(federation: Federation, mu: float, crew: Crew) -> No
     algorithm = product.fedprox(mu=mu) if mu else product.fedavg()
     states, cohorts, weights = run(federation, algorithm, start, crew)
     same_rounds(federation, states, weights, plain_loops.fedavg(federation, start, cohorts, mu))
+
+
+@given(
+    federation=federations(),
+    mu=st.sampled_from([0.0, 0.3]),
+    momentum=st.sampled_from([0.0, 0.5, 0.9]),
+    decay=st.sampled_from([0.0, 0.1]),
+)
+@FEW
+def test_momentum_and_weight_decay(
+    federation: Federation, mu: float, momentum: float, decay: float, crew: Crew
+) -> None:
+    start = start_of(federation)
+    algorithm = product.fedprox(mu=mu) if mu else product.fedavg()
+    algorithm = replace(algorithm, local=SGD(momentum=momentum, weight_decay=decay))
+    states, cohorts, weights = run(federation, algorithm, start, crew)
+    walk = plain_loops.momentum_descent(momentum, decay)
+    expected = plain_loops.fedavg(federation, start, cohorts, mu, walk=walk)
+    same_rounds(federation, states, weights, expected)
+
+
+@given(
+    federation=federations(),
+    beta1=st.sampled_from([0.0, 0.9]),
+    beta2=st.sampled_from([0.5, 0.99]),
+    tau=st.sampled_from([1e-3, 0.1]),
+)
+@FEW
+def test_local_adam(
+    federation: Federation, beta1: float, beta2: float, tau: float, crew: Crew
+) -> None:
+    start = start_of(federation)
+    algorithm = replace(product.fedavg(), local=Adam(beta1=beta1, beta2=beta2, tau=tau))
+    states, cohorts, weights = run(federation, algorithm, start, crew)
+    walk = plain_loops.adam(beta1, beta2, tau)
+    same_rounds(
+        federation, states, weights, plain_loops.fedavg(federation, start, cohorts, walk=walk)
+    )
+
+
+@given(federation=federations())
+@FEW
+def test_local_training_alone(federation: Federation, crew: Crew) -> None:
+    start = start_of(federation)
+    states, cohorts, weights = run(federation, product.local_only(), start, crew)
+    expected = plain_loops.local_only(federation, start, cohorts)
+    same_rounds(federation, states, weights, expected)
+    everybody = list(range(len(federation.x)))
+    for state, wanted in zip(states, expected, strict=True):
+        rows = {name: state.clients[f"start/{name}"][everybody] for name in federation.shapes}
+        close(federation.flat(rows), np.stack([wanted.own[k] for k in everybody]), federation)
+
+
+@given(federation=federations(own=False, whole=True))
+@FEW
+def test_training_at_one_place(federation: Federation, crew: Crew) -> None:
+    """All rows at one client, in the order of the clients."""
+    together = replace(
+        federation, x=(np.concatenate(federation.x),), y=(np.concatenate(federation.y),)
+    )
+    start = start_of(federation)
+    problem = federation.problem()
+    begun = begin(together, together.problem(), product.fedavg(), start)
+    rounds = list(train(problem, product.centralised(), federation.settings(), begun, crew=crew))
+    expected = plain_loops.fedavg(together, start, [[0]] * federation.rounds)
+    for (state, record), wanted in zip(rounds, expected, strict=True):
+        assert record.alpha == (1.0,)
+        close(federation.flat(state.models), wanted.models, federation)
 
 
 @given(
@@ -85,7 +154,7 @@ def test_scaffnew(federation: Federation, crew: Crew) -> None:
     same_rounds(federation, states, weights, plain_loops.scaffnew(federation, start, cohorts))
 
 
-@given(federation=federations(), first=st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+@given(federation=federations(hidden=2), first=st.sampled_from([0.0, 0.3, 0.5, 1.0]))
 @FEW
 def test_fedrep(federation: Federation, first: float, crew: Crew) -> None:
     start = start_of(federation)
@@ -178,7 +247,7 @@ PROPERTIES = {
 
 
 @given(
-    federation=federations(least=2, most=6, loss="squared"),
+    federation=federations(least=2, most=6, losses=("squared",), hidden=2),
     template=st.sampled_from([*LOOPS]),
     clusters=st.integers(1, 3),
     private=st.booleans(),

@@ -159,9 +159,9 @@ def compare(
         }
         run = run_job(fields, out=folder / "run", report=False)
         files = RunFolder(run.folder)
-        (arm,) = files.read_json("arms.json")
+        (trial,) = files.read_json("trials.json")
         rows = files.rows("clients.csv")
-        state = load_state(files, arm["id"])
+        state = load_state(files, trial["id"])
         assert state is not None
         loop = Loop(fields, fedkg.load(run.folder / "pack.fkgpack"), folder)
     rounds = [

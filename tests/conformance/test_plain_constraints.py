@@ -1,0 +1,329 @@
+"""Algorithms with rules, sets and knowledge: `fedkg.federated.train` against a naive NumPy loop of each."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plain_loops
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from plain_federation import Array, Federation, Knowledge, close, federations, run, same_rounds
+from plain_federation import start_of as start_from
+from plain_rules import Rule, Rules, rule_sets
+
+import fedkg
+from fedkg.constraints import ConstraintModule
+from fedkg.errors import JobError
+from fedkg.federated import Crew
+from fedkg.federated import algorithms as product
+from fedkg.federated.agents.averaged import averaged
+from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
+from fedkg.federated.agents.sets import AgentSets, sets_of
+from fedkg.federated.server.pack_scorer import PackScorer
+from fedkg.projection import Box, L1Ball, L2Ball, LInfBall, ProjectionSet
+
+FEW = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew]:
+    """Two worker processes for all examples: each pair takes seconds to start."""
+    with Crew(2) as workers:
+        yield workers
+
+
+# Rules that decide what an update counts (SCFA).
+
+NUMBER_LIMITS = (-0.8, -0.2, 0.3, 1.1)
+CHANCE_LIMITS = (0.35, 0.5, 0.6)
+GUARDS = {"a": (0.0, 0.7, 9.0), "b": (-0.5, 9.0)}
+"""No probe row reaches 9: such a rule is not evaluated."""
+
+
+def rules_of(federation: Federation, rules: Sequence[Rule], dice: np.random.Generator) -> Rules:
+    """The rules on probe rows that are drawn."""
+    probe = np.round(dice.normal(size=(16, 2)), 3)
+    chance = federation.loss == "logistic"
+
+    def answers(w: Array) -> Array:
+        z = federation.outputs_at(w, probe)[:, 0]
+        return 1 / (1 + np.exp(-z)) if chance else z
+
+    columns = {"a": probe[:, 0], "b": probe[:, 1]}
+    return Rules(rules=tuple(rules), columns=columns, answer=("y", answers))
+
+
+def scorer(federation: Federation, rules: Rules) -> PackScorer:
+    """The same rules as the product judges by them."""
+    chance = federation.loss == "logistic"
+    text = "signal a span -10 .. 10\nsignal b span -10 .. 10\n"
+    text += "output y in probability span 0 .. 1\n" if chance else "output y span -90 .. 90\n"
+    with tempfile.TemporaryDirectory() as place:
+        for number, rule in enumerate(rules.rules):
+            text += rule.text(f"rule_{number}", Path(place))
+        pack = fedkg.compile(text=text)
+    layout = fedkg.logit("y") if chance else fedkg.columns(["y"])
+    module = ConstraintModule(pack, x=fedkg.columns(["a", "b"]), y=layout)
+    probe = torch.from_numpy(np.stack([rules.columns["a"], rules.columns["b"]], 1))
+    return PackScorer(federation.model, module, probe)
+
+
+@given(
+    federation=federations(losses=("squared", "logistic"), most_outputs=1),
+    of_numbers=rule_sets(answer="y", limits=NUMBER_LIMITS, inputs=GUARDS),
+    of_chances=rule_sets(answer="y", limits=CHANCE_LIMITS, inputs=GUARDS),
+    combine=st.sampled_from(["mean", "product", "min"]),
+    beta=st.sampled_from([1.0, 2.0, 3.5]),
+    graded=st.booleans(),
+    hard_tolerance=st.sampled_from([0.0, 0.25]),
+    soft_tolerance=st.sampled_from([0.0, 0.05, 0.25, 0.5]),
+    on_all_invalid=st.sampled_from(["skip", "fedavg", "error"]),
+)
+@settings(FEW, max_examples=40)
+@pytest.mark.filterwarnings(
+    "ignore::fedkg.authoring.RuleWarning"
+)  # drawn rules contradict each other
+def test_scfa(
+    federation: Federation,
+    of_numbers: tuple[Rule, ...],
+    of_chances: tuple[Rule, ...],
+    combine: str,
+    beta: float,
+    graded: bool,
+    hard_tolerance: float,
+    soft_tolerance: float,
+    on_all_invalid: str,
+    crew: Crew,
+) -> None:
+    rules = rules_of(
+        federation,
+        of_chances if federation.loss == "logistic" else of_numbers,
+        np.random.default_rng(federation.seed),
+    )
+    options: dict[str, Any] = {
+        "beta": beta,
+        "graded": graded,
+        "hard_tolerance": hard_tolerance,
+        "soft_tolerance": soft_tolerance,
+        "on_all_invalid": on_all_invalid,
+    }
+    algorithm = product.scfa(score=combine, **options)
+    scoring = plain_loops.Scoring(combine=combine, **options)
+    start = start_of(federation)
+    judge = scorer(federation, rules)
+    cohorts = cohorts_of(federation)
+    try:
+        expected = plain_loops.scfa(federation, start, cohorts, rules, scoring)
+    except plain_loops.AllInvalid:
+        with pytest.raises(JobError):
+            run(federation, algorithm, start, crew, scorer=judge)
+        return
+    states, seen, weights = run(federation, algorithm, start, crew, scorer=judge)
+    assert seen == cohorts
+    same_rounds(federation, states, weights, expected)
+
+
+def start_of(federation: Federation, models: int = 1) -> Array:
+    return start_from(federation, models)
+
+
+def cohorts_of(federation: Federation) -> list[list[int]]:
+    """Who takes part in each round, from a training by FedAvg: sampling does not depend on the algorithm."""
+    plain = replace(federation, executor="stacked")
+    return run(plain, product.fedavg(), start_of(plain))[1]
+
+
+# Sets of the agents' models (PC-FedAvg), and the same sets as a penalty under other algorithms.
+
+
+def projected(kind: str, size: float, x: Array) -> Array:
+    """The nearest point of a set around 0."""
+    if kind in ("box", "linf"):
+        return np.clip(x, -size, size)
+    if kind == "l2":
+        return x * min(1.0, size / np.linalg.norm(x))
+    if np.abs(x).sum() <= size:
+        return x
+    ordered = -np.sort(-np.abs(x))
+    for count in range(len(x), 0, -1):
+        threshold = (ordered[:count].sum() - size) / count
+        if ordered[count - 1] > threshold:
+            break
+    return np.sign(x) * np.maximum(np.abs(x) - threshold, 0)
+
+
+KINDS: dict[str, Any] = {
+    "box": lambda size: Box(-size, size),
+    "l1": L1Ball,
+    "l2": L2Ball,
+    "linf": LInfBall,
+}
+
+
+@st.composite
+def sets(draw: st.DrawFn, most: int) -> list[tuple[str, float]]:
+    """Kind and size of each agent's set."""
+    kinds = [draw(st.sampled_from([*KINDS]))] * most
+    if draw(st.booleans()):
+        kinds = draw(st.lists(st.sampled_from([*KINDS]), min_size=most, max_size=most))
+    return [(kind, draw(st.sampled_from([0.1, 0.5, 2.0]))) for kind in kinds]
+
+
+def both_sets(
+    federation: Federation, each: list[tuple[str, float]], one_layer: bool
+) -> tuple[AgentSets, plain_loops.Project]:
+    """The sets of the clients, over all parameters or over the weights of the first layer."""
+    each = each[: len(federation.x)]
+    made: list[ProjectionSet] = [KINDS[kind](size) for kind, size in each]
+    spoken = slice(0, int(np.prod(next(iter(federation.shapes.values())))) if one_layer else None)
+
+    def project(k: int, x: Array) -> Array:
+        result = x.copy()
+        result[spoken] = projected(*each[k], x[spoken])
+        return result
+
+    return sets_of(made, ("layers.0.weight",) if one_layer else ()), project
+
+
+@given(
+    federation=federations(whole=True, own=False),
+    each=sets(5),
+    one_layer=st.booleans(),
+    strengths=st.lists(st.sampled_from([0.0, 0.5, 2.0]), min_size=5, max_size=5),
+    alike=st.booleans(),
+    penalty=st.sampled_from([None, 0.7, 3.0]),
+    growing=st.booleans(),
+    form=st.sampled_from(["two", "all"]),
+    smooth=st.sampled_from([None, 4.0]),
+    constrained=st.booleans(),
+)
+@FEW
+@pytest.mark.filterwarnings("ignore::fedkg.federated.agents.round_numbers.StepWarning")
+def test_pcfedavg(
+    federation: Federation,
+    each: list[tuple[str, float]],
+    one_layer: bool,
+    strengths: list[float],
+    alike: bool,
+    penalty: float | None,
+    growing: bool,
+    form: Any,
+    smooth: float | None,
+    constrained: bool,
+    crew: Crew,
+) -> None:
+    m, growing = len(federation.x), growing and penalty is not None
+    strength = [strengths[0]] * m if alike else strengths[:m]
+    agent_sets, project = both_sets(federation, each, one_layer)
+    algorithm = product.pcfedavg(
+        sets=agent_sets if constrained else None,
+        strength=strengths[0] if alike else strength,
+        penalty=penalty,
+        growing=growing,
+        form=form,
+        smooth=smooth,
+        by_rule=smooth is not None,
+    )
+
+    def rho(number: int) -> float:
+        first = np.sqrt(federation.rounds) if penalty is None else penalty
+        return float(first * (np.sqrt(number) if growing else 1))
+
+    def step(number: int) -> float:
+        if smooth is None:
+            return federation.rate_of(number, -1)
+        total = smooth / m + rho(number) + max(strength) * (1 - 1 / m)
+        local = max(len(federation.minibatches(number, i)) for i in range(m))
+        return min(1 / (4 * total), 1 / (8 * total * (local - 1)) if local > 1 else np.inf)
+
+    start = start_of(federation, m)
+    states, cohorts, weights = run(federation, algorithm, start, crew)
+    expected, means = plain_loops.pcfedavg(
+        federation, start, cohorts, project if constrained else lambda k, x: x, strength, rho, step
+    )
+    same_rounds(federation, states, weights, expected)
+    for state, mean in zip(states, means, strict=True):
+        close(federation.flat(averaged(dict(state.joints["server"]))), mean, federation)
+
+
+@given(
+    federation=federations(),
+    each=sets(5),
+    one_layer=st.booleans(),
+    penalty=st.sampled_from([0.3, 1.0]),
+    growing=st.booleans(),
+    kind=st.sampled_from(["fedavg", "fedprox", "scaffold"]),
+)
+@FEW
+def test_sets_as_a_penalty(
+    federation: Federation,
+    each: list[tuple[str, float]],
+    one_layer: bool,
+    penalty: float,
+    growing: bool,
+    kind: str,
+    crew: Crew,
+) -> None:
+    """Penalised FedAvg, FedProx and SCAFFOLD (section 5 of the specification of PC-FedAvg)."""
+    agent_sets, project = both_sets(federation, each, one_layer)
+    schedule = PenaltySchedule(first=penalty, growing=growing)
+    mu = 0.4 if kind == "fedprox" else 0.0
+    algorithm = product.ALGORITHMS[kind](**({"mu": mu} if mu else {}))
+    algorithm = algorithm.with_terms(SetPenalty(sets=agent_sets, schedule=schedule))
+
+    def pull(number: int, k: int, v: Array) -> Array:
+        rho = penalty * (np.sqrt(number) if growing else 1)
+        return rho * (v - project(k, v))
+
+    start = start_of(federation)
+    states, cohorts, weights = run(federation, algorithm, start, crew)
+    if kind == "scaffold":
+        expected = plain_loops.scaffold(federation, start, cohorts, 1.0, pull)
+    else:
+        expected = plain_loops.fedavg(federation, start, cohorts, mu, pull)
+    same_rounds(federation, states, weights, expected)
+
+
+# Knowledge in the answers (Fan et al. 2022).
+
+
+def allowed(x: Array) -> Array:
+    """Classes 0 and 1 left of 0 in the first feature, all near it, class 2 alone far to the right."""
+    first = x[..., :1]
+    numbers = np.arange(3)
+    return np.where(first < -0.3, numbers < 2, np.where(first > 1.2, numbers == 2, numbers >= 0))
+
+
+def predicted(x: Array) -> Array:
+    """The greatest class that is allowed where the second feature is above 0, else nothing."""
+    best = 2 - allowed(x)[..., ::-1].argmax(-1)
+    return np.where(x[..., 1] > 0, best, -1)
+
+
+@given(
+    federation=federations(losses=("cross_entropy",), executors=("stacked", "sequential")),
+    trust=st.sampled_from([0.0, 0.3, 0.5, 0.9]),
+    mu=st.sampled_from([0.0, 0.3]),
+)
+@FEW
+def test_injected_knowledge(federation: Federation, trust: float, mu: float) -> None:
+    """Labels are allowed: what knowledge rules out has no finite loss in the paper."""
+    labels = tuple(
+        np.where(np.take_along_axis(allowed(x), y[:, None], 1)[:, 0], y, allowed(x).argmax(1))
+        for x, y in zip(federation.x, federation.y, strict=True)
+    )
+    known = Knowledge(allowed=allowed, predicted=predicted, trust=trust)
+    federation = replace(federation, y=labels, known=known)
+    start = start_of(federation)
+    algorithm = product.fedprox(mu=mu) if mu else product.fedavg()
+    states, cohorts, weights = run(federation, algorithm, start)
+    same_rounds(federation, states, weights, plain_loops.fedavg(federation, start, cohorts, mu))
