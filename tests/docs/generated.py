@@ -1,4 +1,4 @@
-"""Pages of the reference that are made from the code. `python tests/docs/generated.py` writes them; a test holds them to it."""
+"""Generates reference pages from the code: `python tests/docs/generated.py` writes them, and a test compares them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ def job_page() -> str:
 
     parts = [
         "# Job file\n",
-        "One YAML file says what a run trains. It is checked as a whole before anything is loaded; an unknown field is an error.",
-        "The [guide](../how-to/federated-training.md) has examples. `--set a.b=value` changes a field. Paths in the file are relative to its folder;",
-        "a path given with `--set` is looked for in the current folder first, then in that of the job file.\n",
+        "A job file is a YAML file that describes what `fedkg run` trains. fedkg checks the whole file",
+        "before it loads anything; an unknown field is an error. [Federated training](../how-to/federated-training.md)",
+        "has examples. `--set a.b=value` changes a field. Paths are relative to the folder of the file.",
+        "fedkg looks for a path given with `--set` in the current folder first, then in that of the job.\n",
     ]
     seen: set[type[BaseModel]] = set()
     waiting: list[tuple[str, type[BaseModel]]] = [("", Job)]
@@ -29,7 +30,7 @@ def job_page() -> str:
             continue
         seen.add(model)
         parts += [
-            f"## `{name}`\n" if name else "## The top\n",
+            f"## `{name}`\n" if name else "## Top level\n",
             f"{(model.__doc__ or '').strip().splitlines()[0]}\n",
         ]
         parts += ["| field | default | meaning |", "|---|---|---|"]
@@ -67,7 +68,7 @@ def codes_page() -> str:
 
     parts = [
         "# Diagnostic codes\n",
-        "Every message of the compiler carries one of these codes, which never change their meaning.",
+        "Every diagnostic of the compiler has one of these codes. A code never changes its meaning.",
         "`fedkg explain CODE` prints the same page.\n",
     ]
     for code in sorted(CODES):
@@ -76,7 +77,7 @@ def codes_page() -> str:
 
 
 def units_page() -> str:
-    """What may stand behind `in`, and what it converts to."""
+    """The units that rules can use after `in`, by dimension."""
     from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED
 
     groups: dict[str, list[str]] = {}
@@ -87,8 +88,9 @@ def units_page() -> str:
         groups.setdefault(_dimension(dimension), []).append(atom)
     parts = [
         "# Units\n",
-        "A unit is one word: `N.m`, `kg/h`, `m^3/h`, `1/min`, `°C`, `%`. It is joined by `.` or `/`; with spaces around it, `/` divides.",
-        "Units of one row of this table convert into each other, by exact factors: 600 mbar are 0.6 bar to the last bit.\n",
+        "A unit is one word: `N.m`, `kg/h`, `m^3/h`, `1/min`, `°C`, `%`. Join units with `.` or `/`; with",
+        "spaces around it, `/` divides values. Units of one row of this table convert into each other by",
+        "exact factors: 600 mbar equals 0.6 bar to the last bit.\n",
         "| measures | written |",
         "|---|---|",
         *(
@@ -97,13 +99,13 @@ def units_page() -> str:
         ),
         "",
         "## Prefixes\n",
-        "Some take prefixes: "
+        "These units take prefixes: "
         + ", ".join(f"`{atom}` ({', '.join(letters)})" for atom, letters in PREFIXED.items())
         + ".\n",
         "## Other spellings\n",
         ", ".join(f"`{alias}` is `{unit}`" for alias, unit in ALIASES.items()) + ".\n",
-        "## Asked back\n",
-        "What has several readings is never guessed:\n",
+        "## Ambiguous units\n",
+        "fedkg rejects a unit with several meanings and suggests others:\n",
         "| written | | write instead |",
         "|---|---|---|",
         *(

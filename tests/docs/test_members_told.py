@@ -10,7 +10,9 @@ from fedkg.models import MODELS
 
 ROWS = [
     line
-    for line in (ROOT / "docs" / "reference" / "models-and-data-sets.md").read_text(encoding="utf-8").splitlines()
+    for line in (ROOT / "docs" / "reference" / "models-and-data-sets.md")
+    .read_text(encoding="utf-8")
+    .splitlines()
     if line.startswith("| `")
 ]
 
