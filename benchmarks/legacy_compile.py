@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedkg.data.plant import write
+from fedkg.data.plant import write_plant
 from fedkg.pack import Pack, load
 from fedkg_compiler.ontology import add_entry
 
@@ -195,7 +195,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(Path(name))
-        plant = write(
+        plant = write_plant(
             bench.folder, entities=options.entities, count=options.queries, rows=0, seed=0
         )
         (bench.folder / "official.fkg").write_text(f"use {', '.join(OFFICIAL)}\n", encoding="utf-8")

@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from fedkg.data.plant import write
+from fedkg.data.plant import write_plant
 from fedkg_compiler.binding.book import Book
 from fedkg_compiler.binding.names import Names, Timing
 from fedkg_compiler.binding.outcome import Outcome
@@ -89,7 +89,9 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        plant = write(folder, entities=options.entities, count=options.queries, rows=0, seed=0)
+        plant = write_plant(
+            folder, entities=options.entities, count=options.queries, rows=0, seed=0
+        )
         paths = sorted((folder / "legacy").glob("*.rq"))
         start = time.process_time()
         graph, _, _ = load_graph([], {}, [folder / "plant.nt"])

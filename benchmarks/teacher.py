@@ -51,7 +51,8 @@ def by_program(bank: Bank, traces: np.ndarray) -> tuple[float, list[float]]:
         costs.append(
             float(
                 np.abs(
-                    milp.closest(unrolling.expressions, formula, literals.found, trace) - trace
+                    milp.solve_nearest(unrolling.expressions, formula, literals.found, trace)
+                    - trace
                 ).sum()
             )
         )

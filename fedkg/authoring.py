@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import FedkgError, MissingExtra, UsageError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def check(
         UsageError: when a file does not exist.
         MissingExtra: when the compiler is not installed.
     """
-    files = [named(path) for path in (*paths, *graphs)]
+    files = [resolve_source(path) for path in (*paths, *graphs)]
     with needs_compiler("compiling rules"):
         count = len(paths)
         if text is None and not fresh:
@@ -199,16 +199,16 @@ def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
         return {"diagnostics": [to_json(d) for d in diagnostics]}
 
 
-def mend(paths: Sequence[str | Path]) -> Mended:
+def apply_fixes(paths: Sequence[str | Path]) -> Mended:
     """Rule files with their certain fixes put in (nothing is written), and what is left to say. Raises UsageError, OSError."""
-    files = [existing(path) for path in paths]
+    files = [require_file(path) for path in paths]
     with needs_compiler("mending rules"):
-        from fedkg_compiler.authoring.fixes import mend as put_in
+        from fedkg_compiler.authoring.fixes import apply_fixes as put_in
 
         return put_in(files)
 
 
-def watched(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]:
+def check_with_inputs(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]:
     """`check`, and every file that was read for it, the rule files' sheets and graphs too."""
     with needs_compiler("compiling rules"):
         from fedkg_compiler.inputs import recording
@@ -217,10 +217,10 @@ def watched(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]:
             return check(paths), inputs
 
 
-def canonical(body: bytes, name: str) -> tuple[str, str | None, tuple[Diagnostic, ...]]:
+def format_rule_file(body: bytes, name: str) -> tuple[str, str | None, tuple[Diagnostic, ...]]:
     """The text of a rule file, its canonical form (None where it has syntax errors), and those errors."""
     with needs_compiler("formatting rules"):
-        from fedkg_compiler.syntax.printing import canonical as form
+        from fedkg_compiler.syntax.printing import format_rule_file as form
         from fedkg_compiler.syntax.text import decode
 
         text, problems = decode(body, name)
@@ -235,7 +235,7 @@ def explain(code: str) -> tuple[str, str]:
 
         key = code.strip().upper()
         if key not in CODES:
-            near = nearest(key, list(CODES))
+            near = nearest_name(key, list(CODES))
             hint = f"did you mean {near}?" if near else "`fedkg explain --list` lists all codes"
             raise UsageError(f"there is no code `{code}`", help=hint)
         return CODES[key].title, CODES[key].page
@@ -267,27 +267,31 @@ def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
         )
 
 
-def origins(paths: Sequence[str | Path], rules: Sequence[str], entity: str) -> tuple[Origin, ...]:
+def find_origins(
+    paths: Sequence[str | Path], rules: Sequence[str], entity: str
+) -> tuple[Origin, ...]:
     """The triples that put an entity's rows into the banks of rules, with what they follow from; none for a pack, which has no graph."""
     if not all(is_authored(path) for path in paths):
         return ()
     with needs_compiler("explaining rules"):
-        from fedkg_compiler.reason.origin import origins as found
+        from fedkg_compiler.reason.origin import find_origins as found
 
         return tuple(found(paths, rules, entity))
 
 
-def differences(old: Sequence[str | Path], new: Sequence[str | Path]) -> tuple[RuleDifference, ...]:
+def compare_rules(
+    old: Sequence[str | Path], new: Sequence[str | Path]
+) -> tuple[RuleDifference, ...]:
     """What became of each rule between two versions: packs, or rule files with their graphs. Raises CompileError, PackError."""
     before, _ = load_or_compile(old)
     after, _ = load_or_compile(new)
     with needs_compiler("comparing rules"):
-        from fedkg_compiler.reason.difference import differences as compare
+        from fedkg_compiler.reason.difference import compare_rules as compare
 
         return compare(before, after)
 
 
-def codes() -> dict[str, str]:
+def list_codes() -> dict[str, str]:
     """Every diagnostic's code with its title."""
     with needs_compiler("explaining codes"):
         from fedkg_compiler.diagnostics import CODES
@@ -295,7 +299,7 @@ def codes() -> dict[str, str]:
         return {key: CODES[key].title for key in sorted(CODES)}
 
 
-def draft(limits: Table | None, table: Table, *, limits_name: str, table_name: str) -> str:
+def draft_rules(limits: Table | None, table: Table, *, limits_name: str, table_name: str) -> str:
     """A first rule file from a sheet of limits, or from the table's own ranges. Raises TableError."""
     with needs_compiler("writing rules"):
         from fedkg_compiler.authoring.draft import draft_rules
@@ -303,10 +307,10 @@ def draft(limits: Table | None, table: Table, *, limits_name: str, table_name: s
         return draft_rules(limits, table, limits_name=limits_name, table_name=table_name)
 
 
-def missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None]]:
+def find_missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None]]:
     """How many tags a sheet of limits has, and those that are no column of the table, each with a near header. Raises TableError."""
     with needs_compiler("writing rules"):
-        from fedkg_compiler.authoring import missing_tags as find
+        from fedkg_compiler.authoring import find_missing_tags as find
 
         return find(limits, table)
 
@@ -328,7 +332,7 @@ def is_authored(path: str | Path) -> bool:
     )
 
 
-def given(arguments: Sequence[str]) -> list[str | Path]:
+def parse_sources(arguments: Sequence[str]) -> list[str | Path]:
     """What a command line names: paths, and addresses of endpoints as they are (a path would lose one of the slashes)."""
     from fedkg_compiler.inputs import is_endpoint
 
@@ -353,13 +357,13 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
 
     packs = [path for path in paths if not is_authored(path)]
     if len(paths) == 1 and packs:
-        existing(packs[0])
+        require_file(packs[0])
         return load(packs[0]), ()
     if packs:
         if (
             Path(packs[0]).suffix.lower() != ".fkgpack"
         ):  # a wrong name, and no pack in a wrong place
-            existing(packs[0])
+            require_file(packs[0])
         raise UsageError(
             f"{packs[0]} stands among rule files",
             expected="one pack (.fkgpack), or rule files (.fkg), queries (.rq), shapes and graphs (.ttl, .shacl, .nt, .rdf, .owl, .jsonld)",
@@ -392,7 +396,7 @@ def compile_for_rdf(
     with needs_compiler("reading shapes"):
         from fedkg_compiler.shacl.rows import compile_for_rdf as compile_
 
-        found = compile_([existing(path) for path in rules], existing(data))
+        found = compile_([require_file(path) for path in rules], require_file(data))
     if any(item.severity == "error" for item in found.diagnostics):
         raise CompileError(found.diagnostics, render(found.diagnostics))
     return found.parts, found.diagnostics
@@ -405,7 +409,7 @@ def is_rule_text(path: str) -> bool:
     ) and not os.path.lexists(path)
 
 
-def existing(path: str | Path) -> Path:
+def require_file(path: str | Path) -> Path:
     """The path of a file that exists. Raises UsageError."""
     path = Path(path)
     if not path.exists():
@@ -424,11 +428,11 @@ def existing(path: str | Path) -> Path:
     return path
 
 
-def named(path: str | Path) -> str | Path:
+def resolve_source(path: str | Path) -> str | Path:
     """What the compiler takes: the address of an endpoint, a store, or the path of a file that exists. Raises UsageError."""
     from fedkg_compiler.inputs import is_endpoint, is_store
 
-    return path if is_endpoint(path) or is_store(Path(path)) else existing(path)
+    return path if is_endpoint(path) or is_store(Path(path)) else require_file(path)
 
 
 def _source_text(path: Path) -> str | None:

@@ -15,7 +15,7 @@ Exchange = Literal["models", "none", "data"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Composition:
+class AlgorithmChoices:
     """What of an algorithm and its settings can contradict something else; the defaults are FedAvg's.
 
     Attributes:
@@ -95,7 +95,7 @@ class Contradiction:
     help: str
 
 
-Rule = tuple[Callable[[Composition], bool], str, str]
+Rule = tuple[Callable[[AlgorithmChoices], bool], str, str]
 
 _RULES: tuple[Rule, ...] = (
     (
@@ -313,7 +313,7 @@ _RULES: tuple[Rule, ...] = (
 )
 
 
-def contradictions(composition: Composition) -> tuple[Contradiction, ...]:
+def find_contradictions(composition: AlgorithmChoices) -> tuple[Contradiction, ...]:
     """All reasons why an algorithm so put together cannot be meant; only the first where nothing is exchanged, as others follow from it."""
     found = tuple(
         Contradiction(reason, instead)
@@ -323,7 +323,7 @@ def contradictions(composition: Composition) -> tuple[Contradiction, ...]:
     return found[:1] if composition.exchange != "models" else found
 
 
-def told(found: Sequence[Contradiction]) -> tuple[str, str]:
+def format_contradictions(found: Sequence[Contradiction]) -> tuple[str, str]:
     """Contradictions in words: the reasons, and what to do instead, numbered where there are several."""
     if len(found) == 1:
         return found[0].reason, found[0].help

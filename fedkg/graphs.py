@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from fedkg.authoring import CompileError, named, needs_compiler, render
+from fedkg.authoring import CompileError, needs_compiler, render, resolve_source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,20 +24,20 @@ class NodeTable:
     checksums: dict[str, str]
 
 
-def node_table(graphs: Sequence[str]) -> NodeTable:
+def load_node_table(graphs: Sequence[str]) -> NodeTable:
     """What graph files, stores on disk and endpoints say together.
 
     Raises:
         CompileError: one cannot be read. UsageError: there is none.
     """
     with needs_compiler("reading graphs"):
-        from fedkg_compiler.ontology.node_table import node_table as table_of
+        from fedkg_compiler.ontology.node_table import load_node_table as table_of
         from fedkg_compiler.ontology.stores.opening import open_graph
         from fedkg_compiler.ontology.stores.parts import StoredTriples
 
         triples, checksums = [], {}
         for name in graphs:
-            document, diagnostics = open_graph(named(name))
+            document, diagnostics = open_graph(resolve_source(name))
             if document is not None:
                 triples += list(document.triples)
                 checksums[name] = document.sha256
@@ -55,7 +55,7 @@ def node_table(graphs: Sequence[str]) -> NodeTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fetched:
+class EndpointFetch:
     """What an endpoint held when it was asked.
 
     Attributes:
@@ -68,14 +68,14 @@ class Fetched:
 
 
 @contextmanager
-def fetching() -> Iterator[list[Fetched]]:
+def record_fetches() -> Iterator[list[EndpointFetch]]:
     """A list of what endpoints held that were asked in the block; it is filled when the block ends without an error."""
-    found: list[Fetched] = []
+    found: list[EndpointFetch] = []
     with needs_compiler("reading graphs"):
         from fedkg_compiler.inputs import recording
     with recording() as inputs:
         yield found
     found += [
-        Fetched(address=name, triples=count, sha256=digest)
+        EndpointFetch(address=name, triples=count, sha256=digest)
         for name, count, digest in sorted(inputs.held)
     ]

@@ -11,12 +11,12 @@ from typing import Literal
 
 from fedkg.pack.node import Node
 
-Window = tuple[str, str]
+TimeRange = tuple[str, str]
 """First and last time of data, as it says itself: moments (``2024-03-09T10:00:00``), steps (``0 s``, ``192 cycle``) or rows (``row 1``)."""
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T.*)?")
 
 
-def joined(windows: Sequence[Window | None]) -> Window | None:
+def combine_ranges(windows: Sequence[TimeRange | None]) -> TimeRange | None:
     """What several data reach over together: that of all if alike, else from the first moment to the last; None without moments."""
     known = [window for window in windows if window is not None]
     if len(known) < len(windows) or not known:
@@ -32,7 +32,7 @@ def joined(windows: Sequence[Window | None]) -> Window | None:
     return min(first for first, _ in known), max(last for _, last in known)
 
 
-class FoundNumber(Node):
+class MinedNumber(Node):
     """One number that was found in data, in `unit` ("" where it has none, or counts steps).
 
     Attributes:
@@ -46,7 +46,7 @@ class FoundNumber(Node):
     direction: Literal["up", "down", "none"] = "none"
 
 
-class FoundProperty(Node):
+class MinedProperty(Node):
     """An inference with the numbers that the series of one client, or of all, gave it.
 
     Attributes:
@@ -60,10 +60,10 @@ class FoundProperty(Node):
     template: str
     text: str
     client: str = ""
-    numbers: tuple[FoundNumber, ...]
+    numbers: tuple[MinedNumber, ...]
     traces: int
     epsilon: float | None = None
-    window: Window | None = None
+    window: TimeRange | None = None
 
     @property
     def confidence(self) -> float:
@@ -144,7 +144,7 @@ class UsedFile(Node):
     sha256: str
 
 
-class Learned(Node):
+class LearnedKnowledge(Node):
     """All that one run has learnt.
 
     Attributes:
@@ -157,9 +157,9 @@ class Learned(Node):
     title: str
     software: str
     began: str
-    window: Window | None = None
+    window: TimeRange | None = None
     step: float | None = None
     files: tuple[UsedFile, ...] = ()
-    properties: tuple[FoundProperty, ...] = ()
+    properties: tuple[MinedProperty, ...] = ()
     evidence: tuple[RuleEvidence, ...] = ()
     edges: tuple[CausalEdge, ...] = ()

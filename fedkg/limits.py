@@ -111,7 +111,7 @@ def _changed(text: str) -> dict[str, int]:
     return found
 
 
-def shown(name: str, value: int) -> str:
+def format_limit(name: str, value: int) -> str:
     """A value of a limit as text: ``256 MB``, ``20,000``."""
     if name in IN_BYTES:
         factor, unit = next(
@@ -122,7 +122,7 @@ def shown(name: str, value: int) -> str:
     return f"{value:,}"
 
 
-def require(name: str, value: int, what: str, *, at_least: bool = False) -> None:
+def require_within_limit(name: str, value: int, what: str, *, at_least: bool = False) -> None:
     """Reject a value beyond the limit of this name.
 
     Args:
@@ -137,8 +137,8 @@ def require(name: str, value: int, what: str, *, at_least: bool = False) -> None
         raised = f"{name}={_round(name, max(value, 4 * most if at_least else 0))}"
         raise LimitError(
             f"{what} is beyond the limit `{name}`: {MEANINGS[name]}",
-            expected=f"at most {shown(name, most)}",
-            received=f"{'at least ' if at_least else ''}{shown(name, value)}",
+            expected=f"at most {format_limit(name, most)}",
+            received=f"{'at least ' if at_least else ''}{format_limit(name, value)}",
             help=f"if you trust the file, raise the limit: fedkg --limit {raised} ..., or {VARIABLE}={raised}",
         )
 
@@ -171,12 +171,14 @@ def read_file(path: str | Path, *, name: str = "file") -> bytes:
             raise IsADirectoryError(21, "Is a directory", str(path))
         if not stat.S_ISREG(found.st_mode):
             raise OSError(22, "not an ordinary file but a pipe, a socket or a device", str(path))
-        require(name, found.st_size, str(path))
+        require_within_limit(name, found.st_size, str(path))
         # without Python's file objects, which take longer than a small file
         parts, size = [os.read(handle, max(LEAST_AT_ONCE, found.st_size))], 0
         while parts[-1]:
             size += len(parts[-1])
-            require(name, size, str(path), at_least=True)  # it may grow while it is read
+            require_within_limit(
+                name, size, str(path), at_least=True
+            )  # it may grow while it is read
             parts.append(os.read(handle, LEAST_AT_ONCE))
         return b"".join(parts[:-1])  # one alone is not copied
     finally:
@@ -211,7 +213,7 @@ def open_zip(body: bytes, what: str) -> zipfile.ZipFile:
     import io
     import zipfile
 
-    require("members", body.count(b"PK\x01\x02"), what)  # each file's entry begins so
+    require_within_limit("members", body.count(b"PK\x01\x02"), what)  # each file's entry begins so
     return zipfile.ZipFile(io.BytesIO(body))
 
 
@@ -248,9 +250,9 @@ def _parts(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Iterator[bytes]:
 
 
 def _require_expansion(expanded: int, compressed: int, what: str) -> None:
-    require("expanded", expanded, what, at_least=True)
+    require_within_limit("expanded", expanded, what, at_least=True)
     if expanded > SMALL:
-        require("ratio", expanded // max(compressed, 1), what, at_least=True)
+        require_within_limit("ratio", expanded // max(compressed, 1), what, at_least=True)
 
 
 def parse_json(body: bytes, what: str) -> Any:
@@ -262,8 +264,8 @@ def parse_json(body: bytes, what: str) -> Any:
     """
     import json
 
-    require("document", len(body), what)
-    require("values", 1 + sum(map(body.count, (b",", b"[", b"{"))), what)
+    require_within_limit("document", len(body), what)
+    require_within_limit("values", 1 + sum(map(body.count, (b",", b"[", b"{"))), what)
     try:
         return json.loads(body.decode("utf-8-sig"))
     except RecursionError as error:

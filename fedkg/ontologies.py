@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedkg._internal.name_matching import nearest
-from fedkg.authoring import CompileError, existing, needs_compiler, render
+from fedkg._internal.name_matching import nearest_name
+from fedkg.authoring import CompileError, needs_compiler, render, require_file
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
-    from fedkg.learned_knowledge import Learned
+    from fedkg.learned_knowledge import LearnedKnowledge
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.learned.candidates import Proposal
     from fedkg_compiler.ontology.about import About
@@ -30,7 +30,7 @@ def reason(asked: Sequence[str], *, dl: bool, limit: float) -> tuple[Reasoned, l
         return found(asked, dl=dl, limit=limit)
 
 
-def catalog() -> Catalog:
+def load_catalog() -> Catalog:
     """The catalogue of ontologies, with what the user has added. Raises FedkgError when it cannot be read."""
     with needs_compiler("listing ontologies"):
         from fedkg_compiler.ontology.catalog import load_catalog
@@ -38,7 +38,7 @@ def catalog() -> Catalog:
         return load_catalog()
 
 
-def entries() -> list[EntryInfo]:
+def list_entries() -> list[EntryInfo]:
     """Every ontology of the catalogue, by name. Raises FedkgError when the catalogue cannot be read."""
     with needs_compiler("listing ontologies"):
         from fedkg_compiler.ontology.entries import list_entries
@@ -86,7 +86,7 @@ def load_store(
         from fedkg_compiler.ontology.stores.filling import load_files
 
         loaded, diagnostics = load_files(
-            Path(folder), [file if is_endpoint(file) else existing(file) for file in files]
+            Path(folder), [file if is_endpoint(file) else require_file(file) for file in files]
         )
         if loaded is None:
             return None, diagnostics
@@ -129,7 +129,7 @@ def store_facts(folder: str | Path) -> dict[str, Any]:
         }
 
 
-def about_term(text: str) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]:
+def describe_term(text: str) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]:
     """What the ontologies say of the terms that a text names, and what is wrong with their files. Raises UsageError where none has one."""
     with needs_compiler("looking up terms"):
         from fedkg_compiler.ontology.about import about
@@ -137,21 +137,21 @@ def about_term(text: str) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]:
         return about(text)
 
 
-def ontology_figures(names: Sequence[str] = ()) -> tuple[Report, tuple[Diagnostic, ...]]:
+def count_statements(names: Sequence[str] = ()) -> tuple[Report, tuple[Diagnostic, ...]]:
     """How much these ontologies (default: all) say, in numbers. Raises UsageError where there is none of a name."""
     with needs_compiler("counting what ontologies say"):
         from fedkg_compiler.ontology.figures import report_figures
 
-        known = catalog().names()
+        known = load_catalog().names()
         for name in names:
             if name not in known:
-                near = nearest(name, known)
+                near = nearest_name(name, known)
                 hint = f"did you mean `{near}`?" if near else "`fedkg ontology list` lists them"
                 raise UsageError(f"there is no ontology `{name}`", help=hint)
         return report_figures(names)
 
 
-def learned_graph(learned: Learned) -> str:
+def format_learned_graph(learned: LearnedKnowledge) -> str:
     """What a run has learnt as Turtle, with its origin (PROV-O)."""
     with needs_compiler("writing to the graph"):
         from fedkg_compiler.learned.to_rdf import turtle
@@ -159,7 +159,7 @@ def learned_graph(learned: Learned) -> str:
         return turtle(learned)
 
 
-def findings(path: str | Path) -> tuple[Learned, ...]:
+def load_findings(path: str | Path) -> tuple[LearnedKnowledge, ...]:
     """What runs have learnt, from a graph that holds it.
 
     Raises:
@@ -175,8 +175,12 @@ def findings(path: str | Path) -> tuple[Learned, ...]:
         return read(document.triples, str(path))
 
 
-def proposals(
-    learned: Sequence[Learned], *, client: str = "", least: float = 0.0, level: float = 0.05
+def propose_rules(
+    learned: Sequence[LearnedKnowledge],
+    *,
+    client: str = "",
+    least: float = 0.0,
+    level: float = 0.05,
 ) -> Proposal:
     """Candidate rules from what runs have learnt: for one client or, "", for all.
 
@@ -197,7 +201,7 @@ def align_ontologies(first: str, second: str, least: float) -> Proposed:
         return align(first, second, least=least)
 
 
-def proposed_turtle(proposed: Proposed, names: tuple[str, str]) -> str:
+def format_mappings(proposed: Proposed, names: tuple[str, str]) -> str:
     """The proposals as RDF, in a vocabulary that asserts nothing."""
     with needs_compiler("writing proposals"):
         from fedkg_compiler.ontology.alignment.proposals import turtle

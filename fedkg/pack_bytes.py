@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class PackCounts:
     """How many of each there are in a pack; `rows` are bound constraints, in all banks."""
 
     rules: int
@@ -28,11 +28,11 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
+class EncodedPack:
     """The bytes of a pack file, and what it counts."""
 
     body: bytes
-    counts: Counts
+    counts: PackCounts
 
     def read(self) -> Pack:
         """The pack itself. Raises PackError when the bytes are no whole pack."""

@@ -15,7 +15,7 @@ ZONES: tuple[tuple[Zone, float, float, str], ...] = (
 """Zones, best first: name, lower and upper edge, what to do; SCFA says normal operation, monitor, tighten constraints, intervene."""
 
 
-def zone(rho: float) -> Zone:
+def classify_rate(rho: float) -> Zone:
     """The zone of a violation rate: safe < 0.05 <= warning < 0.10 <= danger <= 0.18 < critical."""
     if rho < 0.05:
         return "safe"

@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fedkg.pack_bytes import Counts, Packed
+from fedkg.pack_bytes import EncodedPack, PackCounts
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Related, Span
 from fedkg_compiler.inputs import Inputs, recording
@@ -126,7 +126,7 @@ def _kept(entry: Path) -> Compilation | None:
             return None
     except OSError:
         return None
-    made = Packed(body=body, counts=Counts(**said["counts"]))
+    made = EncodedPack(body=body, counts=PackCounts(**said["counts"]))
     return Compilation(
         made=made, diagnostics=tuple(diagnostic_from(one) for one in said["diagnostics"])
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fedkg.pack_bytes import Counts, Packed
+from fedkg.pack_bytes import EncodedPack, PackCounts
 from fedkg_compiler.diagnostics.record import Diagnostic
 
 if TYPE_CHECKING:
@@ -22,23 +22,23 @@ class Compilation:
         made: the pack, or its bytes where it was kept from before; these are read when `pack` is asked for.
     """
 
-    made: Pack | Packed | None
+    made: Pack | EncodedPack | None
     diagnostics: tuple[Diagnostic, ...]
     examples: tuple[RuleExample, ...] = ()
 
     @cached_property
     def pack(self) -> Pack | None:
         """The pack; None when there is an error."""
-        return self.made.read() if isinstance(self.made, Packed) else self.made
+        return self.made.read() if isinstance(self.made, EncodedPack) else self.made
 
     @cached_property
-    def packed(self) -> Packed | None:
+    def packed(self) -> EncodedPack | None:
         """The pack as the bytes of its file; None when there is an error."""
-        if self.made is None or isinstance(self.made, Packed):
+        if self.made is None or isinstance(self.made, EncodedPack):
             return self.made
-        return Packed(body=self.made.to_bytes(), counts=self.made.counts)
+        return EncodedPack(body=self.made.to_bytes(), counts=self.made.counts)
 
     @property
-    def counts(self) -> Counts | None:
+    def counts(self) -> PackCounts | None:
         """What the pack counts; None when there is an error."""
         return None if self.made is None else self.made.counts

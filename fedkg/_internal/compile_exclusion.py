@@ -17,7 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def uncompiled(work: Callable[P, R]) -> Callable[P, R]:
+def exclude_from_compile(work: Callable[P, R]) -> Callable[P, R]:
     """A function that is not traced; unlike `torch.compiler.disable`, which imports the compiler for seconds, at no cost elsewhere."""
 
     @wraps(work)

@@ -7,7 +7,7 @@ from numbers import Real
 from torch import Tensor
 
 
-def said(given: object) -> str:
+def describe_value(given: object) -> str:
     """The type and shape of a tensor, a text or number itself, of all else the type."""
     if isinstance(given, Tensor):
         return f"{str(given.dtype).removeprefix('torch.')} {list(given.shape)}"

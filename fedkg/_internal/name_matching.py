@@ -27,7 +27,7 @@ def distance(left: str, right: str, limit: int) -> int:
     return min(last[-1], limit + 1)
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
+def nearest_name(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that is most probably meant, or None.
 
     A difference of case alone always counts as near; otherwise at most a third of the letters may differ, and a word of
@@ -70,7 +70,7 @@ class Suggestion(str):
         return str(self), self.wrong, self.right
 
 
-def certain(word: str, candidates: Iterable[str]) -> str | None:
+def certain_match(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that is meant for certain, or None.
 
     It differs in case alone, or in one letter (of four or more, not the first one), and no other candidate does; a different digit,
@@ -105,17 +105,17 @@ _TOO_SHORT = 4
 def did_you_mean(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
     """``did you mean `x`?`` for a help line (a `Suggestion` where that is certain), or `otherwise` where nothing is near."""
     known = list(candidates)
-    near = nearest(word, known)
+    near = nearest_name(word, known)
     if near is None:
         return otherwise
     said = f"did you mean `{near}`?"
-    return Suggestion(said, word, near) if certain(word, known) == near else said
+    return Suggestion(said, word, near) if certain_match(word, known) == near else said
 
 
 _UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$")
 
 
-def plain(header: str) -> str:
+def normalise_header(header: str) -> str:
     """A header without what people write differently: case, blanks, punctuation."""
     return re.sub(r"[\W_]+", "", header).casefold()
 
@@ -125,12 +125,12 @@ def nearest_header(header: str, candidates: Iterable[str]) -> str | None:
     holds the other."""
     folded: dict[str, str] = {}
     for candidate in candidates:
-        folded.setdefault(plain(candidate), candidate)
-        folded.setdefault(plain(_UNIT.sub("", candidate)), candidate)
-    wanted = plain(header)
+        folded.setdefault(normalise_header(candidate), candidate)
+        folded.setdefault(normalise_header(_UNIT.sub("", candidate)), candidate)
+    wanted = normalise_header(header)
     if wanted in folded:
         return folded[wanted]
-    near = nearest(wanted, folded)
+    near = nearest_name(wanted, folded)
     if near is not None:
         return folded[near]
     inside = [

@@ -26,7 +26,7 @@ R = TypeVar("R")
 _njit: Any = numba.njit  # its types know fewer options than it does
 _config: Any = numba.config  # a module whose names are made when it is imported
 
-UNUSED = 24 * 60 * 60
+STALE_AFTER_SECONDS = 24 * 60 * 60
 """Seconds after which kernels of other sources are thrown away: until then a program that has loaded these may still be at work."""
 
 _SETTING = Lock()
@@ -34,7 +34,7 @@ _SETTING = Lock()
 
 def kernel(function: Callable[..., R]) -> Callable[..., R]:
     """The function as a compiled loop: no interpreter lock, divisions as IEEE 754 has them, no reordering of sums."""
-    folder = kept_in(Path(function.__code__.co_filename).resolve().parent)
+    folder = cache_folder(Path(function.__code__.co_filename).resolve().parent)
     with _SETTING:  # where Numba keeps a kernel it decides when the kernel is declared
         own = _config.CACHE_DIR
         try:
@@ -44,7 +44,7 @@ def kernel(function: Callable[..., R]) -> Callable[..., R]:
             _config.CACHE_DIR = own
 
 
-def inner(function: Callable[..., R]) -> Callable[..., R]:
+def kernel_part(function: Callable[..., R]) -> Callable[..., R]:
     """A part of kernels that only kernels call: without what calls from Python need, which takes long to compile."""
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
@@ -59,7 +59,7 @@ def _compiled(function: Callable[..., R], **options: bool) -> Callable[..., R]:
 
 
 @cache
-def kept_in(package: Path) -> Path | None:
+def cache_folder(package: Path) -> Path | None:
     """Where the kernels of a folder of sources are kept; None where nothing can be written, and they are compiled in each process.
 
     It is `$NUMBA_CACHE_DIR`, or else `$XDG_CACHE_HOME/fedkg/kernels` (by default `~/.cache/fedkg/kernels`), and in it a folder named by all
@@ -97,7 +97,7 @@ def _forget_others(folder: Path) -> None:
             if (
                 other != folder
                 and time.time() - max(part.stat().st_mtime for part in (other, *other.rglob("*")))
-                > UNUSED
+                > STALE_AFTER_SECONDS
             ):
                 shutil.rmtree(other, ignore_errors=True)
         except OSError:

@@ -13,7 +13,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """How cells begin that a spreadsheet would compute (source: OWASP, CSV injection)."""
 
 
-def visible(text: str) -> str:
+def escape_hidden(text: str) -> str:
     r"""The text with hidden characters as ``\u001b``; newlines and tabs stay.
 
     Example:
@@ -23,9 +23,9 @@ def visible(text: str) -> str:
     return HIDDEN.sub(_escape, text)
 
 
-def visible_value(value: object) -> object:
+def escape_hidden_in(value: object) -> object:
     """What a page shows of a value: a text, or markup, with hidden characters as escapes; anything else as it is."""
-    return type(value)(visible(value)) if isinstance(value, str) else value
+    return type(value)(escape_hidden(value)) if isinstance(value, str) else value
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -33,14 +33,14 @@ def _escape(found: re.Match[str]) -> str:
     return "".join(f"\\u{body[i] << 8 | body[i + 1]:04x}" for i in range(0, len(body), 2))
 
 
-def csv_cell(value: object) -> object:
+def escape_csv_cell(value: object) -> object:
     """A cell of a CSV file: hidden characters as escapes, and an apostrophe before a text that a spreadsheet would compute.
 
     Numbers stay, also those written as texts.
     """
     if not isinstance(value, str):
         return value
-    text = visible(value)
+    text = escape_hidden(value)
     return f"'{text}" if text.startswith(FORMULA) and not _is_number(text) else text
 
 

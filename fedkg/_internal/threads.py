@@ -13,7 +13,7 @@ from threading import Lock, get_ident
 
 import torch
 
-EACH = 4
+PARTS_PER_THREAD = 4
 """Parts for each thread, where there is enough to do."""
 
 _PARTS: ContextVar[int | None] = ContextVar("_PARTS", default=None)
@@ -55,7 +55,7 @@ def _take(count: int) -> None:
         torch.set_num_threads(count)
 
 
-def in_parts(count: int, least: int, work: Callable[[int, int], object]) -> None:
+def run_in_parts(count: int, least: int, work: Callable[[int, int], object]) -> None:
     """``work(start, stop)`` on consecutive parts of ``range(count)`` of at least `least` each, on as many threads as torch uses, or as
     `library_threads` says.
 
@@ -66,7 +66,7 @@ def in_parts(count: int, least: int, work: Callable[[int, int], object]) -> None
         work(0, count)
         return
     threads = _PARTS.get() or torch.get_num_threads()
-    parts = max(1, min(1 if threads == 1 else EACH * threads, count // max(1, least)))
+    parts = max(1, min(1 if threads == 1 else PARTS_PER_THREAD * threads, count // max(1, least)))
     if parts == 1:
         work(0, count)
         return

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from torch import Tensor
 
 
-def fronted(sides: Sequence[Tensor], dims: Sequence[int | None], size: int) -> list[Tensor]:
+def move_batch_dim_first(
+    sides: Sequence[Tensor], dims: Sequence[int | None], size: int
+) -> list[Tensor]:
     """Sides as `vmap` gives them, the dimension that it is over (None: none, the same for all) in front, of so many."""
     pairs = zip(sides, dims, strict=False)
     return [

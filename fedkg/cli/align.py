@@ -60,7 +60,7 @@ def align(
     if proposed.problems and not as_json:
         print_note(authoring.render(proposed.problems))
     if output is not None and not errors:
-        write_atomically(output, ontologies.proposed_turtle(proposed, (first, second)))
+        write_atomically(output, ontologies.format_mappings(proposed, (first, second)))
     if as_json:
         shown = [
             {

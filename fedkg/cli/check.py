@@ -110,7 +110,7 @@ def _apply_fixes(rules: Sequence[Path]) -> Mended:
     from fedkg import authoring
     from fedkg.cli.output_files import write_atomically
 
-    mended = authoring.mend(rules)
+    mended = authoring.apply_fixes(rules)
     for path, text in mended.texts.items():
         if path.read_bytes() != mended.before[path]:
             raise FedkgError(
@@ -162,7 +162,7 @@ def _watch(rules: Sequence[Path]) -> None:
         if sys.stdout.isatty():
             typer.echo(_CLEAR, nl=False)
         try:
-            result, inputs = authoring.watched(rules)
+            result, inputs = authoring.check_with_inputs(rules)
         except UsageError as error:
             print_note(f"error: {error}")
             return _Nothing(rules)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typing_extensions import override
 
-from fedkg._internal.safe_text import visible
+from fedkg._internal.safe_text import escape_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,7 +53,7 @@ def _console(*, stderr: bool) -> Console:
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterable[Segment]:
             for part in super().render(renderable, options):
-                yield part if part.control else Segment(visible(part.text), part.style)
+                yield part if part.control else Segment(escape_hidden(part.text), part.style)
 
     stream = sys.stderr if stderr else sys.stdout
     return SafeConsole(
@@ -63,12 +63,12 @@ def _console(*, stderr: bool) -> Console:
 
 def print_line(text: str) -> None:
     """Print a plain line to stdout; brackets in it are text, not markup."""
-    typer.echo(visible(text))
+    typer.echo(escape_hidden(text))
 
 
 def print_note(text: str) -> None:
     """Print a plain line to stderr."""
-    typer.echo(visible(text), err=True)
+    typer.echo(escape_hidden(text), err=True)
 
 
 def count(number: int, noun: str) -> str:
@@ -79,7 +79,7 @@ def count(number: int, noun: str) -> str:
 def print_json(value: Any) -> None:
     """Print a JSON document to stdout. `Any`: JSON. Values that are not finite become null, as JSON has no word for them."""
     text = json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False)
-    typer.echo(visible(text))
+    typer.echo(escape_hidden(text))
 
 
 def _finite(value: Any) -> Any:

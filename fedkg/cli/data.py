@@ -51,11 +51,11 @@ def ai4i(
     if machines:
         import numpy as np
 
-        from fedkg.data import deal
+        from fedkg.data import deal_names
 
         names = [f"M{i:02d}" for i in range(1, machines + 1)]
         frame = frame.with_texts(
-            "machine", deal(frame.rows, names, np.random.Generator(np.random.PCG64(seed)))
+            "machine", deal_names(frame.rows, names, np.random.Generator(np.random.PCG64(seed)))
         )
     columns = [frame.texts(header) for header in frame.headers]
     lines = [",".join(frame.headers), *(",".join(cells) for cells in zip(*columns, strict=True))]
@@ -99,14 +99,14 @@ def plant(
       fedkg data plant works --entities 10000 --queries 3000 --rows 1000 --seed 0
       fedkg check works/plant.fkg works/plant.nt
     """
-    from fedkg.data.plant import write
+    from fedkg.data.plant import write_plant
 
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise UsageError(
             f"{folder} has files already",
             help="choose another folder, or add --force to write into it",
         )
-    drawn = write(folder, entities=entities, count=queries, rows=rows, seed=seed)
+    drawn = write_plant(folder, entities=entities, count=queries, rows=rows, seed=seed)
     files = ["plant.nt", "table.csv", "plant.fkg", "legacy/*.rq"]
     if as_json:
         print_json(

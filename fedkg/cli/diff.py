@@ -40,10 +40,10 @@ def diff(
     from fedkg import authoring
 
     sides = [
-        [path, *authoring.given(graphs or [])] if authoring.is_authored(path) else [path]
+        [path, *authoring.parse_sources(graphs or [])] if authoring.is_authored(path) else [path]
         for path in (old, new)
     ]
-    found = authoring.differences(*sides)
+    found = authoring.compare_rules(*sides)
     if as_json:
         print_json({"rules": [_json(one) for one in found], "same": all(one.same for one in found)})
     else:

@@ -87,7 +87,7 @@ def evaluate(
             expected="a pack or rule files, and a table last",
             help="fedkg eval rules.fkg table.csv",
         )
-    *rules, data = named = authoring.given(files)
+    *rules, data = named = authoring.parse_sources(files)
     if authoring.is_rdf_data(rules, data):
         _evaluate_rdf(rules, Path(data), as_json)
         return

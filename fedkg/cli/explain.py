@@ -71,7 +71,7 @@ def explain(
     from fedkg import authoring
 
     if every:
-        titles = authoring.codes()
+        titles = authoring.list_codes()
         if as_json:
             print_json({"codes": [{"code": key, "title": title} for key, title in titles.items()]})
         else:
@@ -89,7 +89,7 @@ def explain(
         else:
             print_line(f"{what.strip().upper()}: {title}\n\n{page.strip()}")
         return
-    taken = authoring.given(files) if files else _files_in_folder(what)
+    taken = authoring.parse_sources(files) if files else _files_in_folder(what)
     if not files:
         print_note(f"taken from this folder: {', '.join(map(str, taken))}")
     try:
@@ -102,7 +102,7 @@ def explain(
         raise
     rules, parts = find_rules(pack, what)
     behind = (
-        {one.rule: one for one in authoring.origins(taken, rules[:MAX_RULES], entity)}
+        {one.rule: one for one in authoring.find_origins(taken, rules[:MAX_RULES], entity)}
         if entity
         else {}
     )

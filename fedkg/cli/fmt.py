@@ -93,8 +93,10 @@ def _format_file(name: str) -> _FormattedFile:
     from fedkg import authoring
 
     if name == STDIN:
-        return _FormattedFile(name, *authoring.canonical(sys.stdin.buffer.read(), "<stdin>"))
-    return _FormattedFile(name, *authoring.canonical(authoring.existing(name).read_bytes(), name))
+        return _FormattedFile(name, *authoring.format_rule_file(sys.stdin.buffer.read(), "<stdin>"))
+    return _FormattedFile(
+        name, *authoring.format_rule_file(authoring.require_file(name).read_bytes(), name)
+    )
 
 
 def _json(one: _FormattedFile) -> dict[str, str | bool]:

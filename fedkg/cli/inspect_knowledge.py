@@ -10,10 +10,10 @@ from fedkg.cli.console import count
 if TYPE_CHECKING:
     from fedkg.pack import Pack
     from fedkg.pack.knowledge import Clause, KnowledgeModel
-    from fedkg.pack_bytes import Counts
+    from fedkg.pack_bytes import PackCounts
 
 
-def describe_other_contents(counts: Counts) -> str:
+def describe_other_contents(counts: PackCounts) -> str:
     """``, 2 knowledge models, 1 inference``: what there is besides rules; "" where there is nothing."""
     kinds = (
         ("knowledge model", counts.knowledge),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from fedkg.pack import Inference, Pack, Placement
-    from fedkg.pack_bytes import Counts
+    from fedkg.pack_bytes import PackCounts
 
 
 def inspect(
@@ -59,7 +59,7 @@ def inspect(
         return
     from fedkg import authoring
 
-    pack, _ = authoring.load_or_compile(authoring.given(files))
+    pack, _ = authoring.load_or_compile(authoring.parse_sources(files))
     if as_json:
         print_json(description(pack, rows))
     else:
@@ -124,7 +124,7 @@ def description(pack: Pack, rows: int) -> dict[str, Any]:
     }
 
 
-def summary(counts: Counts) -> str:
+def summary(counts: PackCounts) -> str:
     """``4 rules, 120 bound rows in 3 banks``, and what else there is: ``, 2 knowledge models``."""
     return f"{count(counts.rules, 'rule')}, {count(counts.rows, 'bound row')} in {count(counts.banks, 'bank')}{describe_other_contents(counts)}"
 

@@ -13,7 +13,7 @@ from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import MissingExtra, UsageError
 
 if TYPE_CHECKING:
-    from fedkg.learned_knowledge import Learned
+    from fedkg.learned_knowledge import LearnedKnowledge
 
 
 def write_learned(
@@ -42,7 +42,7 @@ def write_learned(
             f"{output} is already there", help="choose another name, or add --force to overwrite it"
         )
     found = read_findings(run)
-    write_atomically(output, ontologies.learned_graph(found))
+    write_atomically(output, ontologies.format_learned_graph(found))
     if as_json:
         print_json({"graph": str(output), "learned": found.model_dump(mode="json")})
         return
@@ -54,7 +54,7 @@ def write_learned(
     print_line(f"next: fedkg suggest {output}")
 
 
-def read_findings(folder: Path) -> Learned:
+def read_findings(folder: Path) -> LearnedKnowledge:
     """What a finished run has learnt. Raises UsageError for what is no finished run, MissingExtra without what reads runs."""
     if find_spec("yaml") is None:
         raise MissingExtra("reading run folders", "run")

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
-from fedkg._internal.safe_text import visible
+from fedkg._internal.safe_text import escape_hidden
 from fedkg._internal.warning_notes import show_warnings_as_notes
 from fedkg.authoring import CompileError
 from fedkg.cli import (
@@ -171,7 +171,7 @@ def _fail(text: str, code: int) -> None:
 
 def _leave(text: str, code: int) -> None:
     sys.stdout.flush()
-    typer.echo(visible(text), err=True)
+    typer.echo(escape_hidden(text), err=True)
     sys.exit(code)
 
 
@@ -187,7 +187,7 @@ def _report_internal_error(
         last = last.tb_next
     place = f" at {last.tb_frame.f_code.co_filename}:{last.tb_lineno}" if last is not None else ""
     typer.echo(
-        f"error: a fault in fedkg itself: {kind.__name__}: {visible(str(error))}{place}\n"
+        f"error: a fault in fedkg itself: {kind.__name__}: {escape_hidden(str(error))}{place}\n"
         "  help: set FEDKG_TRACEBACK=1 and run the command again to see the whole traceback; please report it",
         err=True,
     )

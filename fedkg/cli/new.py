@@ -63,7 +63,7 @@ def new(
     *sheet, data = sources
     limits = read_table(sheet[0]) if sheet else None
     table = read_table(data)
-    text = authoring.draft(
+    text = authoring.draft_rules(
         limits,
         table,
         limits_name=_relative_path(sheet[0], output) if sheet else "",
@@ -72,7 +72,7 @@ def new(
     write_atomically(output, text)
     result = authoring.check([output])
     rules = len(result.pack.manifest.rules) if result.pack else 0
-    tags, missing = authoring.missing_tags(limits, table) if limits is not None else (0, {})
+    tags, missing = authoring.find_missing_tags(limits, table) if limits is not None else (0, {})
     if as_json:
         found = {"tags": tags, "missing_tags": missing} if limits is not None else {}
         print_json(

@@ -44,7 +44,7 @@ def list_entries(as_json: AsJson = False) -> None:
     """List the ontologies that rule files can `use`."""
     from fedkg import ontologies
 
-    entries = ontologies.entries()
+    entries = ontologies.list_entries()
     if as_json:
         print_json({"ontologies": [entry.model_dump(exclude={"terms"}) for entry in entries]})
         return
@@ -82,7 +82,7 @@ def show_entry(
     """
     from fedkg import authoring, ontologies
 
-    if name not in ontologies.catalog().names():
+    if name not in ontologies.load_catalog().names():
         show_term(name, as_json=as_json)
         return
     entry, diagnostics = ontologies.entry_with_terms(name)

@@ -34,7 +34,7 @@ def show_term(text: str, *, as_json: bool) -> None:
     """Print what is known of the terms that a text names. Raises UsageError where there is none."""
     from fedkg import authoring, ontologies
 
-    terms, diagnostics = ontologies.about_term(text)
+    terms, diagnostics = ontologies.describe_term(text)
     if as_json:
         print_json(
             {"terms": [term.model_dump() for term in terms]}
@@ -100,7 +100,7 @@ def report(
     """
     from fedkg import authoring, ontologies
 
-    found, diagnostics = ontologies.ontology_figures(names or ())
+    found, diagnostics = ontologies.count_statements(names or ())
     if as_json:
         print_json(
             found.model_dump() | {"reference": REFERENCE} | authoring.diagnostics_json(diagnostics)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _suggest_name(word: str, names: Sequence[str]) -> str:
     """The name that is near, or the first ones that there are."""
     known = list(dict.fromkeys(names))
     shapes = [name.rpartition(".")[0] for name in known if "." in name]
-    near = nearest(word, [*known, *shapes, *(name.partition(".")[0] for name in shapes)])
+    near = nearest_name(word, [*known, *shapes, *(name.partition(".")[0] for name in shapes)])
     if near:
         return f"did you mean `{near}`?"
     shown = ", ".join(known[:MAX_NAMED]) + (" ..." if len(known) > MAX_NAMED else "")

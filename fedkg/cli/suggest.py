@@ -15,7 +15,7 @@ from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import UsageError
 
 if TYPE_CHECKING:
-    from fedkg.learned_knowledge import Learned
+    from fedkg.learned_knowledge import LearnedKnowledge
 
 
 def suggest(
@@ -87,7 +87,7 @@ def suggest(
             expected=", ".join(known[:20]) or "a run whose rules infer something",
             help="leave out --client for rules of all clients",
         )
-    made = ontologies.proposals(found, client=client, least=confidence, level=level)
+    made = ontologies.propose_rules(found, client=client, least=confidence, level=level)
     if output is not None:
         write_atomically(output, made.text)
     if as_json:
@@ -114,16 +114,16 @@ def suggest(
             )
 
 
-def _read_sources(sources: Sequence[Path]) -> list[Learned]:
+def _read_sources(sources: Sequence[Path]) -> list[LearnedKnowledge]:
     """What the runs and graphs hold. Raises UsageError where one holds nothing."""
     from fedkg import authoring, ontologies
 
-    found: list[Learned] = []
+    found: list[LearnedKnowledge] = []
     for source in sources:
         own = (
             (read_findings(source),)
             if source.is_dir()
-            else ontologies.findings(authoring.existing(source))
+            else ontologies.load_findings(authoring.require_file(source))
         )
         if not any(one.properties or one.edges or one.evidence for one in own):
             raise UsageError(

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fedkg._internal.compile_exclusion import uncompiled
+from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.constraints.binding.answers import Model, ask, shaped
 from fedkg.constraints.binding.batch import Batch, read_batch
 from fedkg.constraints.binding.given import batch_of, check_floating, weights_of
@@ -226,7 +226,7 @@ class ConstraintModule(nn.Module):
             penalty_form(semantics, temperature, form, sharpness),
         )
 
-    @uncompiled
+    @exclude_from_compile
     def _report(
         self,
         x: Tensor,
@@ -413,7 +413,7 @@ class ConstraintModule(nn.Module):
         if check_probabilities(self.plan, answers, self._probabilities):
             self._answers_checked = True
 
-    @uncompiled
+    @exclude_from_compile
     def project(self, x: Tensor, y: Tensor, *, keys: Keys | None = None) -> Tensor:
         """The answers nearest to `y` that keep what linear rules say of each row, laid out as `y`.
 

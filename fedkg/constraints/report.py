@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg._internal.compile_exclusion import uncompiled
+from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.evaluated import Evaluated
 from fedkg.constraints.total import penalty_apart, penalty_parts, total_penalty
@@ -32,7 +32,7 @@ class _Each:
         self._of = evaluated
 
     @cached_property
-    @uncompiled
+    @exclude_from_compile
     def penalties(self) -> Tensor:
         of = self._of
         return self._joined(
@@ -40,13 +40,13 @@ class _Each:
         )
 
     @cached_property
-    @uncompiled
+    @exclude_from_compile
     def robustness(self) -> Tensor:
         of = self._of
         return self._joined(lambda bank: [of.robustness(bank, rows) for rows in of.judged(bank)])
 
     @cached_property
-    @uncompiled
+    @exclude_from_compile
     def smooth_robustness(self) -> Tensor:
         of = self._of
         return self._joined(
@@ -54,12 +54,12 @@ class _Each:
         )
 
     @cached_property
-    @uncompiled
+    @exclude_from_compile
     def applicable(self) -> Tensor:
         return self._joined(lambda bank: [self._of.applies(bank, slice(0, bank.rows))], torch.bool)
 
     @cached_property
-    @uncompiled
+    @exclude_from_compile
     def counted(self) -> Tensor:
         of = self._of
         return self._joined(
@@ -67,13 +67,13 @@ class _Each:
         )
 
     @cached_property
-    @uncompiled
+    @exclude_from_compile
     def verdicts(self) -> tuple[Tensor, Tensor, Tensor]:
         """Satisfied, violated, fired."""
         return self._verdicts(self._of.judged_places, self._of.batch)
 
     @cached_property
-    @uncompiled
+    @exclude_from_compile
     def verdicts_of_windows(self) -> tuple[Tensor, Tensor, Tensor]:
         """The same of each of n windows, at some step, and violated at none where satisfied; [n, R]."""
         return self._verdicts(self._of.judged_windows, self._of.shape[0])
@@ -176,7 +176,7 @@ class ConstraintReport:
         """
         return total_penalty(self._of)
 
-    @uncompiled
+    @exclude_from_compile
     def penalty_by(self, what: Literal["rule", "kind", "entity"]) -> dict[str, Tensor]:
         """The penalty in parts that add up to it, each differentiable: by rule, by the rules' kind, or by the entity they speak of.
 
@@ -247,7 +247,7 @@ class ConstraintReport:
         return self._any(self._each.counted)
 
     @cached_property
-    @uncompiled
+    @exclude_from_compile
     def robustness(self) -> Tensor:
         """How far each constraint is from violated, [B, R], in source units (negative: how far from satisfied); NaN where unknown or not
         applicable, infinite where no number decides. Exact, and differentiable when the model's answers are. Of a window the least of its
@@ -256,7 +256,7 @@ class ConstraintReport:
         return self._least(soft=False) if self._whole else self._laid(self._each.robustness)
 
     @cached_property
-    @uncompiled
+    @exclude_from_compile
     def smooth_robustness(self) -> Tensor:
         """`robustness` with the minima and maxima of the call's semantics, [B, R], in source units; differentiable.
 

@@ -17,7 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 from typing_extensions import override
 
-from fedkg._internal.compile_exclusion import uncompiled
+from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.engine.penalty import late_scale
 from fedkg.constraints.evaluated import Evaluated
@@ -70,7 +70,7 @@ class _WithGradient(torch.autograd.Function):
         return None, *scaled, None, None
 
 
-@uncompiled
+@exclude_from_compile
 @_in_full
 def total_penalty(of: Evaluated) -> Tensor:
     """The sum over rules of their weight times the weighted mean of their penalties over all (constraint, sample) pairs that apply.
@@ -128,7 +128,7 @@ def _by_graph(of: Evaluated, shares: Sequence[Tensor | None]) -> Tensor:
     return known
 
 
-@uncompiled
+@exclude_from_compile
 @_in_full
 def penalty_apart(of: Evaluated, weight: Tensor) -> Tensor:
     """The total of `total_penalty` of each of C parts of the batch by itself, [C]; differentiable as often as one likes.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg._internal.compile_exclusion import uncompiled
+from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.constraints.engine.penalty import penalty_form
 from fedkg.constraints.numbered import numbered
@@ -359,7 +359,7 @@ class TracedReport(ConstraintReport):
         unknown: Tensor = found[APPLICABLE] & ~found[SATISFIED] & ~found[VIOLATED]
         return unknown
 
-    @uncompiled
+    @exclude_from_compile
     def __getattr__(self, name: str) -> Any:
         """What a `ConstraintReport` is computed from: all that no operator gives."""
         if name not in ("_of", "_each", "_shape", "_whole"):

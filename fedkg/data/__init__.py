@@ -1,11 +1,11 @@
 """Tables for federations: the milling data set, splits over sites, standardisation, units of sites' columns; `fedkg.data.sets` has more."""
 
-from fedkg.data.column_units import conversion
+from fedkg.data.column_units import unit_conversion
 from fedkg.data.frame import Frame, concatenate, from_table
-from fedkg.data.partition import Split, by_column, deal, dirichlet, hold_out, iid
+from fedkg.data.partition import Split, by_column, deal_names, dirichlet, hold_out, iid
 from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.data.split_table import SplitTable, load_split, save_split, split_table
-from fedkg.data.standardise import Scaling, pooled
+from fedkg.data.standardise import Scaling, pooled_scaling
 
 __all__ = [
     "Frame",
@@ -16,15 +16,15 @@ __all__ = [
     "by_site",
     "classes_per_site",
     "concatenate",
-    "conversion",
-    "deal",
+    "unit_conversion",
+    "deal_names",
     "dirichlet",
     "dirichlet_sizes",
     "from_table",
     "hold_out",
     "iid",
     "load_split",
-    "pooled",
+    "pooled_scaling",
     "quantity_skew",
     "save_split",
     "split_table",

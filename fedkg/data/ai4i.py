@@ -57,11 +57,11 @@ def generate(rows: int = DEFAULT_ROWS, seed: int = DEFAULT_SEED) -> Frame:
         for child in np.random.SeedSequence(seed).spawn(7)
     ]
     variant = np.array(VARIANTS, dtype=object)[streams[0].choice(3, size=rows, p=SHARES)]
-    air = rounded(300.0 + 2.0 * _walk(streams[1], rows), 1)
-    process = rounded(air + 10.0 + _walk(streams[2], rows), 1)
-    torque = rounded(_positive_normal(streams[3], rows, 40.0, 10.0), 1)
+    air = round_to_file(300.0 + 2.0 * _walk(streams[1], rows), 1)
+    process = round_to_file(air + 10.0 + _walk(streams[2], rows), 1)
+    torque = round_to_file(_positive_normal(streams[3], rows, 40.0, 10.0), 1)
     load_speed = POWER / ((torque + FRICTION) * RAD_PER_S)
-    speed = rounded(
+    speed = round_to_file(
         np.minimum(BASE_SPEED + load_speed + streams[4].normal(0.0, SPEED_NOISE, rows), TOP_SPEED),
         0,
     )
@@ -105,7 +105,7 @@ def load(path: str | Path) -> Frame:
     return from_table(read_table(path), numeric=(*FEATURES, FAILURE), text=(TYPE,))
 
 
-def rounded(values: F64, digits: int) -> F64:
+def round_to_file(values: F64, digits: int) -> F64:
     """Values with the decimals of the public file."""
     return np.asarray(np.round(values, digits), dtype=np.float64)
 

@@ -7,7 +7,7 @@ from fedkg.units import Conversion, Unit, UnitProblem, parse_unit
 from fedkg.units import conversion as between
 
 
-def conversion(given: str, wanted: str, *, where: str) -> Conversion:
+def unit_conversion(given: str, wanted: str, *, where: str) -> Conversion:
     """How a column in unit `given` becomes one in unit `wanted`.
 
     Raises:

@@ -92,7 +92,7 @@ def dirichlet(
     classes, codes = np.unique(labels, return_inverse=True)
     members = [np.flatnonzero(codes == c) for c in range(len(classes))]
     if len(labels) < min_samples * len(sites):
-        raise too_few(
+        raise too_few_rows(
             sites,
             [len(labels) // len(sites)] * len(sites),
             min_samples,
@@ -116,7 +116,7 @@ def dirichlet(
             return Split(sites=tuple(sites), owner=owner, draws=draw)
         if not worst or min(worst) < int(counts.min()):
             worst = counts.tolist()
-    raise too_few(sites, worst, min_samples, f"alpha {alpha:g}, the best of {ATTEMPTS} draws")
+    raise too_few_rows(sites, worst, min_samples, f"alpha {alpha:g}, the best of {ATTEMPTS} draws")
 
 
 def iid(
@@ -171,7 +171,7 @@ def apportion(shares: NDArray[np.float64], total: int) -> Index:
     return counts
 
 
-def deal(rows: int, names: Sequence[str], stream: np.random.Generator) -> list[str]:
+def deal_names(rows: int, names: Sequence[str], stream: np.random.Generator) -> list[str]:
     """A name for each row, every name equally often up to one, in random order."""
     order = stream.permutation(rows)
     dealt = np.empty(rows, dtype=np.int64)
@@ -197,11 +197,13 @@ def hold_out(
 def _checked(split: Split, min_samples: int, how: str) -> Split:
     counts = list(split.counts().values())
     if min(counts) < min_samples:
-        raise too_few(split.sites, counts, min_samples, how)
+        raise too_few_rows(split.sites, counts, min_samples, how)
     return split
 
 
-def too_few(sites: Sequence[str], counts: Sequence[int], min_samples: int, how: str) -> JobError:
+def too_few_rows(
+    sites: Sequence[str], counts: Sequence[int], min_samples: int, how: str
+) -> JobError:
     """The error of a split that leaves a site with too few rows, by its name; `how` says how the rows were dealt."""
     small = int(np.argmin(counts))
     rows = "no rows" if counts[small] == 0 else f"{counts[small]} rows"

@@ -95,7 +95,7 @@ class Plant:
         )
 
 
-def draw(entities: int, seed: int) -> Plant:
+def draw_plant(entities: int, seed: int) -> Plant:
     """A plant of about so many entities; at least one line. Equal seeds give equal plants."""
     generator = np.random.Generator(np.random.PCG64(seed))
     count = max(
@@ -264,7 +264,7 @@ def table_lines(plant: Plant, rows: int, seed: int) -> Iterator[str]:
         )
 
 
-def queries(plant: Plant, count: int, seed: int) -> Iterator[tuple[str, str]]:
+def violation_queries(plant: Plant, count: int, seed: int) -> Iterator[tuple[str, str]]:
     """Violation queries with their file names: of ten kinds, in the words in which different people write them."""
     generator = np.random.Generator(np.random.PCG64([seed, 2]))
     for i in range(count):
@@ -370,14 +370,14 @@ queries "legacy/*.rq"
 """
 
 
-def write(folder: Path, *, entities: int, count: int, rows: int, seed: int) -> Plant:
+def write_plant(folder: Path, *, entities: int, count: int, rows: int, seed: int) -> Plant:
     """Write ``plant.nt``, ``table.csv``, ``plant.fkg`` and ``legacy/*.rq`` into a folder, which is made; the plant that was drawn."""
-    plant = draw(entities, seed)
+    plant = draw_plant(entities, seed)
     (folder / "legacy").mkdir(parents=True, exist_ok=True)
     (folder / "plant.nt").write_text(graph_text(plant), encoding="utf-8")
     (folder / "plant.fkg").write_text(RULES, encoding="utf-8")
     with (folder / "table.csv").open("w", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in table_lines(plant, rows, seed))
-    for name, text in queries(plant, count, seed):
+    for name, text in violation_queries(plant, count, seed):
         (folder / "legacy" / name).write_text(text, encoding="utf-8")
     return plant

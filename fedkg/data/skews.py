@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.partition import ATTEMPTS, Index, Split, apportion, too_few
+from fedkg.data.partition import ATTEMPTS, Index, Split, apportion, too_few_rows
 from fedkg.errors import JobError
 
 
@@ -63,7 +63,7 @@ def quantity_skew(
         )
     counts = apportion(np.asarray(shares, dtype=np.float64), rows)
     if int(counts.min()) < min_samples:
-        raise too_few(sites, counts.tolist(), min_samples, "a quantity skew")
+        raise too_few_rows(sites, counts.tolist(), min_samples, "a quantity skew")
     return Split(sites=tuple(sites), owner=_dealt(counts, stream))
 
 
@@ -122,7 +122,7 @@ def by_site(clients: NDArray[np.object_], *, min_samples: int = 1) -> Split:
     owner = np.array([position[name] for name in clients.tolist()], dtype=np.int64)
     counts = np.bincount(owner, minlength=len(names)).tolist()
     if not names or min(counts) < min_samples:
-        raise too_few(names or ["none"], counts or [0], min_samples, "the sites of the source")
+        raise too_few_rows(names or ["none"], counts or [0], min_samples, "the sites of the source")
     return Split(sites=tuple(names), owner=owner)
 
 
@@ -144,4 +144,4 @@ def _drawn(
         if min(counts) >= min_samples:
             return Split(sites=tuple(sites), owner=owner, draws=number)
         best = max(best, counts, key=min)
-    raise too_few(sites, best, min_samples, f"{how}, the best of {ATTEMPTS} draws")
+    raise too_few_rows(sites, best, min_samples, f"{how}, the best of {ATTEMPTS} draws")

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.safe_text import csv_cell
+from fedkg._internal.safe_text import escape_csv_cell
 from fedkg.data.partition import Index, Split
 from fedkg.errors import JobError
 
@@ -53,7 +53,7 @@ class SplitTable:
         """Write the table as CSV."""
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows(
-            [csv_cell(cell) for cell in row] for row in self.rows()
+            [escape_csv_cell(cell) for cell in row] for row in self.rows()
         )
         Path(path).write_text(text.getvalue(), encoding="utf-8")
 

@@ -30,7 +30,7 @@ class Scaling:
         return np.asarray(np.nan_to_num((values - self.mean) / self.std, nan=0.0), dtype=np.float64)
 
 
-def pooled(
+def pooled_scaling(
     parts: Iterable[F64], names: Sequence[str], *, where: str = "the training data"
 ) -> Scaling:
     """The scaling of all parts [n_k, F] together, from each part's count, mean and squared deviations (Chan, Golub and LeVeque, 1979).

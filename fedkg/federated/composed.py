@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from fedkg.compatibility import Aggregates, Composition, Locals, contradictions, told
+from fedkg.compatibility import (
+    Aggregates,
+    AlgorithmChoices,
+    Locals,
+    find_contradictions,
+    format_contradictions,
+)
 from fedkg.errors import JobError
 from fedkg.federated.agents.blocks import AllBlocks, AllBlockSteps, BlockMean, TwoVectorSteps
 from fedkg.federated.algorithm import Algorithm
@@ -29,8 +35,8 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
     """
     start = algorithm.start
     common = start.common if isinstance(start, PrivateLayers) else start
-    found = contradictions(
-        Composition(
+    found = find_contradictions(
+        AlgorithmChoices(
             exchange="data"
             if algorithm.pooled
             else "none"
@@ -71,7 +77,7 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
         )
     )
     if found:
-        reason, instead = told(found)
+        reason, instead = format_contradictions(found)
         raise JobError(f"the algorithm {algorithm.name} contradicts itself: {reason}", help=instead)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from fedkg.models.model_protocols import Differentiated, Gradient, Model, Params
+from fedkg.models.model_protocols import DifferentiatedModel, Gradient, Model, Params
 from fedkg.models.noise import Noise
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Step:
     start: Params
     round: int = 1
     keys: Mapping[str, Tensor] = field(default_factory=dict)
-    closed: Differentiated | None = None
+    closed: DifferentiatedModel | None = None
     output: Tensor | None = None
     expected: Tensor | None = None
     autocast: torch.dtype | None = None

@@ -35,7 +35,7 @@ from fedkg.federated.server.weighting import ByValidity
 from fedkg.federated.state import ServerState
 from fedkg.models.model_protocols import Params
 from fedkg.models.noise import root
-from fedkg.violation_zones import zone
+from fedkg.violation_zones import classify_rate
 
 NO_CASE = "no probe row has its key or meets its condition"
 """Why a constraint is not evaluated where the scorer knows no other reason."""
@@ -425,7 +425,7 @@ def _record(
         not_evaluated=not_evaluated,
         rho_worst=rho_worst,
         rho_mean=rho_mean,
-        zone=None if rho_worst is None else zone(rho_worst),
+        classify_rate=None if rho_worst is None else classify_rate(rho_worst),
         excluded={names[client]: reason for client, reason in sorted(received.rejected.items())},
         train_loss=weighted / seen if seen else float("nan"),
         bytes_up=received.bytes_up,

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 from fedkg.errors import FedkgError, UsageError
 from fedkg.granger.moments import Moments, Series, moments, surprises
 
@@ -233,7 +233,7 @@ class _Sequential:
                     losses[m],
                 )
 
-        in_parts(len(series.clients), 1, work)
+        run_in_parts(len(series.clients), 1, work)
         for m in np.flatnonzero(broken).tolist():
             raise diverged(series, rates, m, f"at step {int(broken[m])}")
         return losses / (len(series.states) - series.lags)

@@ -38,7 +38,7 @@ from fedkg.federated.temporal.teacher_loss import TeacherLoss
 from fedkg.jobs.schema import algorithm_section as said
 from fedkg.jobs.schema.job import Scoring
 from fedkg.jobs.schema.site_constraints import Agents, ParameterSets, PropertyClusters
-from fedkg.models import Model, Parted
+from fedkg.models import Model, PartitionedModel
 
 
 def build_algorithm(
@@ -177,7 +177,11 @@ def _set_terms(kept: ParameterSets | None, sets: AgentSets | None) -> tuple[Term
 
 
 def _private_layers(private: said.Private, model: Model, head: tuple[str, ...]) -> tuple[str, ...]:
-    own = private.layers or head or (model.parts["head"] if isinstance(model, Parted) else ())
+    own = (
+        private.layers
+        or head
+        or (model.parts["head"] if isinstance(model, PartitionedModel) else ())
+    )
     if not own:
         raise JobError(
             "private.layers: this model does not say which layers are its head",

@@ -10,7 +10,7 @@ from fedkg.jobs.folder import Row
 from fedkg.jobs.measure import Measure
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.trials import TrialConfig
-from fedkg.learned_knowledge import Window
+from fedkg.learned_knowledge import TimeRange
 from fedkg.models import Params
 from fedkg.pack import Pack
 
@@ -34,7 +34,7 @@ class Trial(Protocol):
         ...
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """What people should know of it, for the first round."""
         ...
 
@@ -42,7 +42,7 @@ class Trial(Protocol):
         """The figures of `rounds.csv` on the samples held out: of the one model that all sites use, or the mean over those of each."""
         ...
 
-    def end(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
+    def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """Lines for growing files (`rules.csv`, `sites.csv`, ...) when the training is over. `Any`: the server's last state."""
         ...
 
@@ -71,7 +71,7 @@ class Experiment(Protocol):
         ...
 
     @property
-    def reach(self) -> Window | None:
+    def time_range(self) -> TimeRange | None:
         """From when to when all the data reaches, as it says itself; None where it has no time."""
         ...
 
@@ -80,11 +80,11 @@ class Experiment(Protocol):
         """The figure that algorithms are compared by."""
         ...
 
-    def prepare(self, arms: Sequence[TrialConfig]) -> None:
+    def prepare(self, configs: Sequence[TrialConfig]) -> None:
         """Split the data for every arm, and build its model, so that whatever is wrong is said before anything is trained."""
         ...
 
-    def sites(self, arm: TrialConfig) -> int:
+    def sites(self, config: TrialConfig) -> int:
         """How many sites an arm has."""
         ...
 
@@ -92,14 +92,14 @@ class Experiment(Protocol):
         """How the model's inputs are scaled: `names`, `mean`, `std`. `Any`: JSON."""
         ...
 
-    def splits(self, arms: Sequence[TrialConfig]) -> dict[str, Any]:
+    def splits(self, configs: Sequence[TrialConfig]) -> dict[str, Any]:
         """`split.json`: what every site has in every way the data is split. `Any`: JSON."""
         ...
 
-    def checks(self, arm: TrialConfig) -> list[Row]:
+    def checks(self, config: TrialConfig) -> list[Row]:
         """Lines of `checks.csv`: the rules over the data alone."""
         ...
 
-    def course(self, arm: TrialConfig) -> Trial:
+    def build_trial(self, config: TrialConfig) -> Trial:
         """An arm, ready to be trained."""
         ...

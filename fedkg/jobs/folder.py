@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from fedkg._internal.safe_text import csv_cell
+from fedkg._internal.safe_text import escape_csv_cell
 from fedkg.errors import JobError, UsageError
 from fedkg.jobs.run_log import EMPTY_FILE, LOG, FileState, RunLog, state_of
 from fedkg.limits import parse_json, read_file
@@ -29,7 +29,7 @@ from fedkg.limits import parse_json, read_file
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-JOB, ENVIRONMENT, PACK, TRIALS = "job.yaml", "environment.json", "pack.fkgpack", "arms.json"
+JOB, ENVIRONMENT, PACK, TRIALS = "job.yaml", "environment.json", "pack.fkgpack", "trials.json"
 RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK, THEORY = (
     "results.json",
     "split.json",
@@ -44,7 +44,7 @@ LEARNED = "learned.json"
 
 CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "rounds.csv": (
-        "arm",
+        "trial",
         "round",
         "f1",
         "precision",
@@ -65,13 +65,13 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "seconds",
         "notes",
     ),
-    "clients.csv": ("arm", "round", "client", "samples", "validity", "alpha", "share", "status"),
+    "clients.csv": ("trial", "round", "client", "samples", "validity", "alpha", "share", "status"),
     "sites.csv": (
-        *("arm", "client", "samples", "test_rows", "positives"),
+        *("trial", "client", "samples", "test_rows", "positives"),
         *("f1", "precision", "recall", "accuracy", "rmse", "mse", "loss", "violation"),
     ),
     "rules.csv": (
-        "arm",
+        "trial",
         "rule",
         "title",
         "kind",
@@ -84,7 +84,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "example",
     ),
     "forecasts.csv": (
-        "arm",
+        "trial",
         "by",
         "mse",
         "mse_half",
@@ -95,7 +95,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "sites",
     ),
     "privacy.csv": (
-        "arm",
+        "trial",
         "unit",
         "what",
         "noise",
@@ -108,9 +108,9 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "accountant",
         "budget",
     ),
-    "sets.csv": ("arm", "client", "distance", "sparsity"),
+    "sets.csv": ("trial", "client", "distance", "sparsity"),
     "properties.csv": (
-        "arm",
+        "trial",
         "client",
         "inference",
         "number",
@@ -121,10 +121,10 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         "from",
         "to",
     ),
-    "causes.csv": ("arm", "driver", "driven", "strength", "lag"),
+    "causes.csv": ("trial", "driver", "driven", "strength", "lag"),
     "theory.csv": (
         *(
-            "arm",
+            "trial",
             "round",
             "objective",
             "gradient2",
@@ -138,7 +138,7 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         ),
     ),
     "constants.csv": (
-        *("arm", "local_steps", "clients", "theta", "theta_low", "theta_high", "draws", "radius"),
+        *("trial", "local_steps", "clients", "theta", "theta_low", "theta_high", "draws", "radius"),
         *("infeasibility", "slope", "penalty", "limit", "upper", "bound", "lower", "note"),
     ),
     "checks.csv": (
@@ -288,13 +288,13 @@ class RunFolder:
         Args:
             mode: who may read and write the file, as for `os.open`.
         """
-        place, state = self.path / name, state_of(body)
+        target, state = self.path / name, state_of(body)
         grown = [(other, found) for other, found in self._growing.items() if not found.is_logged]
         for other, _ in grown:
             _sync(self.path / other)
         states = [(other, found.state()) for other, found in grown if other != name]
-        if self.log.states().get(name) != state or not _has_state(place, state, growing=False):
-            partial = _partial(place)
+        if self.log.states().get(name) != state or not _has_state(target, state, growing=False):
+            partial = _partial(target)
             partial.unlink(missing_ok=True)
             with open(
                 partial, "wb", opener=lambda path, flags: os.open(path, flags, mode)
@@ -303,13 +303,13 @@ class RunFolder:
                 handle.flush()
                 os.fsync(handle.fileno())
             self.log.add([*states, (name, state)])
-            partial.replace(place)
+            partial.replace(target)
         elif states:
             self.log.add(states)
         for _, found in grown:
             found.is_logged = True
         self._growing.pop(name, None)
-        return place
+        return target
 
     def log_files(self, names: Iterable[str]) -> None:
         """Log the checksums of files that others write, where they have changed."""
@@ -331,9 +331,9 @@ class RunFolder:
             state = self._state(name)
             if state is None:
                 break
-            for place in (self.path / name, _partial(self.path / name)):
+            for target in (self.path / name, _partial(self.path / name)):
                 try:
-                    body = read_file(place)
+                    body = read_file(target)
                 except OSError:
                     continue
                 body = body[: state.size] if name in CSV_FIELDS else body
@@ -385,29 +385,29 @@ class RunFolder:
 
     def _damage(self, name: str) -> Damage | None:
         """What is wrong with a file, None for nothing."""
-        place = self.path / name
+        target = self.path / name
         for attempt in range(READ_ATTEMPTS):
             time.sleep(0.02 * attempt)
             state = self._logged(name)
             growing = name.endswith(f"/{LOG}") or (name in CSV_FIELDS and not self.is_finished())
             if state is not None and any(
-                _has_state(path, state, growing=growing) for path in (place, _partial(place))
+                _has_state(path, state, growing=growing) for path in (target, _partial(target))
             ):
                 return None
         return self._difference(name)
 
     def _difference(self, name: str) -> Damage:
         """The logged and the found content of a file that is damaged."""
-        place, state = self.path / name, self._state(name)
+        target, state = self.path / name, self._state(name)
         try:
-            with place.open("rb") as file:
+            with target.open("rb") as file:
                 body = hashlib.file_digest(file, "sha256").hexdigest()
                 received = str(FileState(body, file.tell()))
         except OSError as error:
             received = error.strerror or str(error)
         return Damage(
             file=name,
-            missing=not place.exists(),
+            missing=not target.exists(),
             expected=f"no such file: {LOG} has no entry for it" if state is None else str(state),
             received=received,
         )
@@ -423,33 +423,33 @@ class RunFolder:
             for name in CSV_FIELDS.keys() - self.log.states().keys():
                 (self.path / name).unlink(missing_ok=True)
         for name, state in self.log.states().items():
-            place = self.path / name
-            partial = _partial(place)
+            target = self.path / name
+            partial = _partial(target)
             if partial.exists():
-                if not _has_state(place, state, growing=False) and _has_state(
+                if not _has_state(target, state, growing=False) and _has_state(
                     partial, state, growing=False
                 ):
-                    partial.replace(place)
+                    partial.replace(target)
                 partial.unlink(missing_ok=True)
             if (
                 name in CSV_FIELDS
-                and place.is_file()
-                and place.stat().st_size > state.size
-                and _has_state(place, state, growing=True)
+                and target.is_file()
+                and target.stat().st_size > state.size
+                and _has_state(target, state, growing=True)
             ):
-                os.truncate(place, state.size)
+                os.truncate(target, state.size)
                 cut += [name] if self.is_finished() else []
         return cut
 
     def restore(self, name: str, body: bytes) -> bool:
         """Put back a file if this is the content that was logged; whether it is."""
-        place = self.path / name
+        target = self.path / name
         if self.log.states().get(name) != state_of(body):
             return False
-        partial = _partial(place)
+        partial = _partial(target)
         partial.write_bytes(body)
         _sync(partial)
-        partial.replace(place)
+        partial.replace(target)
         return True
 
     def write_json(self, name: str, content: Any) -> Path:
@@ -487,12 +487,12 @@ class RunFolder:
             )
         return dict(found)
 
-    def records(self, arms: Sequence[str]) -> dict[str, dict[str, Any]]:
+    def records(self, trial_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """How far each arm is. Raises JobError when the list is missing, damaged or one of other arms. `Any`: JSON."""
         found = self.read_json(TRIALS)
         if not isinstance(found, list) or [
             isinstance(entry, dict) and "done" in entry and entry.get("id") for entry in found
-        ] != list(arms):
+        ] != list(trial_ids):
             raise JobError(
                 f"{self.path / TRIALS} is damaged: the run cannot go on",
                 received="not the list of its trainings",
@@ -521,12 +521,12 @@ class RunFolder:
         Raises:
             JobError: when the file is missing or damaged.
         """
-        place = self.path / name
-        if not place.exists() and name not in self.log.states():
+        target = self.path / name
+        if not target.exists() and name not in self.log.states():
             return []
         body = self.read_bytes(name)
         if unlogged:
-            more = read_file(place)[len(body) :]
+            more = read_file(target)[len(body) :]
             body += more[: more.rfind(b"\n") + 1]
         text = io.StringIO(body.decode("utf-8", errors="replace"))
         return [
@@ -550,15 +550,15 @@ def table_text(name: str, rows: Sequence[Row]) -> str:
     return _csv_text(CSV_FIELDS[name], rows, header=True)
 
 
-def _partial(place: Path) -> Path:
+def _partial(target: Path) -> Path:
     """Where a file is written before it is renamed."""
-    return place.with_name(f".{place.name}.part")
+    return target.with_name(f".{target.name}.part")
 
 
-def _has_state(place: Path, state: FileState, *, growing: bool) -> bool:
+def _has_state(target: Path, state: FileState, *, growing: bool) -> bool:
     """Whether a file has a state; of a growing one its beginning, which may be followed by lines that are not logged yet."""
     try:
-        with place.open("rb") as file:
+        with target.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < state.size or (size > state.size and not growing):
                 return False
@@ -569,9 +569,9 @@ def _has_state(place: Path, state: FileState, *, growing: bool) -> bool:
         return False
 
 
-def _sync(place: Path) -> None:
+def _sync(target: Path) -> None:
     """Return when all that was written to a file is on the disk."""
-    with place.open("rb+") as file:
+    with target.open("rb+") as file:
         os.fsync(file.fileno())
 
 
@@ -589,7 +589,7 @@ def _csv_text(fields: Sequence[str], rows: Sequence[Row], *, header: bool) -> st
     if header:
         writer.writeheader()
     for row in rows:
-        writer.writerow({field: csv_cell(_cell(row.get(field))) for field in fields})
+        writer.writerow({field: escape_csv_cell(_cell(row.get(field))) for field in fields})
     return out.getvalue()
 
 

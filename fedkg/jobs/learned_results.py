@@ -12,13 +12,13 @@ from fedkg.jobs.damage import require_intact
 from fedkg.jobs.folder import ENVIRONMENT, LEARNED, PACK, RESULTS, Row, RunFolder
 from fedkg.jobs.schema.addresses import is_address
 from fedkg.learned_knowledge import (
-    FoundNumber,
-    FoundProperty,
-    Learned,
+    LearnedKnowledge,
+    MinedNumber,
+    MinedProperty,
     RuleEvidence,
+    TimeRange,
     UsedFile,
-    Window,
-    joined,
+    combine_ranges,
 )
 from fedkg.pack import Pack, read_pack
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 def property_rows(
-    arm: str,
+    trial: str,
     clients: Sequence[str],
     traces: Sequence[int],
     found: Properties | None,
-    reaches: Sequence[Window | None],
+    time_ranges: Sequence[TimeRange | None],
 ) -> list[Row]:
     """Lines of `properties.csv`: every number that was found in the series of a site; what they leave open has none.
 
@@ -45,14 +45,14 @@ def property_rows(
         whole = inference.per == "run"
         for place, name in enumerate(("",) if whole else clients):
             seen = sum(traces) if whole else traces[place]
-            reach = joined(reaches) if whole else reaches[place]
+            reach = combine_ranges(time_ranges) if whole else time_ranges[place]
             own = values[place].tolist()
             if any(value != value for value in own):
                 continue
             for parameter, value in zip(inference.parameters, own, strict=True):
                 rows.append(
                     {
-                        "arm": arm,
+                        "trial": trial,
                         "client": name,
                         "inference": inference.name,
                         "number": parameter.name,
@@ -67,7 +67,7 @@ def property_rows(
     return rows
 
 
-def read_learned(folder: str | Path) -> Learned:
+def read_learned(folder: str | Path) -> LearnedKnowledge:
     """What a finished run has learnt.
 
     Properties are those of the first training that found any: every training of a run finds them in the same way in its own split. Evidence
@@ -79,7 +79,7 @@ def read_learned(folder: str | Path) -> Learned:
     """
     files = RunFolder(Path(folder))
     if LEARNED in files.log.states():
-        return Learned.model_validate_json(files.read_bytes(LEARNED))
+        return LearnedKnowledge.model_validate_json(files.read_bytes(LEARNED))
     if not files.exists():
         raise UsageError(
             f"{folder} is no run",
@@ -96,7 +96,7 @@ def read_learned(folder: str | Path) -> Learned:
     pack = read_pack(files.read_bytes(PACK), name=PACK)
     private = bool(environment["job"].get("privacy"))
     checks = [] if private else files.rows("checks.csv")
-    return Learned(
+    return LearnedKnowledge(
         run=environment["job_sha256"],
         title=environment["job"]["title"] or environment["job"]["name"],
         software=f"fedkg {environment['fedkg']}",
@@ -119,14 +119,14 @@ def _source_name(path: str) -> str:
     return path.partition("?")[0] if is_address(path) else Path(path).name
 
 
-def _properties(pack: Pack, rows: Sequence[Mapping[str, str]]) -> Iterator[FoundProperty]:
+def _properties(pack: Pack, rows: Sequence[Mapping[str, str]]) -> Iterator[MinedProperty]:
     inferences = {inference.name: inference for inference in pack.manifest.inferences}
-    first = rows[0]["arm"] if rows else ""
-    own = [row for row in rows if row["arm"] == first]
+    first = rows[0]["trial"] if rows else ""
+    own = [row for row in rows if row["trial"] == first]
     for (client, name), group in groupby(own, key=lambda row: (row["client"], row["inference"])):
         lines, inference = list(group), inferences[name]
         known = {parameter.name: parameter for parameter in inference.parameters}
-        yield FoundProperty(
+        yield MinedProperty(
             inference=name,
             template=inference.template,
             text=inference.text,
@@ -135,7 +135,7 @@ def _properties(pack: Pack, rows: Sequence[Mapping[str, str]]) -> Iterator[Found
             epsilon=float(lines[0]["epsilon"]) if lines[0]["epsilon"] else None,
             window=(lines[0]["from"], lines[0]["to"]) if lines[0].get("from") else None,
             numbers=tuple(
-                FoundNumber(
+                MinedNumber(
                     name=line["number"],
                     value=float(line["value"]),
                     unit=line["unit"],
@@ -167,7 +167,7 @@ def _model_evidence(rows: Sequence[Mapping[str, str]]) -> Iterator[RuleEvidence]
             title=row["title"],
             kind=row["kind"],
             about="model",
-            training=row["arm"],
+            training=row["trial"],
             applied=int(row["applied"] or 0),
             violated=int(row["violated"] or 0),
             example=row["example"],

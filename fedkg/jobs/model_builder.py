@@ -12,7 +12,14 @@ import torch
 
 from fedkg.errors import JobError
 from fedkg.jobs.schema import model_section as said
-from fedkg.models import MODELS, Model, Module, Parted, module_at, names_of
+from fedkg.models import (
+    MODELS,
+    Model,
+    PartitionedModel,
+    TorchModule,
+    load_torch_module,
+    match_parameters,
+)
 from fedkg.models.graph_convolution import KnowledgeGraph
 
 
@@ -71,9 +78,9 @@ def head_parameters(section: said.Model, model: Model) -> tuple[str, ...]:
     """
     if section.private or section.shared:
         names = tuple(model.init(seed=0))
-        marked = names_of(section.private or section.shared, names)
+        marked = match_parameters(section.private or section.shared, names)
         return marked if section.private else tuple(name for name in names if name not in marked)
-    return model.parts["head"] if isinstance(model, Parted) else ()
+    return model.parts["head"] if isinstance(model, PartitionedModel) else ()
 
 
 def _window_model(section: said.Model, shape: tuple[int, ...], outputs: int, horizon: int) -> Model:
@@ -121,9 +128,9 @@ def _import_module(
                 f"model.path: {place} has no `{name}` that could be called",
                 help="name a class or function of the file that builds the module, such as net.py:Net",
             )
-        model = Module(build=lambda: made(**options), sample=sample)
+        model = TorchModule(build=lambda: made(**options), sample=sample)
     else:
-        model = module_at(path, sample, **options)
+        model = load_torch_module(path, sample, **options)
     answered = model.apply(
         {key: value.unsqueeze(0) for key, value in model.init(0).items()}, torch.zeros(1, *sample)
     ).shape[-1]

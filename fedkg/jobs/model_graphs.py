@@ -14,7 +14,7 @@ import torch
 
 from fedkg.authoring import is_graph
 from fedkg.errors import JobError
-from fedkg.graphs import NodeTable, node_table
+from fedkg.graphs import NodeTable, load_node_table
 from fedkg.jobs.schema.addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import sha256_of
@@ -87,7 +87,7 @@ class GraphCache:
 
     def _table(self, files: tuple[str, ...]) -> NodeTable:
         if files not in self._read:
-            self._read[files] = node_table(files)
+            self._read[files] = load_node_table(files)
         return self._read[files]
 
 

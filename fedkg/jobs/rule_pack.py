@@ -23,7 +23,7 @@ def load_rules(job: Job) -> tuple[Pack, tuple[str, ...]]:
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", authoring.RuleWarning)
-        pack = authoring.compile(authoring.given(job.rules))
+        pack = authoring.compile(authoring.parse_sources(job.rules))
     return pack, tuple(str(warning.message) for warning in caught)
 
 

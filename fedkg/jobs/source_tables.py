@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedkg._internal.name_matching import nearest
-from fedkg.data import Frame, conversion, from_table
+from fedkg._internal.name_matching import nearest_name
+from fedkg.data import Frame, from_table, unit_conversion
 from fedkg.data.ai4i import generate
-from fedkg.data.sets.time_range import reach_of_table
+from fedkg.data.sets.time_range import time_range_of_table
 from fedkg.errors import JobError
 from fedkg.jobs.schema.data_section import Site
 from fedkg.jobs.schema.job import Job
-from fedkg.learned_knowledge import Window, joined
+from fedkg.learned_knowledge import TimeRange, combine_ranges
 from fedkg.pack import Column, DataContract
 from fedkg.tables import Table, in_utc, read_table
 from fedkg.units import Conversion
@@ -33,7 +33,7 @@ class SourceTables:
     whole: Frame | None = None
     by_site: Mapping[str, Frame] | None = None
     files: tuple[tuple[str, str], ...] = ()
-    reach: Window | None = None
+    time_range: TimeRange | None = None
 
 
 def read_tables(job: Job, contract: DataContract) -> SourceTables:
@@ -46,14 +46,16 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
     if any(site.table for site in job.sites.values()):
         frames: dict[str, Frame] = {}
         files: list[tuple[str, str]] = []
-        reaches: list[Window | None] = []
+        time_ranges: list[TimeRange | None] = []
         for name, site in job.sites.items():
             path = str(site.table)
             table = read_table(_require_file(path, f"sites.{name}.table"))
             frames[name] = _site_frame(job, contract, name, site, table)
             files.append((path, sha256_of(path)))
-            reaches.append(reach_of_table(table, contract.time) if contract.time else None)
-        return SourceTables(by_site=frames, files=tuple(files), reach=joined(reaches))
+            time_ranges.append(time_range_of_table(table, contract.time) if contract.time else None)
+        return SourceTables(
+            by_site=frames, files=tuple(files), time_range=combine_ranges(time_ranges)
+        )
     for name, site in job.sites.items():
         if site.columns:
             raise JobError(
@@ -75,7 +77,7 @@ def read_tables(job: Job, contract: DataContract) -> SourceTables:
     return SourceTables(
         whole=_iso_times(frame, table, contract),
         files=((job.data.path, sha256_of(job.data.path)),),
-        reach=reach_of_table(table, contract.time) if contract.time else None,
+        time_range=time_range_of_table(table, contract.time) if contract.time else None,
     )
 
 
@@ -133,7 +135,9 @@ def _site_frame(job: Job, contract: DataContract, name: str, site: Site, table: 
             raise table.missing(entry.column, needed=f"{where} names")
         given[header] = (
             entry.column,
-            None if entry.unit is None else conversion(entry.unit, unit, where=f"{where}.unit"),
+            None
+            if entry.unit is None
+            else unit_conversion(entry.unit, unit, where=f"{where}.unit"),
         )
     numeric, texts = _numeric_headers(job, contract), _text_headers(job, contract)
     frame = Frame(name=table.name, columns={})
@@ -163,7 +167,7 @@ def _resolve_column(key: str, where: str, job: Job, contract: DataContract) -> t
     if key in headers:
         return key, ""
     known = sorted({signal_name(column) for column in contract.columns} | headers)
-    near = nearest(key, known)
+    near = nearest_name(key, known)
     raise JobError(
         f"{where}: neither a signal of the rules nor a column of the job",
         expected=", ".join(known),

@@ -15,7 +15,7 @@ from fedkg.federated.theory.theorems import benefit, bound, privacy_loss, rate_f
 from fedkg.jobs.measure import Measure
 from fedkg.jobs.trials import TrialConfig, algorithm_section, trial_title
 from fedkg.pack import Pack
-from fedkg.violation_zones import ZONES, zone
+from fedkg.violation_zones import ZONES, classify_rate
 
 BOOTSTRAP = 1000
 """Draws of rounds for the intervals of R^2."""
@@ -28,36 +28,36 @@ Json = dict[str, Any]
 def compute_theory(
     pack: Pack,
     measure: Measure,
-    arms: Sequence[TrialConfig],
+    configs: Sequence[TrialConfig],
     rounds: Sequence[Line],
     sights: Sequence[Line],
     constants: Sequence[Line],
 ) -> Json:
     """Per training the bound, the constants behind it, fits and zones; and of every property that is mined whether it is convex."""
     found = []
-    for arm in arms:
-        own, seen = _trial_lines(rounds, arm), _trial_lines(sights, arm)
-        at_end = next(iter(_trial_lines(constants, arm)), {})
+    for config in configs:
+        own, seen = _trial_lines(rounds, config), _trial_lines(sights, config)
+        at_end = next(iter(_trial_lines(constants, config)), {})
         found.append(
             {
-                "id": arm.id,
-                "algorithm": arm.algorithm,
-                "title": trial_title(arm),
-                "seed": arm.seed,
-                "setting": dict(arm.setting),
-                "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
+                "id": config.id,
+                "algorithm": config.algorithm,
+                "title": trial_title(config),
+                "seed": config.seed,
+                "setting": dict(config.setting),
+                "corrupted": "" if config.corrupt is None else config.corrupt.site,
                 "zones": _zones(own),
                 "violation_fit": _violation_fit(own, measure),
                 "constants": {
                     key: _number(value)
                     for key, value in at_end.items()
-                    if key not in ("arm", "note")
+                    if key not in ("trial", "note")
                 },
                 "note": at_end.get("note", ""),
-                **(_observed_bound(arm, own, seen, at_end) if seen else {}),
+                **(_observed_bound(config, own, seen, at_end) if seen else {}),
             }
         )
-    return {"trainings": found, "properties": properties(pack)}
+    return {"trials": found, "properties": properties(pack)}
 
 
 def properties(pack: Pack) -> list[Json]:
@@ -69,10 +69,10 @@ def properties(pack: Pack) -> list[Json]:
 
 
 def _observed_bound(
-    arm: TrialConfig, rounds: Sequence[Line], seen: Sequence[Line], at_end: Line
+    config: TrialConfig, rounds: Sequence[Line], seen: Sequence[Line], at_end: Line
 ) -> Json:
     """The bound and what it is made of. F* is not known: the least objective seen stands for it, so that the gap is a lower bound."""
-    training = arm.job.training
+    training = config.job.training
     objective, gradient2 = _column(seen, "objective"), _column(seen, "gradient2")
     d2, smooth = _column(seen, "heterogeneity"), max(_column(seen, "smoothness"), default=0.0)
     steepest = [_number(line["steepest"]) or 0.0 for line in seen if line["valid"] == "1"]
@@ -120,7 +120,7 @@ def _observed_bound(
             "valid_iterates": len(steepest) if any(line["valid"] for line in seen) else None,
         },
         "rho": {"max": max(worst, default=None), "mean": _fold_known(statistics.fmean, mean)},
-        "rate_fit": _rate_fit(arm, seen, worst),
+        "rate_fit": _rate_fit(config, seen, worst),
     }
 
 
@@ -142,10 +142,12 @@ def _noise_loss(rounds: Sequence[Line], smooth: float, theta: float | None) -> J
     )
 
 
-def _rate_fit(arm: TrialConfig, seen: Sequence[Line], worst: Sequence[float]) -> Json | None:
+def _rate_fit(config: TrialConfig, seen: Sequence[Line], worst: Sequence[float]) -> Json | None:
     """Of ``|grad F|^2``; by rules alone there is a constant term."""
     rho = (
-        statistics.fmean(worst) if worst and algorithm_section(arm.job).weighting == "scfa" else 0.0
+        statistics.fmean(worst)
+        if worst and algorithm_section(config.job).weighting == "scfa"
+        else 0.0
     )
     places = [int(line["round"]) for line in seen]
     try:
@@ -173,12 +175,14 @@ def _violation_fit(rounds: Sequence[Line], measure: Measure) -> Json | None:
 
 
 def _zones(rounds: Sequence[Line]) -> dict[str, int]:
-    counts = Counter(zone(float(line["rho_worst"])) for line in rounds if line["rho_worst"])
+    counts = Counter(
+        classify_rate(float(line["rho_worst"])) for line in rounds if line["rho_worst"]
+    )
     return {name: counts[name] for name, *_ in ZONES}
 
 
-def _trial_lines(lines: Sequence[Line], arm: TrialConfig) -> list[Line]:
-    return [line for line in lines if line["arm"] == arm.id]
+def _trial_lines(lines: Sequence[Line], config: TrialConfig) -> list[Line]:
+    return [line for line in lines if line["trial"] == config.id]
 
 
 def _column(lines: Sequence[Line], field: str) -> list[float]:

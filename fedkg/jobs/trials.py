@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from fedkg._internal.name_matching import nearest
-from fedkg.compatibility import contradictions, told
+from fedkg._internal.name_matching import nearest_name
+from fedkg.compatibility import find_contradictions, format_contradictions
 from fedkg.errors import JobError
 from fedkg.jobs.schema.algorithm_section import Algorithm
 from fedkg.jobs.schema.consistency import find_inconsistencies
@@ -59,7 +59,7 @@ class TrialConfig:
     baseline: bool = False
 
     @property
-    def scenario(self) -> str:
+    def split_key(self) -> str:
         """What arms have in common whose data is the same to the last row."""
         return (
             self.job.data.model_dump_json()
@@ -81,19 +81,21 @@ def expand_trials(job: Job) -> tuple[TrialConfig, ...]:
             is none of the job's, or two arms come out alike.
     """
     _check_names(job)
-    arms: list[TrialConfig] = []
+    configs: list[TrialConfig] = []
     damages: list[Corruption | None] = [None, job.corrupt] if job.corrupt else [None]
     for damage in damages:
         compare = dict(job.compare) if damage is None else {**job.compare, **damage.compare}
         for values in itertools.product(*compare.values()):
             chosen = dict(zip(compare, values, strict=True))
             settled = _with_values(job, chosen)
-            arms.extend(_make_config(settled, chosen, seed, damage) for seed in job.seed_list)
-    ids = [arm.id for arm in arms]
+            configs.extend(_make_config(settled, chosen, seed, damage) for seed in job.seed_list)
+    ids = [config.id for config in configs]
     twice = next((name for i, name in enumerate(ids) if name in ids[:i]), None)
     if twice:
-        raise JobError(f"compare: two arms would be called `{twice}`", help="name every value once")
-    return tuple(arms)
+        raise JobError(
+            f"compare: two trials would be called `{twice}`", help="name every value once"
+        )
+    return tuple(configs)
 
 
 def plan_trials(job: Job) -> tuple[TrialConfig, ...]:
@@ -101,35 +103,37 @@ def plan_trials(job: Job) -> tuple[TrialConfig, ...]:
 
     A setting in which something is trained without any exchange needs no such baseline. Raises JobError as `arms_of` does.
     """
-    arms = expand_trials(job)
+    configs = expand_trials(job)
     if not job.evaluation.local_baseline:
-        return arms
-    scenes: dict[tuple[tuple[str, str], ...], list[TrialConfig]] = {}
-    for arm in arms:
-        if arm.corrupt is None:
-            scenes.setdefault((*arm.setting, ("seed", str(arm.seed))), []).append(arm)
+        return configs
+    scenarios: dict[tuple[tuple[str, str], ...], list[TrialConfig]] = {}
+    for config in configs:
+        if config.corrupt is None:
+            scenarios.setdefault((*config.setting, ("seed", str(config.seed))), []).append(config)
     firsts = [
         found[0]
-        for found in scenes.values()
-        if all(algorithm_section(arm.job).exchange != "none" for arm in found)
+        for found in scenarios.values()
+        if all(algorithm_section(config.job).exchange != "none" for config in found)
     ]
-    return (*arms, *(_local_baseline(job, arm) for arm in firsts))
+    return (*configs, *(_local_baseline(job, config) for config in firsts))
 
 
-def trial_title(arm: TrialConfig) -> str:
+def trial_title(config: TrialConfig) -> str:
     """What readers call an arm's algorithm."""
-    section = algorithm_section(arm.job)
+    section = algorithm_section(config.job)
     return (
         section.title
-        or ("" if arm.algorithm in arm.job.algorithms else TITLES.get(arm.algorithm, ""))
-        or arm.algorithm
+        or ("" if config.algorithm in config.job.algorithms else TITLES.get(config.algorithm, ""))
+        or config.algorithm
     )
 
 
-def _local_baseline(job: Job, arm: TrialConfig) -> TrialConfig:
+def _local_baseline(job: Job, config: TrialConfig) -> TrialConfig:
     """The arm in which every site trains alone, in the setting of another."""
-    chosen = {**arm.varied, "algorithm": BASELINE}
-    return replace(_make_config(_with_values(job, chosen), chosen, arm.seed, None), baseline=True)
+    chosen = {**config.varied, "algorithm": BASELINE}
+    return replace(
+        _make_config(_with_values(job, chosen), chosen, config.seed, None), baseline=True
+    )
 
 
 def algorithm_section(job: Job) -> Algorithm:
@@ -139,7 +143,7 @@ def algorithm_section(job: Job) -> Algorithm:
     if job.algorithm in PRESETS:
         return Algorithm.model_validate({"preset": job.algorithm})
     known = ", ".join([*job.algorithms, *(p for p in PRESETS if p not in job.algorithms)])
-    near = nearest(job.algorithm, [*job.algorithms, *PRESETS])
+    near = nearest_name(job.algorithm, [*job.algorithms, *PRESETS])
     raise JobError(
         "algorithm: there is no such algorithm",
         expected=known,
@@ -193,9 +197,9 @@ def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
         if sites
         else None,
     )
-    found = (*contradictions(composition), *find_inconsistencies(job, algorithm))
+    found = (*find_contradictions(composition), *find_inconsistencies(job, algorithm))
     if found:
-        reason, instead = told(found)
+        reason, instead = format_contradictions(found)
         raise JobError(f"algorithm {job.algorithm}: {reason}", help=instead)
 
 
@@ -252,7 +256,7 @@ def _check_variable(fields: Iterable[str], where: str) -> None:
         ):
             continue
         raise JobError(
-            f"{where}: `{field}` is the same in all arms of a run",
+            f"{where}: `{field}` is the same in all trials of a run",
             expected=", ".join(
                 [
                     "algorithm",
@@ -269,7 +273,7 @@ def _near_field(field: str) -> str:
         "algorithm",
         *(f"{part}.{name}" for part in ("data", *VARIABLE_SECTIONS) for name in fields_at((part,))),
     ]
-    near = nearest(field, known)
+    near = nearest_name(field, known)
     return f"did you mean `{near}`?" if near else "for example: " + ", ".join(known[:4])
 
 

@@ -1,10 +1,10 @@
 """Knowledge models on data, in NumPy: what a pack allows and predicts for each sample."""
 
 from fedkg.knowledge.agreement import Agreement, agreement
-from fedkg.knowledge.bins import bin_of, centres, edges, expected, mask_of
+from fedkg.knowledge.bins import bin_centres, bin_edges, bin_of, bins_in_interval, expected_number
 from fedkg.knowledge.predictions import predictions
 from fedkg.knowledge.ranges import allowed_classes, allowed_interval
-from fedkg.knowledge.trust import ChosenTrust, chosen_trust, folds
+from fedkg.knowledge.trust import ChosenTrust, choose_trust, folds
 
 __all__ = [
     "Agreement",
@@ -13,11 +13,11 @@ __all__ = [
     "allowed_classes",
     "allowed_interval",
     "bin_of",
-    "centres",
-    "chosen_trust",
-    "edges",
-    "expected",
+    "bin_centres",
+    "choose_trust",
+    "bin_edges",
+    "expected_number",
     "folds",
-    "mask_of",
+    "bins_in_interval",
     "predictions",
 ]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Float = NDArray[np.float64]
 
 
-def edges(span: tuple[float, float], count: int) -> Float:
+def bin_edges(span: tuple[float, float], count: int) -> Float:
     """The ends of the bins, [count + 1]. Raises ValueError for a span or a count that gives no bins."""
     low, high = span
     if count < 1 or not low < high or not np.isfinite([low, high]).all():
@@ -19,7 +19,7 @@ def edges(span: tuple[float, float], count: int) -> Float:
     return np.linspace(low, high, count + 1)
 
 
-def centres(ends: Float) -> Float:
+def bin_centres(ends: Float) -> Float:
     """The middle of each bin, [k]."""
     return np.asarray((ends[1:] + ends[:-1]) / 2)
 
@@ -32,7 +32,7 @@ def bin_of(number: Float, ends: Float) -> Float:
     return np.where(np.isnan(number), np.nan, place)
 
 
-def mask_of(interval: Float, ends: Float, *, open_end: bool = False) -> NDArray[np.bool_]:
+def bins_in_interval(interval: Float, ends: Float, *, open_end: bool = False) -> NDArray[np.bool_]:
     """Which bins an interval meets, bool [B, k], from intervals [B, 2]; an empty interval, or one beyond the span, meets none.
 
     Args:
@@ -51,6 +51,6 @@ def _slack(ends: Float) -> float:
     return 1e-12 * float(ends[-1] - ends[0])
 
 
-def expected(probabilities: Float, ends: Float) -> Float:
+def expected_number(probabilities: Float, ends: Float) -> Float:
     """The mean of the bins' centres under probabilities [B, k]: a number for each sample, [B]."""
-    return np.asarray(probabilities @ centres(ends))
+    return np.asarray(probabilities @ bin_centres(ends))

@@ -22,7 +22,7 @@ Bool = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Held:
+class ConditionVerdict:
     """Where a clause's condition holds, and where that is not known: bool [B, R]; neither where it fails or is not about the sample."""
 
     holds: Bool
@@ -42,7 +42,7 @@ class Conditions(Protocol):
         """The pack's arrays by name: the weights of networks."""
         ...
 
-    def held(self, clause: Clause) -> Held:
+    def held(self, clause: Clause) -> ConditionVerdict:
         """The verdict of a clause's condition."""
         ...
 
@@ -55,7 +55,7 @@ class Conditions(Protocol):
         ...
 
 
-class OnValues:
+class ArrayConditions:
     """Conditions on an array of values.
 
     Args:
@@ -79,15 +79,15 @@ class OnValues:
         """See `Conditions.arrays`."""
         return self._pack.arrays
 
-    def held(self, clause: Clause) -> Held:
+    def held(self, clause: Clause) -> ConditionVerdict:
         """See `Conditions.held`."""
         found = evaluate_bank(self._pack.conditions[clause.bank], self._values, self._timing)
-        return Held(holds=found.satisfied, unknown=found.unknown)
+        return ConditionVerdict(holds=found.satisfied, unknown=found.unknown)
 
     def numbers(self, clause: Clause, term: Term) -> Float:
         """See `Conditions.numbers`."""
         return evaluate_bank(
-            margin(self._pack.conditions[clause.bank], term), self._values, self._timing
+            term_bank(self._pack.conditions[clause.bank], term), self._values, self._timing
         ).robustness
 
     def inputs(self, network: Network) -> Float:
@@ -96,7 +96,7 @@ class OnValues:
         return np.asarray(self._values[bank.views[0], :, bank.slots[0]].T)
 
 
-def margin(bank: Bank, term: Term) -> Bank:
+def term_bank(bank: Bank, term: Term) -> Bank:
     """The bank of ``0 <= term`` over another bank's columns: its robustness is the term, so that no second way to evaluate terms exists."""
     zero, one = bank.params.shape[1], bank.params.shape[1] + 1
     return replace(

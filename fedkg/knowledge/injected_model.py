@@ -13,14 +13,19 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fedkg._internal.messages import said
+from fedkg._internal.messages import describe_value
 from fedkg.errors import KnowledgeError, LayoutError
-from fedkg.knowledge.bins import centres
+from fedkg.knowledge.bins import bin_centres
 from fedkg.knowledge.clause_conditions import Float
-from fedkg.knowledge.injection_formulas import NOTHING, decided, injected, injected_log_probability
+from fedkg.knowledge.injection_formulas import (
+    NOTHING,
+    injected_log_probability,
+    injected_probabilities,
+    most_probable_class,
+)
 from fedkg.knowledge.reconciliation import (
-    Known,
     Policy,
+    SampleKnowledge,
     check_labels,
     check_policy,
     check_ruled_out,
@@ -52,7 +57,7 @@ class Injected(nn.Module):
         )  # in tuples, so that no knowledge enters the state
         self.trust = trust
 
-    def known(self, x: Tensor, *, policy: Policy = "error", **places: Any) -> Known:
+    def known(self, x: Tensor, *, policy: Policy = "error", **places: Any) -> SampleKnowledge:
         """What knowledge says of a batch: once for a data set, then ``injected(x[rows], known=known[rows])``.
 
         Args:
@@ -90,11 +95,12 @@ class Injected(nn.Module):
         ranges = _names(ranging)
         names = tuple(dict.fromkeys((*ranges, *_names(predicting))))
         return reconcile(
-            Known(allowed=allowed, predicted=predicted, names=names, ranges=ranges), policy=policy
+            SampleKnowledge(allowed=allowed, predicted=predicted, names=names, ranges=ranges),
+            policy=policy,
         ).known
 
     @override
-    def forward(self, x: Tensor, *, known: Known | None = None) -> Tensor:
+    def forward(self, x: Tensor, *, known: SampleKnowledge | None = None) -> Tensor:
         """The probabilities of the classes, [B, K]: 0 outside of the range, never below the trust for the predicted class.
 
         In the dtype of the model's logits; under ``torch.autocast`` in float32.
@@ -103,10 +109,17 @@ class Injected(nn.Module):
             LayoutError: the model's logits are not those of K classes.
         """
         known = self.known(x) if known is None else known
-        return injected(self._logits(x, known), known.allowed, known.predicted, self.trust)
+        return injected_probabilities(
+            self._logits(x, known), known.allowed, known.predicted, self.trust
+        )
 
     def loss(
-        self, x: Tensor, label: Tensor, *, known: Known | None = None, policy: Policy = "error"
+        self,
+        x: Tensor,
+        label: Tensor,
+        *,
+        known: SampleKnowledge | None = None,
+        policy: Policy = "error",
     ) -> Tensor:
         """The cross entropy of each sample, [B], from int64 labels [B].
 
@@ -149,12 +162,14 @@ class Injected(nn.Module):
         )
         return torch.where(wrong, 0, found) if policy == "drop" else found
 
-    def decide(self, x: Tensor, *, known: Known | None = None) -> Tensor:
+    def decide(self, x: Tensor, *, known: SampleKnowledge | None = None) -> Tensor:
         """The most probable class, int64 [B]; ties go to the predicted one."""
         known = self.known(x) if known is None else known
-        return decided(self(x, known=known), known.predicted)
+        return most_probable_class(self(x, known=known), known.predicted)
 
-    def number(self, x: Tensor, *, known: Known | None = None, mean: bool = False) -> Tensor:
+    def number(
+        self, x: Tensor, *, known: SampleKnowledge | None = None, mean: bool = False
+    ) -> Tensor:
         """The number that the answer's bins stand for, [B] in the output's unit: the most probable bin's centre, or the mean of all.
 
         Raises:
@@ -166,7 +181,7 @@ class Injected(nn.Module):
                 "the answer is a class and stands for no number", help="model.decide(x)"
             )
         known = self.known(x) if known is None else known
-        middle = torch.as_tensor(centres(ends), dtype=x.dtype, device=x.device)
+        middle = torch.as_tensor(bin_centres(ends), dtype=x.dtype, device=x.device)
         return self(x, known=known) @ middle if mean else middle[self.decide(x, known=known)]
 
     def _ends(self) -> Float | None:
@@ -188,11 +203,11 @@ class Injected(nn.Module):
             raise LayoutError(
                 f"the labels are the bins of a number, counted from 0 to {len(ends) - 2}",
                 expected="int64, the bin of each sample",
-                received=said(label),
+                received=describe_value(label),
                 help="of float64 numbers: torch.from_numpy(fedkg.knowledge.bin_of(numbers, knowledge.ends)).long()",
             )
 
-    def _logits(self, x: Tensor, known: Known) -> Tensor:
+    def _logits(self, x: Tensor, known: SampleKnowledge) -> Tensor:
         check_features(x)
         if len(known.allowed) != len(x):
             raise LayoutError(
@@ -206,7 +221,7 @@ class Injected(nn.Module):
             raise LayoutError(
                 "the model's answers are not one logit for each class",
                 expected=str(list(known.allowed.shape)),
-                received=said(logits),
+                received=describe_value(logits),
             )
         return logits
 
@@ -284,7 +299,7 @@ def check_features(x: object) -> None:
         raise LayoutError(
             "x is no tensor",
             expected="features [B, F]",
-            received=said(x),
+            received=describe_value(x),
             help="model(torch.as_tensor(x))",
         )
 
@@ -304,7 +319,7 @@ def _check_fit(allowed: Tensor, predicted: Tensor, shape: tuple[int, ...]) -> No
         raise LayoutError(
             "the range does not fit the batch",
             expected=expected,
-            received=said(allowed),
+            received=describe_value(allowed),
             help=exchanged if swapped else "a bool tensor",
         )
     if (
@@ -316,6 +331,6 @@ def _check_fit(allowed: Tensor, predicted: Tensor, shape: tuple[int, ...]) -> No
         raise LayoutError(
             "the predictions do not fit the batch",
             expected=f"int64 {list(shape)}, the position of the predicted class, {NOTHING} for none",
-            received=said(predicted),
+            received=describe_value(predicted),
             help=exchanged if swapped else "predicted.long(), of one class for each sample",
         )

@@ -36,7 +36,9 @@ def _masked(logits: Tensor, allowed: Tensor) -> Tensor:
     return logits.clamp(limits.min, limits.max).masked_fill(~allowed, -math.inf)
 
 
-def injected(logits: Tensor, allowed: Tensor, predicted: Tensor, trust: Tensor | float) -> Tensor:
+def injected_probabilities(
+    logits: Tensor, allowed: Tensor, predicted: Tensor, trust: Tensor | float
+) -> Tensor:
     """The answer's probabilities f, [..., K].
 
     Where nothing is predicted the trust is 0. Never below the trust for the predicted class (Proposition 5.1 b).
@@ -78,7 +80,7 @@ def injected_log_probability(
     return torch.where(agreed, both, own)
 
 
-def decided(probabilities: Tensor, predicted: Tensor) -> Tensor:
+def most_probable_class(probabilities: Tensor, predicted: Tensor) -> Tensor:
     """The most probable class, int64 [...]; a tie with the predicted class goes to it."""
     best = probabilities.amax(-1)
     said = probabilities.gather(-1, predicted.clamp(min=0).unsqueeze(-1)).squeeze(-1)

@@ -29,7 +29,9 @@ ACTIVATIONS: dict[str, Callable[[Float], Float]] = {
 }
 
 
-def answers(network: Network, arrays: Mapping[str, NDArray[np.generic]], inputs: Float) -> Float:
+def run_network(
+    network: Network, arrays: Mapping[str, NDArray[np.generic]], inputs: Float
+) -> Float:
     """The class position or number that a network gives, [B]; NaN where one of its inputs is unknown.
 
     Args:

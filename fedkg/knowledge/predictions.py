@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from fedkg.constraints.meaning.timing import Timing
-from fedkg.knowledge.clause_conditions import Conditions, Float, OnValues
-from fedkg.knowledge.network import answers
+from fedkg.knowledge.clause_conditions import ArrayConditions, Conditions, Float
+from fedkg.knowledge.network import run_network
 from fedkg.pack import Pack
 from fedkg.pack.knowledge import Clause, KnowledgeModel
 
@@ -24,13 +24,13 @@ def predictions(
         values: float64 [V, B, C] in source units.
         timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
     """
-    return predicted_by(model, OnValues(pack, values, timing))
+    return predictions_from(model, ArrayConditions(pack, values, timing))
 
 
-def predicted_by(model: KnowledgeModel, on: Conditions) -> Float:
+def predictions_from(model: KnowledgeModel, on: Conditions) -> Float:
     """`predictions` for samples whose conditions are at hand."""
     if model.network is not None:
-        return answers(model.network, on.arrays, on.inputs(model.network))
+        return run_network(model.network, on.arrays, on.inputs(model.network))
     result = np.full(on.samples, np.nan)
     undecided = np.ones(on.samples, dtype=np.bool_)
     for clause in (*model.clauses, *(() if model.otherwise is None else (model.otherwise,))):

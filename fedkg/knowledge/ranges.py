@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from fedkg.constraints.meaning.timing import Timing
-from fedkg.knowledge.clause_conditions import Bool, Conditions, Float, OnValues
-from fedkg.knowledge.network import answers
+from fedkg.knowledge.clause_conditions import ArrayConditions, Bool, Conditions, Float
+from fedkg.knowledge.network import run_network
 from fedkg.pack import Pack
 from fedkg.pack.knowledge import Clause, KnowledgeModel
 
@@ -27,14 +27,14 @@ def allowed_classes(
         values: float64 [V, B, C] in source units.
         timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
     """
-    return classes_in(model, OnValues(pack, values, timing))
+    return allowed_classes_from(model, ArrayConditions(pack, values, timing))
 
 
-def classes_in(model: KnowledgeModel, on: Conditions) -> Bool:
+def allowed_classes_from(model: KnowledgeModel, on: Conditions) -> Bool:
     """`allowed_classes` of samples whose conditions are at hand."""
     batch = on.samples
     if model.network is not None:
-        code = answers(model.network, on.arrays, on.inputs(model.network))
+        code = run_network(model.network, on.arrays, on.inputs(model.network))
         known = ~np.isnan(code)
         allowed = np.ones((batch, len(model.classes)), dtype=np.bool_)
         allowed[known] = np.arange(len(model.classes)) == code[known, None]
@@ -66,16 +66,16 @@ def allowed_interval(
 ) -> Float:
     """The smallest and largest allowed number, [B, 2], in the model's unit and within its span; the first exceeds the second where
     clauses contradict each other. Arguments as of `allowed_classes`."""
-    return interval_in(model, OnValues(pack, values, timing))
+    return allowed_interval_from(model, ArrayConditions(pack, values, timing))
 
 
-def interval_in(model: KnowledgeModel, on: Conditions) -> Float:
+def allowed_interval_from(model: KnowledgeModel, on: Conditions) -> Float:
     """`allowed_interval` of samples whose conditions are at hand."""
     batch = on.samples
     low, high = model.span if model.span is not None else (-np.inf, np.inf)
     result = np.tile(np.array([low, high], dtype=np.float64), (batch, 1))
     if model.network is not None:
-        number = answers(model.network, on.arrays, on.inputs(model.network))
+        number = run_network(model.network, on.arrays, on.inputs(model.network))
         known = ~np.isnan(number)
         result[known] = number[known, None]
         return result

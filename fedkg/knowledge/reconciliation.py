@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from fedkg._internal.messages import said
+from fedkg._internal.messages import describe_value
 from fedkg.errors import KnowledgeError, LayoutError, UsageError
 from fedkg.knowledge.injection_formulas import NOTHING
 
@@ -22,7 +22,7 @@ SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Known:
+class SampleKnowledge:
     """What knowledge says of each sample, before any model answers.
 
     Attributes:
@@ -37,11 +37,11 @@ class Known:
     names: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()
 
-    def __getitem__(self, rows: Tensor | slice | int) -> Known:
+    def __getitem__(self, rows: Tensor | slice | int) -> SampleKnowledge:
         """What is known of some of the samples."""
         return replace(self, allowed=self.allowed[rows], predicted=self.predicted[rows])
 
-    def to(self, device: torch.device | str) -> Known:
+    def to(self, device: torch.device | str) -> SampleKnowledge:
         """The same on another device."""
         return replace(self, allowed=self.allowed.to(device), predicted=self.predicted.to(device))
 
@@ -56,7 +56,7 @@ class Reconciled:
         empty, outside, wrong: how many samples had an empty range, a prediction outside of their range, a label that was ruled out.
     """
 
-    known: Known
+    known: SampleKnowledge
     kept: Tensor
     empty: int
     outside: int
@@ -64,7 +64,7 @@ class Reconciled:
 
 
 def reconcile(
-    known: Known,
+    known: SampleKnowledge,
     labels: Tensor | None = None,
     *,
     policy: Policy = "error",
@@ -120,12 +120,12 @@ def check_policy(policy: str) -> None:
         raise UsageError(f"there is no policy `{policy}`", expected=", ".join(get_args(Policy)))
 
 
-def ruled_out(known: Known, labels: Tensor, trust: float) -> Tensor:
+def ruled_out(known: SampleKnowledge, labels: Tensor, trust: float) -> Tensor:
     """Whether each label has probability 0: outside of its range, and not predicted with a trust above 0; bool [...]."""
     return ~_holds(known.allowed, labels) & ~((known.predicted == labels) & (trust > 0))
 
 
-def check_labels(labels: Tensor, known: Known, *, shown: bool = True) -> None:
+def check_labels(labels: Tensor, known: SampleKnowledge, *, shown: bool = True) -> None:
     """Raise where labels are not one class, int64 [...], for each sample that something is known of.
 
     Inside of `torch.func` transforms, which show no numbers, the shape and the type alone are looked at.
@@ -141,7 +141,7 @@ def check_labels(labels: Tensor, known: Known, *, shown: bool = True) -> None:
         raise LayoutError(
             "the labels do not fit the batch",
             expected=f"int64 {list(shape)}, the position of each class",
-            received=said(labels),
+            received=describe_value(labels),
             help=_mended(labels, shape),
         )
     if not shown:
@@ -171,7 +171,7 @@ def _mended(labels: object, shape: torch.Size) -> str:
     )
 
 
-def check_ruled_out(ruled: Tensor, labels: Tensor, known: Known) -> None:
+def check_ruled_out(ruled: Tensor, labels: Tensor, known: SampleKnowledge) -> None:
     """Raise where labels are ruled out, [...]; inside of `torch.func` transforms, which show no numbers, nothing is looked at.
 
     Raises:
@@ -214,7 +214,12 @@ def with_class(allowed: Tensor, classes: Tensor, where: Tensor) -> Tensor:
 
 
 def _refuse(
-    known: Known, empty: Tensor, outside: Tensor, wrong: Tensor, labels: Tensor | None, client: str
+    known: SampleKnowledge,
+    empty: Tensor,
+    outside: Tensor,
+    wrong: Tensor,
+    labels: Tensor | None,
+    client: str,
 ) -> None:
     """Raise for what is wrong."""
     found = []

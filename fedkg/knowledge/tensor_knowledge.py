@@ -23,11 +23,11 @@ from fedkg.constraints.binding.plausible import check_units
 from fedkg.constraints.binding.views import Keys, Previous
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import KnowledgeError
-from fedkg.knowledge.bins import bin_of, edges, mask_of
-from fedkg.knowledge.clause_conditions import Float, Held, margin
+from fedkg.knowledge.bins import bin_edges, bin_of, bins_in_interval
+from fedkg.knowledge.clause_conditions import ConditionVerdict, Float, term_bank
 from fedkg.knowledge.injection_formulas import NOTHING
-from fedkg.knowledge.predictions import predicted_by
-from fedkg.knowledge.ranges import classes_in, interval_in
+from fedkg.knowledge.predictions import predictions_from
+from fedkg.knowledge.ranges import allowed_classes_from, allowed_interval_from
 from fedkg.pack import Bank, Pack, RuleRecord, Slot, Term
 from fedkg.pack.knowledge import Clause, KnowledgeModel, Network
 
@@ -94,13 +94,13 @@ class RangeKnowledge(_KnowledgeOnTensors):
         allowed = np.ones((on.samples, self.count), dtype=np.bool_)
         if self.ends is None:
             for model in self.models:
-                allowed &= classes_in(model, on)
+                allowed &= allowed_classes_from(model, on)
         else:
             low, high = np.full(on.samples, -np.inf), np.full(on.samples, np.inf)
             for model in self.models:
-                interval = interval_in(model, on)
+                interval = allowed_interval_from(model, on)
                 low, high = np.maximum(low, interval[:, 0]), np.minimum(high, interval[:, 1])
-            allowed = mask_of(np.stack([low, high], axis=1), self.ends)
+            allowed = bins_in_interval(np.stack([low, high], axis=1), self.ends)
         return torch.from_numpy(allowed).reshape(*shape, self.count).to(x.device)
 
 
@@ -118,7 +118,7 @@ class PredictionKnowledge(_KnowledgeOnTensors):
         on, shape = self._on(x, keys, previous)
         said = np.full(on.samples, np.nan)
         for model in self.models:
-            said = np.where(np.isnan(said), predicted_by(model, on), said)
+            said = np.where(np.isnan(said), predictions_from(model, on), said)
         place = said if self.ends is None else bin_of(said, self.ends)
         return (
             torch.from_numpy(np.where(np.isnan(place), NOTHING, place).astype(np.int64))
@@ -152,7 +152,7 @@ def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
         raise KnowledgeError(
             f"`{model.output}` is cut into one bin or more", received=f"bins={bins}", help="bins=20"
         )
-    return edges(model.span, bins)
+    return bin_edges(model.span, bins)
 
 
 class _Conditions(nn.Module):
@@ -210,11 +210,11 @@ def _read(pack: Pack, model: KnowledgeModel) -> dict[_Place, Bank]:
         found[clause.bank, None] = bank
         for term in (clause.low, clause.high, clause.value):
             if term is not None:
-                found[clause.bank, term] = margin(bank, term)
+                found[clause.bank, term] = term_bank(bank, term)
     if model.network is not None:
         bank = pack.conditions[model.network.bank]
         for slot in range(bank.slots.shape[1]):
-            found[model.network.bank, slot] = margin(bank, Slot(index=slot))
+            found[model.network.bank, slot] = term_bank(bank, Slot(index=slot))
     return found
 
 
@@ -232,9 +232,9 @@ class _OnTensors:
     def samples(self) -> int:
         return int(self.holds.shape[0])
 
-    def held(self, clause: Clause) -> Held:
+    def held(self, clause: Clause) -> ConditionVerdict:
         rows = self.places[clause.bank, None]
-        return Held(holds=self.holds[:, rows], unknown=self.unknown[:, rows])
+        return ConditionVerdict(holds=self.holds[:, rows], unknown=self.unknown[:, rows])
 
     def numbers(self, clause: Clause, term: Term) -> Float:
         return self.robustness[:, self.places[clause.bank, term]]

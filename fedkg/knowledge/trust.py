@@ -41,7 +41,7 @@ def folds(samples: int, count: int, stream: np.random.Generator) -> NDArray[np.i
     return stream.permutation(np.arange(samples) % count)
 
 
-def chosen_trust(
+def choose_trust(
     candidates: Sequence[float], count: int, loss: Callable[[float, int], float]
 ) -> ChosenTrust:
     """The candidate with the least mean loss over the folds; of equal ones the smallest, which leaves more to the model.

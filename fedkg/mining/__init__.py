@@ -1,19 +1,19 @@
 """Mining: the parameters of temporal templates, found in the traces of each client."""
 
-from fedkg.mining.mining_result import Mined
+from fedkg.mining.mining_result import MiningResult
 from fedkg.mining.pick import Pick, least, private, quantile
-from fedkg.mining.template_free import Property, enumerated, mine_properties
-from fedkg.mining.tightest_parameters import mine, satisfied
+from fedkg.mining.template_free import Property, enumerate_inferences, mine_properties
+from fedkg.mining.tightest_parameters import mine, satisfied_traces
 
 __all__ = [
-    "Mined",
+    "MiningResult",
     "Pick",
     "Property",
-    "enumerated",
+    "enumerate_inferences",
     "least",
     "mine",
     "mine_properties",
     "private",
     "quantile",
-    "satisfied",
+    "satisfied_traces",
 ]

@@ -58,7 +58,7 @@ class Steps:
         return max(first, 0), min(last, self.count - 1)
 
 
-def at_first(formula: Formula, leaf: Leaf, steps: Steps) -> Tensor:
+def evaluate_first_step(formula: Formula, leaf: Leaf, steps: Steps) -> Tensor:
     """The formula's number at the first step of every trace, [N]: minima and maxima of its comparisons'.
 
     Raises:

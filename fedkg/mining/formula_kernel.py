@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import inner, kernel
-from fedkg._internal.threads import in_parts
+from fedkg._internal.numba_kernels import kernel, kernel_part
+from fedkg._internal.threads import run_in_parts
 
 Numbers = NDArray[np.float64]
 Operations = NDArray[np.int64]
@@ -76,22 +76,22 @@ def first_numbers(
             np.empty((depth, 2 * slots.shape[2] + 2)),
         )
 
-    in_parts(len(traces), LEAST_TRACES, work)
+    run_in_parts(len(traces), LEAST_TRACES, work)
 
 
-@inner
+@kernel_part
 def _lower(a: float, b: float) -> float:
     """The lesser; NaN where one is."""
     return a if a < b or a != a else b
 
 
-@inner
+@kernel_part
 def _upper(a: float, b: float) -> float:
     """The larger; NaN where one is."""
     return a if a > b or a != a else b
 
 
-@inner
+@kernel_part
 def _over_window(values: Numbers, work: Numbers, operation: Operations, steps: int) -> None:
     """The least or largest number of a window at each of some steps, in place, by blocks of 1, 2, 4, ... steps."""
     first, last, low, high, least = (
@@ -126,7 +126,7 @@ def _over_window(values: Numbers, work: Numbers, operation: Operations, steps: i
         values[t] = _lower(a, b) if least else _upper(a, b)
 
 
-@inner
+@kernel_part
 def _until(left: Numbers, right: Numbers, work: Numbers, operation: Operations, steps: int) -> None:
     """Until or since at each of some steps, into `left`, from the far end of its window: there, or here and later."""
     first, last, flag = operation[BEGIN], operation[END], operation[FLAG]
@@ -150,7 +150,7 @@ def _until(left: Numbers, right: Numbers, work: Numbers, operation: Operations, 
         left[t] = work[t]
 
 
-@inner
+@kernel_part
 def _at_each_step(
     kind: int, flag: int, constant: float, values: Numbers, above: Numbers, begin: int, end: int
 ) -> None:

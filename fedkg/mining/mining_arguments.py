@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedkg._internal.messages import said
+from fedkg._internal.messages import describe_value
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import KnowledgeError, LayoutError
 from fedkg.mining.pick import Pick
@@ -22,12 +22,12 @@ def check_pack(pack: Any) -> None:
         raise KnowledgeError(
             "what is mined for stands in a pack",
             expected="a pack",
-            received=said(pack),
+            received=describe_value(pack),
             help="fedkg.compile(FILE)",
         )
 
 
-def check_asked(pack: Any, inference: Any) -> None:
+def check_inference(pack: Any, inference: Any) -> None:
     """Raise KnowledgeError unless it is a pack, and an inference as packs hold them."""
     check_pack(pack)
     if not isinstance(inference, Inference):
@@ -35,7 +35,7 @@ def check_asked(pack: Any, inference: Any) -> None:
         raise KnowledgeError(
             "an inference is one of the pack's",
             expected=f"one of pack.manifest.inferences ({names})",
-            received=said(inference),
+            received=describe_value(inference),
             help="[found] = [one for one in pack.manifest.inferences if one.name == NAME]",
         )
 
@@ -46,13 +46,13 @@ def check_traces(x: Any, layout: Any, inside: Any) -> None:
         raise LayoutError(
             "traces are a tensor",
             expected="[C, S, T, F]",
-            received=said(x),
+            received=describe_value(x),
             help="torch.tensor(x, dtype=torch.float64)",
         )
     if not isinstance(layout, InputLayout):
         raise LayoutError(
             "the layout says what the features are",
-            received=said(layout),
+            received=describe_value(layout),
             help='layout=fedkg.columns(["volume"])',
         )
     if inside is not None and not (isinstance(inside, Tensor) and inside.dtype == torch.bool):
@@ -64,7 +64,7 @@ def check_traces(x: Any, layout: Any, inside: Any) -> None:
         raise LayoutError(
             "`inside` says which traces are there",
             expected="a bool tensor [C, S]",
-            received=said(inside),
+            received=describe_value(inside),
             help=right,
         )
 
@@ -80,7 +80,7 @@ def check_pick(pick: Any) -> None:
         raise KnowledgeError(
             "`pick` says how many of the traces count",
             expected="least, quantile(...) or private(...)",
-            received=said(pick),
+            received=describe_value(pick),
             help=right,
         )
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Mined:
+class MiningResult:
     """The tightest values that the traces of each client satisfy.
 
     Attributes:

@@ -53,7 +53,7 @@ def levels_of(formula: Formula, reading: Reading, target: int, steps: int) -> Le
     Raises:
         NoLevel: see there.
     """
-    holding = holding_of(formula, target)
+    holding = comparisons_with_parameter(formula, target)
 
     def leaf(atom: Atom, positive: bool, first: int, last: int) -> Tensor:
         part = _cut(reading, steps, first, last)
@@ -67,7 +67,7 @@ def levels_of(formula: Formula, reading: Reading, target: int, steps: int) -> Le
     return leaf
 
 
-def holding_of(formula: Formula, target: int) -> frozenset[int]:
+def comparisons_with_parameter(formula: Formula, target: int) -> frozenset[int]:
     """The comparisons with a parameter, by their identity. Raises NoLevel where there is none, or it stands elsewhere, too."""
     holding = frozenset(id(atom) for atom in _comparisons(formula) if target in used_params(atom))
     if not holding or target in _elsewhere(formula):
@@ -75,7 +75,7 @@ def holding_of(formula: Formula, target: int) -> frozenset[int]:
     return holding
 
 
-def intervals(
+def interval_ends(
     formula: Formula, inference: Inference, places: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
     """The parameters that are the two ends of one interval, ``low <= x and x <= high`` in one conjunction: lower and upper end, by place."""
@@ -146,7 +146,7 @@ def _level(atom: Compare, target: int, reading: Reading) -> Tensor:
     return base / slope.abs()
 
 
-def slope_of(atom: Compare, target: int, params: Sequence[float]) -> float:
+def margin_slope(atom: Compare, target: int, params: Sequence[float]) -> float:
     """How fast the margin of a comparison grows with a parameter, others being these numbers. Raises NoLevel where it is no line."""
     anywhere = [torch.full((1, 1), number, dtype=torch.float64) for number in params]
     return _slope(atom, target, Reading(slots={}, params=anywhere), used_slots(atom)).item()

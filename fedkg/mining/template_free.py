@@ -20,20 +20,20 @@ from torch import Tensor
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import HorizonError, KnowledgeError
 from fedkg.mining.mining_arguments import check_pack, check_pick, check_traces
-from fedkg.mining.mining_result import Mined
+from fedkg.mining.mining_result import MiningResult
 from fedkg.mining.pick import Pick, least
-from fedkg.mining.tightest_parameters import mine, satisfied
-from fedkg.mining.trace_channels import channels
+from fedkg.mining.tightest_parameters import mine, satisfied_traces
+from fedkg.mining.trace_channels import read_channels
 from fedkg.pack import Pack
 from fedkg.pack.formulas import Temporal, Until
 from fedkg.pack.inference import Inference
 from fedkg.pack.text import formula_text, row_names
 from fedkg.pack.walk import subformulas
 
-Window = tuple[int, int]
+StepRange = tuple[int, int]
 """The first and last step, counted from 0."""
 
-ONE = {
+ONE_SIGNAL_TEMPLATES = {
     "operational_range": (
         "operational_range({x}, ?low, ?high, ?begin, ?end)",
         "?low, ?high, ?begin, ?end",
@@ -68,7 +68,7 @@ ONE = {
 }
 """The templates of one signal: how they are called, and what is found."""
 
-TWO = {
+TWO_SIGNAL_TEMPLATES = {
     "intra_task": ("intra_task({x}, {y}, ?least, ?begin, ?end)", "?least, ?begin, ?end"),
     "nested_intra_task": (
         "nested_intra_task({x}, {y}, ?trigger, ?answer, ?begin, ?end, ?soonest, ?latest)",
@@ -77,7 +77,7 @@ TWO = {
 }
 """The templates of two signals, in both orders."""
 
-NESTED = ("always_soon_above", "always_soon_below", "soon_long_above", "soon_long_below")
+NESTED_TEMPLATES = ("always_soon_above", "always_soon_below", "soon_long_above", "soon_long_below")
 """Those that stand in `templates.template_free`; each of the others in a file of its name."""
 
 
@@ -99,10 +99,14 @@ class Property:
     tightness: float
     size: int
     score: float
-    satisfied: float
+    satisfied_traces: float
 
 
-def enumerated(signals: Sequence[str], *, templates: Sequence[str] = (*ONE, *TWO)) -> str:
+def enumerate_inferences(
+    signals: Sequence[str],
+    *,
+    templates: Sequence[str] = (*ONE_SIGNAL_TEMPLATES, *TWO_SIGNAL_TEMPLATES),
+) -> str:
     """Statements of the rule language that leave open all numbers and windows of these templates, for each signal and each pair of signals.
 
     They follow the declarations of the signals: ``fedkg.compile(text="timeline step 1 h\\nsignal x ...\\n" + enumerated(["x"]))``. A
@@ -111,23 +115,31 @@ def enumerated(signals: Sequence[str], *, templates: Sequence[str] = (*ONE, *TWO
     Raises:
         KnowledgeError: a template that is none of `ONE` and `TWO`.
     """
-    unknown = next((name for name in templates if name not in ONE and name not in TWO), None)
+    unknown = next(
+        (
+            name
+            for name in templates
+            if name not in ONE_SIGNAL_TEMPLATES and name not in TWO_SIGNAL_TEMPLATES
+        ),
+        None,
+    )
     if unknown is not None:
         raise KnowledgeError(
-            f"there is no template `{unknown}` to enumerate", expected=", ".join((*ONE, *TWO))
+            f"there is no template `{unknown}` to enumerate",
+            expected=", ".join((*ONE_SIGNAL_TEMPLATES, *TWO_SIGNAL_TEMPLATES)),
         )
     files = sorted(
-        {f"templates.{'template_free' if name in NESTED else name}" for name in templates}
+        {f"templates.{'template_free' if name in NESTED_TEMPLATES else name}" for name in templates}
     )
     lines = [f"use rules {', '.join(files)}"]
     for name in templates:
-        if name in ONE:
-            call, found = ONE[name]
+        if name in ONE_SIGNAL_TEMPLATES:
+            call, found = ONE_SIGNAL_TEMPLATES[name]
             lines += [
                 f"infer {name}_{x} per client find {found} in {call.format(x=x)}" for x in signals
             ]
         else:
-            call, found = TWO[name]
+            call, found = TWO_SIGNAL_TEMPLATES[name]
             lines += [
                 f"infer {name}_{x}_{y} per client find {found} in {call.format(x=x, y=y)}"
                 for x, y in permutations(signals, 2)
@@ -140,7 +152,7 @@ def mine_properties(
     x: Tensor,
     *,
     layout: InputLayout,
-    windows: Sequence[Window],
+    windows: Sequence[StepRange],
     generator: torch.Generator,
     inside: Tensor | None = None,
     pick: Pick = least,
@@ -210,8 +222,10 @@ def mine_properties(
             except HorizonError:
                 continue
             tried += 1
-            holds = satisfied(pack, inference, mined.values, other, layout=layout, inside=there)
-            usable = channels(
+            holds = satisfied_traces(
+                pack, inference, mined.values, other, layout=layout, inside=there
+            )
+            usable = read_channels(
                 pack, pack.conditions[inference.condition], other, layout, there
             ).usable
             for client, one in enumerate(
@@ -235,7 +249,7 @@ def _rank(one: Property) -> tuple[float, int, str]:
 
 
 def _properties(
-    pack: Pack, inference: Inference, mined: Mined, kept: Tensor, of: Tensor
+    pack: Pack, inference: Inference, mined: MiningResult, kept: Tensor, of: Tensor
 ) -> Iterator[Property | None]:
     """The property of each client, from how many of its reordered traces satisfy it; None where the data does not determine it."""
     bank = pack.conditions[inference.condition]
@@ -257,12 +271,12 @@ def _properties(
             tightness=tight,
             size=size,
             score=tight / size,
-            satisfied=float(mined.satisfied[client]),
+            satisfied_traces=float(mined.satisfied[client]),
         )
 
 
 def _choices(
-    pack: Pack, inference: Inference, windows: Sequence[Window]
+    pack: Pack, inference: Inference, windows: Sequence[StepRange]
 ) -> Iterator[dict[str, float]]:
     """Values of the open ends of an inference's windows, by parameter: each window one of the grid."""
     bank = pack.conditions[inference.condition]

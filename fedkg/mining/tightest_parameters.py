@@ -25,22 +25,22 @@ from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.meaning.stl import Reach, reach
 from fedkg.errors import KnowledgeError
 from fedkg.mining import formula_kernel
-from fedkg.mining.first_step import Steps, at_first
+from fedkg.mining.first_step import Steps, evaluate_first_step
 from fedkg.mining.formula_program import Lowering, NoProgram
-from fedkg.mining.mining_arguments import check_asked, check_method, check_pick, check_traces
-from fedkg.mining.mining_result import Mined
+from fedkg.mining.mining_arguments import check_inference, check_method, check_pick, check_traces
+from fedkg.mining.mining_result import MiningResult
 from fedkg.mining.parameter_levels import (
     ALWAYS,
     NoLevel,
     compared_with,
-    holding_of,
-    intervals,
+    comparisons_with_parameter,
+    interval_ends,
     levels_of,
+    margin_slope,
     robustness_of,
-    slope_of,
 )
 from fedkg.mining.pick import Pick, least
-from fedkg.mining.trace_channels import Channels, channels, check_horizon
+from fedkg.mining.trace_channels import Channels, check_horizon, read_channels
 from fedkg.pack import Bank, Pack
 from fedkg.pack.formulas import Compare
 from fedkg.pack.inference import Inference, MinedParameter
@@ -61,7 +61,7 @@ def mine(
     margin: float = 1e-6,
     method: Literal["exact", "bisection"] = "exact",
     held: Mapping[str, float] | None = None,
-) -> Mined:
+) -> MiningResult:
     """The tightest parameters, for many clients in one call.
 
     Args:
@@ -83,7 +83,7 @@ def mine(
             has no declared span, one that cannot be found privately; a trigger or margin outside of 0 .. 1; a held parameter that there is
             not, or a value that it cannot have.
     """
-    check_asked(pack, inference)
+    check_inference(pack, inference)
     check_traces(x, layout, inside)
     check_pick(pick)
     check_method(method)
@@ -95,7 +95,7 @@ def mine(
         )
     with library_threads(1):  # its operations are too small to be shared out; the loops are
         bank = pack.conditions[inference.condition]
-        given = channels(pack, bank, x.detach(), layout, inside)
+        given = read_channels(pack, bank, x.detach(), layout, inside)
         fixed = _places(inference, held or {})
         search = _Search(
             bank,
@@ -109,7 +109,7 @@ def mine(
         check_horizon(search.reach(0.0), given.shape[2], inference.name)
         waiting = [place for place in range(len(inference.parameters)) if place not in fixed]
         if not pick.noisy and method == "exact":
-            for low, high in intervals(bank.skeleton, inference, waiting):
+            for low, high in interval_ends(bank.skeleton, inference, waiting):
                 if search.settle_interval(low, high, margin):
                     waiting = [place for place in waiting if place not in (low, high)]
         while waiting:
@@ -126,7 +126,7 @@ def mine(
         return search.result()
 
 
-def satisfied(
+def satisfied_traces(
     pack: Pack,
     inference: Inference,
     values: Tensor,
@@ -144,11 +144,11 @@ def satisfied(
     Raises:
         LayoutError, HorizonError: as `mine`. KnowledgeError: no pack or inference; values of another shape.
     """
-    check_asked(pack, inference)
+    check_inference(pack, inference)
     check_traces(x, layout, inside)
     values = torch.as_tensor(values, dtype=torch.float64)
     bank = pack.conditions[inference.condition]
-    given = channels(pack, bank, x.detach(), layout, inside)
+    given = read_channels(pack, bank, x.detach(), layout, inside)
     search = _Search(
         bank, inference, given, least, {}, clip=pack.manifest.contract.end == "clip", halving=False
     )
@@ -420,7 +420,7 @@ class _Search:
         self.chosen[:, place] = True
         return True
 
-    def result(self) -> Mined:
+    def result(self) -> MiningResult:
         """What was found, with the verdicts of the traces."""
         determined = ~torch.isnan(self.values)
         whole, count = determined.all(-1), self.given.usable.sum(-1)
@@ -430,7 +430,7 @@ class _Search:
         )
         share = ((values >= 0) & self.given.usable).sum(-1).double() / count
         told = whole & (count > 0) & (not self.pick.noisy)
-        return Mined(
+        return MiningResult(
             names=tuple(parameter.name for parameter in self.parameters),
             units=tuple(parameter.unit for parameter in self.parameters),
             values=self.values,
@@ -438,7 +438,7 @@ class _Search:
             chosen=self.chosen,
             fits=self.fits,
             traces=count,
-            satisfied=torch.where(told, share, math.nan),
+            satisfied_traces=torch.where(told, share, math.nan),
             robustness=torch.where(told, worst, math.nan),
         )
 
@@ -522,7 +522,7 @@ class _Search:
             if target is None
             else levels_of(self.bank.skeleton, self._reading(), target, steps)
         )
-        rows = [at_first(self.bank.skeleton, leaf, one) for one in told]
+        rows = [evaluate_first_step(self.bank.skeleton, leaf, one) for one in told]
         laid = torch.stack([row.expand(clients * samples) for row in rows]).reshape(
             -1, clients, samples
         )
@@ -543,11 +543,13 @@ class _Search:
         params = np.repeat(self.bank.params[:1], len(filled), axis=0)
         params[:, [parameter.param for parameter in self.parameters]] = filled
         result = np.empty(slots.shape[1])
-        holding = frozenset[int]() if target is None else holding_of(skeleton, target)
+        holding = (
+            frozenset[int]() if target is None else comparisons_with_parameter(skeleton, target)
+        )
 
         def slope(atom: Compare) -> float | None:
             return (
-                slope_of(atom, target, params[0].tolist())
+                margin_slope(atom, target, params[0].tolist())
                 if target is not None and id(atom) in holding
                 else None
             )

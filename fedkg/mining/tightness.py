@@ -19,8 +19,8 @@ from fedkg.constraints.engine.evaluation import compare_margin, evaluate
 from fedkg.constraints.engine.reading import Reading, Steps
 from fedkg.constraints.engine.windows import ROBUSTNESS, over_window, until
 from fedkg.errors import KnowledgeError
-from fedkg.mining.mining_arguments import check_asked, check_traces
-from fedkg.mining.trace_channels import channels
+from fedkg.mining.mining_arguments import check_inference, check_traces
+from fedkg.mining.trace_channels import read_channels
 from fedkg.pack import Pack
 from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, Or, Temporal, Until
 from fedkg.pack.inference import Inference
@@ -55,10 +55,10 @@ def tightness(
         KnowledgeError: no pack or inference; the formula has parts for which the metric is not defined, or window bounds that differ
             between clients.
     """
-    check_asked(pack, inference)
+    check_inference(pack, inference)
     check_traces(x, layout, inside)
     bank = pack.conditions[inference.condition]
-    given = channels(pack, bank, x, layout, inside)
+    given = read_channels(pack, bank, x, layout, inside)
     clients, samples, steps = given.shape
     numbers = bank.params.T.copy()
     params = [torch.full((1, 1), number, dtype=torch.float64) for number in bank.params[0].tolist()]

@@ -31,7 +31,7 @@ class Channels:
     usable: Tensor
 
 
-def channels(
+def read_channels(
     pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Tensor | None
 ) -> Channels:
     """The channels of a condition's one row.
@@ -59,7 +59,7 @@ def channels(
             received=str(list(x.shape)),
         )
     slots: dict[int, Tensor] = {}
-    for slot, place in enumerate(places(pack, bank, layout)):
+    for slot, place in enumerate(layout_positions(pack, bank, layout)):
         channel = values[..., place].double()
         if layout.mean is not None and layout.std is not None:
             channel = channel * layout.std[place] + layout.mean[place]
@@ -84,7 +84,7 @@ def channels(
     )
 
 
-def places(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
+def layout_positions(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
     """Where in the layout each slot of a condition's one row stands.
 
     Raises:

@@ -7,19 +7,19 @@ from fedkg.models.convnet import ConvNet, Convolution, lenet5, small_cnn
 from fedkg.models.graph_convolution import KnowledgeGraph
 from fedkg.models.mlp import MLP, softmax_regression
 from fedkg.models.model_protocols import (
-    Differentiated,
+    DifferentiatedModel,
     Gradient,
     Model,
-    Outer,
+    OuterProduct,
     Params,
-    Parted,
-    names_of,
+    PartitionedModel,
+    match_parameters,
     predict,
 )
 from fedkg.models.noise import Noise
 from fedkg.models.recurrent import Recurrent
 from fedkg.models.tabnet import TabNet
-from fedkg.models.torch_module import Module, module_at
+from fedkg.models.torch_module import TorchModule, load_torch_module
 from fedkg.models.transformer import Transformer
 
 MODELS: Mapping[str, Callable[..., Model]] = {
@@ -32,7 +32,7 @@ MODELS: Mapping[str, Callable[..., Model]] = {
     "lstm": partial(Recurrent, cell="lstm"),
     "transformer": Transformer,
     "tabnet": TabNet,
-    "module": module_at,
+    "module": load_torch_module,
 }
 """Models by name, with what makes them; a job names them in `model.kind`."""
 
@@ -41,21 +41,21 @@ __all__ = [
     "MODELS",
     "ConvNet",
     "Convolution",
-    "Differentiated",
+    "DifferentiatedModel",
     "Gradient",
     "KnowledgeGraph",
     "Model",
-    "Module",
+    "TorchModule",
     "Noise",
-    "Outer",
+    "OuterProduct",
     "Params",
-    "Parted",
+    "PartitionedModel",
     "Recurrent",
     "TabNet",
     "Transformer",
     "lenet5",
-    "module_at",
-    "names_of",
+    "load_torch_module",
+    "match_parameters",
     "predict",
     "small_cnn",
     "softmax_regression",

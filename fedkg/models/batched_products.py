@@ -13,14 +13,14 @@ from torch import Tensor
 from fedkg.models.layers import dense
 
 
-def compiled(value: Tensor) -> bool:
+def has_compiled_loops(value: Tensor) -> bool:
     """Whether there are compiled loops for values like this one."""
     return value.device.type == "cpu" and value.dtype in (torch.float32, torch.float64)
 
 
 def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """The sums over r of ``left[c, r, o] right[c, r, i]``, [C, O, I], and of ``left[c, r, o]``, [C, O], of [C, R, O] and [C, R, I]."""
-    if not compiled(left):
+    if not has_compiled_loops(left):
         return torch.bmm(left.transpose(1, 2), right), left.sum(1)
     from fedkg.models.loops.cell_runs import outer_sums as loop
 
@@ -29,7 +29,7 @@ def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 
 def affine(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
     """``x weight^T + bias``, [C, R, O], of weight [C, O, I], bias [C, O], x [C, R, I]; without a derivative."""
-    if not compiled(x):
+    if not has_compiled_loops(x):
         return dense(weight, bias, x)
     from fedkg.models.loops.cell_runs import affine as loop
 

@@ -14,7 +14,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.models.layers import INIT, convolve, dense, dropped, for_each, start_affine
+from fedkg.models.layers import (
+    INIT,
+    apply_dropout,
+    broadcast_samples,
+    convolve,
+    dense,
+    start_affine,
+)
 from fedkg.models.model_protocols import Params
 from fedkg.models.noise import Noise, fold, root
 
@@ -126,7 +133,7 @@ class ConvNet:
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`; x [C, B, I, h, w] or [B, I, h, w]."""
         act = torch.relu if self.activation == "relu" else torch.tanh
-        x = for_each(x, params["dense.0.bias"].shape[0], 3)
+        x = broadcast_samples(x, params["dense.0.bias"].shape[0], 3)
         for place, layer in enumerate(self.convolutions):
             x = convolve(
                 params[f"convolutions.{place}.weight"],
@@ -135,11 +142,11 @@ class ConvNet:
                 layer.padding,
             )
             x = self._pooled(act(x), layer.pool)
-        x = dropped(x.flatten(2), noise, 0, self.dropout[0])
+        x = apply_dropout(x.flatten(2), noise, 0, self.dropout[0])
         for place in range(len(self.hidden) + 1):
             x = dense(params[f"dense.{place}.weight"], params[f"dense.{place}.bias"], x)
             if place < len(self.hidden):
-                x = dropped(act(x), noise, 1 + place, self.dropout[1])
+                x = apply_dropout(act(x), noise, 1 + place, self.dropout[1])
         return x
 
     def _pooled(self, x: Tensor, side: int) -> Tensor:

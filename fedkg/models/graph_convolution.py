@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.errors import JobError
-from fedkg.models.layers import dense, spread, start_affine
+from fedkg.models.layers import dense, start_affine, uniform_start
 from fedkg.models.model_protocols import Params
 from fedkg.models.noise import fold
 
@@ -87,7 +87,7 @@ def start_convolutions(
     params: Params = {}
     inputs = width if graph.features is None else graph.features.shape[1]
     if graph.features is None:
-        params[f"{name}.nodes"] = spread(
+        params[f"{name}.nodes"] = uniform_start(
             fold(key, layers), (graph.nodes, width), width**-0.5, dtype
         )
     for layer in range(layers):

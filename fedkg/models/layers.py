@@ -18,7 +18,7 @@ INIT = 0x696E6974
 """The word under which models draw their starts from a seed."""
 
 
-def spread(key: Tensor, shape: tuple[int, ...], bound: float, dtype: torch.dtype) -> Tensor:
+def uniform_start(key: Tensor, shape: tuple[int, ...], bound: float, dtype: torch.dtype) -> Tensor:
     """Numbers uniform in plus/minus `bound`, drawn in float64 and then rounded, so that all types start at the same place."""
     return (uniform(key, shape) * (2 * bound) - bound).to(dtype)
 
@@ -28,9 +28,9 @@ def start_affine(
 ) -> Params:
     """``name.weight`` of a shape [O, I, ...] and ``name.bias`` [O], uniform in plus/minus 1/sqrt(I ...), as PyTorch's layers start."""
     bound = prod(shape[1:]) ** -0.5
-    params = {f"{name}.weight": spread(fold(key, 0), shape, bound, dtype)}
+    params = {f"{name}.weight": uniform_start(fold(key, 0), shape, bound, dtype)}
     if bias:
-        params[f"{name}.bias"] = spread(fold(key, 1), shape[:1], bound, dtype)
+        params[f"{name}.bias"] = uniform_start(fold(key, 1), shape[:1], bound, dtype)
     return params
 
 
@@ -42,7 +42,7 @@ def start_norm(name: str, width: int, dtype: torch.dtype) -> Params:
     }
 
 
-def for_each(x: Tensor, clients: int, dims: int) -> Tensor:
+def broadcast_samples(x: Tensor, clients: int, dims: int) -> Tensor:
     """Samples of `dims` dimensions as [C, B, ...]: as they are, or shared ones [B, ...] shown to every client (a view)."""
     return x if x.dim() == dims + 2 else x.expand(clients, *x.shape)
 
@@ -88,9 +88,9 @@ def normalise(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
     return F.layer_norm(x, x.shape[-1:]) * weight.view(shape) + bias.view(shape)
 
 
-def dropped(x: Tensor, noise: Noise | None, site: int, rate: float) -> Tensor:
+def apply_dropout(x: Tensor, noise: Noise | None, site: int, rate: float) -> Tensor:
     """x [C, B, ...] with a share `rate` of its values zeroed and the rest scaled up by 1 / (1 - rate); as it is without noise."""
     if noise is None or not rate:
         return x
-    keep = noise.keep(site, (x.shape[0], x.shape[1], x[0, 0].numel()), rate).view(x.shape)
+    keep = noise.keep_mask(site, (x.shape[0], x.shape[1], x[0, 0].numel()), rate).view(x.shape)
     return x * (keep.to(x.dtype) * (1.0 / (1.0 - rate)))

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.models.layers import INIT, dense, start_affine
-from fedkg.models.model_protocols import Apart, Gradient, Outer, Params
+from fedkg.models.model_protocols import Gradient, OuterProduct, Params, SampleGradients
 from fedkg.models.noise import Noise, fold, root
-from fedkg.models.sample_gradients import Affine
+from fedkg.models.sample_gradients import AffineSampleGradients
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,15 +140,17 @@ class MLP:
         """See `Differentiated.backward`; needs inputs of three dimensions."""
         gradients: dict[str, Gradient] = {}
         for layer, own in self._slopes(params, saved, slope):
-            gradients[f"layers.{layer}.weight"] = Outer(own, saved.inputs[layer])
+            gradients[f"layers.{layer}.weight"] = OuterProduct(own, saved.inputs[layer])
             if self.bias:
                 gradients[f"layers.{layer}.bias"] = own.sum(1)
         return gradients
 
-    def each(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> list[Apart]:
+    def each(
+        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+    ) -> list[SampleGradients]:
         """See `SampleDifferentiated.each`."""
         return [
-            Affine(
+            AffineSampleGradients(
                 f"layers.{layer}.weight",
                 f"layers.{layer}.bias" if self.bias else None,
                 own,
@@ -181,7 +183,7 @@ class MLP:
     def _factor(self, noise: Noise | None, layer: int, x: Tensor) -> Tensor | None:
         if noise is None or not self.dropout:
             return None
-        keep = noise.keep(layer, (x.shape[0], x.shape[1], x.shape[2]), self.dropout)
+        keep = noise.keep_mask(layer, (x.shape[0], x.shape[1], x.shape[2]), self.dropout)
         return keep.to(x.dtype) * (1.0 / (1.0 - self.dropout))
 
 

@@ -20,7 +20,7 @@ Params = dict[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outer:
+class OuterProduct:
     """The gradient of a weight matrix as the factors it is a product of: ``sum over b of left[c, b, o] * right[c, b, i]``.
 
     Every affine layer's gradient has this form. Kept as factors, a plain gradient step is one batched product straight into the
@@ -39,7 +39,7 @@ class Outer:
         return torch.bmm(self.left.transpose(1, 2), self.right)
 
 
-Gradient = Tensor | Outer
+Gradient = Tensor | OuterProduct
 """The gradient of one parameter over a stack: [C, ...], or its factors."""
 
 
@@ -63,7 +63,7 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class Differentiated(Protocol):
+class DifferentiatedModel(Protocol):
     """A model that also knows its derivative in closed form, which spares a stack the cost of automatic differentiation."""
 
     def forward(
@@ -82,7 +82,7 @@ class Differentiated(Protocol):
         ...
 
 
-class Apart(Protocol):
+class SampleGradients(Protocol):
     """The gradient of some parameters by each sample of a minibatch, as far as it takes to clip it."""
 
     def squares(self) -> Tensor:
@@ -95,16 +95,18 @@ class Apart(Protocol):
 
 
 @runtime_checkable
-class SampleDifferentiated(Differentiated, Protocol):
+class SampleDifferentiatedModel(DifferentiatedModel, Protocol):
     """A model that also knows how long the gradient of each sample is, without writing it out."""
 
-    def each(self, params: Mapping[str, Tensor], saved: Any, slope: Tensor) -> list[Apart]:
+    def each(
+        self, params: Mapping[str, Tensor], saved: Any, slope: Tensor
+    ) -> list[SampleGradients]:
         """Gradients by each sample, every parameter's once, from the derivatives of each sample's own loss by its outputs [C, B, H]."""
         ...
 
 
 @runtime_checkable
-class Parted(Protocol):
+class PartitionedModel(Protocol):
     """A model that says which of its parameters clients share and which each may keep for itself."""
 
     @property
@@ -113,7 +115,7 @@ class Parted(Protocol):
         ...
 
 
-def names_of(prefixes: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
+def match_parameters(prefixes: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
     """The parameters whose name begins with a prefix such as ``layers.2.``, in the model's order.
 
     Names are compared part by part between their dots: ``layers.2`` (the last dot may be left out) begins ``layers.2.bias`` and not

@@ -102,7 +102,7 @@ def normal(keys: Tensor, word: int, count: int, scale: Tensor) -> Tensor:
     return torch.cat([turn.cos().mul_(radius), turn.sin().mul_(radius)], 1)[:, :count]
 
 
-def keep(key: Tensor, count: int, rate: float) -> Tensor:
+def keep_mask(key: Tensor, count: int, rate: float) -> Tensor:
     """bool [..., count], each True with probability ``1 - rate`` rounded to 1/65536, from the stream `key` [..., 1] (or []).
 
     Every number of the stream decides four neighbours, by 16 of its bits each, the lowest first.
@@ -133,14 +133,14 @@ class Noise:
         """The key of each client for a place of the step, int64 [C]."""
         return fold(fold(self.keys, self.step), site)
 
-    def keep(self, site: int, shape: tuple[int, int, int], rate: float) -> Tensor:
+    def keep_mask(self, site: int, shape: tuple[int, int, int], rate: float) -> Tensor:
         """Which values survive dropout at the place `site` of the model: bool [C, B, H], each True with probability ``1 - rate``.
 
         Element (b, h) depends on the client's key, step, site, b and h alone; b is the position in the client's batch.
         """
         keys, count = self.at(site), shape[1] * shape[2]
         if keys.device.type != "cpu":
-            return keep(keys.unsqueeze(1), count, rate).view(shape)
+            return keep_mask(keys.unsqueeze(1), count, rate).view(shape)
         from fedkg.models.noise_kernels import normal_numbers
 
         return _kept(normal_numbers(keys, (count + 3) // 4), count, rate).view(shape)

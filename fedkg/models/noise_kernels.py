@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedkg._internal.numba_kernels import kernel
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 
 U64 = NDArray[np.uint64]
 
@@ -29,7 +29,7 @@ def streams(keys: Tensor, count: int) -> Tensor:
     out = torch.empty(keys.shape[0], count, dtype=torch.int64)
     begins, into = keys.numpy().view(np.uint64), out.numpy().view(np.uint64)
 
-    in_parts(
+    run_in_parts(
         keys.shape[0],
         max(1, LEAST // max(1, count)),
         lambda start, stop: _streams(begins[start:stop], into[start:stop]),
@@ -41,7 +41,7 @@ def fractions(keys: Tensor, count: int) -> Tensor:
     """The same numbers as fractions in (0, 1] of 53 bits, float64 [C, M]."""
     out = torch.empty(keys.shape[0], count, dtype=torch.float64)
     begins, into = keys.contiguous().numpy().view(np.uint64), out.numpy()
-    in_parts(
+    run_in_parts(
         keys.shape[0],
         max(1, LEAST // max(1, count)),
         lambda start, stop: _fractions(begins[start:stop], into[start:stop]),

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.models.batched_products import affine, outer_sums
-from fedkg.models.layers import INIT, dense, for_each, spread, start_affine
-from fedkg.models.model_protocols import Apart, Gradient, Params
+from fedkg.models.layers import INIT, broadcast_samples, dense, start_affine, uniform_start
+from fedkg.models.model_protocols import Gradient, Params, SampleGradients
 from fedkg.models.noise import Noise, fold, root
-from fedkg.models.recurrent_cells import CELLS, Trail
-from fedkg.models.sample_gradients import Steps
+from fedkg.models.recurrent_cells import CELLS, CellTrace
+from fedkg.models.sample_gradients import StepwiseSampleGradients
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,7 @@ class _Saved:
     """Of each layer what it read [C, N * B, I] and the trail of its cell; what the head read [C, J, W], step-major where it reads all."""
 
     inputs: list[Tensor]
-    trails: list[Trail]
+    trails: list[CellTrace]
     read: Tensor
 
 
@@ -114,7 +114,7 @@ class Recurrent:
                 "bias_hh": (),
             }
             for part, (name, rest) in enumerate(shapes.items()):
-                params[f"cells.{layer}.{name}"] = spread(
+                params[f"cells.{layer}.{name}"] = uniform_start(
                     fold(own, part), (gates * self.hidden, *rest), bound, dtype
                 )
         wide = self.outputs * (1 if self.window else self.horizon)
@@ -122,7 +122,7 @@ class Recurrent:
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`; x [C, B, T, F] or [B, T, F]. Differentiable by autograd."""
-        value = self._steps(for_each(x, params["head.bias"].shape[0], 2))
+        value = self._steps(broadcast_samples(x, params["head.bias"].shape[0], 2))
         for layer in range(self.layers):
             drive, weight, bias = self._driven(
                 dense, params, layer, value.flatten(1, 2), value.shape[1]
@@ -134,7 +134,7 @@ class Recurrent:
         self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None
     ) -> tuple[Tensor, _Saved]:
         """See `Differentiated.forward`."""
-        value = self._steps(for_each(x, params["head.bias"].shape[0], 2))
+        value = self._steps(broadcast_samples(x, params["head.bias"].shape[0], 2))
         inputs, trails = [], []
         for layer in range(self.layers):
             inputs.append(value.flatten(1, 2))
@@ -158,10 +158,12 @@ class Recurrent:
             )
         return {name: gradients[name] for name in params}
 
-    def each(self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor) -> list[Apart]:
+    def each(
+        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+    ) -> list[SampleGradients]:
         """See `SampleDifferentiated.each`."""
         return [
-            Steps(name, _bias_of(name), left, right)
+            StepwiseSampleGradients(name, _bias_of(name), left, right)
             for name, left, right in self._factors(params, saved, slope)
         ]
 

@@ -16,11 +16,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from fedkg.models.batched_products import compiled
+from fedkg.models.batched_products import has_compiled_loops
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trail:
+class CellTrace:
     """What `Cell.trace` leaves behind for the way back.
 
     Attributes:
@@ -54,11 +54,11 @@ class Cell(Protocol):
         """The states after each step, [C, N, B, W]; differentiable by autograd."""
         ...
 
-    def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> Trail:
+    def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
         """The trail of the same run; writes into `drive`."""
         ...
 
-    def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def back(self, trail: CellTrace, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Derivatives by `drive`, and by what the state adds to the gates, each [C, N, B, G W]; the same tensor where they are equal.
 
         The trail is used up: the derivatives may be written over it.
@@ -69,7 +69,7 @@ class Cell(Protocol):
         ...
 
 
-class Plain:
+class TanhCell:
     """The plain cell: ``h' = tanh(drive + U h + b)``."""
 
     gates = 1
@@ -83,9 +83,9 @@ class Plain:
             states.append(state)
         return torch.stack(states, 1)
 
-    def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> Trail:
+    def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
         """See `Cell.trace`."""
-        if compiled(drive):
+        if has_compiled_loops(drive):
             return _traced(drive, weight, bias)
         turned, states = weight.transpose(1, 2), _buffer(drive, weight)
         drive += bias[:, None, None]
@@ -93,11 +93,11 @@ class Plain:
             torch.tanh(
                 torch.baddbmm(drive[:, step], states[:, step], turned), out=states[:, step + 1]
             )
-        return Trail(states, states[:, 1:])
+        return CellTrace(states, states[:, 1:])
 
-    def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def back(self, trail: CellTrace, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """See `Cell.back`."""
-        if compiled(slope):
+        if has_compiled_loops(slope):
             return _retraced(trail, slope, weight)
         out = torch.addcmul(torch.ones_like(trail.gates), trail.gates, trail.gates, value=-1)
         carried: Tensor | None = None
@@ -107,7 +107,7 @@ class Plain:
         return out, out
 
 
-class Gated:
+class GRUCell:
     """The gated recurrent unit (Cho and others, 2014), as PyTorch has it: ``r, z`` sigmoid, ``n = tanh(drive_n + r (U_n h + b_n))``,
     ``h' = (1 - z) n + z h``; the order of gates is r, z, n."""
 
@@ -125,9 +125,9 @@ class Gated:
             states.append(state)
         return torch.stack(states, 1)
 
-    def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> Trail:
+    def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
         """See `Cell.trace`; more is ``U_n h + b_n``."""
-        if compiled(drive):
+        if has_compiled_loops(drive):
             return _traced(drive, weight, bias)
         turned, added, width = weight.transpose(1, 2), bias.unsqueeze(1), weight.shape[2]
         states, inner = _buffer(drive, weight), drive.new_empty(*drive.shape[:3], width)
@@ -138,11 +138,11 @@ class Gated:
             reset, keep, new = gates.chunk(3, -1)
             new.addcmul_(reset, inner[:, step]).tanh_()
             torch.lerp(new, states[:, step], keep, out=states[:, step + 1])
-        return Trail(states, drive, (inner,))
+        return CellTrace(states, drive, (inner,))
 
-    def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def back(self, trail: CellTrace, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """See `Cell.back`."""
-        if compiled(slope):
+        if has_compiled_loops(slope):
             return _retraced(trail, slope, weight)
         width, (inner,) = weight.shape[2], trail.more
         reset, keep, new = trail.gates.chunk(3, -1)
@@ -163,7 +163,7 @@ class Gated:
         return drives, owns
 
 
-class LongShort:
+class LSTMCell:
     """Long short-term memory (Hochreiter and Schmidhuber, 1997; Gers and others, 2000), as PyTorch has it: gates i, f, g, o;
     ``c' = f c + i g``, ``h' = o tanh(c')``."""
 
@@ -183,9 +183,9 @@ class LongShort:
             states.append(state)
         return torch.stack(states, 1)
 
-    def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> Trail:
+    def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
         """See `Cell.trace`; more is c from before the first step to after the last, and tanh(c) after each."""
-        if compiled(drive):
+        if has_compiled_loops(drive):
             return _traced(drive, weight, bias)
         turned, width = weight.transpose(1, 2), weight.shape[2]
         states, memories = _buffer(drive, weight), _buffer(drive, weight)
@@ -201,11 +201,11 @@ class LongShort:
             torch.mul(
                 show, torch.tanh(memories[:, step + 1], out=shown[:, step]), out=states[:, step + 1]
             )
-        return Trail(states, drive, (memories, shown))
+        return CellTrace(states, drive, (memories, shown))
 
-    def back(self, trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def back(self, trail: CellTrace, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
         """See `Cell.back`."""
-        if compiled(slope):
+        if has_compiled_loops(slope):
             return _retraced(trail, slope, weight)
         width, (memories, shown) = weight.shape[2], trail.more
         take, keep, new, show = trail.gates.chunk(4, -1)
@@ -227,14 +227,14 @@ class LongShort:
         return out, out
 
 
-def _traced(drive: Tensor, weight: Tensor, bias: Tensor) -> Trail:
+def _traced(drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
     """`Cell.trace` as a compiled loop; gates stand within a step gate by gate."""
     from fedkg.models.loops.cell_runs import forth
 
-    return Trail(*forth(drive, weight, bias))
+    return CellTrace(*forth(drive, weight, bias))
 
 
-def _retraced(trail: Trail, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def _retraced(trail: CellTrace, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """`Cell.back` as a compiled loop."""
     from fedkg.models.loops.cell_runs import back
 
@@ -263,5 +263,5 @@ def _by_gate(gates: Tensor, count: int) -> Tensor:
     return gates.view(*gates.shape[:2], count, -1)
 
 
-CELLS: Mapping[str, Cell] = {"rnn": Plain(), "gru": Gated(), "lstm": LongShort()}
+CELLS: Mapping[str, Cell] = {"rnn": TanhCell(), "gru": GRUCell(), "lstm": LSTMCell()}
 """Cells by the names models give them."""

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fedkg.models.batched_products import compiled, outer_sums
+from fedkg.models.batched_products import has_compiled_loops, outer_sums
 from fedkg.models.loops.sample_norms import FLOOR
-from fedkg.models.model_protocols import Gradient, Outer
+from fedkg.models.model_protocols import Gradient, OuterProduct
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Affine:
+class AffineSampleGradients:
     """An affine layer that serves each sample once: a sample's gradient is a product of two vectors, its norm that of theirs.
 
     Attributes:
@@ -41,14 +41,14 @@ class Affine:
     def weighted(self, factor: Tensor) -> dict[str, Gradient]:
         """See `Apart.weighted`."""
         left = self.left * factor.unsqueeze(2)
-        gradients: dict[str, Gradient] = {self.weight: Outer(left, self.right)}
+        gradients: dict[str, Gradient] = {self.weight: OuterProduct(left, self.right)}
         if self.bias is not None:
             gradients[self.bias] = left.sum(1)
         return gradients
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class StepwiseSampleGradients:
     """A layer that serves each sample at N steps: its weight's gradient is ``sum over n of left[c, n, b, o] * right[c, n, b, i]``.
 
     Attributes:
@@ -67,7 +67,7 @@ class Steps:
         Of steps that cancel, rounding leaves what may be far too short to clip by. The most that it can take away is therefore added: for
         products, which suffer most, eps / 2 for each of the sums' terms; for gradients see `clipped.measure_steps`.
         """
-        if compiled(self.left):
+        if has_compiled_loops(self.left):
             from fedkg.models.loops.cell_runs import step_squares
 
             return step_squares(self.left, self.right, bias=self.bias is not None)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from fedkg.errors import JobError
 from fedkg.models.graph_convolution import KnowledgeGraph, convolve_nodes, start_convolutions
-from fedkg.models.layers import INIT, dense, for_each, normalise, start_affine, start_norm
+from fedkg.models.layers import INIT, broadcast_samples, dense, normalise, start_affine, start_norm
 from fedkg.models.model_protocols import Params
 from fedkg.models.noise import Noise, fold, root
 
@@ -122,7 +122,7 @@ class TabNet:
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`; there is no dropout."""
-        x = for_each(x, params["head.bias"].shape[0], 1)
+        x = broadcast_samples(x, params["head.bias"].shape[0], 1)
         sensor = torch.zeros((), dtype=x.dtype, device=x.device)
         for decision, _ in self._decisions(params, x):
             sensor = sensor + decision
@@ -133,7 +133,7 @@ class TabNet:
 
     def masks(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """What each step looks at: shares [C, N, B, F] that sum to 1 over the features."""
-        x = for_each(x, params["head.bias"].shape[0], 1)
+        x = broadcast_samples(x, params["head.bias"].shape[0], 1)
         return torch.stack([mask for _, mask in self._decisions(params, x)], 1)
 
     def _decisions(

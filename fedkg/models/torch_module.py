@@ -19,15 +19,15 @@ from torch.func import functional_call, vmap
 from typing_extensions import override
 
 from fedkg.errors import JobError
-from fedkg.models.layers import for_each
-from fedkg.models.model_protocols import Params, names_of
-from fedkg.models.noise import Noise, fold, keep
+from fedkg.models.layers import broadcast_samples
+from fedkg.models.model_protocols import Params, match_parameters
+from fedkg.models.noise import Noise, fold, keep_mask
 
 _KEY: ContextVar[Tensor] = ContextVar("key of the client and step whose module runs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Module:
+class TorchModule:
     """A PyTorch module as a model: what `build` makes, called on a batch [B, ...] and answering [B, H].
 
     Parameters start as the module starts itself after ``torch.manual_seed(seed)``. Dropout layers (``nn.Dropout``) are replaced by ones
@@ -70,7 +70,7 @@ class Module:
                 raise _moving(
                     f"layer {name or 'itself'} ({type(layer).__name__}) of the module keeps running statistics"
                 )
-        names_of(self.head, dict(module.named_parameters()))
+        match_parameters(self.head, dict(module.named_parameters()))
         object.__setattr__(self, "_used", copy.deepcopy(module).eval())
         object.__setattr__(self, "_trained", _counted(module.train()))
         _tried(self._trained, self.sample)
@@ -80,7 +80,7 @@ class Module:
     def parts(self) -> Mapping[str, tuple[str, ...]]:
         """See `Parted`."""
         names = [name for name, _ in self._used.named_parameters()]
-        own = names_of(self.head, names)
+        own = match_parameters(self.head, names)
         return {"body": tuple(name for name in names if name not in own), "head": self.head}
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
@@ -93,7 +93,7 @@ class Module:
         """See `Model.apply`; x [C, B, ...], or [B, ...] shared."""
         first = next(iter(params.values()))
         clients = first.shape[0]
-        x = for_each(x, clients, len(self.sample))
+        x = broadcast_samples(x, clients, len(self.sample))
         if noise is None:
             module, keys = self._used, torch.zeros(clients, dtype=torch.int64, device=x.device)
         else:
@@ -122,9 +122,9 @@ class Module:
         return module
 
 
-def module_at(
+def load_torch_module(
     path: str, sample: tuple[int, ...], head: tuple[str, ...] = (), **options: object
-) -> Module:
+) -> TorchModule:
     """The module that ``package.file:Name`` names, called with `options`, as a model.
 
     Raises:
@@ -137,7 +137,7 @@ def module_at(
         raise JobError(
             f"the model cannot be imported: {error}", expected="package.file:Name", received=path
         ) from error
-    return Module(build=partial(made, **options), sample=sample, head=head)
+    return TorchModule(build=partial(made, **options), sample=sample, head=head)
 
 
 class _CountedDropout(nn.Module):
@@ -149,7 +149,7 @@ class _CountedDropout(nn.Module):
 
     @override
     def forward(self, x: Tensor) -> Tensor:
-        kept = keep(fold(_KEY.get(), self._site), x.numel(), self._rate).view(x.shape)
+        kept = keep_mask(fold(_KEY.get(), self._site), x.numel(), self._rate).view(x.shape)
         return x * (kept.to(x.dtype) * (1.0 / (1.0 - self._rate)))
 
 

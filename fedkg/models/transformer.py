@@ -16,13 +16,13 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.models.layers import (
     INIT,
+    apply_dropout,
+    broadcast_samples,
     dense_along,
-    dropped,
-    for_each,
     normalise,
-    spread,
     start_affine,
     start_norm,
+    uniform_start,
 )
 from fedkg.models.model_protocols import Params
 from fedkg.models.noise import Noise, fold, root
@@ -134,7 +134,7 @@ class Transformer:
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
         """See `Model.apply`; x [C, B, T, F] or [B, T, F]."""
-        x = for_each(x, params["linear_mapping.bias"].shape[0], 2)
+        x = broadcast_samples(x, params["linear_mapping.bias"].shape[0], 2)
         sites = iter(range(1 << 20))
         seen = self._entered(params, "encoder", x, noise, next(sites))
         for layer in range(self.encoders):
@@ -153,7 +153,7 @@ class Transformer:
         value = dense_along(
             params[f"{side}_input_layer.weight"], params[f"{side}_input_layer.bias"], x
         )
-        return dropped(
+        return apply_dropout(
             value + positions(x.shape[2], self.width).to(x), noise, site, self.position_dropout
         )
 
@@ -170,7 +170,9 @@ class Transformer:
 
         def summed(part: Tensor, norm: int) -> Tensor:
             weight, bias = params[f"{name}.norm{norm}.weight"], params[f"{name}.norm{norm}.bias"]
-            return normalise(weight, bias, x + dropped(part, noise, next(sites), self.dropout))
+            return normalise(
+                weight, bias, x + apply_dropout(part, noise, next(sites), self.dropout)
+            )
 
         x = summed(self._attend(params, f"{name}.self_attn", x, x, noise, next(sites)), 1)
         if seen is not None:
@@ -180,7 +182,7 @@ class Transformer:
         inner = torch.relu(
             dense_along(params[f"{name}.linear1.weight"], params[f"{name}.linear1.bias"], x)
         )
-        inner = dropped(inner, noise, next(sites), self.dropout)
+        inner = apply_dropout(inner, noise, next(sites), self.dropout)
         outer = dense_along(params[f"{name}.linear2.weight"], params[f"{name}.linear2.bias"], inner)
         return summed(outer, 2 if seen is None else 3)
 
@@ -206,7 +208,9 @@ class Transformer:
             for part in (query, key, value)
         )
         share = torch.softmax(query @ key.transpose(-1, -2) * (width // self.heads) ** -0.5, -1)
-        joined = (dropped(share, noise, site, self.dropout) @ value).transpose(2, 3).flatten(3)
+        joined = (
+            (apply_dropout(share, noise, site, self.dropout) @ value).transpose(2, 3).flatten(3)
+        )
         return dense_along(
             params[f"{name}.out_proj.weight"], params[f"{name}.out_proj.bias"], joined
         )
@@ -229,7 +233,7 @@ def _keys(key: Tensor) -> Iterator[Tensor]:
 
 
 def _start_attention(key: Tensor, name: str, width: int, dtype: torch.dtype) -> Params:
-    joint = spread(fold(key, 0), (3 * width, width), math.sqrt(6.0 / (4 * width)), dtype)
+    joint = uniform_start(fold(key, 0), (3 * width, width), math.sqrt(6.0 / (4 * width)), dtype)
     out = start_affine(fold(key, 1), f"{name}.out_proj", (width, width), dtype)
     return {
         f"{name}.in_proj_weight": joint,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fedkg.native.language import Given, Word
+from fedkg.native.language import Intrinsic, LLVMFunction
 from fedkg.native.typed_values import (
     ARITHMETIC,
     ELEMENTS,
@@ -37,7 +37,7 @@ IMPURE = (ast.Subscript, ast.Call, ast.FloorDiv, ast.Mod)
 """What must not be evaluated unless it is asked for."""
 
 
-class Written:
+class FunctionWriter:
     """The text of a function in the making.
 
     Args:
@@ -352,7 +352,7 @@ class Written:
         function, values = self._object(node.func), [self.value(arg) for arg in node.args]
         if node.keywords:
             raise NotCompiled("arguments by name")
-        if isinstance(function, Word) and len(values) == 1:
+        if isinstance(function, Intrinsic) and len(values) == 1:
             if function.kind == "address":
                 return self.put("int", f"ptrtoint ptr {values[0].text} to i64")
             if function.kind in NUMBERS:
@@ -375,7 +375,7 @@ class Written:
             and values[0].kind in ("Float", "Double")
         ):
             return self._intrinsic("", "fabs" if function is abs else FUNCTIONS[function], *values)
-        if isinstance(function, Given):
+        if isinstance(function, LLVMFunction):
             self.intrinsics |= {function.text(self.single), *function.needs(self.single)}
             name, kinds, result = function.name, list(function.kinds), function.result
         elif getattr(function, "is_loop", False):

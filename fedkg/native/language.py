@@ -37,7 +37,7 @@ Bools = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LLVMFunction:
     """A function in LLVM's own words, for what the language has not; compiled code alone knows it.
 
     Attributes:
@@ -60,7 +60,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Intrinsic:
     """A function that compiled code alone knows."""
 
     kind: str
@@ -70,18 +70,18 @@ class Word:
         raise TypeError("only compiled functions can do that")
 
 
-to_float = Word("Float")
+to_float = Intrinsic("Float")
 """A number in the precision of the library."""
 
 floats_at, doubles_at, ints_at, bools_at = (
-    Word("Floats"),
-    Word("Doubles"),
-    Word("Ints"),
-    Word("Bools"),
+    Intrinsic("Floats"),
+    Intrinsic("Doubles"),
+    Intrinsic("Ints"),
+    Intrinsic("Bools"),
 )
 """What stands at an address."""
 
-address_of = Word("address")
+address_of = Intrinsic("address")
 """Where something stands, as a number."""
 
 

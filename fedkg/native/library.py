@@ -20,7 +20,7 @@ from typing import Any, cast
 import llvmlite
 import llvmlite.binding as llvm
 
-from fedkg.native.translation import kinds, translated
+from fedkg.native.translation import kinds, translate
 
 UNUSED = 30 * 24 * 60 * 60
 """Seconds after which a library that no program has loaded since is thrown away."""
@@ -97,7 +97,7 @@ def _kept(entries: Sequence[Callable[..., Any]], single: bool, name: str, machin
                     os.utime(place)
                 return found[32:]
     _LOG.info("compiling the loops of %s for this machine, which takes a few seconds once", name)
-    code = _compiled(translated(entries, single), machine)
+    code = _compiled(translate(entries, single), machine)
     if place is not None:
         _keep(place, hashlib.sha256(code).digest() + code)
     return code

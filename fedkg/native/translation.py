@@ -11,7 +11,7 @@ from functools import cache
 from types import CodeType
 from typing import Any
 
-from fedkg.native.function_writer import Written
+from fedkg.native.function_writer import FunctionWriter
 from fedkg.native.typed_values import ELEMENTS, NotCompiled, Value
 
 Function = Callable[..., Any]
@@ -19,7 +19,7 @@ Function = Callable[..., Any]
 ANNOTATIONS = __future__.annotations.compiler_flag
 
 
-def translated(entries: Sequence[Function], single: bool) -> str:
+def translate(entries: Sequence[Function], single: bool) -> str:
     """The text of a library: what is called from outside, and what that calls.
 
     Raises:
@@ -33,7 +33,7 @@ def translated(entries: Sequence[Function], single: bool) -> str:
         return function.__name__, *kinds(function)
 
     for function in queue:  # grows as it is gone through
-        written = Written(single, function.__globals__, signature)
+        written = FunctionWriter(single, function.__globals__, signature)
         texts.append(_function(written, function, function in entries))
         intrinsics |= written.intrinsics
     names = [function.__name__ for function in queue]
@@ -80,7 +80,7 @@ def _is_of(tree: ast.FunctionDef, code: CodeType) -> bool:
     )
 
 
-def _function(written: Written, function: Function, outside: bool) -> str:
+def _function(written: FunctionWriter, function: Function, outside: bool) -> str:
     tree = _parsed(function)
     parameters, result = kinds(function)
     names = [arg.arg for arg in tree.args.args]
@@ -104,7 +104,7 @@ def _function(written: Written, function: Function, outside: bool) -> str:
 class _Statements:
     """Statements of one function, written one after the other."""
 
-    def __init__(self, written: Written, result: str) -> None:
+    def __init__(self, written: FunctionWriter, result: str) -> None:
         self._to = written
         self._result = result
         self._loops: list[tuple[str, str]] = []

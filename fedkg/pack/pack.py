@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedkg.pack.bank import Bank
 from fedkg.pack.manifest import Manifest
-from fedkg.pack_bytes import Counts
+from fedkg.pack_bytes import PackCounts
 
 if TYPE_CHECKING:
     from fedkg.constraints.binding.layout import AnyLayout, InputLayout
@@ -41,10 +41,10 @@ class Pack:
         return sum(bank.rows for bank in self.banks)
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> PackCounts:
         """How many rules, bound constraints, banks and other things there are."""
         manifest = self.manifest
-        return Counts(
+        return PackCounts(
             rules=len(manifest.rules),
             rows=self.rows,
             banks=len(self.banks),

@@ -2,12 +2,12 @@
 
 from fedkg.projection.balls import L1Ball, L2Ball, LInfBall
 from fedkg.projection.boxes import Affine, Box, HalfSpace
-from fedkg.projection.closed_forms import recognised
+from fedkg.projection.closed_forms import recognise_closed_form
 from fedkg.projection.composite_sets import Intersection, Product
 from fedkg.projection.cones import SecondOrderCone
 from fedkg.projection.monotone import MonotoneCone
-from fedkg.projection.pack_sets import set_of
-from fedkg.projection.polytope import Polytope, Solved, project_polytope
+from fedkg.projection.pack_sets import feasible_set
+from fedkg.projection.polytope import Polytope, PolytopeProjection, project_polytope
 from fedkg.projection.projection_set import ProjectionSet
 from fedkg.projection.simplex import CappedSimplex, Simplex
 
@@ -26,8 +26,8 @@ __all__ = [
     "ProjectionSet",
     "SecondOrderCone",
     "Simplex",
-    "Solved",
+    "PolytopeProjection",
     "project_polytope",
-    "recognised",
-    "set_of",
+    "recognise_closed_form",
+    "feasible_set",
 ]

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import SetError
-from fedkg.projection.declared_shapes import of_numbers
+from fedkg.projection.declared_shapes import number_field
 from fedkg.projection.projection_set import ProjectionSet, numbers
 from fedkg.projection.thresholds import above_threshold
 
@@ -28,8 +28,8 @@ class _Ball(ProjectionSet):
         SetError: a negative radius.
     """
 
-    radius: Tensor | float = field(metadata=of_numbers(finite=False))
-    center: Tensor | float = field(default=0.0, metadata=of_numbers("n|1"))
+    radius: Tensor | float = field(metadata=number_field(finite=False))
+    center: Tensor | float = field(default=0.0, metadata=number_field("n|1"))
 
     @override
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import SetError
-from fedkg.projection.declared_shapes import of_numbers
+from fedkg.projection.declared_shapes import number_field
 from fedkg.projection.projection_set import ProjectionSet, numbers
 
 
@@ -27,8 +27,8 @@ class Box(ProjectionSet):
         SetError: a lower bound above its upper one.
     """
 
-    low: Tensor | float = field(default=-torch.inf, metadata=of_numbers("n|1", finite=False))
-    high: Tensor | float = field(default=torch.inf, metadata=of_numbers("n|1", finite=False))
+    low: Tensor | float = field(default=-torch.inf, metadata=number_field("n|1", finite=False))
+    high: Tensor | float = field(default=torch.inf, metadata=number_field("n|1", finite=False))
 
     @override
     def __post_init__(self) -> None:
@@ -60,8 +60,8 @@ class HalfSpace(ProjectionSet):
         normal: [n] or [..., n], not 0. bound: a number or [...].
     """
 
-    normal: Tensor = field(metadata=of_numbers("n"))
-    bound: Tensor | float = field(metadata=of_numbers(finite=False))
+    normal: Tensor = field(metadata=number_field("n"))
+    bound: Tensor | float = field(metadata=number_field(finite=False))
 
     @override
     def __post_init__(self) -> None:
@@ -94,8 +94,8 @@ class Affine(ProjectionSet):
         SetError: the equations contradict each other.
     """
 
-    matrix: Tensor = field(metadata=of_numbers("m n"))
-    bound: Tensor = field(metadata=of_numbers("m"))
+    matrix: Tensor = field(metadata=number_field("m n"))
+    bound: Tensor = field(metadata=number_field("m"))
     _inverse: Tensor = field(init=False, repr=False)
 
     @override

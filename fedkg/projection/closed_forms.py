@@ -12,11 +12,11 @@ from fedkg.errors import SetError
 from fedkg.projection.boxes import Affine, Box, HalfSpace
 from fedkg.projection.monotone import MonotoneCone
 from fedkg.projection.projection_set import ProjectionSet
-from fedkg.projection.set_arguments import numbers_given
+from fedkg.projection.set_arguments import convert_numbers
 from fedkg.projection.simplex import Simplex
 
 
-def recognised(
+def recognise_closed_form(
     G: Tensor, h: Tensor, E: Tensor | None = None, f: Tensor | None = None
 ) -> ProjectionSet | None:
     """The set ``G v <= h, E v = f`` as a box, half-space, affine set, monotone cone or simplex; None where it is none of them.
@@ -27,10 +27,11 @@ def recognised(
         SetError: rows or ends that are no numbers.
     """
     G, h = (
-        numbers_given(part, f"recognised: {name}", "Tensor") for name, part in (("G", G), ("h", h))
+        convert_numbers(part, f"recognised: {name}", "Tensor")
+        for name, part in (("G", G), ("h", h))
     )
     E, f = (
-        numbers_given(part, f"recognised: {name}", "Tensor | None")
+        convert_numbers(part, f"recognised: {name}", "Tensor | None")
         for name, part in (("E", E), ("f", f))
     )
     if (

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg._internal.compile_exclusion import uncompiled
-from fedkg._internal.messages import said
+from fedkg._internal.compile_exclusion import exclude_from_compile
+from fedkg._internal.messages import describe_value
 from fedkg.errors import SetError
 from fedkg.projection.linear_sets import common_polytope
 from fedkg.projection.projection_set import ProjectionSet
@@ -41,7 +41,7 @@ class Product(ProjectionSet):
                 raise SetError(
                     "a product is made of pairs: a set and the number of entries that are its own",
                     expected="(set, n)",
-                    received=said(part),
+                    received=describe_value(part),
                     help="Product([(Box(0.0, 1.0), 2), (L2Ball(1.0), 3)])",
                 )
 
@@ -99,11 +99,11 @@ class Intersection(ProjectionSet):
                 raise SetError(
                     "an intersection is made of sets",
                     expected="sets",
-                    received=said(part),
+                    received=describe_value(part),
                     help="Intersection([Box(0.0, 1.0), L2Ball(1.0)])",
                 )
 
-    @uncompiled
+    @exclude_from_compile
     @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`. Under `torch.func` transforms all `rounds` are gone through."""
@@ -151,7 +151,7 @@ def _each(parts: object, name: str) -> Sequence[object]:
     raise SetError(
         f"`{name}.parts` is a list",
         expected="a list of sets" if name == "Intersection" else "a list of pairs",
-        received=said(parts),
+        received=describe_value(parts),
     )
 
 

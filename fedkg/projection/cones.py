@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import SetError
-from fedkg.projection.declared_shapes import of_numbers
+from fedkg.projection.declared_shapes import number_field
 from fedkg.projection.projection_set import ProjectionSet
 
 
@@ -27,7 +27,7 @@ class SecondOrderCone(ProjectionSet):
         SetError: a slope that is not above 0, or not finite.
     """
 
-    slope: float = field(default=1.0, metadata=of_numbers())
+    slope: float = field(default=1.0, metadata=number_field())
 
     @override
     def __post_init__(self) -> None:

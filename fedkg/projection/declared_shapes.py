@@ -21,7 +21,7 @@ KEY = "numbers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class FieldShape:
     """Of one field.
 
     Attributes:
@@ -35,14 +35,14 @@ class Declared:
     each: bool = False
 
 
-def of_numbers(
+def number_field(
     ends: str = "", *, finite: bool = True, each: bool = False
-) -> Mapping[str, Declared]:
+) -> Mapping[str, FieldShape]:
     """The metadata of a field: ``field(metadata=of_numbers("m n"))``; see `Declared`."""
-    return {KEY: Declared(ends=tuple(ends.split()), finite=finite, each=each)}
+    return {KEY: FieldShape(ends=tuple(ends.split()), finite=finite, each=each)}
 
 
-def check_made(made: Any) -> None:  # a dataclass
+def check_fields(made: Any) -> None:  # a dataclass
     """Raise SetError where a set's numbers make no sense (of those on a device none is looked at), or do not fit each other."""
     if torch.compiler.is_compiling():
         return
@@ -70,7 +70,7 @@ def check_fit(made: Any, point: Tensor) -> None:  # a dataclass
 
 
 def check_shapes(
-    name: str, given: Sequence[tuple[str, Any, Declared]], point: Tensor | None = None
+    name: str, given: Sequence[tuple[str, Any, FieldShape]], point: Tensor | None = None
 ) -> None:
     """Raise SetError where tensors do not have the shapes that are declared.
 
@@ -112,13 +112,13 @@ def check_shapes(
         lead = lead if point is not None and not declared.each else joined
 
 
-def _declared(made: Any) -> list[tuple[str, Any, Declared]]:
+def _declared(made: Any) -> list[tuple[str, Any, FieldShape]]:
     kinds = _of_class(type(made))  # type: ignore[arg-type]  # classes can be hashed
     return [(name, getattr(made, name), declared) for name, declared in kinds]
 
 
 @cache
-def _of_class(made: Any) -> tuple[tuple[str, Declared], ...]:  # a dataclass
+def _of_class(made: Any) -> tuple[tuple[str, FieldShape], ...]:  # a dataclass
     return tuple(
         (field.name, field.metadata[KEY]) for field in fields(made) if KEY in field.metadata
     )

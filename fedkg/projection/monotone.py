@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg._internal.vmap_dims import fronted
+from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.errors import SetError
-from fedkg.projection.declared_shapes import of_numbers
+from fedkg.projection.declared_shapes import number_field
 from fedkg.projection.projection_set import ProjectionSet
 
 
@@ -66,7 +66,7 @@ class _Pooled(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, int | None], point: Tensor, weight: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-        point, weight = fronted((point, weight), in_dims, info.batch_size)
+        point, weight = move_batch_dim_first((point, weight), in_dims, info.batch_size)
         pooled, block = _Pooled.apply(point.flatten(0, 1), weight.flatten(0, 1))  # type: ignore[no-untyped-call]  # torch declares `apply` without types
         return (pooled.reshape(point.shape), block.reshape(info.batch_size, -1)), (0, 0)
 
@@ -80,7 +80,7 @@ class MonotoneCone(ProjectionSet):
         falling: the entries never rise instead.
     """
 
-    weight: Tensor | None = field(default=None, metadata=of_numbers("n|1", each=True))
+    weight: Tensor | None = field(default=None, metadata=number_field("n|1", each=True))
     falling: bool = False
 
     @override

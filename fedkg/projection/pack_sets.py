@@ -19,14 +19,14 @@ from fedkg.projection.monotone import MonotoneCone
 from fedkg.projection.projection_set import ProjectionSet
 from fedkg.projection.simplex import Simplex
 
-Given = Mapping[str, float]
+JobNumbers = Mapping[str, float]
 """What the job gives for numbers that rules leave open, by the argument's name."""
 
 
-def set_of(
+def feasible_set(
     kept: KeptSet,
     clients: str | Sequence[str],
-    given: Given | None = None,
+    given: JobNumbers | None = None,
     *,
     dtype: torch.dtype = torch.float32,
 ) -> ProjectionSet:
@@ -50,7 +50,7 @@ def set_of(
     return _shaped(kept, torch.tensor(rows, dtype=dtype).reshape(len(rows), -1).unbind(1))
 
 
-def _numbers(kept: KeptSet, client: str, given: Given) -> list[float]:
+def _numbers(kept: KeptSet, client: str, given: JobNumbers) -> list[float]:
     found = kept.numbers_of(client)
     if found is None:
         raise SetError(

@@ -11,26 +11,26 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg._internal.compile_exclusion import uncompiled
+from fedkg._internal.compile_exclusion import exclude_from_compile
 from fedkg.errors import SetError
-from fedkg.projection.closed_forms import recognised
-from fedkg.projection.declared_shapes import KEY, Declared, check_shapes
+from fedkg.projection.closed_forms import recognise_closed_form
+from fedkg.projection.declared_shapes import KEY, FieldShape, check_shapes
 from fedkg.projection.polytope_gradient import nearest_points
-from fedkg.projection.polytope_nearest import contradictions
+from fedkg.projection.polytope_nearest import prove_empty
 from fedkg.projection.polytope_rows import product
 from fedkg.projection.projection_set import ProjectionSet, numbers
-from fedkg.projection.set_arguments import check_points, numbers_given
+from fedkg.projection.set_arguments import check_points, convert_numbers
 
 _SHAPES = {
-    "G": Declared(ends=("m", "n"), each=True),
-    "h": Declared(ends=("m",), finite=False, each=True),
-    "E": Declared(ends=("q", "n"), each=True),
-    "f": Declared(ends=("q",), each=True),
+    "G": FieldShape(ends=("m", "n"), each=True),
+    "h": FieldShape(ends=("m",), finite=False, each=True),
+    "E": FieldShape(ends=("q", "n"), each=True),
+    "f": FieldShape(ends=("q",), each=True),
 }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solved:
+class PolytopeProjection:
     """Nearest points, and what proves them to be so.
 
     Attributes:
@@ -50,15 +50,15 @@ class Solved:
     empty: Tensor
 
 
-@uncompiled
+@exclude_from_compile
 def project_polytope(
     point: Tensor,
     G: Tensor,
     h: Tensor,
     E: Tensor | None = None,
     f: Tensor | None = None,
-    warm: Solved | None = None,
-) -> Solved:
+    warm: PolytopeProjection | None = None,
+) -> PolytopeProjection:
     """The points of ``{v : G v <= h, E v = f}`` nearest to `point`.
 
     Computed in float64 whatever the dtype of the points: operator splitting (for few rows that all points share, sweeps over the rows)
@@ -76,11 +76,11 @@ def project_polytope(
     """
     check_points(point, "project_polytope")
     G, h = (
-        numbers_given(part, f"project_polytope: {name}", "Tensor")
+        convert_numbers(part, f"project_polytope: {name}", "Tensor")
         for name, part in (("G", G), ("h", h))
     )
     E, f = (
-        numbers_given(part, f"project_polytope: {name}", "Tensor | None")
+        convert_numbers(part, f"project_polytope: {name}", "Tensor | None")
         for name, part in (("E", E), ("f", f))
     )
     if (E is None) != (f is None):
@@ -104,7 +104,7 @@ def project_polytope(
     missed = _indices((residual > _tolerance(point)) & ~empty)
     if len(missed):
         rows = matrix if matrix.ndim == 2 else matrix[missed]
-        proof, proven = contradictions(rows, lower[missed], upper[missed], nearest[missed])
+        proof, proven = prove_empty(rows, lower[missed], upper[missed], nearest[missed])
         chosen, proof = missed[proven], proof[proven].to(multiplier.dtype)
         empty = empty.index_fill(0, chosen, True)
         multiplier = multiplier.index_copy(0, chosen, proof)
@@ -113,7 +113,7 @@ def project_polytope(
     inner, outer = torch.split(
         multiplier.reshape(*shape, multiplier.shape[-1]), [G.shape[-2], E.shape[-2]], -1
     )
-    return Solved(
+    return PolytopeProjection(
         nearest.reshape(point.shape),
         inner.clamp(min=0),
         outer,
@@ -138,7 +138,7 @@ class Polytope(ProjectionSet):
     f: Tensor | None = field(default=None, metadata={KEY: _SHAPES["f"]})
     tolerance: float | None = None
 
-    @uncompiled
+    @exclude_from_compile
     @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`.
@@ -146,7 +146,7 @@ class Polytope(ProjectionSet):
         Raises:
             SetError: no point satisfies the polytope of some of the points.
         """
-        closed = recognised(self.G, self.h, self.E, self.f)
+        closed = recognise_closed_form(self.G, self.h, self.E, self.f)
         if closed is not None:
             return closed.project(point)
         solved = project_polytope(point, self.G, self.h, self.E, self.f)
@@ -196,7 +196,7 @@ def _indices(mask: Tensor) -> Tensor:
         return torch.empty(0, dtype=torch.int64, device=mask.device)
 
 
-def _started(warm: Solved, points: int, rows: int, equations: int) -> Tensor:
+def _started(warm: PolytopeProjection, points: int, rows: int, equations: int) -> Tensor:
     """The multipliers [B, m + q] of an earlier call with as many points, rows and equations; 0 where they prove that there is no point.
 
     Raises:

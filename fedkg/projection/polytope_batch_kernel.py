@@ -11,17 +11,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import inner, kernel
-from fedkg._internal.threads import in_parts
+from fedkg._internal.numba_kernels import kernel, kernel_part
+from fedkg._internal.threads import run_in_parts
 from fedkg.projection.polytope_kernel_parts import (
     LEAST,
     chosen,
     factored,
-    levels,
-    moved,
+    move_row_values,
     read,
+    row_values,
     solved,
-    taken_back,
+    subtract_rows,
     width,
     without,
 )
@@ -35,7 +35,7 @@ SWEEPS, BLOCKS = 8, 8
 """Passes over the rows for the guess; exchanges of many rows at most."""
 
 
-@inner
+@kernel_part
 def _read(
     shared: Shared,
     point: Numbers,
@@ -73,10 +73,10 @@ def _read(
             for s in range(large.shape[0]):
                 size[s] += abs(by * part[s])
         _tightened(low[i], high[i], scale, size, inward)
-    levels(shared, x, level)
+    row_values(shared, x, level)
 
 
-@inner
+@kernel_part
 def _ends(given: Numbers, row: int, places: Places, end: Numbers) -> None:
     """A row's ends at some places, from [B, m] or [1, m]."""
     for s in range(end.shape[0]):
@@ -86,7 +86,7 @@ def _ends(given: Numbers, row: int, places: Places, end: Numbers) -> None:
             end[s] = given[places[s], row]
 
 
-@inner
+@kernel_part
 def _tightened(low: Numbers, high: Numbers, scale: float, size: Numbers, inward: float) -> None:
     """Ends [S] of a row as it was become those of the row with length 1, moved inwards."""
     for s in range(size.shape[0]):
@@ -126,14 +126,14 @@ def _outside(
     return found
 
 
-@inner
+@kernel_part
 def _beyond(value: Numbers, lower: Numbers, upper: Numbers, result: Numbers) -> None:
     """By how much values [S] lie beyond their ends, with their sign."""
     for s in range(result.shape[0]):
         result[s] = max(value[s] - upper[s], 0.0) + min(value[s] - lower[s], 0.0)
 
 
-@inner
+@kernel_part
 def _swept(
     near: Weighted,
     level: Numbers,
@@ -151,14 +151,14 @@ def _swept(
             _beyond(room, lower[i], upper[i], multiplier[i])
 
 
-@inner
+@kernel_part
 def _missed(value: Numbers, end: Numbers, taken: Numbers, result: Numbers) -> None:
     for i in range(value.shape[0]):
         for s in range(value.shape[1]):
             result[i, s] = taken[i, s] * (value[i, s] - end[i, s])
 
 
-@inner
+@kernel_part
 def _largest(large: Numbers, lower: Numbers, upper: Numbers, share: float, slack: Numbers) -> None:
     """The slack [S]: a share of the largest of a point's numbers [S] and those of its ends."""
     for s in range(slack.shape[0]):
@@ -173,7 +173,7 @@ def _largest(large: Numbers, lower: Numbers, upper: Numbers, share: float, slack
         slack[s] = share * (1.0 + slack[s])
 
 
-@inner
+@kernel_part
 def _settled(
     value: Numbers,
     lower: Numbers,
@@ -200,7 +200,7 @@ def _settled(
             )
 
 
-@inner
+@kernel_part
 def _exchanged(
     value: Numbers,
     lower: Numbers,
@@ -292,14 +292,14 @@ def _round(
         factored(plan, shared.entries, taken, whole[0], factor, inverse)
         _missed(level, end, taken, goal)
         solved(plan, factor, inverse, goal)
-        moved(shared, level, goal, value)
+        move_row_values(shared, level, goal, value)
         if exact:  # a second time, to take out the ridge, and rounding with it
             _missed(value, end, taken, found)
             solved(plan, factor, inverse, found)
             for i in range(m):
                 for s in range(wide):
                     goal[i, s] += found[i, s]
-            moved(shared, level, goal, value)
+            move_row_values(shared, level, goal, value)
         _settled(value, low, high, goal, side, slack, done)
         for s in range(min(wide, count - first)):
             if done[s] == 0.0:
@@ -315,7 +315,7 @@ def _round(
                     if (low[i, s] == high[i, s]) | (side[i, s] * goal[i, s] > 0.0)
                     else 0.0
                 )
-        taken_back(shared, goal, x)
+        subtract_rows(shared, goal, x)
         for s in range(min(wide, count - first)):
             if done[s] == 1.0:
                 for i in range(m):
@@ -328,7 +328,7 @@ def _round(
     return unfound
 
 
-def nearest_side_by_side(
+def nearest_points_batched(
     shared: Shared,
     point: Numbers,
     lower: Numbers,
@@ -365,5 +365,5 @@ def nearest_side_by_side(
             count = _round(shared, point, lower, upper, *args)
         left[todo[:count]] = True
 
-    in_parts(len(point), LEAST, work)
+    run_in_parts(len(point), LEAST, work)
     return nearest, goals, left

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg._internal.vmap_dims import fronted
+from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.errors import SetError
-from fedkg.projection.polytope_nearest import nearest
-from fedkg.projection.polytope_rows import Rows, Unit, held, unit_rows
+from fedkg.projection.polytope_nearest import nearest_in_polytope
+from fedkg.projection.polytope_rows import Rows, UnitRows, solve_taken_rows, unit_rows
 from fedkg.projection.polytope_sparsity import Shared
 
 
@@ -27,7 +27,7 @@ def nearest_points(
     *,
     inward: float = 0.0,
     soft: bool = False,
-    unit: Unit | None = None,
+    unit: UnitRows | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The points nearest to [B, n] with ``lower <= matrix @ v <= upper``, multipliers (signed as in `Found`), which polytopes are empty.
 
@@ -66,7 +66,7 @@ class _Nearest(torch.autograd.Function):
         start: Tensor | None,
         inward: float,
         soft: bool,
-        unit: Unit | None,
+        unit: UnitRows | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         if lower.numel() and not bool((upper.amin() > -torch.inf) & (lower.amax() < torch.inf)):
             raise SetError(
@@ -81,7 +81,7 @@ class _Nearest(torch.autograd.Function):
             )
         begin = None if start is None else start.to(torch.float64) * unit.length
         exact = point.dtype == torch.float64
-        found = nearest(
+        found = nearest_in_polytope(
             unit,
             lower,
             upper,
@@ -109,16 +109,16 @@ class _Nearest(torch.autograd.Function):
     @staticmethod
     @override
     def backward(ctx: Any, slope: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        matrix, nearest, multiplier, equal = ctx.saved_tensors
+        matrix, nearest_in_polytope, multiplier, equal = ctx.saved_tensors
         along, pull = _Along.apply(slope, matrix, (multiplier != 0) | equal, ctx.unit)  # type: ignore[no-untyped-call]  # torch gives it no types
         rows = None
         if ctx.needs_input_grad[1]:
             if matrix.ndim == 2:
-                rows = -(multiplier.mT @ along) - pull.mT @ nearest
+                rows = -(multiplier.mT @ along) - pull.mT @ nearest_in_polytope
             else:
                 rows = -multiplier.unsqueeze(2) * along.unsqueeze(1) - pull.unsqueeze(
                     2
-                ) * nearest.unsqueeze(1)
+                ) * nearest_in_polytope.unsqueeze(1)
         on_upper = (multiplier > 0) | equal
         ends = (torch.where(side, pull, 0) for side in (~on_upper, on_upper))
         return along, rows, *(end.sum_to_size(equal.shape) for end in ends), None, None, None, None
@@ -128,9 +128,11 @@ class _Nearest(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], *inputs: Any
     ) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
-        point, matrix, lower, upper = fronted(inputs[:4], in_dims[:4], info.batch_size)
+        point, matrix, lower, upper = move_batch_dim_first(inputs[:4], in_dims[:4], info.batch_size)
         start = (
-            None if inputs[4] is None else fronted(inputs[4:5], in_dims[4:5], info.batch_size)[0]
+            None
+            if inputs[4] is None
+            else move_batch_dim_first(inputs[4:5], in_dims[4:5], info.batch_size)[0]
         )
         flat = point.flatten(0, 1)
         rows = (
@@ -155,7 +157,7 @@ class _Along(torch.autograd.Function):
     @staticmethod
     @override
     def forward(
-        slope: Tensor, matrix: Tensor, chosen: Tensor, unit: Unit | None
+        slope: Tensor, matrix: Tensor, chosen: Tensor, unit: UnitRows | None
     ) -> tuple[Tensor, Tensor]:
         wide = slope.to(torch.float64)
         unit = unit_rows(matrix) if unit is None else unit
@@ -164,14 +166,16 @@ class _Along(torch.autograd.Function):
         else:
             zero = slope.new_zeros(chosen.shape, dtype=torch.float64)
             rows = Rows(unit.matrix, unit.gram, zero, zero, chosen, zero[:, :1])
-            pull, _ = held(rows, chosen, rows.at(wide))
+            pull, _ = solve_taken_rows(rows, chosen, rows.at(wide))
             along = wide - rows.back(pull)
         return along.to(slope.dtype), (pull / unit.length).to(slope.dtype)
 
     @staticmethod
     @override
     def setup_context(
-        ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, Unit | None], output: tuple[Tensor, Tensor]
+        ctx: Any,
+        inputs: tuple[Tensor, Tensor, Tensor, UnitRows | None],
+        output: tuple[Tensor, Tensor],
     ) -> None:
         ctx.save_for_backward(*inputs[1:3])
         ctx.unit = inputs[3]
@@ -188,7 +192,7 @@ class _Along(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], *inputs: Any
     ) -> tuple[Any, tuple[int, int]]:
-        slope, matrix, chosen = fronted(inputs[:3], in_dims[:3], info.batch_size)
+        slope, matrix, chosen = move_batch_dim_first(inputs[:3], in_dims[:3], info.batch_size)
         rows = (
             inputs[1] if in_dims[1] is None and inputs[1].ndim == 2 else _per_point(matrix, slope)
         )
@@ -198,9 +202,9 @@ class _Along(torch.autograd.Function):
 
 
 def _side_by_side(shared: Shared, slope: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    from fedkg.projection.polytope_tangents import along_side_by_side
+    from fedkg.projection.polytope_tangents import tangent_directions
 
-    along, pull = along_side_by_side(
+    along, pull = tangent_directions(
         shared, slope.contiguous().numpy(), chosen.contiguous().numpy()
     )
     return torch.from_numpy(along), torch.from_numpy(pull)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import inner
+from fedkg._internal.numba_kernels import kernel_part
 from fedkg.projection.polytope_rows import RIDGE
 from fedkg.projection.polytope_sparsity import Pattern, Shared, Sums, Weighted
-from fedkg.projection.polytope_vector_sums import LANES, less_products, less_weighted
+from fedkg.projection.polytope_vector_sums import LANES, subtract_products, subtract_weighted
 
 Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -24,20 +24,20 @@ LEAST = 64
 """Points that a thread of its own is worth."""
 
 
-@inner
+@kernel_part
 def width(count: int) -> int:
     """How many places to go side by side with so many points: some even for none, since loops step by as many."""
     return max(LANES, min(SIDE, (count + LANES - 1) // LANES * LANES))
 
 
-@inner
+@kernel_part
 def chosen(todo: Places, first: int, count: int, places: Places) -> None:
     """The points that go side by side [S]: of the first `count` in `todo` those from one on, the last over and over where none is left."""
     for s in range(places.shape[0]):
         places[s] = todo[min(first + s, count - 1)]
 
 
-@inner
+@kernel_part
 def read(point: Numbers, places: Places, x: Numbers) -> None:
     """The numbers [n, S] of the points at some places."""
     for j in range(point.shape[1]):
@@ -46,8 +46,8 @@ def read(point: Numbers, places: Places, x: Numbers) -> None:
             own[s] = point[places[s], j]
 
 
-@inner
-def levels(shared: Shared, x: Numbers, level: Numbers) -> None:
+@kernel_part
+def row_values(shared: Shared, x: Numbers, level: Numbers) -> None:
     """The rows' values [m, S] at points x [n, S]."""
     for i in range(level.shape[0]):
         own = level[i]
@@ -56,8 +56,8 @@ def levels(shared: Shared, x: Numbers, level: Numbers) -> None:
         without(own, shared.less, i, x)
 
 
-@inner
-def moved(shared: Shared, level: Numbers, multiplier: Numbers, value: Numbers) -> None:
+@kernel_part
+def move_row_values(shared: Shared, level: Numbers, multiplier: Numbers, value: Numbers) -> None:
     """The rows' values [m, S] after multipliers [m, S], from those before."""
     for i in range(level.shape[0]):
         square = shared.square[i]
@@ -66,26 +66,26 @@ def moved(shared: Shared, level: Numbers, multiplier: Numbers, value: Numbers) -
         without(value[i], shared.near, i, multiplier)
 
 
-@inner
-def taken_back(shared: Shared, multiplier: Numbers, x: Numbers) -> None:
+@kernel_part
+def subtract_rows(shared: Shared, multiplier: Numbers, x: Numbers) -> None:
     """The points x [n, S] less what multipliers [m, S] of the rows stand for."""
     for j in range(x.shape[0]):
         without(x[j], shared.back, j, multiplier)
 
 
-@inner
+@kernel_part
 def without(total: Numbers, sums: Weighted, i: int, part: Numbers) -> None:
     """``total`` [S] less the i-th sum of the numbers `part` [..., S]."""
-    less_weighted(total, sums.by, part, sums.place, sums.at[i], sums.at[i + 1])
+    subtract_weighted(total, sums.by, part, sums.place, sums.at[i], sums.at[i + 1])
 
 
-@inner
+@kernel_part
 def _less(total: Numbers, sums: Sums, i: int, left: Numbers, right: Numbers) -> None:
     """``total`` [S] less the i-th sum of the products of `left` and `right`, [..., S]."""
-    less_products(total, left, sums.left, right, sums.right, sums.at[i], sums.at[i + 1])
+    subtract_products(total, left, sums.left, right, sums.right, sums.at[i], sums.at[i + 1])
 
 
-@inner
+@kernel_part
 def factored(
     plan: Pattern,
     entries: Numbers,
@@ -116,7 +116,7 @@ def factored(
                 result[s] = now[s] * pivot[s]
 
 
-@inner
+@kernel_part
 def solved(plan: Pattern, factor: Numbers, inverse: Numbers, right: Numbers) -> None:
     """``right`` [m, S] becomes the solution of the equations with this factor."""
     m = inverse.shape[0]

@@ -10,8 +10,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from fedkg.projection.polytope_rows import Rows, Unit, product, unit_rows
-from fedkg.projection.polytope_solver import FAR, SLACK, Found, one_by_one, scale, solve
+from fedkg.projection.polytope_rows import Rows, UnitRows, product, unit_rows
+from fedkg.projection.polytope_solver import (
+    FAR,
+    SLACK,
+    NearestPoints,
+    active_set_method,
+    point_scale,
+    solve,
+)
 from fedkg.projection.polytope_sparsity import Shared
 
 PROXIMAL_STEPS = 3
@@ -21,8 +28,8 @@ SOFT = 1e-6
 """The ridge with which the rows of an empty polytope give way: the sum of squares by which they are missed is then least, up to it."""
 
 
-def nearest(
-    unit: Unit,
+def nearest_in_polytope(
+    unit: UnitRows,
     lower: Tensor,
     upper: Tensor,
     point: Tensor,
@@ -31,7 +38,7 @@ def nearest(
     inward: float = 0.0,
     soft: bool = False,
     exact: bool = True,
-) -> Found:
+) -> NearestPoints:
     """The points nearest to float64 [B, n] between ends [B, m], or [1, m], of rows as they were before they had length 1.
 
     Args:
@@ -42,16 +49,16 @@ def nearest(
         found, left = _side_by_side(unit.shared, lower, upper, point, start, inward, exact)
         if not len(left):
             return found
-        low, high = tightened(unit, _of(lower, left), _of(upper, left), point[left], inward)
+        low, high = tighten_ends(unit, _of(lower, left), _of(upper, left), point[left], inward)
     else:
         empty = torch.zeros(len(point), dtype=torch.bool, device=point.device)
-        found = Found(point.clone(), point.new_zeros(len(point), lower.shape[1]), empty)
-        low, high = tightened(unit, lower, upper, point, inward)
+        found = NearestPoints(point.clone(), point.new_zeros(len(point), lower.shape[1]), empty)
+        low, high = tighten_ends(unit, lower, upper, point, inward)
         left = _outside(unit, low, high, point)
         low, high = _of(low, left), _of(high, left)
     if not len(left):
         return found
-    own, rows = point[left], normed(unit.of(left), low, high, point[left])
+    own, rows = point[left], scale_ends(unit.of(left), low, high, point[left])
     again = solve(rows, own, None if start is None else start[left], exact=exact)
     if soft and bool(again.empty.any()):
         again = _giving_way(rows, own, again)
@@ -72,37 +79,37 @@ def _side_by_side(
     start: Tensor | None,
     inward: float,
     exact: bool,
-) -> tuple[Found, Tensor]:
+) -> tuple[NearestPoints, Tensor]:
     """What compiled loops find, and the points that they leave to others."""
-    from fedkg.projection.polytope_batch_kernel import nearest_side_by_side
+    from fedkg.projection.polytope_batch_kernel import nearest_points_batched
 
     x, least, most = (part.to(torch.float64).contiguous().numpy() for part in (point, lower, upper))
     begin = None if start is None else start.contiguous().numpy()
-    moved, multiplier, left = nearest_side_by_side(
+    moved, multiplier, left = nearest_points_batched(
         shared, x, least, most, begin, inward=inward, share=SLACK, far=FAR, exact=exact
     )
     empty = torch.zeros(len(point), dtype=torch.bool)
-    return Found(torch.from_numpy(moved), torch.from_numpy(multiplier), empty), torch.from_numpy(
-        left
-    ).nonzero().squeeze(1)
+    return NearestPoints(
+        torch.from_numpy(moved), torch.from_numpy(multiplier), empty
+    ), torch.from_numpy(left).nonzero().squeeze(1)
 
 
-def _outside(unit: Unit, low: Tensor, high: Tensor, point: Tensor) -> Tensor:
+def _outside(unit: UnitRows, low: Tensor, high: Tensor, point: Tensor) -> Tensor:
     """The points outside of the ends of rows of length 1, int64 [b]; those that are not finite are none of them."""
     value = product(unit.matrix, point)
     over = torch.maximum(value - high, low - value)
     return ((over > 0).any(1) & point.isfinite().all(1)).nonzero().squeeze(1)
 
 
-def _giving_way(rows: Rows, point: Tensor, found: Found) -> Found:
+def _giving_way(rows: Rows, point: Tensor, found: NearestPoints) -> NearestPoints:
     empty = found.empty.nonzero().squeeze(1)
     own = rows.of(empty)
-    multiplier, _ = one_by_one(own, point[empty], torch.zeros_like(own.lower), SOFT)
+    multiplier, _ = active_set_method(own, point[empty], torch.zeros_like(own.lower), SOFT)
     found.multiplier[empty], found.point[empty] = multiplier, point[empty] - own.back(multiplier)
     return replace(found, empty=torch.zeros_like(found.empty))
 
 
-def contradictions(
+def prove_empty(
     matrix: Tensor, lower: Tensor, upper: Tensor, near: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Which rows ``lower <= matrix @ v <= upper`` contradict each other by little, with the proof.
@@ -118,11 +125,11 @@ def contradictions(
     """
     with torch.no_grad():
         unit, point = unit_rows(matrix), near.to(torch.float64)
-        low, high = tightened(unit, lower, upper, point, 0.0)
-        rows = normed(unit, low, high, point)
+        low, high = tighten_ends(unit, lower, upper, point, 0.0)
+        rows = scale_ends(unit, low, high, point)
         multiplier = torch.zeros_like(rows.lower)
         for _ in range(PROXIMAL_STEPS):
-            multiplier, _ = one_by_one(rows, point, multiplier, SOFT)
+            multiplier, _ = active_set_method(rows, point, multiplier, SOFT)
             point = point - rows.back(multiplier)
         ends = torch.where(multiplier > 0, rows.upper, rows.lower)
         value = torch.where(multiplier != 0, multiplier * ends, 0).sum(1)
@@ -131,14 +138,16 @@ def contradictions(
         return multiplier / unit.length, -value > 2 * slope * size
 
 
-def normed(unit: Unit, low: Tensor, high: Tensor, point: Tensor) -> Rows:
+def scale_ends(unit: UnitRows, low: Tensor, high: Tensor, point: Tensor) -> Rows:
     """The rows between ends [B, m] or [1, m] that are theirs with length 1, for points float64 [B, n]."""
     low, high = (end.expand(len(point), -1) for end in (low, high))
-    return Rows(unit.matrix, unit.gram, low, high, low == high, SLACK * scale(low, high, point))
+    return Rows(
+        unit.matrix, unit.gram, low, high, low == high, SLACK * point_scale(low, high, point)
+    )
 
 
-def tightened(
-    unit: Unit, lower: Tensor, upper: Tensor, point: Tensor, inward: float
+def tighten_ends(
+    unit: UnitRows, lower: Tensor, upper: Tensor, point: Tensor, inward: float
 ) -> tuple[Tensor, Tensor]:
     """The ends of the rows of length 1, moved inwards by ``inward (1 + |end| + |row| |point|)`` of the rows as they were.
 

@@ -28,7 +28,7 @@ ENTRIES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
-class Unit:
+class UnitRows:
     """Rows of length 1 (or 0), whatever their ends.
 
     Attributes:
@@ -40,10 +40,12 @@ class Unit:
     length: Tensor
     gram: Tensor | None
 
-    def of(self, chosen: Tensor) -> Unit:
+    def of(self, chosen: Tensor) -> UnitRows:
         """The rows of some points, int64 [b]."""
         return (
-            self if self.gram is not None else Unit(self.matrix[chosen], self.length[chosen], None)
+            self
+            if self.gram is not None
+            else UnitRows(self.matrix[chosen], self.length[chosen], None)
         )
 
     @cached_property
@@ -64,13 +66,13 @@ class Unit:
         return found if len(found.plan.pairs.left) <= PAIRS else None
 
 
-def unit_rows(matrix: Tensor) -> Unit:
+def unit_rows(matrix: Tensor) -> UnitRows:
     """The rows of [m, n] or [B, m, n] with length 1."""
     matrix = matrix.detach().to(torch.float64)
     length: Tensor = torch.linalg.vector_norm(matrix, dim=-1)
     length = torch.where(length == 0, 1, length)
     matrix = matrix / length.unsqueeze(-1)
-    return Unit(matrix, length, matrix @ matrix.mT if matrix.ndim == 2 else None)
+    return UnitRows(matrix, length, matrix @ matrix.mT if matrix.ndim == 2 else None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,7 +136,7 @@ def product_back(matrix: Tensor, multiplier: Tensor) -> Tensor:
     )
 
 
-def held(
+def solve_taken_rows(
     rows: Rows, chosen: Tensor, right: Tensor, ridge: float = RIDGE, *, exact: bool = True
 ) -> tuple[Tensor, Tensor]:
     """The solutions x [B, m] of ``gram @ x = right`` [B, m] among the rows chosen, bool [B, m], 0 elsewhere; and a step towards them.
@@ -211,7 +213,7 @@ def _grams(matrix: Tensor, index: Tensor, ridge: float) -> Tensor:
     return gram
 
 
-def guess(rows: Rows, point: Tensor, start: Tensor) -> Tensor:
+def guess_multipliers(rows: Rows, point: Tensor, start: Tensor) -> Tensor:
     """Multipliers [B, m] near those of the nearest points, by operator splitting (Stellato et al. 2020) in single precision.
 
     Begins at `start` [B, m]. All points go through the same steps, each two products with the rows (one with their Gram matrix where that

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from fedkg.projection.polytope_rows import RIDGE, Rows, guess, held
+from fedkg.projection.polytope_rows import RIDGE, Rows, guess_multipliers, solve_taken_rows
 
 SLACK = 1e-10
 """How far a row may be missed, relative to the numbers of its point."""
@@ -23,7 +23,7 @@ PROBE = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class NearestPoints:
     """Nearest points.
 
     Attributes:
@@ -38,29 +38,33 @@ class Found:
     empty: Tensor
 
 
-def solve(rows: Rows, point: Tensor, start: Tensor | None = None, *, exact: bool = True) -> Found:
+def solve(
+    rows: Rows, point: Tensor, start: Tensor | None = None, *, exact: bool = True
+) -> NearestPoints:
     """The points nearest to [B, n].
 
     Args:
         start: multipliers [B, m] of points that are near. exact: to the last digits, not only within the slack of the rows.
     """
     empty = torch.zeros(len(point), dtype=torch.bool, device=point.device)
-    near = guess(rows, point, torch.zeros_like(rows.lower) if start is None else start)
+    near = guess_multipliers(rows, point, torch.zeros_like(rows.lower) if start is None else start)
     multiplier, right = _pivoted(rows, point, near, exact)
     todo = (~right).nonzero().squeeze(1)
     for group in (todo[:PROBE], todo[PROBE:]):
         left = group[~empty[group]]
         if len(left):
-            multiplier[left], empty[left] = one_by_one(rows.of(left), point[left], near[left])
+            multiplier[left], empty[left] = active_set_method(
+                rows.of(left), point[left], near[left]
+            )
             if rows.gram is not None:
                 _share_proofs(rows, multiplier, empty, left, todo)
     nearest = point - rows.back(multiplier)
     if len(todo):
         nearest = torch.where(empty.unsqueeze(1), point, nearest)
-    return _closer(rows, point, Found(nearest, multiplier, empty), exact)
+    return _closer(rows, point, NearestPoints(nearest, multiplier, empty), exact)
 
 
-def _closer(rows: Rows, point: Tensor, found: Found, exact: bool) -> Found:
+def _closer(rows: Rows, point: Tensor, found: NearestPoints, exact: bool) -> NearestPoints:
     """The same, solved anew from near the set where a point is so far away that digits were lost.
 
     All points on the ray from the nearest point through the given one have the same nearest point, with multipliers in proportion.
@@ -68,7 +72,7 @@ def _closer(rows: Rows, point: Tensor, found: Found, exact: bool) -> Found:
     far, least = (part.abs().amax(1) for part in (point, found.point))
     chosen = ((far > FAR * (1 + least)) & ~found.empty).nonzero().squeeze(1)
     if len(chosen):
-        near = scale(rows.lower[chosen], rows.upper[chosen], found.point[chosen])
+        near = point_scale(rows.lower[chosen], rows.upper[chosen], found.point[chosen])
         kept = far[chosen, None] > FAR * near
         chosen, near = chosen[kept.squeeze(1)], near[kept]
     if not len(chosen):
@@ -83,7 +87,7 @@ def _closer(rows: Rows, point: Tensor, found: Found, exact: bool) -> Found:
     for _ in range(2):  # the first time on a ray that is as inexact as the nearest point
         moved = here + share * (given - here)
         again = solve(
-            replace(own, slack=SLACK * scale(own.lower, own.upper, moved)),
+            replace(own, slack=SLACK * point_scale(own.lower, own.upper, moved)),
             moved,
             share * multiplier,
             exact=exact,
@@ -94,7 +98,7 @@ def _closer(rows: Rows, point: Tensor, found: Found, exact: bool) -> Found:
     return found
 
 
-def scale(lower: Tensor, upper: Tensor, point: Tensor) -> Tensor:
+def point_scale(lower: Tensor, upper: Tensor, point: Tensor) -> Tensor:
     """What counts as large for each point, [B, 1]: its numbers and those of its rows' ends [B, m], of rows of length 1."""
     sizes = [point, *(end.nan_to_num(posinf=0, neginf=0) for end in (lower, upper))]
     return 1 + torch.stack([part.abs().amax(1) for part in sizes]).amax(0).unsqueeze(1)
@@ -128,7 +132,7 @@ def _exchanged(
         multipliers [B, m], which points are done, bool [B], and the sides on which rows are to be taken next.
     """
     level = rows.at(point)
-    goal, _ = held(rows, sides != 0, level - rows.ends(sides), exact=exact)
+    goal, _ = solve_taken_rows(rows, sides != 0, level - rows.ends(sides), exact=exact)
     missed = rows.missed(level.sub_(rows.moved(goal)))
     short = (sides * goal).clamp_(max=0).masked_fill_(rows.equal, 0)
     multiplier = torch.addcmul(goal, sides, short, value=-1)
@@ -150,7 +154,7 @@ def _next(sides: Tensor, missed: Tensor, short: Tensor, slack: Tensor, length: i
     return torch.where(new, missed.sign(), torch.where(wrong, 0, sides))
 
 
-def one_by_one(
+def active_set_method(
     rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE
 ) -> tuple[Tensor, Tensor]:
     """The same by a dual active set method (Lawson and Hanson 1974, chapter 23; Goldfarb and Idnani 1983): ends after finitely many steps.
@@ -174,7 +178,7 @@ def one_by_one(
     for _ in range(20 * (rows.matrix.shape[-1] + 10) + rows.lower.shape[1]):
         own = rows.of(todo)
         level, chosen, tight = own.at(point[todo]), sides[todo] != 0, slack[todo]
-        goal, growth = held(own, chosen, level - own.ends(sides[todo]), ridge)
+        goal, growth = solve_taken_rows(own, chosen, level - own.ends(sides[todo]), ridge)
         signs, here = sides[todo], at[todo]
         blocked = chosen & ~equal[todo] & (signs * goal <= 0)
         room = torch.where(

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.numba_kernels import kernel
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 from fedkg.projection.polytope_kernel_parts import (
     LEAST,
     chosen,
     factored,
-    levels,
-    moved,
+    move_row_values,
     read,
+    row_values,
     solved,
-    taken_back,
+    subtract_rows,
     width,
 )
 from fedkg.projection.polytope_sparsity import Shared
@@ -44,14 +44,14 @@ def _along(
     for first in range(0, todo.shape[0], wide):
         chosen(todo, first, todo.shape[0], places)
         read(slope, places, x)
-        levels(shared, x, level)
+        row_values(shared, x, level)
         for i in range(m):
             for s in range(wide):
                 taken[i, s] = 1.0 if held[places[s], plan.order[i]] else 0.0
                 pull[i, s] = taken[i, s] * level[i, s]
         factored(plan, shared.entries, taken, whole[0], whole[1], inverse)
         solved(plan, whole[1], inverse, pull)
-        moved(shared, level, pull, value)
+        move_row_values(shared, level, pull, value)
         for i in range(m):
             for s in range(wide):
                 found[i, s] = taken[i, s] * value[i, s]
@@ -59,7 +59,7 @@ def _along(
         for i in range(m):
             for s in range(wide):
                 pull[i, s] += found[i, s]
-        taken_back(shared, pull, x)
+        subtract_rows(shared, pull, x)
         for s in range(min(wide, todo.shape[0] - first)):
             for j in range(n):
                 along[places[s], j] = x[j, s]
@@ -67,10 +67,10 @@ def _along(
                 pulls[places[s], plan.order[i]] = pull[i, s]
 
 
-def along_side_by_side(shared: Shared, slope: Numbers, held: Flags) -> tuple[Numbers, Numbers]:
+def tangent_directions(shared: Shared, slope: Numbers, held: Flags) -> tuple[Numbers, Numbers]:
     """The parts of directions [B, n] within the rows held, bool [B, m], and the multipliers [B, m] of the rows of length 1 for the rest."""
     along, pulls, todo = slope.copy(), np.zeros(held.shape), np.flatnonzero(held.any(1))
-    in_parts(
+    run_in_parts(
         len(todo),
         LEAST,
         lambda first, last: _along(shared, slope, held, todo[first:last], along, pulls),

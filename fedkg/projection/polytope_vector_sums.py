@@ -25,7 +25,7 @@ INDEX = ir.IntType(64)
 
 
 @instruction
-def less_products(
+def subtract_products(
     _typing: Any,
     total: Any,
     left: Any,
@@ -53,7 +53,7 @@ def less_products(
 
 
 @instruction
-def less_weighted(
+def subtract_weighted(
     _typing: Any, total: Any, by: Any, part: Any, at: Any, first: Any, last: Any
 ) -> Any:
     """``total`` [S] less the rows of `part` [..., S] at the places from the first to before the last, each times its number in `by`."""

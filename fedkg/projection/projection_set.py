@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg.projection.set_arguments import take_numbers, taking
+from fedkg.projection.set_arguments import check_arguments_of, convert_fields
 
 
 class ProjectionSet(ABC):
@@ -27,11 +27,11 @@ class ProjectionSet(ABC):
     @override
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        taking(cls)
+        check_arguments_of(cls)
 
     def __post_init__(self) -> None:
         if is_dataclass(self):
-            take_numbers(self)
+            convert_fields(self)
 
     @abstractmethod
     def project(self, point: Tensor) -> Tensor:

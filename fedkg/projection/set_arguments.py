@@ -15,15 +15,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedkg._internal.messages import said
+from fedkg._internal.messages import describe_value
 from fedkg.errors import SetError
-from fedkg.projection.declared_shapes import check_fit, check_made
+from fedkg.projection.declared_shapes import check_fields, check_fit
 
 ON_POINTS = ("project", "excess", "distance2", "contains")
 """The methods of a set that take points."""
 
 
-def taking(cls: type) -> None:
+def check_arguments_of(cls: type) -> None:
     """What a set's class defines looks at its points first, and makes tensors of the set's own numbers before it looks at them."""
     for name, wrapped in (
         *((name, _on_points) for name in ON_POINTS),
@@ -51,7 +51,7 @@ def _on_points(method: Callable[..., Any]) -> Callable[..., Any]:
 def _on_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def checked(self: object) -> None:
-        take_numbers(self)
+        convert_fields(self)
         method(self)
 
     checked.__dict__["takes"] = "numbers"
@@ -77,23 +77,23 @@ def check_points(point: Any, where: str) -> None:
     raise SetError(
         f"`{where}` takes points as a tensor of floating-point numbers",
         expected="float32 [..., n], or float64",
-        received=said(point),
+        received=describe_value(point),
         help=right,
     )
 
 
-def take_numbers(made: Any) -> None:
+def convert_fields(made: Any) -> None:
     """The fields of a set that are declared to be tensors, as `numbers_given` takes them, and held to what else is declared of them."""
     for field in fields(made):
         if field.init and "Tensor" in str(field.type):
-            value = numbers_given(
+            value = convert_numbers(
                 getattr(made, field.name), f"{type(made).__name__}.{field.name}", str(field.type)
             )
             object.__setattr__(made, field.name, value)
-    check_made(made)
+    check_fields(made)
 
 
-def numbers_given(value: Any, where: str, declared: str) -> Any:
+def convert_numbers(value: Any, where: str, declared: str) -> Any:
     """Numbers of a set: whole ones, lists and arrays as float64 tensors, numbers and floating-point tensors as they are.
 
     Args:
@@ -122,6 +122,6 @@ def numbers_given(value: Any, where: str, declared: str) -> Any:
         expected="a number, or a tensor of numbers"
         if number
         else "a tensor of numbers with a dimension or more",
-        received=said(value),
+        received=describe_value(value),
         help="torch.tensor([0.5, 2.0]); of tensors: torch.stack([...])",
     )

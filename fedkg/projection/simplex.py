@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import SetError
-from fedkg.projection.declared_shapes import of_numbers
+from fedkg.projection.declared_shapes import number_field
 from fedkg.projection.projection_set import ProjectionSet, numbers
 from fedkg.projection.thresholds import above_threshold
 
@@ -25,7 +25,7 @@ class Simplex(ProjectionSet):
         total: above 0, a number or [...].
     """
 
-    total: Tensor | float = field(default=1.0, metadata=of_numbers())
+    total: Tensor | float = field(default=1.0, metadata=number_field())
 
     @override
     def __post_init__(self) -> None:
@@ -57,8 +57,8 @@ class CappedSimplex(ProjectionSet):
         SetError: caps below 0, or which do not reach the total (a cap for all entries is looked at with the point).
     """
 
-    cap: Tensor | float = field(metadata=of_numbers("n|1", finite=False, each=True))
-    total: Tensor | float = field(default=1.0, metadata=of_numbers(each=True))
+    cap: Tensor | float = field(metadata=number_field("n|1", finite=False, each=True))
+    total: Tensor | float = field(default=1.0, metadata=number_field(each=True))
 
     @override
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg._internal.vmap_dims import fronted
+from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.projection.projection_set import numbers
 
 
@@ -57,7 +57,7 @@ class _Above(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, int | None], point: Tensor, total: Tensor
     ) -> tuple[Tensor, int]:
-        points, totals = fronted((point, total), in_dims, info.batch_size)
+        points, totals = move_batch_dim_first((point, total), in_dims, info.batch_size)
         missing = points.ndim - 1 - totals.ndim
         spread = totals.reshape(info.batch_size, *(1,) * missing, *totals.shape[1:])
         return _Above.apply(points, spread), 0  # type: ignore[no-untyped-call]  # torch declares `apply` without types

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedkg._internal.safe_text import visible_value
+from fedkg._internal.safe_text import escape_hidden_in
 from fedkg.errors import MissingExtra
 from fedkg.report.charts import SITE_COLOURS, colours
 
@@ -42,7 +42,7 @@ def causes_page(results: Mapping[str, Any], losses: Sequence[Mapping[str, Any]])
         loader=FileSystemLoader(HERE),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=visible_value,
+        finalize=escape_hidden_in,
         trim_blocks=True,
         lstrip_blocks=True,
     )

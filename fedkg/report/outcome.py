@@ -12,7 +12,7 @@ from fedkg.jobs.measure import MEASURE_BY_COLUMN, plural_event
 from fedkg.report.comparison import Setting, mean
 from fedkg.report.records import Result, RunRecords
 from fedkg.report.zone_advice import is_trained_on_rules, result_zone
-from fedkg.violation_zones import zone
+from fedkg.violation_zones import classify_rate
 
 
 def describe_outcome(records: RunRecords) -> list[str]:
@@ -43,10 +43,10 @@ def _unfinished(records: RunRecords) -> str:
         )
     if records.open_runs:
         return f"This sweep is not finished: {records.open_runs} of its runs are still open, and what is shown is preliminary."
-    open_arms = sum(not arm.done for arm in records.arms)
-    if not open_arms:
+    open_trials = sum(not trial.done for trial in records.trials)
+    if not open_trials:
         return ""
-    return f"This run is not finished: {open_arms} of {len(records.arms)} trainings are still open, and what is shown is preliminary."
+    return f"This run is not finished: {open_trials} of {len(records.trials)} trainings are still open, and what is shown is preliminary."
 
 
 def _overview(results: Sequence[Result]) -> str:
@@ -96,7 +96,7 @@ def _fewest_violations(groups: Sequence[Sequence[Result]]) -> list[str]:
         base = next((result for result in group if result.preset == "fedavg"), group[0])
         least = min(group, key=lambda result: result.figure("rho_worst").mean)
         found = paired_test(least.figure("rho_worst").values, base.figure("rho_worst").values)
-        if found.clear != -1:
+        if found.direction != -1:
             return []
         told.append((least, base))
     names = {(least.title, base.title) for least, base in told}
@@ -125,7 +125,8 @@ def _corrupted_outcome(group: Sequence[Result]) -> str:
 def clearly_better(one: Result, other: Result) -> bool:
     """Whether the figure is better beyond chance, as `verdict` judges it."""
     return (
-        paired_test(one.main.values, other.main.values).clear == MEASURE_BY_COLUMN[one.measure].sign
+        paired_test(one.main.values, other.main.values).direction
+        == MEASURE_BY_COLUMN[one.measure].sign
     )
 
 
@@ -166,7 +167,7 @@ def _violation_rates(results: Sequence[Result]) -> str:
         every = mean(result.figure("rho_mean").mean for result in results if result.title == name)
         if not math.isnan(worst):
             parts.append(
-                f"{name} {worst:.1%} at the worst site ({zone(worst)}) and {every:.1%} on average"
+                f"{name} {worst:.1%} at the worst site ({classify_rate(worst)}) and {every:.1%} on average"
             )
     return (
         f"Share of the rules that the sites' models broke in the last round: {'; '.join(parts)}."
@@ -189,12 +190,12 @@ def _not_trained_on_rules(records: RunRecords, results: Sequence[Result]) -> str
 
 def _remarks(records: RunRecords) -> list[str]:
     """What rounds noted, with how often and by whom; by which executor they were trained is said beside the settings."""
-    titles = {arm.id: arm.title for arm in records.arms}
+    titles = {trial.id: trial.title for trial in records.trials}
     found: dict[str, Counter[str]] = {}
     for row in records.rounds:
         for note in row.notes.split(NOTE_SEPARATOR):
             if note and not note.startswith(EXECUTOR_PREFIX):
-                found.setdefault(note, Counter())[titles[row.arm]] += 1
+                found.setdefault(note, Counter())[titles[row.trial]] += 1
     return [
         f"{note[0].upper()}{note[1:]} ({', '.join(map(_format_count, counts.items()))})."
         for note, counts in found.items()

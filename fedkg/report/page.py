@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedkg._internal.safe_text import visible_value
+from fedkg._internal.safe_text import escape_hidden_in
 from fedkg.errors import MissingExtra
 from fedkg.jobs.folder import REPORT, RunFolder
 from fedkg.jobs.measure import plural_event
@@ -88,7 +88,7 @@ def page(records: RunRecords) -> str:
         loader=FileSystemLoader(HERE),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=visible_value,
+        finalize=escape_hidden_in,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -121,19 +121,19 @@ def _context(records: RunRecords, figures: _Figures) -> Context:
     site_colour = charts.colours(
         sorted({row.client for row in records.clients}), charts.SITE_COLOURS
     )
-    seeds = max((len(c.arms) for s in found for c in s.contenders), default=0)
+    seeds = max((len(c.trials) for s in found for c in s.contenders), default=0)
     comparison = comparison_table(records.results, records.target, algorithm_colour)
     measure, learning, violations = run_measure(records), [], []
     for s in found:
         learning += figures.add(
             charts.learning_curve(s, algorithm_colour, measure),
             s.title,
-            f"{measure.title} by round, {s.title or 'all arms'}",
+            f"{measure.title} by round, {s.title or 'all trials'}",
         )
         violations += figures.add(
             charts.violation_curve(s, algorithm_colour),
             s.title,
-            f"Share of rules broken by round, {s.title or 'all arms'}",
+            f"Share of rules broken by round, {s.title or 'all trials'}",
         )
     rules = most_violated(records, found, algorithm_colour)
     context: Context = {
@@ -218,13 +218,13 @@ def _shown_sections(context: Context) -> list[tuple[str, str]]:
 def _subtitle(records: RunRecords, seeds: int) -> str:
     sites = len({row.client for row in records.clients})
     rounds = max((row.round for row in records.rounds), default=0)
-    parts = [_counted(len(records.arms), "training")]
+    parts = [_counted(len(records.trials), "training")]
     if sites:
         parts.append(_counted(sites, "site"))
     if rounds:
         parts.append(
             f"{_counted(rounds, 'round')} each"
-            if len(records.arms) > 1
+            if len(records.trials) > 1
             else _counted(rounds, "round")
         )
     if seeds > 1:
@@ -255,7 +255,7 @@ def _weights(
     for s in sorted(found, key=lambda s: not s.corrupted):
         bars = charts.weight_bars(s, records.clients, list(sites), algorithms)
         drawn = figures.add(
-            bars, "Mean over all rounds", f"mean weight of each site, {s.title or 'all arms'}"
+            bars, "Mean over all rounds", f"mean weight of each site, {s.title or 'all trials'}"
         )
         for c in s.contenders:
             lines = charts.weight_curve(c, records.clients, sites, s.corrupted)
@@ -274,7 +274,7 @@ def _splits(records: RunRecords, figures: _Figures) -> list[Context]:
         drawn += figures.add(
             charts.split_bars(sites, records.event),
             title,
-            f"rows of data per site, {title or 'all arms'}",
+            f"rows of data per site, {title or 'all trials'}",
         )
     return drawn
 

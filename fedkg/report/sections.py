@@ -10,7 +10,7 @@ from fedkg.jobs.folder import EXECUTOR_PREFIX, NOTE_SEPARATOR
 from fedkg.jobs.measure import MEASURE_BY_COLUMN
 from fedkg.report.comparison import Scenario, mean, setting_text
 from fedkg.report.records import Json, Result, RuleRow, RunRecords
-from fedkg.violation_zones import zone
+from fedkg.violation_zones import classify_rate
 
 MAX_RULES = 8
 Cell = tuple[str, str, str]
@@ -96,14 +96,14 @@ def most_violated(
 ) -> list[dict[str, Any]]:
     """The rules that are broken most, worst first, with a bar per algorithm and an example. `Any`: texts and lists."""
     algorithm = {
-        arm.id: arm.algorithm
-        for arm in records.arms
-        if not arm.corrupted or all(a.corrupted for a in records.arms)
+        trial.id: trial.algorithm
+        for trial in records.trials
+        if not trial.corrupted or all(a.corrupted for a in records.trials)
     }
     names = {c.algorithm: c.name for s in found for c in s.contenders}
     grouped: dict[str, list[RuleRow]] = {}
     for row in records.rules:
-        if row.arm in algorithm and not math.isnan(row.rate):
+        if row.trial in algorithm and not math.isnan(row.rate):
             grouped.setdefault(row.rule, []).append(row)
     worst = sorted(grouped.values(), key=lambda rows: -mean(row.rate for row in rows))
     worst = [rows for rows in worst if max(row.rate for row in rows) > 0][:MAX_RULES]
@@ -119,7 +119,7 @@ def _violated(
 ) -> dict[str, Any]:
     bars = []
     for key in names:
-        rate = mean(row.rate for row in rows if algorithm[row.arm] == key)
+        rate = mean(row.rate for row in rows if algorithm[row.trial] == key)
         if not math.isnan(rate):
             width = max(round(rate * 100, 1), 0.6 if rate else 0)
             bars.append(
@@ -146,7 +146,7 @@ def data_checks(records: RunRecords) -> list[dict[str, str]]:
             else f"violated {row.violated:,} of {row.evaluations:,} times",
             "zone": ""
             if math.isnan(row.rate)
-            else zone(max(row.rate, 0.05))
+            else classify_rate(max(row.rate, 0.05))
             if row.violated
             else "safe",
             "title": row.title or row.rule.replace("_", " "),

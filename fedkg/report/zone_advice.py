@@ -8,7 +8,7 @@ from typing import Any
 
 from fedkg.report.comparison import mean
 from fedkg.report.records import Result, RuleRow, RunRecords
-from fedkg.violation_zones import ZONES, Zone, zone
+from fedkg.violation_zones import ZONES, Zone, classify_rate
 
 MAX_NAMED = 3
 """So many rules are named."""
@@ -55,7 +55,7 @@ def _percent(share: float) -> str:
 def result_zone(result: Result) -> Zone | None:
     """The zone in which a setting of a run ends; None where no rule was measured."""
     rho = result.figure("rho_worst").mean
-    return None if math.isnan(rho) else zone(rho)
+    return None if math.isnan(rho) else classify_rate(rho)
 
 
 def zone_advice(records: RunRecords) -> list[str]:
@@ -78,10 +78,10 @@ def zone_advice(records: RunRecords) -> list[str]:
 
 def _advise_on_rules(records: RunRecords) -> str:
     """The rules that finished models break most, with their rates."""
-    sound = {arm.id for arm in records.arms if not arm.corrupted}
+    sound = {trial.id for trial in records.trials if not trial.corrupted}
     rates: dict[str, list[RuleRow]] = {}
     for row in records.rules:
-        if row.arm in sound and not math.isnan(row.rate):
+        if row.trial in sound and not math.isnan(row.rate):
             rates.setdefault(row.rule, []).append(row)
     if not rates:
         return (

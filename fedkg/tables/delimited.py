@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import TableError
-from fedkg.limits import limit, require
+from fedkg.limits import limit, require_within_limit
 from fedkg.tables.encoding import decode
 from fedkg.tables.layout import Layout, blank, find_layout
 from fedkg.tables.numerals import DecimalMark, decimal_marks, is_ambiguous
@@ -67,7 +67,7 @@ def _empty(name: str) -> TableError:
 
 def _grid(text: str, separator: str, name: str, skipped: int) -> Grid:
     if '"' not in text:  # then cells can be counted before any is made
-        require("cells", text.count(separator) + text.count("\n"), name)
+        require_within_limit("cells", text.count(separator) + text.count("\n"), name)
     rows: list[list[str]] = []
     ends: list[int] = [0]
     reader = records(_lines(text, separator, name), separator)
@@ -78,7 +78,7 @@ def _grid(text: str, separator: str, name: str, skipped: int) -> Grid:
             ends.append(reader.line_num)
             cells += len(row)
             if cells > most:
-                require("cells", cells, name, at_least=True)
+                require_within_limit("cells", cells, name, at_least=True)
     except csv.Error as error:
         raise TableError(
             f"{name}: line {ends[-1] + 1 + skipped} cannot be read",
@@ -101,7 +101,7 @@ def _lines(text: str, separator: str, name: str) -> Iterator[str]:
     most = limit("columns")
     for line in text_lines(text):
         if len(line) > most:
-            require("columns", line.count(separator), name, at_least=True)
+            require_within_limit("columns", line.count(separator), name, at_least=True)
         yield line
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.errors import MissingExtra, TableError
-from fedkg.limits import require
+from fedkg.limits import require_within_limit
 from fedkg.tables.table import Cells, Table, TableFormat, one_line
 
 
@@ -30,10 +30,10 @@ def read_parquet(body: bytes, name: str) -> Table:
     try:
         with pq.ParquetFile(io.BytesIO(body)) as file:
             shape = file.metadata
-            require("columns", shape.num_columns, name)
-            require("cells", shape.num_columns * shape.num_rows, name)
+            require_within_limit("columns", shape.num_columns, name)
+            require_within_limit("cells", shape.num_columns * shape.num_rows, name)
             groups = [shape.row_group(i).total_byte_size for i in range(shape.num_row_groups)]
-            require("expanded", sum(groups), name)
+            require_within_limit("expanded", sum(groups), name)
             arrow = file.read()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise TableError(

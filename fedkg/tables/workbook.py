@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedkg.errors import MissingExtra, TableError
-from fedkg.limits import limit, require
+from fedkg.limits import limit, require_within_limit
 from fedkg.tables.delimited import table_of_rows
 from fedkg.tables.table import Cells, Table, TableFormat, number_text
 
@@ -108,7 +108,7 @@ def _grid(rows: Iterable[tuple[Value, ...]], name: str) -> list[list[Value]]:
         grid.append(list(row))
         cells += max(1, len(row))
         if cells > most:
-            require("cells", cells, name, at_least=True)
+            require_within_limit("cells", cells, name, at_least=True)
         if len(grid) > MOST_ROWS:
             raise ValueError(f"a sheet has at most {MOST_ROWS:,} rows")
     return grid
@@ -116,8 +116,8 @@ def _grid(rows: Iterable[tuple[Value, ...]], name: str) -> list[list[Value]]:
 
 def _table(grid: list[list[Value]], name: str, found: TableFormat) -> Table:
     width = max((_filled(row) for row in grid), default=0)
-    require("columns", width, name)
-    require("cells", width * len(grid), name)
+    require_within_limit("columns", width, name)
+    require_within_limit("cells", width * len(grid), name)
     rows = [[_text(value) for value in row[:width]] + [""] * (width - len(row)) for row in grid]
     lines = np.arange(1, len(rows) + 1, dtype=np.int64)
     plain = table_of_rows(rows, lines, name, found)

@@ -16,7 +16,7 @@ from fedkg.teacher.literals import Form, Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Group:
+class ChannelGroup:
     """Channels that literals bind together: one, or several in one linear combination.
 
     Attributes:
@@ -69,7 +69,7 @@ class Group:
         return found
 
 
-def forms_of(
+def distinct_forms(
     literals: Sequence[Literal], used: Collection[int]
 ) -> list[tuple[Form, frozenset[int]]]:
     """The distinct linear combinations among some literals, with the literals on each.
@@ -88,7 +88,7 @@ def forms_of(
     return [(form, frozenset(numbers)) for form, numbers in sorted(by_form.items())]
 
 
-def order_of(
+def bound_order(
     literals: Sequence[Literal], numbers: Collection[int], client: int
 ) -> tuple[tuple[int, ...], ...]:
     """How the bounds of literals are ordered for a client: those that are equal together, from the lowest."""
@@ -99,15 +99,15 @@ def order_of(
     return tuple(tuple(bounds[value]) for value in sorted(bounds))
 
 
-def group(
+def build_group(
     literals: Sequence[Literal], form: Form, numbers: frozenset[int], clients: Sequence[int]
-) -> Group:
+) -> ChannelGroup:
     """The cells of a combination, for clients whose bounds are ordered alike.
 
     Between two bounds that follow each other the same literals are true; where a lower bound meets an upper one, both are true at that
     value alone. Neighbours in which the same are true are one cell.
     """
-    order = order_of(literals, numbers, clients[0])
+    order = bound_order(literals, numbers, clients[0])
     values = [
         torch.stack(
             [literals[same[0]].bound[min(c, len(literals[same[0]].bound) - 1)] for c in clients]
@@ -137,7 +137,7 @@ def group(
         for n in sorted(numbers)
         if (size := literals[n].size) is not None
     ]
-    return Group(
+    return ChannelGroup(
         form=form,
         literals={number: literals[number] for number in sorted(numbers)},
         clients=torch.tensor(clients),

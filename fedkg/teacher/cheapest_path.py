@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import inner, kernel
-from fedkg._internal.threads import in_parts
+from fedkg._internal.numba_kernels import kernel, kernel_part
+from fedkg._internal.threads import run_in_parts
 from fedkg.teacher.decision_diagram import Layer
 
 Numbers = NDArray[np.float64]
@@ -42,7 +42,7 @@ class Edges:
     states: int
 
 
-def edges_of(layers: Sequence[Layer]) -> Edges:
+def diagram_edges(layers: Sequence[Layer]) -> Edges:
     """The edges of a diagram as arrays."""
     edges: list[tuple[int, int, int]] = []
     sets: list[tuple[int, ...]] = []
@@ -69,7 +69,7 @@ def edges_of(layers: Sequence[Layer]) -> Edges:
     )
 
 
-def cheapest(
+def cheapest_letters(
     edges: Edges,
     cells: Places,
     low: Numbers,
@@ -99,11 +99,11 @@ def cheapest(
             cells, low, high, sizes, values[start:stop], client[start:stop], numbers, taken, chosen, found[start:stop],
         )  # fmt: skip
 
-    in_parts(rows, LEAST_TRACES, work)
+    run_in_parts(rows, LEAST_TRACES, work)
     return found
 
 
-@inner
+@kernel_part
 def _priced(
     cells: Places, low: Numbers, high: Numbers, sizes: Numbers, values: Numbers, owner: int, of_set: Places, letters: Places,
     first: int, last: int, costs: Numbers, paid: Numbers, chosen: Places,

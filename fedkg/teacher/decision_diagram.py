@@ -39,7 +39,7 @@ class Layer:
     states: int
 
 
-def layers(
+def build_layers(
     expressions: Expressions, formula: int, steps: int, letters: tuple[frozenset[int], ...]
 ) -> tuple[Layer, ...]:
     """The diagram of an expression; its one state after the last step is that the formula has come true.

@@ -19,9 +19,9 @@ from fedkg.pack.linear import linear_in_slots, reads_slots
 from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, sides
 
-MARGIN = 1e-6
+STRICT_MARGIN = 1e-6
 """How far a strict bound is kept, as a share of the comparison's scale (specification, section 5)."""
-APART = 4 * torch.finfo(torch.float32).eps
+RELATIVE_MARGIN = 4 * torch.finfo(torch.float32).eps
 """The same as a share of the numbers compared: less is lost where they are compared in float32."""
 
 Form = tuple[tuple[int, float], ...]
@@ -122,9 +122,9 @@ class Literals:
         size = constant.abs() + torch.stack(
             [number.double().abs().expand_as(constant) for number in self._numbers(atom)]
         ).sum(0)
-        scaled = self.params[atom.scale].double() * MARGIN
+        scaled = self.params[atom.scale].double() * STRICT_MARGIN
         kept = (
-            torch.maximum(scaled, size * APART)
+            torch.maximum(scaled, size * RELATIVE_MARGIN)
             if _strict(origin, positive)
             else torch.zeros_like(constant)
         )

@@ -28,7 +28,7 @@ INFEASIBLE = 2
 """The status by which `scipy.optimize.milp` says that there is no solution."""
 
 
-def closest(
+def solve_nearest(
     expressions: Expressions,
     formula: int,
     literals: Sequence[Literal],

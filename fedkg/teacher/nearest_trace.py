@@ -22,17 +22,17 @@ from torch.nn import functional
 from typing_extensions import override
 
 from fedkg._internal.threads import library_threads
-from fedkg._internal.vmap_dims import fronted
+from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.constraints.binding.numbers import computing_dtype
 from fedkg.errors import SetError
 from fedkg.pack import Bank
 from fedkg.teacher import milp
 from fedkg.teacher.boolean_expressions import FALSE, Expressions
-from fedkg.teacher.channel_groups import Group, forms_of, group, order_of
-from fedkg.teacher.cheapest_path import Edges, cheapest, edges_of
-from fedkg.teacher.decision_diagram import BeyondDiagram, Layer, layers
+from fedkg.teacher.channel_groups import ChannelGroup, bound_order, build_group, distinct_forms
+from fedkg.teacher.cheapest_path import Edges, cheapest_letters, diagram_edges
+from fedkg.teacher.decision_diagram import BeyondDiagram, Layer, build_layers
 from fedkg.teacher.literals import Literals
-from fedkg.teacher.stepwise_formulas import steady
+from fedkg.teacher.stepwise_formulas import stepwise_groups
 from fedkg.teacher.teacher_arguments import (
     check_bank,
     check_clients,
@@ -48,9 +48,9 @@ from fedkg.teacher.unrolling import Unrolling
 class _Part:
     """A part of the formula about channels of its own: its groups, letters and diagram, for some clients."""
 
-    groups: tuple[Group, ...]
+    groups: tuple[ChannelGroup, ...]
     letters: tuple[tuple[int, ...], ...]
-    layers: tuple[Layer, ...]
+    build_layers: tuple[Layer, ...]
     edges: Edges
 
 
@@ -99,9 +99,9 @@ class Teacher:
         )
         self._program = (unrolling.expressions, formula, literals.found)
         self.by_program = False
-        self._steady: tuple[Group, ...] | None = None
+        self._steady: tuple[ChannelGroup, ...] | None = None
         try:
-            self._steady = steady(
+            self._steady = stepwise_groups(
                 unrolling.expressions, formula, literals.found, steps, self.clients
             )
             if self._steady is None:
@@ -172,7 +172,7 @@ class Teacher:
             for row, own in zip(result, owner.tolist(), strict=True):
                 row.copy_(
                     torch.from_numpy(
-                        milp.closest(
+                        milp.solve_nearest(
                             *self._program, row.cpu().numpy(), own, torch.finfo(traces.dtype).eps
                         )
                     )
@@ -219,7 +219,7 @@ class _Closest(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], traces: Tensor, owner: Tensor, teacher: Teacher
     ) -> tuple[Tensor, int]:
-        traces, owner = fronted((traces, owner), in_dims, info.batch_size)
+        traces, owner = move_batch_dim_first((traces, owner), in_dims, info.batch_size)
         found: Tensor = _Closest.apply(traces.flatten(0, 1), owner.flatten(), teacher)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found.view_as(traces), 0
 
@@ -231,7 +231,9 @@ def _compiled(
     pieces = _apart(expressions, formula, literals)
     orders = [
         tuple(
-            order_of(literals.found, numbers, client) for _, forms in pieces for _, numbers in forms
+            bound_order(literals.found, numbers, client)
+            for _, forms in pieces
+            for _, numbers in forms
         )
         for client in range(clients)
     ]
@@ -242,7 +244,9 @@ def _compiled(
         which[0, own], which[1, own] = kind, torch.arange(len(own))
         parts = []
         for piece, forms in pieces:
-            groups = tuple(group(literals.found, form, numbers, own) for form, numbers in forms)
+            groups = tuple(
+                build_group(literals.found, form, numbers, own) for form, numbers in forms
+            )
             letters = tuple(product(*(range(len(one.true)) for one in groups)))
             true = tuple(
                 frozenset[int]().union(
@@ -250,8 +254,10 @@ def _compiled(
                 )
                 for letter in letters
             )
-            found = layers(expressions, piece, steps, true)
-            parts.append(_Part(groups=groups, letters=letters, layers=found, edges=edges_of(found)))
+            found = build_layers(expressions, piece, steps, true)
+            parts.append(
+                _Part(groups=groups, letters=letters, layers=found, edges=diagram_edges(found))
+            )
         kinds.append(tuple(parts))
     return which, kinds
 
@@ -260,7 +266,7 @@ def _apart(
     expressions: Expressions, formula: int, literals: Literals
 ) -> list[tuple[int, list[tuple[tuple[tuple[int, float], ...], frozenset[int]]]]]:
     """The conjuncts of a formula, those that speak of the same channels together, each with its linear combinations."""
-    forms_of(literals.found, expressions.literals(formula))
+    distinct_forms(literals.found, expressions.literals(formula))
     together: list[tuple[set[int], list[int]]] = []
     for part in expressions.parts(formula):
         channels = {
@@ -276,7 +282,9 @@ def _apart(
     pieces = [expressions.all_of(parts) for channels, parts in together if channels]
     if formula == FALSE:
         raise SetError("no trace satisfies the formula")
-    return [(piece, forms_of(literals.found, expressions.literals(piece))) for piece in pieces]
+    return [
+        (piece, distinct_forms(literals.found, expressions.literals(piece))) for piece in pieces
+    ]
 
 
 def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
@@ -299,15 +307,15 @@ def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) ->
             ]
         ).sum(0)
         choices = list(dict.fromkeys(edge.letters for edge in layer.edges))
-        cheapest = [
+        cheapest_letters = [
             costs[:, list(choice)].min(1) if len(choice) < costs.shape[1] else costs.min(1)
             for choice in choices
         ]
-        paid = torch.stack([one.values for one in cheapest], 1)
+        paid = torch.stack([one.values for one in cheapest_letters], 1)
         letter = torch.stack(
             [
                 torch.tensor(choice, device=device)[one.indices]
-                for choice, one in zip(choices, cheapest, strict=True)
+                for choice, one in zip(choices, cheapest_letters, strict=True)
             ],
             1,
         )
@@ -342,7 +350,7 @@ def _looped(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> 
     sizes = np.array([one.unit for one in part.groups])
     values = torch.stack([one.value(traces) for one in part.groups], -1)
     letters = torch.from_numpy(
-        cheapest(
+        cheapest_letters(
             part.edges,
             places.numpy(),
             low,
@@ -360,7 +368,7 @@ def _looped(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> 
 
 
 def _at_each_step(
-    groups: Sequence[Group], traces: Tensor, client: Tensor, dtype: torch.dtype
+    groups: Sequence[ChannelGroup], traces: Tensor, client: Tensor, dtype: torch.dtype
 ) -> Tensor:
     """The traces, float64 [B, T, V], with each step moved into its own cell of each group."""
     rows, steps = traces.shape[:2]
@@ -372,7 +380,9 @@ def _at_each_step(
     return values.view_as(traces)
 
 
-def _moved(one: Group, values: Tensor, client: Tensor, cell: Tensor, dtype: torch.dtype) -> Tensor:
+def _moved(
+    one: ChannelGroup, values: Tensor, client: Tensor, cell: Tensor, dtype: torch.dtype
+) -> Tensor:
     """Values [B, V] at one step moved into a cell each, to numbers that `dtype` has: by as little as what is true there then holds.
 
     It has to hold computed in float64 as well as in the dtype that rules compute in.
@@ -395,7 +405,9 @@ def _moved(one: Group, values: Tensor, client: Tensor, cell: Tensor, dtype: torc
     return result
 
 
-def _into(one: Group, values: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
+def _into(
+    one: ChannelGroup, values: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype
+) -> Tensor:
     """Values [B, V] with their combination moved between two ends [B]: in equal parts by the channels with the largest coefficients."""
     here, result = one.value(values), values.clone()
     if len(one.form) == 1:
@@ -430,7 +442,7 @@ def _inward(values: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Te
     return given.double()
 
 
-def _on(one: Group, device: torch.device) -> Group:
+def _on(one: ChannelGroup, device: torch.device) -> ChannelGroup:
     size = None if one.size is None else one.size.to(device)
     return replace(
         one,

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 
 from fedkg.teacher.boolean_expressions import Expressions
-from fedkg.teacher.channel_groups import Group, forms_of
+from fedkg.teacher.channel_groups import ChannelGroup, distinct_forms
 from fedkg.teacher.literals import Form, Literal
 
 
-def steady(
+def stepwise_groups(
     expressions: Expressions, formula: int, literals: Sequence[Literal], steps: int, clients: int
-) -> tuple[Group, ...] | None:
+) -> tuple[ChannelGroup, ...] | None:
     """The groups of such a formula, whose cells are the steps; None where it is another one, or its bounds contradict each other.
 
     Raises:
@@ -33,7 +33,7 @@ def steady(
             return None
         step, number = inner
         asked.setdefault(literals[number].form, [set() for _ in range(steps)])[step].add(number)
-    forms_of(
+    distinct_forms(
         literals, {number for each in asked.values() for numbers in each for number in numbers}
     )
     groups = [_group(literals, form, each, clients) for form, each in sorted(asked.items())]
@@ -42,7 +42,7 @@ def steady(
 
 def _group(
     literals: Sequence[Literal], form: Form, asked: Sequence[set[int]], clients: int
-) -> Group:
+) -> ChannelGroup:
     low = torch.full((clients, len(asked)), -torch.inf, dtype=torch.float64)
     high = -low
     for step, numbers in enumerate(asked):
@@ -56,7 +56,7 @@ def _group(
     sizes: list[Tensor] = [
         size.expand(clients) for number in used if (size := literals[number].size) is not None
     ]
-    return Group(
+    return ChannelGroup(
         form=form,
         literals={number: literals[number] for number in used},
         clients=torch.arange(clients),

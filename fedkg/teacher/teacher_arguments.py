@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedkg._internal.messages import said
+from fedkg._internal.messages import describe_value
 from fedkg.errors import SetError
 from fedkg.pack import Bank, walk
 from fedkg.pack.formulas import Temporal, Until
@@ -52,7 +52,9 @@ def check_owner(client: Any, rows: int) -> None:
     """Raise unless there is a client for each of so many traces."""
     if not isinstance(client, Tensor) or client.dtype != torch.int64 or client.shape != (rows,):
         raise SetError(
-            "the clients do not fit the traces", expected=f"int64 [{rows}]", received=said(client)
+            "the clients do not fit the traces",
+            expected=f"int64 [{rows}]",
+            received=describe_value(client),
         )
 
 

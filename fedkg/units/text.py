@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.units.table import AFFINE, ALIASES, ATOMS, DOUBTFUL, PREFIXED, PREFIXES
 from fedkg.units.unit import RATE, Dimension, Unit, combine, power
 
@@ -184,7 +184,7 @@ def _meant(atom: str) -> tuple[str, ...]:
     """The units that differ from a text in case alone, ``MPa`` and ``mPa`` for ``mpa``; else the one that is near in letters, if any."""
     known = known_units()
     same = tuple(unit for unit in known if unit.casefold() == atom.casefold())
-    near = None if same else nearest(atom, known)
+    near = None if same else nearest_name(atom, known)
     return same or ((near,) if near else ())
 
 

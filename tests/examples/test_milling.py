@@ -10,7 +10,7 @@ import pytest
 from shared import SHARED, needs_shared
 
 from fedkg import authoring
-from fedkg.data import Frame, ai4i, deal
+from fedkg.data import Frame, ai4i, deal_names
 from fedkg.evaluation import evaluate
 from fedkg.jobs import read_job, run_job
 from fedkg.jobs.trials import expand_trials
@@ -33,7 +33,7 @@ def with_machines(frame: Frame) -> Frame:
     job = read_job(FOLDER / "job.yaml")
     machines = [machine for site in job.sites.values() for machine in site.machines]
     return frame.with_texts(
-        "machine", deal(frame.rows, machines, np.random.Generator(np.random.PCG64(0)))
+        "machine", deal_names(frame.rows, machines, np.random.Generator(np.random.PCG64(0)))
     )
 
 
@@ -142,12 +142,14 @@ def test_the_public_file_as_it_is_has_rules_of_its_own():
 
 def test_the_job_asks_for_what_the_story_tells():
     job = read_job(FOLDER / "job.yaml")
-    arms = expand_trials(job)
-    plain = Counter((arm.setting, arm.algorithm) for arm in arms if not arm.corrupt)
+    configs = expand_trials(job)
+    plain = Counter((config.setting, config.algorithm) for config in configs if not config.corrupt)
     assert {algorithm for _, algorithm in plain} == {"fedavg", "scfa", "taught"}
-    assert {arm.job.training.penalty > 0 for arm in arms if arm.algorithm == "taught"} == {True}
+    assert {
+        config.job.training.penalty > 0 for config in configs if config.algorithm == "taught"
+    } == {True}
     assert min(plain.values()) >= 3
-    assert {arm.corrupt.site for arm in arms if arm.corrupt} == {"linz"}
+    assert {config.corrupt.site for config in configs if config.corrupt} == {"linz"}
 
 
 @pytest.mark.slow

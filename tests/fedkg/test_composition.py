@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from fedkg.compatibility import Composition, contradictions, told
+from fedkg.compatibility import AlgorithmChoices, find_contradictions, format_contradictions
 from fedkg.errors import JobError
 from fedkg.federated import Algorithm, Clients, Problem, Settings, SquaredError, fedavg, scfa, train
 from fedkg.federated.algorithms import (
@@ -136,13 +136,14 @@ def test_private_layers_that_are_not_there(prefixes: tuple[str, ...], said: str)
 
 
 def test_fedavg_contradicts_nothing() -> None:
-    assert contradictions(Composition()) == ()
+    assert find_contradictions(AlgorithmChoices()) == ()
 
 
 @pytest.mark.parametrize(("sampled", "refused"), [(4, True), (5, False), (None, False)])
 def test_krum_needs_enough_clients(sampled: int | None, refused: bool) -> None:
     assert (
-        bool(contradictions(Composition(aggregate="krum", attackers=1, sampled=sampled))) is refused
+        bool(find_contradictions(AlgorithmChoices(aggregate="krum", attackers=1, sampled=sampled)))
+        is refused
     )
 
 
@@ -152,7 +153,11 @@ def test_krum_needs_enough_clients(sampled: int | None, refused: bool) -> None:
 )
 def test_a_trimmed_mean_trims(trim: float, sampled: int, refused: bool) -> None:
     assert (
-        bool(contradictions(Composition(aggregate="trimmed_mean", trim=trim, sampled=sampled)))
+        bool(
+            find_contradictions(
+                AlgorithmChoices(aggregate="trimmed_mean", trim=trim, sampled=sampled)
+            )
+        )
         is refused
     )
 
@@ -177,10 +182,10 @@ def test_krum_that_expects_nobody_to_be_corrupt_takes_any_number() -> None:
 
 
 def test_all_contradictions_are_told_with_what_to_do_about_each() -> None:
-    found = contradictions(
-        Composition(local="scaffold", by_rules=True, aggregate="krum", protected=True)
+    found = find_contradictions(
+        AlgorithmChoices(local="scaffold", by_rules=True, aggregate="krum", protected=True)
     )
-    reason, instead = told(found)
+    reason, instead = format_contradictions(found)
     for word in (
         "count every client alike",
         "protect the update alone",
@@ -204,8 +209,8 @@ def test_all_contradictions_are_told_with_what_to_do_about_each() -> None:
 
 
 def test_where_nothing_is_exchanged_nothing_else_is_told() -> None:
-    [one] = contradictions(
-        Composition(exchange="none", by_rules=True, private=True, local="scaffold")
+    [one] = find_contradictions(
+        AlgorithmChoices(exchange="none", by_rules=True, private=True, local="scaffold")
     )
     assert "nothing is exchanged" in one.reason
 

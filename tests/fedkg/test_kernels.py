@@ -40,9 +40,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(
         sys, "dont_write_bytecode", True
     )  # Python tells sources apart by their size and second
-    numba_kernels.kept_in.cache_clear()
+    numba_kernels.cache_folder.cache_clear()
     yield tmp_path / "cache"
-    numba_kernels.kept_in.cache_clear()
+    numba_kernels.cache_folder.cache_clear()
 
 
 def scaled(folder: Path, factor: int) -> tuple[object, float]:
@@ -53,7 +53,7 @@ def scaled(folder: Path, factor: int) -> tuple[object, float]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    numba_kernels.kept_in.cache_clear()
+    numba_kernels.cache_folder.cache_clear()
     spec.loader.exec_module(module)
     return module.scaled, float(module.scaled(np.full(3, 2.0))[0])
 
@@ -88,7 +88,7 @@ def test_kernels_of_sources_that_are_no_more_are_thrown_away(home: Path, tmp_pat
     scaled(tmp_path / "elsewhere", 3)
     scaled(tmp_path / "package", 3)
     (elsewhere, old) = sorted(kept(home), key=lambda path: path.parent.name)
-    long_ago = time.time() - 2 * numba_kernels.UNUSED
+    long_ago = time.time() - 2 * numba_kernels.STALE_AFTER_SECONDS
     for folder in (elsewhere, old):
         for part in (folder, *folder.rglob("*")):
             os.utime(part, (long_ago, long_ago))
@@ -112,7 +112,7 @@ def test_a_file_in_place_of_the_folder_is_no_error(home: Path, tmp_path: Path) -
     home.write_text("no folder", encoding="utf-8")
     found, value = scaled(tmp_path / "package", 3)
     assert value == 6.0
-    assert numba_kernels.kept_in(tmp_path / "package") is None
+    assert numba_kernels.cache_folder(tmp_path / "package") is None
     assert not list(tmp_path.rglob("*.nbi"))
     assert not found.stats.cache_path
 

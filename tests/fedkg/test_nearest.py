@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg._internal.name_matching import Suggestion, did_you_mean, distance, nearest
+from fedkg._internal.name_matching import Suggestion, did_you_mean, distance, nearest_name
 
 NAMES = [
     "torque",
@@ -37,11 +37,11 @@ NAMES = [
     ],
 )
 def test_the_nearest_name(word: str, expected: str | None) -> None:
-    assert nearest(word, NAMES) == expected
+    assert nearest_name(word, NAMES) == expected
 
 
 def test_of_equally_near_names_the_first_in_order_is_taken() -> None:
-    assert nearest("cat", ["cut", "bat", "cot"]) == "bat"
+    assert nearest_name("cat", ["cut", "bat", "cot"]) == "bat"
 
 
 def test_what_a_help_line_says() -> None:

@@ -27,9 +27,9 @@ def test_parts_are_all_done_once_and_errors_raised() -> None:
             raise ValueError("the last part")
 
     try:
-        threads.in_parts(103, 10, work)
+        threads.run_in_parts(103, 10, work)
         with pytest.raises(ValueError, match="the last part"):
-            threads.in_parts(103, 10, failing)
+            threads.run_in_parts(103, 10, failing)
     finally:
         torch.set_num_threads(before)
     assert (seen == 1).all()
@@ -49,7 +49,7 @@ def test_no_part_is_at_work_after_an_error() -> None:
 
     try:
         with pytest.raises(ValueError, match="the first part"):
-            threads.in_parts(2, 1, work)
+            threads.run_in_parts(2, 1, work)
     finally:
         torch.set_num_threads(before)
     assert ended

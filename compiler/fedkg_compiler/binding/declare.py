@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeVar, assert_never
 
-from fedkg._internal.name_matching import Suggestion, distance, plain
+from fedkg._internal.name_matching import Suggestion, distance, normalise_header
 from fedkg.units.header import header_unit
 from fedkg.units.text import UnitProblem, known_units, parse_unit
 from fedkg.units.unit import NUMBER, Unit, conversion, same_dimension
@@ -316,7 +316,7 @@ def _spelling(written: str, advice: str, unit: UnitProblem) -> str:
 def _alone(wrong: str, meant: str) -> bool:
     """Whether a unit is the only one that a text can be: but for case and points, with a letter written twice, or as the nearest."""
     doubled = [wrong[:i] + wrong[i + 1 :] for i in range(1, len(wrong)) if wrong[i] == wrong[i - 1]]
-    if plain(wrong) == plain(meant) or meant in doubled:
+    if normalise_header(wrong) == normalise_header(meant) or meant in doubled:
         return True
     far = distance(wrong.casefold(), meant.casefold(), len(wrong))
     others = (unit for unit in known_units() if unit != meant)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import FedkgError
 from fedkg.tables import Table
 from fedkg.tables.numerals import DecimalMark, number
@@ -89,7 +89,7 @@ def _help(folder: Path, name: str) -> str:
     try:
         if (folder / name).exists():
             return "a sheet is a CSV, TSV, Parquet or xlsx file with its headers in the first row"
-        near = nearest(
+        near = nearest_name(
             name, [path.name for path in (folder / name).parent.iterdir() if path.is_file()]
         )
     except OSError:
@@ -110,7 +110,7 @@ def _header(word: Word, table: Table, path: Word, problems: Problems) -> str | N
             by_name.setdefault(_plain(name), header)
     known = by_name.get(_plain(word.text))
     if known is None:
-        close = nearest(word.text, [re.sub(r"\W+", "_", header) for header in table.headers])
+        close = nearest_name(word.text, [re.sub(r"\W+", "_", header) for header in table.headers])
         shown = ", ".join(f"`{header}`" for header in table.headers[:8])
         problems.error(
             "FKG171",

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from fedkg.learned_knowledge import (
     CausalEdge,
-    FoundNumber,
-    FoundProperty,
-    Learned,
+    LearnedKnowledge,
+    MinedNumber,
+    MinedProperty,
     RuleEvidence,
-    joined,
+    combine_ranges,
 )
 from fedkg_compiler.authoring.wording import quoted
 from fedkg_compiler.learned.precedences import precedences
@@ -37,7 +37,7 @@ class Proposal:
 
 
 def proposed(
-    found: Sequence[Learned], *, client: str = "", least: float = 0.0, alpha: float = 0.05
+    found: Sequence[LearnedKnowledge], *, client: str = "", least: float = 0.0, alpha: float = 0.05
 ) -> Proposal:
     """What is proposed from the findings of runs.
 
@@ -48,7 +48,7 @@ def proposed(
     properties = [
         one for run in found for one in run.properties if one.client in ("", client) or not client
     ]
-    groups: dict[tuple[str, str], list[FoundProperty]] = {}
+    groups: dict[tuple[str, str], list[MinedProperty]] = {}
     for one in properties:
         groups.setdefault((one.inference, one.text), []).append(one)
     rules = [_legible(text) for key in sorted(groups) for text in _rule(groups[key], client, least)]
@@ -91,14 +91,14 @@ def _legible(text: str) -> str:
     )
 
 
-def _titled(run: Learned) -> str:
+def _titled(run: LearnedKnowledge) -> str:
     """A run, with when it began and from when to when its data reaches."""
     said = [run.began] if run.began else []
     said += [f"data from {run.window[0]} to {run.window[1]}"] if run.window else []
     return f"{run.title} ({'; '.join(said)})" if said else run.title
 
 
-def _rule(group: Sequence[FoundProperty], client: str, least: float) -> Iterator[str]:
+def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator[str]:
     first = group[0]
     sure = min(one.confidence for one in group)
     clients = sorted({one.client for one in group} - {""})
@@ -111,7 +111,7 @@ def _rule(group: Sequence[FoundProperty], client: str, least: float) -> Iterator
     )
     traces = sorted(one.traces for one in group)
     seen = f"{traces[0]}" if traces[0] == traces[-1] else f"{traces[0]} to {traces[-1]}"
-    window = joined([one.window for one in group])
+    window = combine_ranges([one.window for one in group])
     when = f", from {window[0]} to {window[1]}" if window else ""
     said = f"{first.inference}: found in the series of {who}, {seen} of them each{when}. "
     said += (
@@ -142,7 +142,7 @@ def _rule(group: Sequence[FoundProperty], client: str, least: float) -> Iterator
     yield f"{comment(said)}\nrule {name} {quoted(shown(title))}\n  kind temporal\n  require initially follows {text}"
 
 
-def _common(numbers: Sequence[FoundNumber]) -> str | None:
+def _common(numbers: Sequence[MinedNumber]) -> str | None:
     """The loosest of one number's values, as rule files write it; None where they differ and neither side is looser."""
     first, values = numbers[0], [one.value for one in numbers]
     if first.direction == "none" and len(set(values)) > 1:

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from fedkg.errors import FedkgError
 from fedkg.learned_knowledge import (
     CausalEdge,
-    FoundNumber,
-    FoundProperty,
-    Learned,
+    LearnedKnowledge,
+    MinedNumber,
+    MinedProperty,
     Precedence,
     RuleEvidence,
 )
@@ -25,7 +25,7 @@ Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 Made = TypeVar("Made")
 
 
-def read(triples: Sequence[ox.Quad], name: str) -> tuple[Learned, ...]:
+def read(triples: Sequence[ox.Quad], name: str) -> tuple[LearnedKnowledge, ...]:
     """What each run of a graph has learnt, by the runs' IRIs.
 
     Args:
@@ -51,7 +51,7 @@ def read(triples: Sequence[ox.Quad], name: str) -> tuple[Learned, ...]:
         return tuple(_made(node, make, name) for node in kinds[kind] if node in members)
 
     return tuple(
-        Learned(
+        LearnedKnowledge(
             run=_text(about[ox.NamedNode(run)], "sha256") if run else "",
             title=(_said(about[ox.NamedNode(run)], LABEL) if run else None)
             or "findings without a run",
@@ -97,14 +97,14 @@ def _property(
     about: Mapping[Node, Mapping[str, Sequence[Node]]],
     units: Mapping[ox.NamedNode, str],
     node: Node,
-) -> FoundProperty:
+) -> MinedProperty:
     said = about[node]
     numbers = [
         _number(about[own], units) for own in sorted(said.get(fkg("number").value, ()), key=_order)
     ]
     text = _needed(said, "formula")
     numbers.sort(key=lambda one: text.find(f"?{one.name}"))
-    return FoundProperty(
+    return MinedProperty(
         inference=_needed(said, "inference"),
         template=_needed(said, "template"),
         text=text,
@@ -121,7 +121,7 @@ def _window(said: Mapping[str, Sequence[Node]]) -> tuple[str, str] | None:
     return (first, last) if first and last else None
 
 
-def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str]) -> FoundNumber:
+def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str]) -> MinedNumber:
     number = said.get(words.NUMERIC_VALUE.value, ())
     if not number or not isinstance(number[0], ox.Literal):
         raise KeyError("qudt:numericValue")
@@ -129,7 +129,7 @@ def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str
     direction = _text(said, "direction") or "none"
     if direction not in ("up", "down", "none"):
         raise ValueError(f"a direction is up, down or none, not {direction}")
-    return FoundNumber.model_validate(
+    return MinedNumber.model_validate(
         {
             "name": _needed(said, "numberName"),
             "value": float(number[0].value),

@@ -12,7 +12,13 @@ from urllib.parse import quote
 
 import pyoxigraph as ox
 
-from fedkg.learned_knowledge import CausalEdge, FoundProperty, Learned, Precedence, RuleEvidence
+from fedkg.learned_knowledge import (
+    CausalEdge,
+    LearnedKnowledge,
+    MinedProperty,
+    Precedence,
+    RuleEvidence,
+)
 from fedkg_compiler.learned import words
 from fedkg_compiler.learned.words import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
 from fedkg_compiler.ontology.standard import FKG, QUDT, RDFS, XSD
@@ -21,7 +27,7 @@ DIGITS = 16
 """Hexadecimal digits of a run's digest that its IRIs have."""
 
 
-def turtle(learned: Learned) -> str:
+def turtle(learned: LearnedKnowledge) -> str:
     """What a run has learnt as Turtle; the same text for the same findings."""
     space = (
         f"urn:fedkg:run:{hashlib.sha256(learned.model_dump_json().encode()).hexdigest()[:DIGITS]}#"
@@ -51,7 +57,7 @@ def turtle(learned: Learned) -> str:
     )  # the writer has the prefixes in any order
 
 
-def _run(learned: Learned, space: str) -> Iterator[ox.Triple]:
+def _run(learned: LearnedKnowledge, space: str) -> Iterator[ox.Triple]:
     run, agent = _activity(space), ox.NamedNode(f"{space}software")
     yield ox.Triple(run, TYPE, fkg("Run"))
     yield ox.Triple(run, LABEL, ox.Literal(learned.title))
@@ -70,7 +76,7 @@ def _run(learned: Learned, space: str) -> Iterator[ox.Triple]:
 
 
 def _property(
-    found: FoundProperty, space: str, number: int, units: dict[str, ox.NamedNode]
+    found: MinedProperty, space: str, number: int, units: dict[str, ox.NamedNode]
 ) -> Iterator[ox.Triple]:
     node = ox.NamedNode(f"{space}property-{number}")
     yield from _finding(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import is_
 from pathlib import Path
 
 import pyoxigraph as ox
 
-from fedkg._internal.name_matching import Suggestion, certain
+from fedkg._internal.name_matching import Suggestion, certain_match
+from fedkg.errors import FedkgError
 from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.inputs import ABSENT, is_endpoint, note
+from fedkg_compiler.inputs import ABSENT, is_endpoint, note, read_bytes
 from fedkg_compiler.ontology import pairs
 from fedkg_compiler.ontology.alignment.accepted import accepted
 from fedkg_compiler.ontology.at_once import LaterTriples
@@ -23,6 +25,7 @@ from fedkg_compiler.ontology.documents import documents_of, our_file
 from fedkg_compiler.ontology.gather import Definition, by_namespace, definitions, find, strangers
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.kinds import told_twice, two_kinds
+from fedkg_compiler.ontology.node_links import linked
 from fedkg_compiler.ontology.own_nodes import Node, described_again, nodes_of
 from fedkg_compiler.ontology.ownership import Ownership, cut
 from fedkg_compiler.ontology.places import report
@@ -33,6 +36,7 @@ from fedkg_compiler.ontology.sniff import RDF_SUFFIXES
 from fedkg_compiler.ontology.standard import OWL, STANDARD_PREFIXES
 from fedkg_compiler.ontology.stores.opening import open_graph
 from fedkg_compiler.ontology.stores.parts import StoredTriples
+from fedkg_compiler.ontology.taking import local
 from fedkg_compiler.ontology.terms import split_iri
 from fedkg_compiler.ontology.told import Told
 from fedkg_compiler.ontology.two_names import one_of_two_names
@@ -116,6 +120,7 @@ def load_graph(
                 "-".join(alignment.between),
                 *our_file(loading.catalog.folder / alignment.file),
             )
+    _link_node_sets(loading)
     loading.graphs = apart(loading.graphs)
     ontologies = [document for _, document in loading.ontologies]
     equal, said = one_of_two_names(
@@ -147,7 +152,47 @@ def load_graph(
         problem for stored in _stored(loading) if (problem := stored.problem) is not None
     ]
     sources = tuple(loading.sources[key] for key in sorted(loading.sources))
-    return graph, tuple(loading.problems), sources
+    return graph, tuple(_in_sources(loading)), sources
+
+
+def _in_sources(loading: _Loading) -> list[Diagnostic]:
+    """The problems at the files that the user added, in place of the copies on the shelf, for as long as both are the same."""
+    added = loading.catalog.added.values()
+    copies = {str(loading.catalog.shelf / one.file): one for one in added}
+    with_problems = {problem.span.file for problem in loading.problems} & set(copies)
+    sources = {
+        file: str(source)
+        for file in with_problems
+        if (source := local(copies[file].source)) is not None
+        and _is_still(source, copies[file].sha256)
+    }
+    return [
+        replace(problem, span=replace(problem.span, file=sources[problem.span.file]))
+        if problem.span.file in sources
+        else problem
+        for problem in loading.problems
+    ]
+
+
+def _is_still(path: Path, sha256: str) -> bool:
+    """Tell whether a file has this checksum."""
+    try:
+        return path.is_file() and hashlib.sha256(read_bytes(path)).hexdigest() == sha256
+    except (OSError, ValueError, FedkgError):
+        return False
+
+
+def _link_node_sets(loading: _Loading) -> None:
+    """Give nodes that OPC UA node sets refer to by number their names; ontologies do not depend on the graphs beside them."""
+    ontologies = [document for _, document in loading.ontologies]
+    if all(document.nodes is None for document in (*loading.graphs, *ontologies)):
+        return
+    joined, problems = linked(ontologies)
+    loading.ontologies = [
+        (name, document) for (name, _), document in zip(loading.ontologies, joined, strict=True)
+    ]
+    loading.graphs, more = linked(loading.graphs, ontologies)
+    loading.problems += [*problems, *more]
 
 
 def _triples(loading: _Loading, equal: Sequence[ox.Quad]) -> list[ox.Quad]:
@@ -290,7 +335,7 @@ def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
         f"known are {', '.join(loading.catalog.names())}; or put {name}.ttl beside the rule file"
     )
     advice = f"did you mean `{meant}`?" if meant else listed
-    if meant and meant == certain(name, known):
+    if meant and meant == certain_match(name, known):
         advice = Suggestion(advice, name, meant)
     loading.problems.append(report("FKG100", span, f"there is no ontology `{name}`", help=advice))
 
@@ -365,11 +410,15 @@ def _follow_imports(loading: _Loading) -> None:
             elif iri not in seen and id(document) in told and not _is_loaded(loading, iri):
                 span = find(document, iri, iri, "")
                 advice = "to have it loaded, give its file as a graph, or `fedkg ontology add` it"
+                needed = document.nodes.awaited.values() if document.nodes is not None else ()
+                written = [node.written for node in needed if node.space == iri]
+                used = f", and this file uses its node {written[0]}" if written else ""
+                used += f" and {len(written) - 1} more" if len(written) > 1 else ""
                 loading.problems.append(
                     report(
                         "FKG105",
                         span,
-                        f"the import of <{iri}> is not followed",
+                        f"the import of <{iri}> is not followed{used}",
                         help=advice,
                         severity="info",
                     )

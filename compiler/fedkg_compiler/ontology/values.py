@@ -6,7 +6,7 @@ import math
 
 import pyoxigraph as ox
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, same_scale
 from fedkg_compiler.ontology.standard import FKG, QUDT, XSD
@@ -99,7 +99,7 @@ class Values:
             if isinstance(meant, UnitProblem)
             else [o for o, u in known.items() if isinstance(u, Unit) and same_scale(meant, u)]
         )
-        near = locals_.get(nearest(word, locals_) or "")
+        near = locals_.get(nearest_name(word, locals_) or "")
         found = min(same, key=lambda other: (len(other), other)) if same else near
         return None if found is None else _unit_shown(found)
 

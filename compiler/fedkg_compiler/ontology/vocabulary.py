@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyoxigraph as ox
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.standard import STANDARD_TERMS
@@ -178,7 +178,7 @@ def closest(name: str, candidates: Iterable[str]) -> str | None:
         for candidate in pool:
             if _flat(candidate) == fold and candidate != name:
                 return candidate
-    return nearest(name, pool)
+    return nearest_name(name, pool)
 
 
 def _flat(name: str) -> str:

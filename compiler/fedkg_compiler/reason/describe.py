@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import UsageError
 from fedkg.pack import Bank, Compare, Pack
 from fedkg.pack.text import row_text
@@ -104,7 +104,7 @@ def _is_about(entity: str, name: str) -> bool:
 
 
 def _meant(name: str, known: Sequence[str], what: str) -> str:
-    near = nearest(name, list(known))
+    near = nearest_name(name, list(known))
     if near:
         return f"did you mean `{near}`?"
     shown = ", ".join(known[:8]) + (" ..." if len(known) > 8 else "")

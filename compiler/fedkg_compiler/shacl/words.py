@@ -9,7 +9,7 @@ import pyoxigraph as ox
 from rdflib import OWL, RDF, RDFS, BNode, Literal, URIRef
 from rdflib.term import Node
 
-from fedkg._internal.name_matching import Suggestion, certain, did_you_mean, nearest
+from fedkg._internal.name_matching import Suggestion, certain_match, did_you_mean, nearest_name
 from fedkg.pack import Placement
 from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.diagnostics.record import Span
@@ -407,7 +407,7 @@ class Words:
                 if at is None
                 else self.span(line, at.start() + 1, at.end() - at.start())
             )
-            near = nearest(name, bound)
+            near = nearest_name(name, bound)
             advice = (
                 f"did you mean `?{near}`?"
                 if near
@@ -474,4 +474,4 @@ def _meant(shown: str, iri: URIRef, names: list[str]) -> str:
         return ""
     right = shown.replace(name, near)
     said = f"did you mean `{right}`?"
-    return Suggestion(said, shown, right) if certain(name, names) == near else said
+    return Suggestion(said, shown, right) if certain_match(name, names) == near else said

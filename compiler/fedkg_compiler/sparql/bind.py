@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.pack import Placement, RuleRecord
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.ontology.graph import Graph
@@ -206,7 +206,7 @@ class QueryBinder:
                     "load the graph that has the facts, or mend it",
                 )
             else:
-                near = nearest(open_.name, sorted(in_scope(tree.where.parts)))
+                near = nearest_name(open_.name, sorted(in_scope(tree.where.parts)))
                 advice = f"did you mean `?{near}`?" if near else "write a pattern that gives it one"
                 self.problems.warning(
                     "FKG350",

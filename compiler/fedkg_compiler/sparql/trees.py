@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.sparql.aliases import without_aliases
 from fedkg_compiler.sparql.observed import Observations
@@ -115,7 +115,7 @@ def _refuse(query: QueryText, line: int, column: int) -> None:
 
 def _instead(name: str) -> str:
     """What to write in place of a function that SPARQL lacks."""
-    near = nearest(name.upper(), _FUNCTIONS.split())
+    near = nearest_name(name.upper(), _FUNCTIONS.split())
     return (
         f"did you mean `{near}`?"
         if near

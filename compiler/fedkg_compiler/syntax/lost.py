@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
 from fedkg_compiler.syntax.split import Chunk
@@ -17,7 +17,7 @@ _NAMES = re.compile(r"[^\W\d][\w.]*")
 def lost(chunk: Chunk) -> Lost | None:
     """What a statement that did not parse would have been, as far as its first line tells; None where that is not to be seen."""
     first = chunk.first_word
-    word = first if first in STATEMENT_WORDS else nearest(first.lstrip("@"), STATEMENT_WORDS)
+    word = first if first in STATEMENT_WORDS else nearest_name(first.lstrip("@"), STATEMENT_WORDS)
     if word is None:
         return None
     line = chunk.text[chunk.indent + len(first) :].split("\n", 1)[0]

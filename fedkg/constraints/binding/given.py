@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fedkg._internal.messages import said
+from fedkg._internal.messages import describe_value
 from fedkg.constraints.engine.constants import being_traced
 from fedkg.errors import LayoutError
 
@@ -50,7 +50,7 @@ def check_floating(y: Any) -> None:
         raise LayoutError(
             "answers are projected as floating-point numbers",
             expected="float32, or float64",
-            received=said(y),
+            received=describe_value(y),
             help="y.real" if y.is_complex() else "y.float()",
         )
 

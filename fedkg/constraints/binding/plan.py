@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.constraints.binding.covered import covered
 from fedkg.constraints.binding.layout import NO_UNIT, InputLayout, Output, OutputLayout
 from fedkg.constraints.binding.reads import Cell, Index, TableReads, bank_reads
@@ -457,7 +457,7 @@ def _call(column: Column) -> str:
 
 
 def _hint(text: str, name: str, known: Iterable[str]) -> str:
-    near = nearest(name, known)
+    near = nearest_name(name, known)
     return f"{text} (did you mean `{near}`?)" if near and near != name else text
 
 

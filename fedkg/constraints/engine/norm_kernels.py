@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.numba_kernels import kernel
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 
 Numbers = NDArray[np.floating]
 Passes = NDArray[np.int64]
@@ -188,7 +188,7 @@ def forward(
     def work(start: int, stop: int) -> None:
         _forward(left[start:stop], right[start:stop], schedule, after, first, last, out[start:stop])
 
-    in_parts(left.shape[0], _traces(left), work)
+    run_in_parts(left.shape[0], _traces(left), work)
     return out
 
 
@@ -219,7 +219,7 @@ def backward(
             of_right[part],
         )
 
-    in_parts(left.shape[0], _traces(left), work)
+    run_in_parts(left.shape[0], _traces(left), work)
     return of_left, of_right
 
 

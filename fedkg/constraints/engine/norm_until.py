@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 from typing_extensions import override
 
 from fedkg._internal.compiled_loops import can_compile_loops
-from fedkg._internal.vmap_dims import fronted
+from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.constraints.engine.norms import signed_roots, signed_squares, upper_shares, upper_square
 from fedkg.constraints.engine.sliding import growth
 from fedkg.constraints.engine.unknown import between
@@ -128,7 +128,7 @@ class _NormUntil(torch.autograd.Function):
         info: Any, in_dims: Any, left: Tensor, right: Tensor, *window: Any
     ) -> tuple[Tensor, int]:
         """More traces."""
-        sides = fronted((left, right), in_dims, info.batch_size)
+        sides = move_batch_dim_first((left, right), in_dims, info.batch_size)
         found: Tensor = _NormUntil.apply(*(side.flatten(0, 1) for side in sides), *window)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found.reshape(info.batch_size, -1, found.shape[1]), 0
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg._internal.vmap_dims import fronted
+from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.sliding import until_within
 
@@ -186,7 +186,7 @@ class _Extreme(torch.autograd.Function):
         info: Any, in_dims: Any, values: Tensor, found: Tensor, *form: Any
     ) -> tuple[Tensor, int]:
         """One dimension more in front."""
-        parts = fronted((values, found), in_dims, info.batch_size)
+        parts = move_batch_dim_first((values, found), in_dims, info.batch_size)
         followed: Tensor = _Extreme.apply(*parts, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
         return followed, 0
 
@@ -300,7 +300,7 @@ class _Until(torch.autograd.Function):
         info: Any, in_dims: Any, left: Tensor, right: Tensor, found: Tensor, *form: Any
     ) -> tuple[Tensor, int]:
         """One dimension more in front."""
-        parts = fronted((left, right, found), in_dims, info.batch_size)
+        parts = move_batch_dim_first((left, right, found), in_dims, info.batch_size)
         followed: Tensor = _Until.apply(*parts, *form)  # type: ignore[no-untyped-call]  # torch gives it no types
         return followed, 0
 

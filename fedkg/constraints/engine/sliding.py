@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from typing_extensions import override
 
-from fedkg._internal.vmap_dims import fronted
+from fedkg._internal.vmap_dims import move_batch_dim_first
 
 
 def extreme(
@@ -178,7 +178,7 @@ class _Until(torch.autograd.Function):
         info: Any, in_dims: Any, left: Tensor, right: Tensor, *window: Any
     ) -> tuple[Tensor, int]:
         """One dimension more in front."""
-        sides = fronted((left, right), in_dims, info.batch_size)
+        sides = move_batch_dim_first((left, right), in_dims, info.batch_size)
         found: Tensor = _Until.apply(*sides, *window)  # type: ignore[no-untyped-call]  # torch gives it no types
         return found, 0
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 from fedkg.constraints.engine.penalty import PenaltyForm
 from fedkg.constraints.fused import machine
 from fedkg.constraints.fused.batch import PART, FusedBatch
@@ -50,7 +50,7 @@ class Call(NamedTuple):
             own = room(8 * integers + itemsize * frame.room)
             work(frame.at, batch.at, begin, end, *rest, own.at + 8 * integers, own.at)
 
-        in_parts(-(-places // size), least, part)
+        run_in_parts(-(-places // size), least, part)
 
     def robustness(self, inputs: Tensor, outputs: Tensor) -> Tensor:
         """Robustness as it is reported, [R, B] by row of the batch: NaN where unknown or not applicable; differentiable once."""

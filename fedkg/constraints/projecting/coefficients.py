@@ -17,7 +17,7 @@ from fedkg.constraints.binding.numbers import InputNumbers, percent
 from fedkg.constraints.binding.plan import Plan
 from fedkg.constraints.engine.banks import BankTensors
 from fedkg.constraints.projecting.linear import Linear, ends, factors
-from fedkg.projection.polytope_rows import Unit, unit_rows
+from fedkg.projection.polytope_rows import UnitRows, unit_rows
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ class System:
     bounded: Tensor
     rows: Tensor
     shift: Tensor
-    unit: Unit | None
+    unit: UnitRows | None
 
 
 def system(plan: Plan, single: frozenset[int], matrix: Tensor) -> System | None:

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedkg._internal.numba_kernels import inner, kernel
-from fedkg._internal.threads import in_parts
+from fedkg._internal.numba_kernels import kernel, kernel_part
+from fedkg._internal.threads import run_in_parts
 from fedkg.constraints.fused.room import room
 from fedkg.constraints.specialised.bits import ones, reaching, reaching_number, shared
 from fedkg.constraints.specialised.programs import ANY, EVERY, EVERY_MASK, WORD, Ints, Programs
@@ -43,7 +43,7 @@ def lay_out(
     """
     covered = np.ones(answers.shape[0], dtype=np.bool_)
     least = max(1, LEAST // max(1, 8 * rows.shape[0] * answers.shape[2]))
-    in_parts(
+    run_in_parts(
         answers.shape[0],
         least,
         lambda first, last: _lay_out(
@@ -109,14 +109,16 @@ def count(programs: Programs, values: Numbers, constant: Ints, counts: Ints) -> 
         of_some(parts[-1], (0, clients), (first * steps, last * steps))
 
     if clients >= torch.get_num_threads():
-        in_parts(
+        run_in_parts(
             clients,
             LEAST // compared,
             lambda first, last: of_some(counts, (first, last), (0, words)),
         )
     else:
         parts: list[Ints] = []
-        in_parts(words // steps, words // steps * LEAST // (compared * max(1, clients)), of_words)
+        run_in_parts(
+            words // steps, words // steps * LEAST // (compared * max(1, clients)), of_words
+        )
         np.sum(parts, axis=0, out=counts)
 
 
@@ -157,7 +159,7 @@ def _lay_out(
 # The loops over thresholds, joins and rows stand in the functions that have work for each: a call with tables costs more than that work.
 
 
-@inner
+@kernel_part
 def _compare(
     values: Numbers, start: int, stride: int, core: int, reaches: Ints, first: int, levels: Numbers, masks: Ints, low: int, size: int,
     length: int, store: Ints,
@@ -181,7 +183,7 @@ def _compare(
                 store[one, k * length + i] = word ^ masks[below, low + i]
 
 
-@inner
+@kernel_part
 def _climb(
     values: Numbers, start: int, rungs: Numbers, first: int, count: int, ranks: Ints, samples: int
 ) -> None:
@@ -196,7 +198,7 @@ def _climb(
         left -= half
 
 
-@inner
+@kernel_part
 def _sort_in(
     values: Numbers,
     start: int,
@@ -234,7 +236,7 @@ def _sort_in(
             store[i, j] = word ^ flip
 
 
-@inner
+@kernel_part
 def _tally(
     values: Numbers, start: int, notches: Numbers, scale: Ints, notched: Ints, masks: Ints, low: int, length: int,
     ranks: Ints, heads: NDArray[np.int32], following: NDArray[np.int32], above: Ints, counts: Ints,
@@ -269,7 +271,7 @@ def _tally(
         counts[notched[one, 3]] += found
 
 
-@inner
+@kernel_part
 def _join(
     joins: Ints, masks: Ints, low: int, size: int, length: int, store: Ints, first: int
 ) -> None:
@@ -290,7 +292,7 @@ def _join(
                 store[into, k + i] = word & mask if how == EVERY_MASK else word | mask
 
 
-@inner
+@kernel_part
 def _put(
     rows: Ints,
     masks: Ints,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.data.sets.bosch import generate_bosch, load_bosch
 from fedkg.data.sets.cmapss import generate_cmapss, load_cmapss
 from fedkg.data.sets.contract_tables import table_set
@@ -21,7 +21,7 @@ from fedkg.data.sets.images import (
     load_fashion,
     load_mnist,
 )
-from fedkg.data.sets.scaled_dataset import Standardised, standardised
+from fedkg.data.sets.scaled_dataset import StandardisedDataSet, standardise
 from fedkg.data.sets.series_windows import forecast_windows, labelled_windows, series
 from fedkg.data.sets.sumo import generate_sumo, load_sumo
 from fedkg.data.sets.tabular import (
@@ -110,7 +110,7 @@ def data_set(
     ('train 1', 'test 1')
     """
     if name not in DATA_SETS:
-        near = nearest(name, DATA_SETS)
+        near = nearest_name(name, DATA_SETS)
         raise JobError(
             f"no data set {name}",
             expected=", ".join(DATA_SETS),
@@ -128,12 +128,12 @@ __all__ = [
     "DATA_SETS",
     "DataSet",
     "Source",
-    "Standardised",
+    "StandardisedDataSet",
     "Task",
     "data_set",
     "forecast_windows",
     "labelled_windows",
     "series",
-    "standardised",
+    "standardise",
     "table_set",
 ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.sets.dataset import DataSet, generated, stream
+from fedkg.data.sets.dataset import DataSet, generator_source, seeded_generator
 from fedkg.errors import JobError, MissingExtra, TableError
 
 FEATURES, MISSING, FAILS, ROWS = 968, 0.45, 0.0058, 1_183_747
@@ -41,16 +41,16 @@ def chunks(
         raise JobError("a chunk has at least one row", received=str(rows))
     whole = ROWS if size is None else size
     pieces = _generated_chunks(seed, whole) if path is None else _file_chunks(Path(path), rows)
-    source = generated("Bosch", seed) if path is None else str(path)
+    source = generator_source("Bosch", seed) if path is None else str(path)
     left = whole if path is None or size is not None else None
-    for names, x, y in pieces:
+    for feature_names, x, y in pieces:
         for start in range(0, len(x), rows):
             stop = (
                 min(start + rows, len(x))
                 if left is None
                 else min(start + rows, len(x), start + left)
             )
-            yield _data(source, names, x[start:stop], y[start:stop])
+            yield _data(source, feature_names, x[start:stop], y[start:stop])
             if left is not None:
                 left -= stop - start
                 if left <= 0:
@@ -72,7 +72,7 @@ def generate_bosch(seed: int, size: int | None) -> DataSet:
     for part in chunks(None, seed=seed, size=rows):
         x[at : at + part.samples], y[at : at + part.samples] = part.x, part.y
         at += part.samples
-    return _data(generated("Bosch", seed), names(), x, y)
+    return _data(generator_source("Bosch", seed), feature_names(), x, y)
 
 
 def _joined(parts: list[DataSet]) -> DataSet:
@@ -108,7 +108,7 @@ def _data(
 
 
 @cache
-def names() -> tuple[str, ...]:
+def feature_names() -> tuple[str, ...]:
     """``L0_S0_F0`` and so on: line, station, number; the stations share the features as evenly as may be."""
     stations = [(line, station) for line, count in enumerate(_LINES) for station in range(count)]
     numbered = ((line, sum(_LINES[:line]) + station) for line, station in stations)
@@ -121,8 +121,8 @@ def _generated_chunks(
     seed: int, size: int
 ) -> Iterator[tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.float64]]]:
     """Pieces that hang on the seed and their number alone, so that a longer table begins like a shorter one."""
-    plant = stream(seed)
-    station = np.array([int(name.split("_")[1][1:]) for name in names()])
+    plant = seeded_generator(seed)
+    station = np.array([int(name.split("_")[1][1:]) for name in feature_names()])
     # Half of the stations are passed by nearly all parts, the others by few: 45 % unknown in the mean.
     passed = np.where(np.arange(sum(_LINES)) % 2 == 0, 0.95, 2 * (1 - MISSING) - 0.95)
     passed[station[_WEAR]] = 1.0
@@ -133,7 +133,7 @@ def _generated_chunks(
     weight = plant.normal(size=(6, FEATURES)).astype(np.float32) * 0.08
     risky = plant.normal(size=6) * 0.6
     for number in range(-(-size // CHUNK)):
-        draw = stream(seed, number + 1)
+        draw = seeded_generator(seed, number + 1)
         causes = draw.normal(size=(CHUNK, 6)).astype(np.float32)
         x = causes @ weight + 0.15 * draw.standard_normal((CHUNK, FEATURES), dtype=np.float32)
         x[:, _WEAR], x[:, _LOAD] = draw.random(CHUNK), draw.gamma(6, 0.09, CHUNK)
@@ -147,7 +147,7 @@ def _generated_chunks(
         y[np.argsort(-risk, kind="stable")[: round(FAILS * CHUNK)]] = 1.0
         gone = draw.random((CHUNK, len(passed)), dtype=np.float32) >= passed
         x[gone[:, station]] = np.nan
-        yield names(), x, y
+        yield feature_names(), x, y
 
 
 def _file_chunks(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fedkg.data.sets.dataset import stream
+from fedkg.data.sets.dataset import seeded_generator
 from fedkg.data.sets.traffic import DAY
 from fedkg.errors import JobError, MissingExtra
 
@@ -56,7 +56,7 @@ class City(BaseModel):
         return self
 
 
-def simulated(city: City, seed: int) -> tuple[tuple[str, ...], NDArray[np.float64], str]:
+def simulate_city(city: City, seed: int) -> tuple[tuple[str, ...], NDArray[np.float64], str]:
     """The names of the E segments, what was measured on them, [E, I, quantities], and the version of the simulator.
 
     Streets, trips and drivers hang on `seed` alone; another version of the simulator may drive them another way.
@@ -166,7 +166,7 @@ def _segments(network: Path) -> tuple[str, ...]:
 
 def _trips(city: City, segments: tuple[str, ...], seed: int) -> str:
     """Trips from where people live to where they work before noon, mostly, and back after it; so many in each hour as of a working day."""
-    draw = stream(seed)
+    draw = seeded_generator(seed)
     homes, works = draw.dirichlet(np.full(len(segments), 0.5), 2)
     lines = [f'<vType id="{kind}" vClass="{kind}"/>' for kind in _KINDS]
     for hour in range(int(np.ceil(city.hours))):

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.sets.dataset import DataSet, generated, labels, stream
-from fedkg.data.sets.table_files import found, opened
+from fedkg.data.sets.dataset import DataSet, generator_source, repeat_names, seeded_generator
+from fedkg.data.sets.table_files import find_files, read_decompressed
 from fedkg.errors import TableError
 
 F64 = NDArray[np.float64]
@@ -69,7 +69,7 @@ def load_cmapss(path: str | Path, seed: int, size: int | None) -> DataSet:
         TableError: when a file is not 26 columns of numbers, or there is no rest for each test engine.
     """
     runs: list[tuple[str, F64, float, bool]] = []
-    for file in found(path, ["train_FD*.txt", "test_FD*.txt"], "C-MAPSS"):
+    for file in find_files(path, ["train_FD*.txt", "test_FD*.txt"], "C-MAPSS"):
         part, subset = file.name.split(".")[0].split("_")
         rests = [
             rest
@@ -101,7 +101,7 @@ def generate_cmapss(seed: int, size: int | None) -> DataSet:
     """
     runs = []
     for number in range(size or ENGINES):
-        draw = stream(seed, number)
+        draw = seeded_generator(seed, number)
         life = int(np.clip(draw.gamma(14, 15), 128, 362))
         wear = np.exp(np.linspace(draw.uniform(-6, -4), 0, life))
         sensors = _LEVEL + wear[:, None] * _DRIFT + draw.normal(size=(life, 21)) * _NOISE
@@ -119,7 +119,7 @@ def generate_cmapss(seed: int, size: int | None) -> DataSet:
                 test,
             )
         )
-    return _engines(runs, generated("C-MAPSS", seed))
+    return _engines(runs, generator_source("C-MAPSS", seed))
 
 
 def _engines(runs: list[tuple[str, F64, float, bool]], source: str) -> DataSet:
@@ -134,7 +134,7 @@ def _engines(runs: list[tuple[str, F64, float, bool]], source: str) -> DataSet:
         features=FEATURES,
         units=("", "", "", *SENSORS.values()),
         task="regression",
-        clients=labels([name for name, _, _, _ in runs], lengths),
+        clients=repeat_names([name for name, _, _, _ in runs], lengths),
         time=every[:, 0],
         step_unit="cycle",
         test=np.repeat([test for _, _, _, test in runs], lengths),
@@ -143,7 +143,7 @@ def _engines(runs: list[tuple[str, F64, float, bool]], source: str) -> DataSet:
 
 def _numbers(path: Path, columns: int) -> F64:
     try:
-        rows = np.loadtxt(opened(path).decode().splitlines(), ndmin=2)
+        rows = np.loadtxt(read_decompressed(path).decode().splitlines(), ndmin=2)
     except (ValueError, UnicodeDecodeError) as error:
         raise TableError(
             f"{path} holds no numbers",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fedkg.data.frame import text_array
 from fedkg.data.sets.dataset import DataSet, Task
-from fedkg.data.sets.table_files import timed
+from fedkg.data.sets.table_files import parse_time_column
 from fedkg.errors import JobError
 from fedkg.evaluation.readings import table_values
 from fedkg.pack import Column, DataContract
@@ -129,4 +129,4 @@ def _times(table: Table, header: str) -> tuple[F64 | None, bool]:
         return None, False
     if table.is_numeric(header):
         return table.numbers(header), False
-    return timed(table.texts(header), f"{table.name}: column `{header}`")
+    return parse_time_column(table.texts(header), f"{table.name}: column `{header}`")

@@ -116,28 +116,28 @@ class DataSet:
         return () if self.clients is None else tuple(dict.fromkeys(self.clients.tolist()))
 
 
-def drawn(data: DataSet, size: int | None, seed: int) -> DataSet:
+def draw_samples(data: DataSet, size: int | None, seed: int) -> DataSet:
     """So many samples of a file, drawn at random without replacement and kept in the order of the file; all when it has no more."""
     if size is None or size >= data.samples:
         return data
-    stream = np.random.Generator(np.random.PCG64([seed, 0]))
+    seeded_generator = np.random.Generator(np.random.PCG64([seed, 0]))
     return replace(
-        data.take(np.sort(stream.choice(data.samples, size, replace=False))),
+        data.take(np.sort(seeded_generator.choice(data.samples, size, replace=False))),
         notes=(*data.notes, f"{size:,} of {data.samples:,} samples, drawn with seed {seed}"),
     )
 
 
-def stream(seed: int, word: int = 0) -> np.random.Generator:
+def seeded_generator(seed: int, word: int = 0) -> np.random.Generator:
     """The random numbers of a generator; the same on every machine."""
     return np.random.Generator(np.random.PCG64([seed, word]))
 
 
-def generated(name: str, seed: int) -> str:
+def generator_source(name: str, seed: int) -> str:
     """What `DataSet.source` says of a generator."""
     return f"{name} generator (seed {seed})"
 
 
-def labels(names: list[str], counts: list[int]) -> NDArray[Any]:
+def repeat_names(names: list[str], counts: list[int]) -> NDArray[Any]:
     """Each name as often as its count, as an object array."""
     array = np.empty(sum(counts), dtype=object)
     array[:] = np.repeat(np.array(names, dtype=object), counts)

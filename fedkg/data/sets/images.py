@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.sets.dataset import DataSet, drawn, generated, stream
-from fedkg.data.sets.table_files import found, opened
+from fedkg.data.sets.dataset import DataSet, draw_samples, generator_source, seeded_generator
+from fedkg.data.sets.table_files import find_files, read_decompressed
 from fedkg.errors import MissingExtra, TableError
 
 DIGITS = tuple("0123456789")
@@ -50,7 +50,7 @@ def load_cifar10(path: str | Path, seed: int, size: int | None) -> DataSet:
     folder = Path(path)
     if folder.is_dir() and list(folder.glob("*.npz")):
         train, test = (
-            found(folder, [f"*{part}*.npz"], "CIFAR-10")[0] for part in ("train", "test")
+            find_files(folder, [f"*{part}*.npz"], "CIFAR-10")[0] for part in ("train", "test")
         )
         counts = [len(np.load(file)["labels"]) for file in (train, test)]
         kept = _chosen(sum(counts), size, seed)
@@ -75,15 +75,15 @@ def load_cifar10(path: str | Path, seed: int, size: int | None) -> DataSet:
             notes,
         )
     train_files, test_files = (
-        found(path, ["data_batch_*.bin"], "CIFAR-10"),
-        found(path, ["test_batch.bin"], "CIFAR-10"),
+        find_files(path, ["data_batch_*.bin"], "CIFAR-10"),
+        find_files(path, ["test_batch.bin"], "CIFAR-10"),
     )
     pixels, codes = [], []
     for files in (train_files, test_files):
         records = np.concatenate([_records(file) for file in files])
         pixels.append(records[:, 1:].reshape(-1, 3, 32, 32))
         codes.append(records[:, 0])
-    return drawn(_images("cifar-10", str(path), pixels, codes, THINGS), size, seed)
+    return draw_samples(_images("cifar-10", str(path), pixels, codes, THINGS), size, seed)
 
 
 def generate_images(
@@ -91,10 +91,10 @@ def generate_images(
 ) -> DataSet:
     """Images of a class are a smooth pattern of its own, shifted by up to two pixels, brighter or darker, with noise; the last sixth is
     the test."""
-    draw, count = stream(seed), size or GENERATED
+    draw, count = seeded_generator(seed), size or GENERATED
     channels, high, wide = shape
     coarse = (
-        stream(seed, 1)
+        seeded_generator(seed, 1)
         .random((len(classes), channels, high // 4 + 1, wide // 4 + 1))
         .astype(np.float32)
     )
@@ -110,7 +110,7 @@ def generate_images(
     x += draw.normal(0, 0.15, x.shape).astype(np.float32)
     return DataSet(
         name=name,
-        source=generated(name, seed),
+        source=generator_source(name, seed),
         x=np.clip(x, 0, 1),
         y=codes.astype(np.int64),
         features=_channels(channels),
@@ -128,15 +128,15 @@ def _idx(
     codes: list[U8] = []
     for part in ("train", "t10k"):
         for kind, into in (("images-idx3", pixels), ("labels-idx1", codes)):
-            into.append(_idx_array(found(path, [f"{part}-{kind}-ubyte"], name)[0]))
-    return drawn(
+            into.append(_idx_array(find_files(path, [f"{part}-{kind}-ubyte"], name)[0]))
+    return draw_samples(
         _images(name, str(path), [part[:, None] for part in pixels], codes, classes), size, seed
     )
 
 
 def _idx_array(path: Path) -> U8:
     """An IDX file of bytes: two zeros, 8 for bytes, the number of dimensions, their sizes in 4 bytes each, the values."""
-    body = opened(path)
+    body = read_decompressed(path)
     sizes = (
         [int.from_bytes(body[at : at + 4], "big") for at in range(4, 4 + 4 * body[3], 4)]
         if len(body) > 3
@@ -152,7 +152,7 @@ def _idx_array(path: Path) -> U8:
 
 def _records(path: Path) -> U8:
     """A binary CIFAR batch: records of one label byte and 3,072 pixel bytes."""
-    body = opened(path)
+    body = read_decompressed(path)
     if not body or len(body) % 3073:
         raise TableError(
             f"{path} is no whole CIFAR-10 batch",
@@ -180,7 +180,7 @@ def _jpegs(path: Path, rows: NDArray[np.int64]) -> tuple[U8, U8]:
 def _chosen(count: int, size: int | None, seed: int) -> NDArray[np.int64]:
     if size is None or size >= count:
         return np.arange(count)
-    return np.sort(stream(seed).choice(count, size, replace=False))
+    return np.sort(seeded_generator(seed).choice(count, size, replace=False))
 
 
 def _images(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.data.sets.dataset import DataSet, Numbers
-from fedkg.data.standardise import Scaling, pooled
+from fedkg.data.standardise import Scaling, pooled_scaling
 
 PIECE = 2048
 """Images whose mean and deviation are taken together."""
@@ -18,7 +18,7 @@ MOST = 1 << 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Standardised:
+class StandardisedDataSet:
     """A data set as models read it. Its inputs are scaled when they are asked for: large ones are not held twice.
 
     Attributes:
@@ -68,7 +68,7 @@ class Standardised:
         )
 
 
-def standardised(data: DataSet) -> Standardised:
+def standardise(data: DataSet) -> StandardisedDataSet:
     """The data set scaled by what its training samples (all, where the source sets no test aside) say.
 
     Raises:
@@ -76,15 +76,15 @@ def standardised(data: DataSet) -> Standardised:
     """
     train = np.ones(data.samples, dtype=bool) if data.test is None else ~data.test
     outputs, y = None, data.y
-    inputs = pooled(_pieces(data, np.flatnonzero(train)), data.features, where=data.name)
+    inputs = pooled_scaling(_pieces(data, np.flatnonzero(train)), data.features, where=data.name)
     if data.task in ("regression", "forecast"):
         names = data.targets or (data.task,)
         columns = data.y.astype(np.float64).reshape(-1, len(names))
-        outputs = pooled(
+        outputs = pooled_scaling(
             [data.y[train].astype(np.float64).reshape(-1, len(names))], names, where=data.name
         )
         y = ((columns - outputs.mean) / outputs.std).reshape(data.y.shape)
-    return Standardised(source=data, y=y, inputs=inputs, outputs=outputs)
+    return StandardisedDataSet(source=data, y=y, inputs=inputs, outputs=outputs)
 
 
 def _pieces(data: DataSet, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float64]]:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from fedkg.data.sets.city_simulation import QUANTITIES, City, simulated
-from fedkg.data.sets.dataset import DataSet, generated, labels, stream
+from fedkg.data.sets.city_simulation import QUANTITIES, City, simulate_city
+from fedkg.data.sets.dataset import DataSet, generator_source, repeat_names, seeded_generator
 from fedkg.data.sets.table_files import read_columns
 from fedkg.data.sets.traffic import DAY
 from fedkg.errors import JobError, TableError
@@ -51,7 +51,7 @@ def load_sumo(path: str | Path, seed: int, size: int | None) -> DataSet:
     mark = hashlib.sha256(city.model_dump_json().encode()).hexdigest()[:8]
     table = path / f"segments-{mark}-seed{seed}.csv.gz"
     if not table.is_file():
-        segments, measured, version = simulated(city, seed)
+        segments, measured, version = simulate_city(city, seed)
         _write(table, segments, measured, city.interval, version)
     return _read(table, size)
 
@@ -67,7 +67,7 @@ def generate_sumo(seed: int, size: int | None) -> DataSet:
     hour = np.arange(count) * INTERVAL / 3600
     measured = np.empty((SEGMENTS, count, len(QUANTITIES)))
     for segment in range(SEGMENTS):
-        draw = stream(seed, segment)
+        draw = seeded_generator(seed, segment)
         lanes, free, peak, phase = (
             draw.integers(1, 3),
             draw.uniform(8, 16),
@@ -99,7 +99,7 @@ def generate_sumo(seed: int, size: int | None) -> DataSet:
         measured[segment] = np.stack(columns, 1)
     names = [f"segment {segment + 1}" for segment in range(SEGMENTS)]
     return _as_set(
-        generated("SUMO", seed),
+        generator_source("SUMO", seed),
         names,
         measured,
         np.arange(count, dtype=np.float64) * INTERVAL,
@@ -188,7 +188,7 @@ def _as_set(source: str, segments: list[str], measured: F64, times: F64, step: f
         units=UNITS,
         targets=("volume",),
         task="forecast",
-        clients=labels(segments, [measured.shape[1]] * len(segments)),
+        clients=repeat_names(segments, [measured.shape[1]] * len(segments)),
         time=np.tile(times, len(segments)),
         step=step,
         step_unit="s",

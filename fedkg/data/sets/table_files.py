@@ -19,7 +19,7 @@ from fedkg.limits import gunzip, read_file
 SEPARATORS = (";", "\t", "|", ",")
 
 
-def found(folder: str | Path, names: list[str], what: str) -> list[Path]:
+def find_files(folder: str | Path, names: list[str], what: str) -> list[Path]:
     """The files of a folder whose names fit one of the patterns (also with ``.gz``), sorted within each pattern.
 
     Raises:
@@ -47,7 +47,7 @@ def _natural(path: Path) -> tuple[str, int, str]:
     return (str(path.parent), int(digits or 0), path.name)
 
 
-def opened(path: Path) -> bytes:
+def read_decompressed(path: Path) -> bytes:
     """The bytes of a file, decompressed where it is gzipped.
 
     Raises:
@@ -131,7 +131,7 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
         import pyarrow.csv as csv
     except ImportError as error:
         raise MissingExtra(f"reading {path}", "run") from error
-    body = opened(path)
+    body = read_decompressed(path)
     lines = body[: 1 << 16].decode("utf-8-sig", errors="replace").splitlines()
     skipped = next((i for i, line in enumerate(lines) if first.lower() in line.lower()), None)
     if skipped is None:
@@ -164,12 +164,12 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
     return Columns(path, table)
 
 
-def seconds(times: Sequence[str]) -> NDArray[np.float64]:
+def seconds_since_1970(times: Sequence[str]) -> NDArray[np.float64]:
     """Times of one form as seconds since 1970, on whatever machine; as `timed` reads them."""
-    return timed(times)[0]
+    return parse_time_column(times)[0]
 
 
-def timed(
+def parse_time_column(
     times: Sequence[str], where: str = "a column of times"
 ) -> tuple[NDArray[np.float64], bool]:
     """Times as seconds since 1970, NaN where a text is none, and whether they are in UTC because they name their zone.

@@ -12,8 +12,14 @@ from numpy.typing import NDArray
 
 from fedkg.data import ai4i
 from fedkg.data.frame import Frame
-from fedkg.data.sets.dataset import DataSet, drawn, generated, labels, stream
-from fedkg.data.sets.table_files import Columns, found, opened, read_columns
+from fedkg.data.sets.dataset import (
+    DataSet,
+    draw_samples,
+    generator_source,
+    repeat_names,
+    seeded_generator,
+)
+from fedkg.data.sets.table_files import Columns, find_files, read_columns, read_decompressed
 from fedkg.errors import TableError
 
 F64 = NDArray[np.float64]
@@ -54,7 +60,7 @@ _COVER_SHARES = np.array([0.365, 0.488, 0.062, 0.005, 0.016, 0.030, 0.034])
 
 def load_ai4i(path: str | Path, seed: int, size: int | None) -> DataSet:
     """AI4I 2020 (Matzka, 2020, UCI): five process values and the variant of each part, and whether the machine failed."""
-    return drawn(_milling(ai4i.load(path), str(path)), size, seed)
+    return draw_samples(_milling(ai4i.load(path), str(path)), size, seed)
 
 
 def generate_ai4i(seed: int, size: int | None) -> DataSet:
@@ -99,13 +105,13 @@ def load_secom(path: str | Path, seed: int, size: int | None) -> DataSet:
             received=str(np.unique(status)[:4]),
             help="take secom_labels.data as it was published",
         )
-    return drawn(_secom(x, (status > 0).astype(np.float64), features, str(path)), size, seed)
+    return draw_samples(_secom(x, (status > 0).astype(np.float64), features, str(path)), size, seed)
 
 
 def generate_secom(seed: int, size: int | None) -> DataSet:
     """Rows of SECOM's form: 590 sensors that follow eight hidden states of the line, 4.5 % of the cells unknown (whole sensors fail more
     often), 6.6 % of the parts failed, those whose states lie far out in one direction."""
-    draw, rows = stream(seed), size or SECOM_ROWS
+    draw, rows = seeded_generator(seed), size or SECOM_ROWS
     states = draw.normal(size=(rows, 8))
     x = states @ draw.normal(size=(8, SECOM_FEATURES)) + draw.normal(size=(rows, SECOM_FEATURES))
     x = x * draw.lognormal(0, 1.5, SECOM_FEATURES) + draw.normal(0, 100, SECOM_FEATURES)
@@ -118,7 +124,7 @@ def generate_secom(seed: int, size: int | None) -> DataSet:
         x,
         failed,
         tuple(f"Feature_{i}" for i in range(1, SECOM_FEATURES + 1)),
-        generated("SECOM", seed),
+        generator_source("SECOM", seed),
     )
 
 
@@ -137,12 +143,16 @@ def _secom(x: F64, y: F64, features: tuple[str, ...], source: str) -> DataSet:
 def _uci_secom(root: Path) -> tuple[F64, F64]:
     values = [
         line.split()
-        for line in opened(found(root, ["secom.data"], "SECOM")[0]).decode().splitlines()
+        for line in read_decompressed(find_files(root, ["secom.data"], "SECOM")[0])
+        .decode()
+        .splitlines()
         if line.strip()
     ]
     marks = [
         line.split()[0]
-        for line in opened(found(root, ["secom_labels.data"], "SECOM")[0]).decode().splitlines()
+        for line in read_decompressed(find_files(root, ["secom_labels.data"], "SECOM")[0])
+        .decode()
+        .splitlines()
         if line.strip()
     ]
     if len(values) != len(marks) or len({len(row) for row in values}) != 1:
@@ -162,7 +172,7 @@ def load_covtype(path: str | Path, seed: int, size: int | None) -> DataSet:
     root = Path(path)
     plain = next(iter(sorted(root.glob("covtype.data*"))), None) if root.is_dir() else root
     if plain is not None and plain.name.startswith("covtype.data"):
-        rows = np.loadtxt(opened(plain).decode().splitlines(), delimiter=",", ndmin=2)
+        rows = np.loadtxt(read_decompressed(plain).decode().splitlines(), delimiter=",", ndmin=2)
         x, cover = rows[:, :-1], rows[:, -1]
     else:
         table = _one_table(root, "Covertype", "Cover_Type")
@@ -173,12 +183,12 @@ def load_covtype(path: str | Path, seed: int, size: int | None) -> DataSet:
             expected="54 features and a cover type of 1 to 7",
             received=f"{x.shape[1]} features",
         )
-    return drawn(_covtype(x, cover.astype(np.int64) - 1, str(path)), size, seed)
+    return draw_samples(_covtype(x, cover.astype(np.int64) - 1, str(path)), size, seed)
 
 
 def generate_covtype(seed: int, size: int | None) -> DataSet:
     """Cells of Covertype's form: each cover has its height and its share, areas and soils go with height, the rest is terrain."""
-    draw, rows = stream(seed), size or COVTYPE_ROWS
+    draw, rows = seeded_generator(seed), size or COVTYPE_ROWS
     cover = draw.choice(7, size=rows, p=_COVER_SHARES / _COVER_SHARES.sum())
     height = _COVER_HEIGHTS[cover] + draw.normal(0, 110, rows)
     aspect, slope = draw.uniform(0, 360, rows), np.minimum(draw.gamma(3.5, 4, rows), 60)
@@ -213,12 +223,12 @@ def generate_covtype(seed: int, size: int | None) -> DataSet:
         ],
         axis=1,
     )
-    return _covtype(x, cover.astype(np.int64), generated("Covertype", seed))
+    return _covtype(x, cover.astype(np.int64), generator_source("Covertype", seed))
 
 
 def _covtype(x: F64, cover: NDArray[np.int64], source: str) -> DataSet:
     area = x[:, len(_MEASURED) : len(_MEASURED) + 4].argmax(1)
-    clients = labels(list(AREAS), [1] * 4)[area]
+    clients = repeat_names(list(AREAS), [1] * 4)[area]
     units = (*_MEASURED.values(), *("",) * 44)
     return DataSet(
         name="covtype",
@@ -235,4 +245,6 @@ def _covtype(x: F64, cover: NDArray[np.int64], source: str) -> DataSet:
 
 def _one_table(path: Path, what: str, header: str) -> Columns:
     """The table at a path, or the one CSV file of a folder."""
-    return read_columns(found(path, ["*.csv"], what)[0] if path.is_dir() else path, first=header)
+    return read_columns(
+        find_files(path, ["*.csv"], what)[0] if path.is_dir() else path, first=header
+    )

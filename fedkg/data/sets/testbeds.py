@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.sets.dataset import DataSet, generated, labels, stream
-from fedkg.data.sets.table_files import Columns, found, read_columns, seconds
+from fedkg.data.sets.dataset import DataSet, generator_source, repeat_names, seeded_generator
+from fedkg.data.sets.table_files import Columns, find_files, read_columns, seconds_since_1970
 from fedkg.errors import TableError
 
 F64 = NDArray[np.float64]
@@ -34,7 +34,7 @@ def load_skab(path: str | Path, seed: int, size: int | None) -> DataSet:
         file
         for pattern in ("anomaly-free", "valve1", "valve2", "other")
         if (root / pattern).is_dir()
-        for file in found(root / pattern, ["*.csv"], "SKAB")
+        for file in find_files(root / pattern, ["*.csv"], "SKAB")
     ]
     if not files:
         raise TableError(
@@ -47,7 +47,13 @@ def load_skab(path: str | Path, seed: int, size: int | None) -> DataSet:
         y = table.numbers("anomaly") if marked else np.zeros(table.rows)
         name = f"{file.parent.name}/{file.name.split('.')[0]}"
         runs.append(
-            (name, seconds(table.texts("datetime")), table.matrix(tuple(SKAB_UNITS)), y, marked)
+            (
+                name,
+                seconds_since_1970(table.texts("datetime")),
+                table.matrix(tuple(SKAB_UNITS)),
+                y,
+                marked,
+            )
         )
     return _runs("skab", str(path), tuple(SKAB_UNITS), tuple(SKAB_UNITS.values()), runs)
 
@@ -131,8 +137,8 @@ def _ics(
     runs = []
     features: tuple[str, ...] = ()
     for file, attacked in [
-        *((file, False) for file in found(path, train, name)),
-        *((file, True) for file in found(path, test, name)),
+        *((file, False) for file in find_files(path, train, name)),
+        *((file, True) for file in find_files(path, test, name)),
     ]:
         table = read_columns(file, first=time)
         marks = tuple(
@@ -158,7 +164,7 @@ def _ics(
             if marks
             else _beside(file, table.rows, attacked)
         )
-        moments = seconds(
+        moments = seconds_since_1970(
             table.texts(next(header for header in table.headers if header.lower().startswith(time)))
         )
         runs.append(
@@ -207,11 +213,11 @@ def _generated(
     name: str, title: str, features: tuple[str, ...], units: tuple[str, ...], seed: int, runs: int
 ) -> DataSet:
     """Signals of a stable process with slow common causes; from some step of an anomalous run on, a third of them leave their level."""
-    plant = stream(seed)
+    plant = seeded_generator(seed)
     level, weight = plant.uniform(1, 100, len(features)), plant.normal(size=(3, len(features)))
     made = []
     for run in range(runs):
-        draw = stream(seed, run + 1)
+        draw = seeded_generator(seed, run + 1)
         causes = np.zeros((STEPS, 3))
         for step in range(1, STEPS):
             causes[step] = 0.97 * causes[step - 1] + draw.normal(0, 0.2, 3)
@@ -230,7 +236,7 @@ def _generated(
         made.append(
             (f"run {run}", np.arange(STEPS, dtype=np.float64), level * (1 + 0.02 * x), y, run > 0)
         )
-    return _runs(name, generated(title, seed), features, units, made, dated=False)
+    return _runs(name, generator_source(title, seed), features, units, made, dated=False)
 
 
 def _runs(
@@ -253,7 +259,7 @@ def _runs(
         units=units,
         task="detection",
         label="fault" if name == "skab" else "attack",
-        clients=labels([run for run, _, _, _, _ in runs], lengths),
+        clients=repeat_names([run for run, _, _, _, _ in runs], lengths),
         time=np.concatenate([moments for _, moments, _, _, _ in runs]),
         step_unit="s",
         since_1970=dated,

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from fedkg.data.sets.dataset import DataSet
 from fedkg.errors import TableError
-from fedkg.learned_knowledge import Window
+from fedkg.learned_knowledge import TimeRange
 from fedkg.tables import Table, in_utc, parse_times
 
 _SECONDS = {"s": 1, "h": 3600}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def reach_of(
+def time_range_of(
     data: DataSet, index: NDArray[np.int64] | None = None, *, before: int = 0, after: int = 0
-) -> Window | None:
+) -> TimeRange | None:
     """The first and the last time of samples; None where the data has no time.
 
     Args:
@@ -31,14 +31,14 @@ def reach_of(
     """
     if data.time is None:
         return None
-    return reach_of_times(
+    return time_range_of_times(
         data.time if index is None else data.time[index], data, before=before, after=after
     )
 
 
-def reach_of_times(
+def time_range_of_times(
     times: NDArray[np.float64], data: DataSet, *, before: int = 0, after: int = 0
-) -> Window | None:
+) -> TimeRange | None:
     """The same of times in the unit of a data set; None where none is known."""
     known = times[~np.isnan(times)]
     if not known.size:
@@ -55,7 +55,7 @@ def _text(data: DataSet, time: float) -> str:
     return moment.replace(tzinfo=None).isoformat() + ("Z" if data.utc else "")
 
 
-def reach_of_table(table: Table, header: str) -> Window | None:
+def time_range_of_table(table: Table, header: str) -> TimeRange | None:
     """The first and the last time in a column of a table: moments, or numbers as they stand; None where none can be read."""
     if header not in table:
         return None
@@ -69,7 +69,7 @@ def reach_of_table(table: Table, header: str) -> Window | None:
         return None
 
 
-def reach_of_rows(table: Table, rows: int, beside: Sequence[str]) -> Window | None:
+def time_range_of_rows(table: Table, rows: int, beside: Sequence[str]) -> TimeRange | None:
     """The first and the last time of the first rows of a table in order: of its first column of moments, else the numbers of the rows.
 
     None where there are no rows.
@@ -90,7 +90,7 @@ def reach_of_rows(table: Table, rows: int, beside: Sequence[str]) -> Window | No
     return "row 1", f"row {rows}"
 
 
-def _between(moments: Sequence[datetime | None], texts: Sequence[str]) -> Window | None:
+def _between(moments: Sequence[datetime | None], texts: Sequence[str]) -> TimeRange | None:
     """From the first moment to the last, as ISO 8601: in UTC (``Z``) where all name their zone, without one where none does.
 
     None where no moment is known, or some name a zone and others do not: they cannot be put in order.

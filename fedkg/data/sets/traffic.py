@@ -12,8 +12,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.sets.dataset import DataSet, generated, labels, stream
-from fedkg.data.sets.table_files import found, opened, read_columns, seconds
+from fedkg.data.sets.dataset import DataSet, generator_source, repeat_names, seeded_generator
+from fedkg.data.sets.table_files import (
+    find_files,
+    read_columns,
+    read_decompressed,
+    seconds_since_1970,
+)
 from fedkg.errors import TableError
 
 F64 = NDArray[np.float64]
@@ -41,10 +46,10 @@ def load_norway(path: str | Path, seed: int, size: int | None) -> DataSet:
     need a gap policy (`windows`). With `size`, so many hours from the first one on.
     """
     table = read_columns(
-        found(path, ["volume_hourly_*.csv"], "hourly volumes")[0], first="time_utc"
+        find_files(path, ["volume_hourly_*.csv"], "hourly volumes")[0], first="time_utc"
     )
     names = [header for header in table.headers if header != "time_utc"]
-    hours = seconds(table.texts("time_utc"))[:size] / 3600.0
+    hours = seconds_since_1970(table.texts("time_utc"))[:size] / 3600.0
     volumes = table.matrix(tuple(names))[:size]
     return _hourly(
         "traffic",
@@ -71,7 +76,7 @@ def load_fhwa(path: str | Path, seed: int, size: int | None) -> DataSet:
     (``state-station``). With `size`, so many hours of each station.
     """
     days: dict[str, dict[int, dict[str, F64]]] = {}
-    for file in found(path, ["*.VOL", "*.vol", "*.txt", "*.csv"], "FHWA volumes"):
+    for file in find_files(path, ["*.VOL", "*.vol", "*.txt", "*.csv"], "FHWA volumes"):
         for station, lane, day, counted in _records(file):
             days.setdefault(station, {}).setdefault(day, {})[lane] = counted
     names: list[str] = []
@@ -105,7 +110,7 @@ def _generated(
     hour = np.arange(hours)
     volumes = []
     for station in range(stations):
-        draw = stream(seed, station)
+        draw = seeded_generator(seed, station)
         level, scale, phase, weekend = (
             draw.lognormal(6, 0.9),
             draw.uniform(0.6, 1.4),
@@ -132,7 +137,7 @@ def _generated(
     times = datetime(2024, 1, 1, tzinfo=UTC).timestamp() / 3600.0 + hour.astype(np.float64)
     return _hourly(
         name,
-        generated(title, seed),
+        generator_source(title, seed),
         [f"station {i + 1}" for i in range(stations)],
         [times] * stations,
         volumes,
@@ -158,7 +163,7 @@ def _hourly(
         units=("1/h",),
         targets=("volume",),
         task="forecast",
-        clients=labels(names, [len(part) for part in volumes]),
+        clients=repeat_names(names, [len(part) for part in volumes]),
         time=np.concatenate(hours),
         step_unit="h",
         since_1970=True,
@@ -168,7 +173,7 @@ def _hourly(
 
 def _records(path: Path) -> Iterator[tuple[str, str, int, F64]]:
     """Station, direction with lane, day since 1970 and 24 volumes of each record of a file."""
-    lines = opened(path).decode("latin-1").splitlines()
+    lines = read_decompressed(path).decode("latin-1").splitlines()
     if lines and "|" in lines[0]:
         header = [word.strip().lower() for word in lines[0].split("|")]
         try:

@@ -25,7 +25,7 @@ from fedkg.federated.client.optimisers import change
 from fedkg.federated.joints import Outcome, Setting, StartPoint
 from fedkg.federated.per_client import per_client
 from fedkg.federated.state import ServerState
-from fedkg.models.model_protocols import Gradient, Outer, Params
+from fedkg.models.model_protocols import Gradient, OuterProduct, Params
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.interface import Work
@@ -124,7 +124,7 @@ class _Steps:
         away = {} if self.sets is None else self.sets.residual(own, carry["agent"])
         common, extra = {}, {}
         for name, slope in gradient.items():
-            dense = slope.dense() if isinstance(slope, Outer) else slope
+            dense = slope.dense() if isinstance(slope, OuterProduct) else slope
             strength, penalty = (
                 per_client(carry["strength"], dense),
                 per_client(carry["penalty"], dense),

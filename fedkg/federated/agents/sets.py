@@ -17,8 +17,16 @@ from fedkg.errors import JobError, SetError
 from fedkg.models.model_protocols import Params
 from fedkg.pack import Pack
 from fedkg.pack.sets import KeptSet
-from fedkg.projection import Box, Intersection, L1Ball, L2Ball, LInfBall, ProjectionSet, set_of
-from fedkg.projection.pack_sets import Given
+from fedkg.projection import (
+    Box,
+    Intersection,
+    L1Ball,
+    L2Ball,
+    LInfBall,
+    ProjectionSet,
+    feasible_set,
+)
+from fedkg.projection.pack_sets import JobNumbers
 
 Chosen = Callable[[tuple[int, ...]], ProjectionSet]
 """From positions of C agents to one set for points [C, n], theirs in this order."""
@@ -107,7 +115,9 @@ def sets_of(each: Sequence[ProjectionSet], names: tuple[str, ...] = ()) -> Agent
     return AgentSets(parts=(SetPart(partial(_of_these, tuple(each)), names),))
 
 
-def kept_sets(pack: Pack, agents: Sequence[str], given: Given | None = None) -> AgentSets | None:
+def kept_sets(
+    pack: Pack, agents: Sequence[str], given: JobNumbers | None = None
+) -> AgentSets | None:
     """The sets of a pack that parameters are kept in (``set ... keep parameters in ...``), for these agents; None where it has none.
 
     Args:
@@ -136,7 +146,7 @@ def kept_sets(pack: Pack, agents: Sequence[str], given: Given | None = None) -> 
             received=unasked,
         )
     for kept in ours:
-        set_of(kept, agents, given)  # says now what is missing
+        feasible_set(kept, agents, given)  # says now what is missing
         together.setdefault(kept.target, []).append(partial(_kept_by, kept, tuple(agents), given))
     if not together:
         return None
@@ -163,9 +173,9 @@ def _in_all(several: tuple[Chosen, ...], places: tuple[int, ...]) -> ProjectionS
 
 
 def _kept_by(
-    kept: KeptSet, agents: tuple[str, ...], given: Given | None, places: tuple[int, ...]
+    kept: KeptSet, agents: tuple[str, ...], given: JobNumbers | None, places: tuple[int, ...]
 ) -> ProjectionSet:
-    return set_of(kept, [agents[place] for place in places], given, dtype=torch.float64)
+    return feasible_set(kept, [agents[place] for place in places], given, dtype=torch.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.joints import OutputTerm, SlopedTerm, Step, Term
-from fedkg.models.model_protocols import Differentiated, Gradient, Outer, Params
+from fedkg.models.model_protocols import DifferentiatedModel, Gradient, OuterProduct, Params
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class MeanGradient:
 
 def _closed(
     step: Step,
-    model: Differentiated,
+    model: DifferentiatedModel,
     terms: tuple[SlopedTerm, ...],
     answered: tuple[OutputTerm, ...],
 ) -> tuple[Tensor, Mapping[str, Gradient]]:
@@ -67,7 +67,7 @@ def _closed(
             own = gradient[name]
             gradient[name] = (
                 pull.add_(own)
-                if not isinstance(own, Outer)
+                if not isinstance(own, OuterProduct)
                 else pull.baddbmm_(own.left.transpose(1, 2), own.right)
             )
     return total, gradient

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 from fedkg.errors import JobError
 from fedkg.federated.client.batches import Batches
 from fedkg.federated.client.gradient import MeanGradient
@@ -34,11 +34,11 @@ from fedkg.federated.client.variates import ControlVariates, ProxSkip
 from fedkg.federated.executors.interface import Work
 from fedkg.federated.joints import Setting
 from fedkg.federated.privacy.clipped import ClippedGradient
-from fedkg.models.batched_products import compiled
+from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.convnet import ConvNet
 from fedkg.models.loops import batch_losses
 from fedkg.models.loops.local_steps import descend, room_for
-from fedkg.models.loops.model_layout import told_of
+from fedkg.models.loops.model_layout import layout_of
 from fedkg.models.loops.primitives import VECTOR
 from fedkg.models.mlp import MLP
 from fedkg.models.model_protocols import Params
@@ -89,7 +89,7 @@ def known(work: Work) -> Known | None:
     if (
         (isinstance(local, SGD) and local.momentum)
         or work.settings.precision != "float32"
-        or not compiled(pool.x)
+        or not has_compiled_loops(pool.x)
     ):
         return None
     proximal = tuple(term for term in algorithm.terms if type(term) is Proximal)
@@ -169,7 +169,7 @@ def descended(
     """The sum over the steps of each client's objective, [C], NaN where gradients are clipped; the stack becomes where steps lead."""
     flat = stack.flat
     told, loss, pool, local, clipped = (
-        told_of(known.model),
+        layout_of(known.model),
         known.loss,
         work.pool,
         known.local,
@@ -238,7 +238,9 @@ def descended(
         if origin is not None:
             own[first:last] -= origin  # while it is near
 
-    in_parts(len(flat), max(1, LEAST // max(1, steps * batch * (flat.shape[1] + told.kept))), part)
+    run_in_parts(
+        len(flat), max(1, LEAST // max(1, steps * batch * (flat.shape[1] + told.kept))), part
+    )
     return totals if clipped is None else totals.fill_(torch.nan)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from fedkg.errors import JobError
 from fedkg.federated.joints import Outcome, Setting
 from fedkg.federated.per_client import per_client
-from fedkg.models.model_protocols import Gradient, Outer, Params, names_of
+from fedkg.models.model_protocols import Gradient, OuterProduct, Params, match_parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ class SGD:
             if not self.momentum and not self.weight_decay:
                 descend(value, slope, rate)
                 continue
-            slope = slope.dense() if isinstance(slope, Outer) else slope
+            slope = slope.dense() if isinstance(slope, OuterProduct) else slope
             if self.weight_decay:
                 slope = slope + self.weight_decay * value
             if self.momentum:
@@ -140,7 +140,7 @@ class Adam:
         steps = carry["steps"].add_(1)
         first, second = 1 - self.beta1**steps, (1 - self.beta2**steps).sqrt()
         for name, slope in gradient.items():
-            slope = slope.dense() if isinstance(slope, Outer) else slope
+            slope = slope.dense() if isinstance(slope, OuterProduct) else slope
             m = carry[f"m/{name}"].mul_(self.beta1).add_(slope, alpha=1 - self.beta1)
             v = carry[f"v/{name}"].mul_(self.beta2).addcmul_(slope, slope, value=1 - self.beta2)
             size = per_client(rate, m) if isinstance(rate, Tensor) else rate
@@ -202,7 +202,7 @@ class PrivateFirst:
     ) -> None:
         """See `Local.advance`."""
         first = carry["first"] > 0
-        private = names_of(self.private, variables)
+        private = match_parameters(self.private, variables)
         phases = bool(first.any()), bool((~first).any())
         for name, slope in gradient.items():
             moves = first if name in private else ~first
@@ -211,8 +211,8 @@ class PrivateFirst:
             if all(phases):
                 factor = per_client(moves, variables[name])
                 slope = (
-                    Outer(slope.left * factor.view(-1, 1, 1), slope.right)
-                    if isinstance(slope, Outer)
+                    OuterProduct(slope.left * factor.view(-1, 1, 1), slope.right)
+                    if isinstance(slope, OuterProduct)
                     else slope * factor
                 )
             descend(variables[name], slope, rate)
@@ -236,12 +236,12 @@ def descend(value: Tensor, slope: Gradient, rate: float | Tensor) -> None:
     """value -= rate * slope, the rate one for all or [C]; a factored slope is multiplied out straight into the value."""
     if isinstance(rate, Tensor):
         slope = (
-            Outer(slope.left * per_client(rate, slope.left), slope.right)
-            if isinstance(slope, Outer)
+            OuterProduct(slope.left * per_client(rate, slope.left), slope.right)
+            if isinstance(slope, OuterProduct)
             else slope * per_client(rate, slope)
         )
         rate = 1.0
-    if not isinstance(slope, Outer):
+    if not isinstance(slope, OuterProduct):
         value.sub_(slope, alpha=rate)
     elif value.shape[0] == 1:
         value[0].addmm_(slope.left[0].t(), slope.right[0], alpha=-rate)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import JobError
 from fedkg.federated.client.batches import steps_of
 from fedkg.federated.settings import Own, Settings
@@ -67,7 +67,7 @@ def check_paces(names: tuple[str, ...], algorithm: Algorithm, settings: Settings
         return
     stranger = next((name for name in settings.own if name not in set(names)), None)
     if stranger is not None:
-        near = nearest(stranger, names)
+        near = nearest_name(stranger, names)
         raise JobError(
             f"settings for a client that is not there: {stranger}",
             expected=f"such as {near}" if near else ", ".join(names[:5]),

@@ -15,7 +15,7 @@ from fedkg.errors import JobError
 from fedkg.federated.joints import Outcome, Setting, Start, StartPoint
 from fedkg.federated.rows import equal_rows
 from fedkg.federated.state import ServerState
-from fedkg.models.model_protocols import Params, names_of
+from fedkg.models.model_protocols import Params, match_parameters
 
 if TYPE_CHECKING:
     from fedkg.federated.executors.interface import Work
@@ -76,7 +76,7 @@ class PrivateLayers:
         Raises:
             JobError: when the model has no such parameters, or no others.
         """
-        own = names_of(self.private, models)
+        own = match_parameters(self.private, models)
         if len(own) == len(models):
             raise JobError(
                 "all parameters of the model are private: nothing is left to share",
@@ -91,20 +91,22 @@ class PrivateLayers:
         point = self.common.place(work, state, clients)
         own = {
             name: state.clients[f"start/{name}"][clients]
-            for name in names_of(self.private, state.models)
+            for name in match_parameters(self.private, state.models)
         }
         received = {name: value for name, value in point.pull.items() if name not in own}
         return replace(point, variables=point.variables | own, anchor=received)
 
     def part(self, setting: Setting, outcome: Outcome) -> Outcome:
         """See `Start.part`."""
-        return _at_home(setting, outcome, names_of(self.private, setting.state.models), "start")
+        return _at_home(
+            setting, outcome, match_parameters(self.private, setting.state.models), "start"
+        )
 
     def deployed(self, work: Work, state: ServerState, clients: Tensor) -> Params:
         """See `Start.deployed`."""
         own = {
             name: state.clients[f"start/{name}"][clients]
-            for name in names_of(self.private, state.models)
+            for name in match_parameters(self.private, state.models)
         }
         return self.common.deployed(work, state, clients) | own
 

@@ -23,7 +23,7 @@ from fedkg.federated.joints import Outcome, Setting, Step
 from fedkg.federated.randomness import DROPOUT, ORDER, client_keys
 from fedkg.federated.state import ServerState
 from fedkg.models.footprint import footprint
-from fedkg.models.model_protocols import Differentiated, Params
+from fedkg.models.model_protocols import DifferentiatedModel, Params
 from fedkg.models.noise import Noise
 
 GATHERED = 1 << 20
@@ -84,7 +84,7 @@ def fitting(work: Work, state: ServerState) -> int:
     epochs = max(
         [settings.local_epochs or steps, *(one.local_epochs or 1 for one in settings.own.values())]
     )
-    copies = CLOSED if isinstance(work.problem.model, Differentiated) else TRACED
+    copies = CLOSED if isinstance(work.problem.model, DifferentiatedModel) else TRACED
     numbers = copies * parameters + 2 * held.client + width * (2 * held.sample + 4 * x[0].numel())
     integers = 3 * epochs * largest + 4 * steps * width
     return max(1, settings.memory // (numbers * x.element_size() + integers * 8))
@@ -190,7 +190,7 @@ def _steps(
         setting.clients[:active],
         _first(setting.start.pull, active),
     )
-    closed = model if isinstance(model, Differentiated) else None
+    closed = model if isinstance(model, DifferentiatedModel) else None
     for place, count in enumerate(block):
         yield Step(
             model=model,

@@ -15,7 +15,7 @@ from fedkg.constraints.binding.reads import categories_read
 from fedkg.constraints.module import ConstraintModule
 from fedkg.errors import JobError, KnowledgeError
 from fedkg.knowledge.injection_formulas import NOTHING, range_log_softmax
-from fedkg.models.model_protocols import Model, Params, Parted
+from fedkg.models.model_protocols import Model, Params, PartitionedModel
 from fedkg.models.noise import Noise
 
 CERTAIN = 800.0
@@ -161,4 +161,4 @@ def _rows(x: Tensor, output: Tensor) -> Tensor:
 
 def _parts(model: Model) -> Mapping[str, tuple[str, ...]]:
     """Body and head of a model; no head where it does not say which layers are."""
-    return model.parts if isinstance(model, Parted) else {"body": ("",), "head": ()}
+    return model.parts if isinstance(model, PartitionedModel) else {"body": ("",), "head": ()}

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from fedkg.errors import KnowledgeError
 from fedkg.federated.model.answers import CERTAIN, Informed
-from fedkg.models.model_protocols import Model, Params, Parted
+from fedkg.models.model_protocols import Model, Params, PartitionedModel
 from fedkg.models.noise import Noise
 
 UNKNOWN = 1e30
@@ -35,7 +35,11 @@ class Narrow:
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
         """See `Parted`: those of the model inside."""
-        return self.model.parts if isinstance(self.model, Parted) else {"body": ("",), "head": ()}
+        return (
+            self.model.parts
+            if isinstance(self.model, PartitionedModel)
+            else {"body": ("",), "head": ()}
+        )
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """See `Model.init`."""
@@ -202,7 +206,11 @@ class Laid:
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
         """See `Parted`: those of the model inside."""
-        return self.model.parts if isinstance(self.model, Parted) else {"body": ("",), "head": ()}
+        return (
+            self.model.parts
+            if isinstance(self.model, PartitionedModel)
+            else {"body": ("",), "head": ()}
+        )
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """See `Model.init`."""

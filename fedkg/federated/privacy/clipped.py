@@ -18,7 +18,7 @@ from typing_extensions import override
 from fedkg.errors import JobError
 from fedkg.federated.joints import KnownTerm, OutputTerm, SlopedTerm, Step, Term
 from fedkg.models.loops.normal_kernels import SITE
-from fedkg.models.model_protocols import Gradient, Outer, Params, SampleDifferentiated
+from fedkg.models.model_protocols import Gradient, OuterProduct, Params, SampleDifferentiatedModel
 from fedkg.models.noise import Noise, fold, normal
 
 WRITTEN_OUT = 1 << 22
@@ -66,7 +66,7 @@ class ClippedGradient:
             and _knows_each(type(step.closed))
             and len(answered) == len(inside)
         ):
-            gradient = self._closed(step, cast(SampleDifferentiated, step.closed), answered)
+            gradient = self._closed(step, cast(SampleDifferentiatedModel, step.closed), answered)
         else:
             gradient = self._written_out(step, inside)
         noised = self._noised(step, gradient)
@@ -76,7 +76,7 @@ class ClippedGradient:
         return step.x.new_full((len(step.clients),), torch.nan), noised
 
     def _closed(
-        self, step: Step, model: SampleDifferentiated, terms: tuple[OutputTerm, ...]
+        self, step: Step, model: SampleDifferentiatedModel, terms: tuple[OutputTerm, ...]
     ) -> dict[str, Gradient]:
         output, saved = model.forward(step.params, step.x, step.noise)
         slope = step.loss.value_and_slope(output, step.y)[1]
@@ -143,7 +143,7 @@ class ClippedGradient:
             _refuse_plan()
         if not self.noise:
             return {
-                name: value.dense() if isinstance(value, Outer) else value
+                name: value.dense() if isinstance(value, OuterProduct) else value
                 for name, value in gradient.items()
             }
         sizes = [value[0].numel() for value in step.params.values()]
@@ -157,7 +157,7 @@ class ClippedGradient:
             value, own = gradient[name], own.view(shape.shape)
             noised[name] = (
                 torch.baddbmm(own, value.left.transpose(1, 2), value.right)
-                if isinstance(value, Outer)
+                if isinstance(value, OuterProduct)
                 else own + value
             )
         return noised
@@ -200,10 +200,10 @@ class _NoiseOfSamples(Noise):
     count: int
 
     @override
-    def keep(self, site: int, shape: tuple[int, int, int], rate: float) -> Tensor:
+    def keep_mask(self, site: int, shape: tuple[int, int, int], rate: float) -> Tensor:
         """See `Noise.keep`; shape is [C * count, 1, H]."""
         clients = len(self.own.keys)
-        whole = self.own.keep(site, (clients, self.first + self.count, shape[2]), rate)
+        whole = self.own.keep_mask(site, (clients, self.first + self.count, shape[2]), rate)
         return whole[:, self.first :].reshape(shape)
 
 

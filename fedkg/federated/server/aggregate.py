@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fedkg.federated.per_client import per_client
-from fedkg.models.batched_products import compiled
+from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.model_protocols import Params
 
 
@@ -44,7 +44,7 @@ class WeightedMean:
         """See `Aggregate.add`."""
         sent = [name for name in fold.update if name in update]
         if (
-            all(compiled(fold.update[name]) for name in sent)
+            all(has_compiled_loops(fold.update[name]) for name in sent)
             and len({value.dtype for name in sent for value in (fold.update[name], update[name])})
             == 1
         ):

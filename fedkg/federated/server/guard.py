@@ -14,7 +14,7 @@ from torch import Tensor
 from fedkg.federated.executors.interface import Updates
 from fedkg.federated.per_client import per_client
 from fedkg.federated.rows import ClientRows
-from fedkg.models.batched_products import compiled
+from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.model_protocols import Params
 
 
@@ -61,7 +61,9 @@ def finite(params: Params) -> bool:
 def _sums(stack: Params, clients: int, device: torch.device) -> Tensor:
     """A number for each client, [C], which is finite when all of its values are, unless they overflow: one that is not raises suspicion."""
     values = list(stack.values())
-    if values and all(compiled(value) and value.dtype == values[0].dtype for value in values):
+    if values and all(
+        has_compiled_loops(value) and value.dtype == values[0].dtype for value in values
+    ):
         from fedkg.models.loops.client_sums import sums
 
         return sums(values)

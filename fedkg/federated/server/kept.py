@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 from fedkg.native.language import Bools, Double, Doubles, loop
 from fedkg.native.library import Library
 
@@ -64,5 +64,5 @@ def kept_share(
         weight.data_ptr(),
         kept.data_ptr(),
     )
-    in_parts(clients, max(1, LEAST // count), lambda first, last: loop(first, last, *given))
+    run_in_parts(clients, max(1, LEAST // count), lambda first, last: loop(first, last, *given))
     return kept

@@ -16,7 +16,7 @@ from fedkg.constraints.module import ConstraintModule, ConstraintWarning
 from fedkg.constraints.scorer import Probe
 from fedkg.federated.on_device import on_device
 from fedkg.federated.server.scoring import ProbeScores, ScoredRows
-from fedkg.models.batched_products import compiled
+from fedkg.models.batched_products import has_compiled_loops
 from fedkg.models.footprint import Footprint, footprint
 from fedkg.models.mlp import MLP
 from fedkg.models.model_protocols import Model, Params
@@ -77,11 +77,15 @@ class PackScorer:
         """See `Scorer.score`."""
         first = next(iter(params.values()))
         x = self._probe.inputs.to(first.dtype)
-        if self._told and compiled(first) and len({value.dtype for value in params.values()}) == 1:
-            from fedkg.models.loops.shared_rows import answered
+        if (
+            self._told
+            and has_compiled_loops(first)
+            and len({value.dtype for value in params.values()}) == 1
+        ):
+            from fedkg.models.loops.shared_rows import evaluate_shared_rows
 
             assert isinstance(self._model, MLP)
-            return self._scored(answered(self._model, params, x))
+            return self._scored(evaluate_shared_rows(self._model, params, x))
         if self._held is None:  # of one model, whichever stack it comes in
             self._held = footprint(self._model, params, x)
         step = max(

@@ -18,7 +18,7 @@ from fedkg.constraints.binding.layout import InputLayout
 from fedkg.constraints.engine.structure import reads_output
 from fedkg.errors import HorizonError, LayoutError, SetError
 from fedkg.federated.temporal.conjunction import conjunction
-from fedkg.mining.trace_channels import places
+from fedkg.mining.trace_channels import layout_positions
 from fedkg.pack import Bank, Pack
 from fedkg.pack.bank import FORMULA
 from fedkg.pack.formulas import Initially, Temporal
@@ -129,7 +129,7 @@ def _rule(pack: Pack, bank: Bank, layout: InputLayout, steps: int) -> ExpertRule
     for column, view in zip(bank.slots[0].tolist(), bank.views[0].tolist(), strict=True):
         if views[view].kind == "previous":
             raise SetError(f"it reads `past {columns[column].name.removesuffix(' (history)')}`")
-    channels = tuple(places(pack, bank, layout))
+    channels = tuple(layout_positions(pack, bank, layout))
     record = pack.manifest.rules[int(bank.rule[0])]
     every = _throughout(bank)
     teacher, _ = teacher_of(pack, [every], steps)

@@ -15,8 +15,8 @@ from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import JobError, SetError
 from fedkg.federated.temporal.expert_rules import expert_rules, in_model_units, teacher_of
 from fedkg.federated.temporal.properties import as_traces
-from fedkg.mining.trace_channels import places
-from fedkg.models.model_protocols import Model, Params, Parted
+from fedkg.mining.trace_channels import layout_positions
+from fedkg.models.model_protocols import Model, Params, PartitionedModel
 from fedkg.models.noise import Noise
 from fedkg.pack import Pack
 from fedkg.teacher import Teacher
@@ -43,7 +43,11 @@ class HardForecasts:
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
         """See `Parted`: those of the model inside."""
-        return self.model.parts if isinstance(self.model, Parted) else {"body": ("",), "head": ()}
+        return (
+            self.model.parts
+            if isinstance(self.model, PartitionedModel)
+            else {"body": ("",), "head": ()}
+        )
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """See `Model.init`."""
@@ -115,7 +119,7 @@ def with_hard_rules(model: Model, pack: Pack, layout: InputLayout, steps: int) -
     return HardForecasts(
         model=model,
         teacher=teacher,
-        channels=tuple(places(pack, bank, layout)),
+        channels=tuple(layout_positions(pack, bank, layout)),
         count=len(layout.names),
         names=names,
     )

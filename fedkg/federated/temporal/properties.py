@@ -15,8 +15,8 @@ from torch import Tensor
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import KnowledgeError, LayoutError, SetError
 from fedkg.federated.temporal.expert_rules import ExpertRule, Unreadable, expert_rules, teacher_of
-from fedkg.mining import Pick, least, mine, satisfied
-from fedkg.mining.trace_channels import places
+from fedkg.mining import Pick, least, mine, satisfied_traces
+from fedkg.mining.trace_channels import layout_positions
 from fedkg.pack import Pack
 from fedkg.pack.inference import Inference
 from fedkg.teacher import Teacher
@@ -192,7 +192,7 @@ class Properties:
         return _Alike(
             teacher=teacher,
             place=place_of,
-            channels=tuple(places(self.pack, bank, self.layout)),
+            channels=tuple(layout_positions(self.pack, bank, self.layout)),
             mined=bool(used),
             rules=rules,
         )
@@ -240,7 +240,7 @@ class Properties:
         mined, joined = (table.to(client.device)[client] for table in self._parts())
         for inference, values in zip(self.inferences, self.values, strict=True):
             own = values.to(client.device)[client]
-            verdict = satisfied(
+            verdict = satisfied_traces(
                 self.pack, inference, own, traces.unsqueeze(1), layout=plain
             ).squeeze(1)
             result &= verdict | torch.isnan(own).any(1) | ~mined

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import JobError
 from fedkg.jobs.schema.addresses import is_address
 from fedkg.jobs.schema.causal_learning import Learning
@@ -190,7 +190,7 @@ def _format_field(
     )
     if errors[0]["type"] == "extra_forbidden":
         known = list(_section_at(place[:-1]).model_fields)
-        near = nearest(place[-1], known)
+        near = nearest_name(place[-1], known)
         homes = [
             name
             for name in CausesJob.model_fields

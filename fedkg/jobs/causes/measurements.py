@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg.data.sets.time_range import reach_of_rows, reach_of_times
+from fedkg.data.sets.time_range import time_range_of_rows, time_range_of_times
 from fedkg.errors import JobError, TableError
 from fedkg.granger.kalman import Client, steady_gain
 from fedkg.granger.states import Measured
@@ -20,7 +20,7 @@ from fedkg.granger.system import System, places_of, recorded
 from fedkg.jobs.causes.data_set_columns import default_clients, longest_stretch, read_columns
 from fedkg.jobs.causes.detrending import remove_season, remove_trend
 from fedkg.jobs.causes.job_file import CausesJob, PlantData
-from fedkg.learned_knowledge import Window
+from fedkg.learned_knowledge import TimeRange
 from fedkg.tables import Table, read_table
 
 F64 = NDArray[np.float64]
@@ -44,7 +44,7 @@ class Measurements:
     notes: tuple[str, ...] = ()
     models: tuple[Client, ...] = ()
     truth: NDArray[np.bool_] | None = None
-    reach: Window | None = None
+    time_range: TimeRange | None = None
 
 
 def read_measurements(job: CausesJob) -> Measurements:
@@ -82,7 +82,7 @@ def read_measurements(job: CausesJob) -> Measurements:
         _reject_gaps(table, column, read[column], job.data.gaps)
     return replace(
         _make_clients(job, job.clients, read),
-        reach=reach_of_rows(table, training_steps(job, table.rows), list(read)),
+        time_range=time_range_of_rows(table, training_steps(job, table.rows), list(read)),
     )
 
 
@@ -147,7 +147,9 @@ def _read_data_set(job: CausesJob) -> Measurements:
         starts=(0, *starts),
     )
     learnt = sheet.time[kept][: training_steps(job, kept.stop - kept.start)]
-    return replace(made, notes=(*notes, *made.notes), reach=reach_of_times(learnt, sheet.source))
+    return replace(
+        made, notes=(*notes, *made.notes), time_range=time_range_of_times(learnt, sheet.source)
+    )
 
 
 def _make_clients(

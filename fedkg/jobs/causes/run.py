@@ -16,9 +16,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fedkg._internal.safe_text import csv_cell
+from fedkg._internal.safe_text import escape_csv_cell
 from fedkg.errors import JobError, MissingExtra, Stopped
-from fedkg.graphs import Fetched
+from fedkg.graphs import EndpointFetch
 from fedkg.jobs.causes.discovery import Discovery, discover_causes
 from fedkg.jobs.causes.discovery_results import (
     describe_discovery,
@@ -39,7 +39,7 @@ from fedkg.jobs.folder import (
     next_free_folder,
 )
 from fedkg.jobs.source_tables import sha256_of
-from fedkg.learned_knowledge import Learned, UsedFile, Window
+from fedkg.learned_knowledge import LearnedKnowledge, TimeRange, UsedFile
 from fedkg.pack.causes import CauseRecord
 
 
@@ -78,7 +78,9 @@ def run_causes(
     folder.create()
     with folder.locked():
         try:
-            return _write_folder(folder, job, found, causes, began, step, fetched, sources.reach)
+            return _write_folder(
+                folder, job, found, causes, began, step, fetched, sources.time_range
+            )
         except KeyboardInterrupt as error:
             raise Stopped(
                 f"stopped while {folder.path} was written: it is not whole",
@@ -92,7 +94,7 @@ def _compile_causes(job: CausesJob) -> tuple[tuple[CauseRecord, ...], float | No
         return (), None
     from fedkg import authoring
 
-    pack, _ = authoring.load_or_compile(authoring.given(job.rules))
+    pack, _ = authoring.load_or_compile(authoring.parse_sources(job.rules))
     if not pack.manifest.causes:
         raise JobError(
             "rules: no `cause` statement is in them",
@@ -108,8 +110,8 @@ def _write_folder(
     causes: Sequence[CauseRecord],
     began: str,
     step: float | None,
-    fetched: Sequence[Fetched],
-    reach: Window | None,
+    fetched: Sequence[EndpointFetch],
+    time_range: TimeRange | None,
 ) -> CausesRun:
     import yaml
 
@@ -121,12 +123,12 @@ def _write_folder(
         for path in _files(Path(name))
     ]
     said = describe_discovery(job, found)
-    learned = Learned(
+    learned = LearnedKnowledge(
         run=digest,
         title=job.title or job.name,
         software=f"fedkg {metadata.version('fedkg')}",
         began=f"{began[:-2]}:{began[-2:]}",
-        window=reach,
+        window=time_range,
         step=step,
         files=(
             *(UsedFile(name=path.name, sha256=sha256_of(path)) for path in files),
@@ -178,5 +180,5 @@ def _csv_text(rows: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else ["driver"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows({key: csv_cell(cell) for key, cell in row.items()} for row in rows)
+    writer.writerows({key: escape_csv_cell(cell) for key, cell in row.items()} for row in rows)
     return text.getvalue()

@@ -13,7 +13,7 @@ from fedkg.jobs.comparison.paired_test import PairedTest, paired_test
 from fedkg.jobs.comparison.site_spread import spread_over_sites
 from fedkg.jobs.measure import MEASURE_BY_COLUMN, MEASURES, Measure
 from fedkg.jobs.trials import TrialConfig, trial_title
-from fedkg.violation_zones import zone
+from fedkg.violation_zones import classify_rate
 
 Line = Mapping[str, str]
 """A line of a CSV file of the run folder."""
@@ -23,7 +23,7 @@ Result = dict[str, Any]
 
 
 def compare_trials(
-    arms: Sequence[TrialConfig],
+    configs: Sequence[TrialConfig],
     rounds: Iterable[Line],
     clients: Iterable[Line],
     target: float,
@@ -35,26 +35,31 @@ def compare_trials(
     Args:
         target: of the measure, whose first round is told; NaN for none. measure: the figure that algorithms are compared by.
     """
-    by_arm, weights, alone = _by_trial(rounds), _by_trial(clients), _by_trial(sites)
+    by_trial, weights, alone = _by_trial(rounds), _by_trial(clients), _by_trial(sites)
     groups: dict[tuple[Any, ...], list[TrialConfig]] = {}
-    for arm in arms:
+    for config in configs:
         groups.setdefault(
-            (arm.setting, "" if arm.corrupt is None else arm.corrupt.site, arm.algorithm), []
-        ).append(arm)
-    scenes = list(dict.fromkeys(key[:2] for key in groups))
-    ordered = [groups[key] for key in sorted(groups, key=lambda key: scenes.index(key[:2]))]
+            (
+                config.setting,
+                "" if config.corrupt is None else config.corrupt.site,
+                config.algorithm,
+            ),
+            [],
+        ).append(config)
+    scenarios = list(dict.fromkeys(key[:2] for key in groups))
+    ordered = [groups[key] for key in sorted(groups, key=lambda key: scenarios.index(key[:2]))]
     return [
-        _result(members, by_arm, weights, target, measure)
+        _result(members, by_trial, weights, target, measure)
         | {"sites": spread_over_sites([alone.get(member.id, ()) for member in members])}
         for members in ordered
-        if all(arm.id in by_arm for arm in members)
+        if all(config.id in by_trial for config in members)
     ]
 
 
 def _by_trial(lines: Iterable[Line]) -> dict[str, list[Line]]:
     found: dict[str, list[Line]] = {}
     for line in lines:
-        found.setdefault(line["arm"], []).append(line)
+        found.setdefault(line["trial"], []).append(line)
     return found
 
 
@@ -65,7 +70,7 @@ def _result(
     target: float,
     measure: Measure,
 ) -> Result:
-    arm = members[0]
+    config = members[0]
     runs = [rounds[member.id] for member in members]
 
     def last(field: str) -> dict[str, Any]:
@@ -79,12 +84,12 @@ def _result(
     firsts = [_first_round_at_target(lines, target, measure) for lines in runs]
     own = [_first_round_at_90_percent(lines, measure) for lines in runs]
     result: Result = {
-        "setting": dict(arm.setting),
-        "algorithm": arm.algorithm,
-        "preset": arm.preset,
-        "title": trial_title(arm),
-        "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
-        "baseline": arm.baseline,
+        "setting": dict(config.setting),
+        "algorithm": config.algorithm,
+        "preset": config.preset,
+        "title": trial_title(config),
+        "corrupted": "" if config.corrupt is None else config.corrupt.site,
+        "baseline": config.baseline,
         "seeds": len(members),
         "seed_list": [member.seed for member in members],
         "measure": measure.name,
@@ -107,15 +112,17 @@ def _result(
         "rho_worst_max": over("rho_worst", max),
         "rho_worst_average": over("rho_worst", statistics.fmean),
         "rho_mean_average": over("rho_mean", statistics.fmean),
-        "zone": "" if last("rho_worst")["mean"] is None else zone(last("rho_worst")["mean"]),
+        "zone": ""
+        if last("rho_worst")["mean"] is None
+        else classify_rate(last("rho_worst")["mean"]),
         "bytes": over("bytes", math.fsum),
         "bytes_paper": over("bytes_paper", math.fsum),
         "alpha_corrupted": None,
         "share_corrupted": None,
     }
-    if arm.corrupt is not None:
+    if config.corrupt is not None:
         mine = [
-            [line for line in clients.get(member.id, ()) if line["client"] == arm.corrupt.site]
+            [line for line in clients.get(member.id, ()) if line["client"] == config.corrupt.site]
             for member in members
         ]
         result["alpha_corrupted"] = summarise_seeds([_mean(lines, "alpha") for lines in mine])
@@ -140,15 +147,17 @@ def describe_comparison(results: Sequence[Result], target: float) -> list[str]:
     What sites reach alone is told of their own rows, see `over_sites.alone`: a model of one site is not made for the rows of the others.
     """
     said: list[str] = []
-    for scene in _group_by_scenario(results):
-        base = next((row for row in scene if row["preset"] == "fedavg"), scene[0])
+    for scenario in _group_by_scenario(results):
+        base = next((row for row in scenario if row["preset"] == "fedavg"), scenario[0])
         said += [
-            _compared(base, other) for other in scene if other is not base and not other["baseline"]
+            _compared(base, other)
+            for other in scenario
+            if other is not base and not other["baseline"]
         ]
         if base["corrupted"]:
             said += [
                 _weight(row)
-                for row in scene
+                for row in scenario
                 if row["alpha_corrupted"] and row["alpha_corrupted"]["mean"] is not None
             ]
     said += _augmented(results)
@@ -161,10 +170,12 @@ def describe_comparison(results: Sequence[Result], target: float) -> list[str]:
 
 
 def _group_by_scenario(results: Sequence[Result]) -> list[list[Result]]:
-    scenes: dict[tuple[Any, ...], list[Result]] = {}
+    scenarios: dict[tuple[Any, ...], list[Result]] = {}
     for row in results:
-        scenes.setdefault((tuple(sorted(row["setting"].items())), row["corrupted"]), []).append(row)
-    return list(scenes.values())
+        scenarios.setdefault((tuple(sorted(row["setting"].items())), row["corrupted"]), []).append(
+            row
+        )
+    return list(scenarios.values())
 
 
 def _compared(base: Result, other: Result) -> str:
@@ -234,13 +245,13 @@ def _augmented(results: Sequence[Result]) -> list[str]:
 
 def _describe_test(found: PairedTest) -> str:
     """``clearly higher, by 0.373 ± 0.156 (on 3 of 3 seeds)``; a difference that may be chance is called that."""
-    if len(found.pairs) == 1:
+    if len(found.differences) == 1:
         return "one seed, which says little"
-    if not any(found.pairs):
+    if not any(found.differences):
         return "no difference"
     side, seeds = ("higher", found.higher) if found.mean > 0 else ("lower", found.lower)
-    by = f"{side}, by {abs(found.mean):.3f} ± {found.spread:.3f} (on {seeds} of {len(found.pairs)} seeds)"
-    return f"clearly {by}" if found.clear else f"{by}, which may be chance"
+    by = f"{side}, by {abs(found.mean):.3f} ± {found.spread:.3f} (on {seeds} of {len(found.differences)} seeds)"
+    return f"clearly {by}" if found.direction else f"{by}, which may be chance"
 
 
 def _weight(row: Result) -> str:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fedkg.data.sets import Standardised
+from fedkg.data.sets import StandardisedDataSet
 from fedkg.federated import BinaryCrossEntropy, CrossEntropy
 from fedkg.federated.client.losses import KnownSquaredError, Loss
 from fedkg.federated.evaluation import Detection, accuracy, detection
@@ -48,19 +48,19 @@ def predict_at(model: Model, params: Params, inputs: ModelInputs, index: Index) 
     """What one model answers to the samples at `index` among all of a run, [N, H]."""
     return torch.cat(
         [
-            predict(model, params, inputs.of(index[start : start + PREDICTION_BATCH]))
+            predict(model, params, inputs.rows_at(index[start : start + PREDICTION_BATCH]))
             for start in range(0, len(index), PREDICTION_BATCH)
         ]
     )
 
 
 def compute_figures(
-    ready: Standardised, answers: Tensor, y: Tensor, threshold: float
+    scaled: StandardisedDataSet, answers: Tensor, y: Tensor, threshold: float
 ) -> dict[str, float]:
     """The figures of answers [N, H] to samples with targets [N] or [N, H], by column of `rounds.csv`; empty for no samples."""
     if not len(answers):
         return {}
-    match ready.source.task:
+    match scaled.source.task:
         case "detection":
             logits = answers.squeeze(-1)
             found = detection(torch.sigmoid(logits), y, threshold)
@@ -76,35 +76,35 @@ def compute_figures(
             loss = float(F.cross_entropy(answers.double(), y))
             return {"accuracy": accuracy(answers, y), "loss": loss}
         case _:
-            return _squared_errors(ready, answers.double(), y.double().reshape(answers.shape))
+            return _squared_errors(scaled, answers.double(), y.double().reshape(answers.shape))
 
 
-def _squared_errors(ready: Standardised, answers: Tensor, y: Tensor) -> dict[str, float]:
+def _squared_errors(scaled: StandardisedDataSet, answers: Tensor, y: Tensor) -> dict[str, float]:
     """Squared errors of what is known: in standard deviations, and their root in the unit of the source."""
-    assert ready.outputs is not None, "numbers are scaled"
-    away = (answers - y).reshape(-1, len(ready.outputs.names))
+    assert scaled.outputs is not None, "numbers are scaled"
+    away = (answers - y).reshape(-1, len(scaled.outputs.names))
     known = ~torch.isnan(away)
     if not bool(known.any()):
         return {}
     mse = float(away[known].square().mean())
-    units = away * torch.as_tensor(ready.outputs.std, dtype=away.dtype)
+    units = away * torch.as_tensor(scaled.outputs.std, dtype=away.dtype)
     return {"mse": mse, "rmse": math.sqrt(float(units[known].square().mean())), "loss": mse}
 
 
-def constant_answer_figure(ready: Standardised, rows: Index) -> float:
+def constant_answer_figure(scaled: StandardisedDataSet, rows: Index) -> float:
     """The figure that algorithms are compared by, of the best answer that is the same for all samples at `rows`; NaN for no samples."""
-    y = ready.y[rows]
+    y = scaled.y[rows]
     if not len(y):
         return math.nan
-    match ready.source.task:
+    match scaled.source.task:
         case "detection":
             return f1_of_constant_alarm(int((y > 0.5).sum()), len(y))
         case "classes":
             return float(np.bincount(y.astype(np.int64)).max() / len(y))
         case task:
-            assert ready.outputs is not None, "numbers are scaled"
-            numbers = torch.from_numpy(y).double().reshape(-1, len(ready.outputs.names))
-            return _squared_errors(ready, numbers.nanmean(0).expand(numbers.shape), numbers).get(
+            assert scaled.outputs is not None, "numbers are scaled"
+            numbers = torch.from_numpy(y).double().reshape(-1, len(scaled.outputs.names))
+            return _squared_errors(scaled, numbers.nanmean(0).expand(numbers.shape), numbers).get(
                 MEASURES[task].name, math.nan
             )
 

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedkg.data.sets import Standardised
+from fedkg.data.sets import StandardisedDataSet
 from fedkg.jobs.samples.knowledge_inputs import append_columns
 from fedkg.jobs.samples.samples import Index
 
@@ -33,27 +33,27 @@ class ModelInputs:
     """
 
     rows: Tensor
-    place: Tensor
-    blank: tuple[int, ...]
+    row_of: Tensor
+    zero_rows: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def of(self, index: Index | Tensor) -> Tensor:
+    def rows_at(self, index: Index | Tensor) -> Tensor:
         """Samples by their positions among all, a copy."""
-        return self.rows.index_select(0, self.place[torch.as_tensor(index)])
+        return self.rows.index_select(0, self.row_of[torch.as_tensor(index)])
 
-    def end_to_end(self, index: Index) -> Tensor:
+    def contiguous_rows(self, index: Index) -> Tensor:
         """Samples with a row of zeros behind them, [S + 1, ...]: a view where they are a group, else a copy."""
-        place = self.place[torch.from_numpy(index)]
-        first, behind = int(place[0]), int(place[0]) + len(place)
-        if behind in self.blank and torch.equal(place, torch.arange(first, behind)):
+        row_of = self.row_of[torch.from_numpy(index)]
+        first, behind = int(row_of[0]), int(row_of[0]) + len(row_of)
+        if behind in self.zero_rows and torch.equal(row_of, torch.arange(first, behind)):
             return self.rows[first : behind + 1]
-        found = self.rows.new_zeros(len(place) + 1, *self.rows.shape[1:])
-        torch.index_select(self.rows, 0, place, out=found[:-1])
+        found = self.rows.new_zeros(len(row_of) + 1, *self.rows.shape[1:])
+        torch.index_select(self.rows, 0, row_of, out=found[:-1])
         return found
 
 
 def build_inputs(
-    ready: Standardised,
+    scaled: StandardisedDataSet,
     groups: Sequence[Index],
     *,
     told: NDArray[np.float64] | None = None,
@@ -67,29 +67,32 @@ def build_inputs(
         told: [N, E], what is known of each sample, behind its features (of a window at every step). codes: C columns [N], behind all.
         flat: whether samples are laid out as rows, as those with codes always are.
     """
-    count, own = ready.source.samples, ready.source.x.shape[1:]
+    count, own = scaled.source.samples, scaled.source.x.shape[1:]
     shape = own if told is None else (*own[:-1], own[-1] + told.shape[1])
     order = np.concatenate([*groups, np.setdiff1d(np.arange(count), np.concatenate(groups))])
     ends = np.cumsum([len(group) for group in groups])
-    place, blank = np.empty(count, dtype=np.int64), tuple((ends + np.arange(len(groups))).tolist())
-    place[order] = np.arange(count) + np.searchsorted(ends, np.arange(count), side="right")
+    row_of, zero_rows = (
+        np.empty(count, dtype=np.int64),
+        tuple((ends + np.arange(len(groups))).tolist()),
+    )
+    row_of[order] = np.arange(count) + np.searchsorted(ends, np.arange(count), side="right")
     width = math.prod(shape)
     rows = np.empty((count + len(groups), width + len(codes)), dtype=np.float32)
-    rows[list(blank)] = 0.0
+    rows[list(zero_rows)] = 0.0
     step = max(1, SCALING_BLOCK // max(1, width))
     for at in range(0, count, step):
         here = slice(at, at + step)
         x = (
-            ready.x(here)
+            scaled.x(here)
             if told is None
-            else append_columns(np.asarray(ready.x(here), dtype=np.float64), told[here])
+            else append_columns(np.asarray(scaled.x(here), dtype=np.float64), told[here])
         )
-        rows[place[here], :width] = x.reshape(len(x), width)
+        rows[row_of[here], :width] = x.reshape(len(x), width)
     for column, values in enumerate(codes, start=width):
-        rows[place, column] = values
+        rows[row_of, column] = values
     return ModelInputs(
         rows=torch.from_numpy(rows if flat or codes else rows.reshape(len(rows), *shape)),
-        place=torch.from_numpy(place),
-        blank=blank,
+        row_of=torch.from_numpy(row_of),
+        zero_rows=zero_rows,
         shape=tuple(shape),
     )

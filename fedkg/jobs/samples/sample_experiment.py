@@ -67,7 +67,7 @@ from fedkg.jobs.set_distances import trial_sets
 from fedkg.jobs.tables.table_data import corrupt_labels
 from fedkg.jobs.training import note_missing_sets, note_projection, trial_settings
 from fedkg.jobs.trials import TrialConfig, algorithm_section
-from fedkg.learned_knowledge import Window
+from fedkg.learned_knowledge import TimeRange
 from fedkg.models import Model
 from fedkg.pack import Pack
 from fedkg.pack.file import pack_digest
@@ -85,7 +85,7 @@ class SampleExperiment:
     samples: Samples
     output: str
     _graphs: GraphCache
-    scenes: dict[str, SiteSplit] = field(default_factory=dict)
+    site_splits: dict[str, SiteSplit] = field(default_factory=dict)
     _augmented: dict[str, AugmentedSamples] = field(default_factory=dict)
     _inputs_made: dict[str, ModelInputs] = field(default_factory=dict)
     _trust: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class SampleExperiment:
         return (*self.samples.files, *self._graphs.sources(self.job))
 
     @property
-    def reach(self) -> Window | None:
+    def time_range(self) -> TimeRange | None:
         """See `Ground.reach`."""
         return samples_time_range(self.samples.source, self.job)
 
@@ -116,56 +116,58 @@ class SampleExperiment:
         """See `Ground.measure`."""
         return replace(
             MEASURES[self.samples.source.task],
-            trivial=constant_answer_figure(self.samples.ready, self.samples.rows(TEST)),
+            trivial=constant_answer_figure(self.samples.scaled, self.samples.rows(TEST)),
             event=event_of(self.samples.source.label),
         )
 
-    def prepare(self, arms: Sequence[TrialConfig]) -> None:
+    def prepare(self, configs: Sequence[TrialConfig]) -> None:
         """See `Ground.prepare`."""
-        for arm in arms:
-            self._fits(arm)
-            if arm.scenario not in self.scenes:
-                split, rows = split_samples(self.samples, arm.job, arm.seed)
-                owner = assign_test_samples(self.samples, arm.job, split, rows, arm.seed)
-                self.scenes[arm.scenario] = SiteSplit(split=split, rows=rows, owner=owner)
+        for config in configs:
+            self._fits(config)
+            if config.split_key not in self.site_splits:
+                split, rows = split_samples(self.samples, config.job, config.seed)
+                owner = assign_test_samples(self.samples, config.job, split, rows, config.seed)
+                self.site_splits[config.split_key] = SiteSplit(split=split, rows=rows, owner=owner)
         firsts: dict[str, TrialConfig] = {}
-        for arm in arms:
-            firsts.setdefault(arm.job.model.model_dump_json() + self._of(arm), arm)
-        for arm in firsts.values():
-            head_parameters(arm.job.model, self._model(arm, trust=0.0, rules=self._rules(arm)))
+        for config in configs:
+            firsts.setdefault(config.job.model.model_dump_json() + self._of(config), config)
+        for config in firsts.values():
+            head_parameters(
+                config.job.model, self._model(config, trust=0.0, rules=self._rules(config))
+            )
 
-    def sites(self, arm: TrialConfig) -> int:
+    def sites(self, config: TrialConfig) -> int:
         """See `Ground.sites`."""
-        return len(self.scenes[arm.scenario].split.sites)
+        return len(self.site_splits[config.split_key].split.sites)
 
     def features(self) -> dict[str, Any]:
         """See `Ground.features`; of images their channels."""
         each = [self.samples, *(one.samples for one in self._augmented.values())]
-        scaling = max((one.ready.inputs for one in each), key=lambda scaling: len(scaling.names))
+        scaling = max((one.scaled.inputs for one in each), key=lambda scaling: len(scaling.names))
         return {
             "names": list(scaling.names),
             "mean": scaling.mean.tolist(),
             "std": scaling.std.tolist(),
         }
 
-    def splits(self, arms: Sequence[TrialConfig]) -> dict[str, Any]:
+    def splits(self, configs: Sequence[TrialConfig]) -> dict[str, Any]:
         """See `Ground.splits`."""
         found = []
-        for arm in {arm.scenario: arm for arm in reversed(arms)}.values():
-            scene = self.scenes[arm.scenario]
-            words = [f"{name.rpartition('.')[2]} {value}" for name, value in arm.setting] + [
-                f"seed {arm.seed}"
+        for config in {config.split_key: config for config in reversed(configs)}.values():
+            site_split = self.site_splits[config.split_key]
+            words = [f"{name.rpartition('.')[2]} {value}" for name, value in config.setting] + [
+                f"seed {config.seed}"
             ]
-            if arm.corrupt is not None:
-                words.append(f"{arm.corrupt.kind.replace('_', ' ')} at {arm.corrupt.site}")
+            if config.corrupt is not None:
+                words.append(f"{config.corrupt.kind.replace('_', ' ')} at {config.corrupt.site}")
             found.append(
                 {
                     "title": ", ".join(words),
-                    "setting": dict(arm.setting),
-                    "seed": arm.seed,
-                    "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
-                    "draws": scene.split.draws,
-                    "sites": count_per_site(self.samples, scene.split, scene.rows),
+                    "setting": dict(config.setting),
+                    "seed": config.seed,
+                    "corrupted": "" if config.corrupt is None else config.corrupt.site,
+                    "draws": site_split.split.draws,
+                    "sites": count_per_site(self.samples, site_split.split, site_split.rows),
                 }
             )
         held = {
@@ -174,103 +176,106 @@ class SampleExperiment:
         }
         return {"note": "", "splits": found[::-1], **held}
 
-    def checks(self, arm: TrialConfig) -> list[Row]:
+    def checks(self, config: TrialConfig) -> list[Row]:
         """See `Ground.checks`."""
         return check_data(self.pack, self.samples.source)
 
-    def course(self, arm: TrialConfig) -> SampleTrial:
+    def build_trial(self, config: TrialConfig) -> SampleTrial:
         """See `Ground.course`."""
-        scene, section = self.scenes[arm.scenario], algorithm_section(arm.job)
-        read = self._read(arm)
-        (trust, said), rules = self._trusted(arm), self._rules(arm)
-        model = self._model(arm, trust, rules)
-        inputs, server = self._inputs(arm), self.samples.rows(SERVER)
-        clients = self._clients(arm, scene, inputs)
-        noted = (*filter(None, [said]), *note_excluded_labels(arm.job, self.pack, model, clients))
+        site_split, section = self.site_splits[config.split_key], algorithm_section(config.job)
+        read = self._read(config)
+        (trust, said), rules = self._trusted(config), self._rules(config)
+        model = self._model(config, trust, rules)
+        inputs, server = self._inputs(config), self.samples.rows(SERVER)
+        clients = self._clients(config, site_split, inputs)
+        noted = (
+            *filter(None, [said]),
+            *note_excluded_labels(config.job, self.pack, model, clients),
+        )
         problem = Problem(
             model=model,
-            loss=task_loss(self.samples.source.task, self._positive_weight(arm, scene)),
-            clients=replace(clients, keys=self._keys(rules, scene)),
+            loss=task_loss(self.samples.source.task, self._positive_weight(config, site_split)),
+            clients=replace(clients, keys=self._keys(rules, site_split)),
             scorer=rules.scorer(
-                model, inputs.of(self._probe(arm)), torch.from_numpy(self._probe(arm))
+                model, inputs.rows_at(self._probe(config)), torch.from_numpy(self._probe(config))
             ),
             root=self._root(rules, inputs, server) if len(server) else None,
         )
-        settings = trial_settings(arm, self.pack, clients)
+        settings = trial_settings(config, self.pack, clients)
         found = self._properties(
-            arm,
+            config,
             clients,
             section.grouping.fedstl.share if section.grouping.fedstl else DEFAULT_SHARED,
         )
         sets = trial_sets(section, self.pack, clients.names)
         algorithm = build_algorithm(
-            arm.preset or arm.algorithm,
+            config.preset or config.algorithm,
             section,
-            arm.job.scoring,
+            config.job.scoring,
             model,
             sets,
-            head=head_parameters(arm.job.model, model),
+            head=head_parameters(config.job.model, model),
             inferred=found,
-        ).with_terms(*rules.terms(arm.job.training.penalty))
+        ).with_terms(*rules.terms(config.job.training.penalty))
         return SampleTrial(
-            arm=arm,
+            config=config,
             samples=read.samples,
             problem=problem,
-            algorithm=protect_algorithm(arm.job, section, algorithm, problem, settings),
+            algorithm=protect_algorithm(config.job, section, algorithm, problem, settings),
             settings=settings,
             rules=rules,
             inputs=inputs,
-            owner=scene.owner,
-            reaches=tuple(
-                samples_time_range(self.samples.source, self.job, scene.of(site))
-                for site in range(len(scene.split.sites))
+            owner=site_split.owner,
+            time_ranges=tuple(
+                samples_time_range(self.samples.source, self.job, site_split.samples_at(site))
+                for site in range(len(site_split.split.sites))
             ),
-            shared=not arm.job.data.own_sites,
+            shared=not config.job.data.own_sites,
             inferred=found,
             sets=sets,
             edges=read.edges,
-            said=(
-                *note_missing_sets(arm, self.pack),
+            notes=(
+                *note_missing_sets(config, self.pack),
                 *note_projection(model),
                 *(found.own.notes if found is not None and section.grouping.fedstl else ()),
                 *read.notes,
                 *noted,
-                *describe_unprotected(arm.job, section),
+                *describe_unprotected(config.job, section),
             ),
         )
 
-    def _read(self, arm: TrialConfig) -> AugmentedSamples:
+    def _read(self, config: TrialConfig) -> AugmentedSamples:
         """The samples that an arm reads, with the states of its learning of causes; where nothing is exchanged nothing is learnt either."""
-        key = self._of(arm)
+        key = self._of(config)
         if key not in self._augmented:
             self._augmented[key] = augment_samples(
-                self.samples, arm.job, self.pack, alone=self._alone(arm)
+                self.samples, config.job, self.pack, alone=self._alone(config)
             )
         return self._augmented[key]
 
     @staticmethod
-    def _of(arm: TrialConfig) -> str:
+    def _of(config: TrialConfig) -> str:
         """What arms have in common that read the same samples."""
-        section = arm.job.augment
+        section = config.job.augment
         return (
             ""
             if section.by == "none"
-            else f"{section.model_dump_json(exclude={'by'})}{SampleExperiment._alone(arm)}"
+            else f"{section.model_dump_json(exclude={'by'})}{SampleExperiment._alone(config)}"
         )
 
     @staticmethod
-    def _alone(arm: TrialConfig) -> bool:
+    def _alone(config: TrialConfig) -> bool:
         """Whether an arm reads the states of each site's own filter: asked for, or because nothing is exchanged."""
-        return arm.job.augment.by == "filter" or algorithm_section(arm.job).exchange == "none"
+        return config.job.augment.by == "filter" or algorithm_section(config.job).exchange == "none"
 
     @property
     def _horizon(self) -> int:
         """Steps that are forecast; 0 where nothing is."""
         return 0 if self.job.data.window is None else self.job.data.window.horizon
 
-    def _fits(self, arm: TrialConfig) -> None:
+    def _fits(self, config: TrialConfig) -> None:
         """Refuse what the task of the data has no use for, by the field."""
-        task, job = self.samples.source.task, arm.job
+        task, job = self.samples.source.task, config.job
         which = f"{self.samples.source.name}: {task}"
         if task != "detection":
             if job.training.positive_weight != 1.0:
@@ -285,7 +290,7 @@ class SampleExperiment:
                     received=which,
                     help="leave it out",
                 )
-        if arm.corrupt is not None and task not in ("detection", "classes"):
+        if config.corrupt is not None and task not in ("detection", "classes"):
             raise JobError(
                 "corrupt: this task has no labels to change, it predicts a number",
                 received=which,
@@ -298,19 +303,19 @@ class SampleExperiment:
                 help="infer NAME per client find ?low, ?high in operational_range(SIGNAL, ?low, ?high, 0, 1)",
             )
 
-    def _rules(self, arm: TrialConfig) -> SampleRules:
-        samples = self._read(arm).samples
-        source, ready = samples.source, samples.ready
-        extra = self._inputs(arm).shape[-1] - source.x.shape[-1]
+    def _rules(self, config: TrialConfig) -> SampleRules:
+        samples = self._read(config).samples
+        source, scaled = samples.source, samples.scaled
+        extra = self._inputs(config).shape[-1] - source.x.shape[-1]
         told_names = tuple(f"(known {number})" for number in range(1, extra + 1))
         return build_sample_rules(
             self.pack,
             source,
-            ready,
+            scaled,
             self.output,
             told_names,
             self._horizon,
-            coded=arm.job.training.projection,
+            coded=config.job.training.projection,
         )
 
     @property
@@ -318,15 +323,15 @@ class SampleExperiment:
         """Whether samples stand as rows, whatever their shape."""
         return is_flattened(self.pack, self.samples.source, self._horizon)
 
-    def _model(self, arm: TrialConfig, trust: float, rules: SampleRules) -> Model:
+    def _model(self, config: TrialConfig, trust: float, rules: SampleRules) -> Model:
         """The model of an arm, with what is known of its answers, and what rules ask of them, around it."""
-        model = self._told_model(arm, trust)
+        model = self._told_model(config, trust)
         if self._laid:
-            model = Laid(model=model, shape=self._inputs(arm).shape)
+            model = Laid(model=model, shape=self._inputs(config).shape)
         if rules.forecasts is not None:
             layout = rules.forecasts.module.plan.x
             return with_hard_rules(model, rules.pack, layout, self._horizon)
-        if not arm.job.training.projection:
+        if not config.job.training.projection:
             return model
         if rules.rows is None or self.samples.source.task == "classes":
             what = (
@@ -346,9 +351,9 @@ class SampleExperiment:
             keys=tuple(column.name for column in categories_read(rules.pack)),
         )
 
-    def _told_model(self, arm: TrialConfig, trust: float) -> Model:
+    def _told_model(self, config: TrialConfig, trust: float) -> Model:
         """The model of an arm, with what is known of its answers around it."""
-        data, section = self._read(arm).samples.source, arm.job.model
+        data, section = self._read(config).samples.source, config.job.model
         outputs = (
             len(data.classes)
             if data.task == "classes"
@@ -356,7 +361,7 @@ class SampleExperiment:
             if data.task == "forecast"
             else 1
         )
-        graph = self._graphs.of(arm.job, data.features)
+        graph = self._graphs.of(config.job, data.features)
         model = build_model(
             section, sample=data.x.shape[1:], outputs=outputs, horizon=self._horizon, graph=graph
         )
@@ -371,19 +376,19 @@ class SampleExperiment:
             model=model, width=width, numbers=outputs, windows=data.x.ndim == 3, trust=trust
         )
 
-    def _inputs(self, arm: TrialConfig) -> ModelInputs:
+    def _inputs(self, config: TrialConfig) -> ModelInputs:
         """What models read of all samples: laid out as rows where rules do, with what is known behind the features where it is injected,
         with codes where answers are projected. It lies as the first arm that reads it trains on it; other splits of it are copied."""
-        section, samples = arm.job, self._read(arm).samples
+        section, samples = config.job, self._read(config).samples
         inject, projected = section.model.inject, section.training.projection
-        key = f"{self._of(arm)}|{projected}|" + (
+        key = f"{self._of(config)}|{projected}|" + (
             "" if inject is None else f"{inject.range}{inject.predict}"
         )
         if key not in self._inputs_made:
             columns = categories_read(about_outputs(self.pack)) if projected else ()
             self._inputs_made[key] = build_inputs(
-                samples.ready,
-                [self.scenes[arm.scenario].trained(), samples.rows(SERVER)],
+                samples.scaled,
+                [self.site_splits[config.split_key].all_samples(), samples.rows(SERVER)],
                 told=None if inject is None else self._known(inject, samples),
                 codes=[category_codes(column, self.samples.source) for column in columns],
                 flat=self._laid,
@@ -391,7 +396,7 @@ class SampleExperiment:
         return self._inputs_made[key]
 
     def _known(self, inject: Inject, samples: Samples) -> NDArray[np.float64]:
-        source, outputs = samples.source, samples.ready.outputs
+        source, outputs = samples.source, samples.scaled.outputs
         if source.x.ndim == 4:
             raise JobError(
                 "model.inject: knowledge is about signals, and the samples are images",
@@ -416,102 +421,106 @@ class SampleExperiment:
             (column.name for column in known if target in (column.source, column.name)), target
         )
 
-    def _trusted(self, arm: TrialConfig) -> tuple[float, str]:
+    def _trusted(self, config: TrialConfig) -> tuple[float, str]:
         """How far predictions are followed in an arm, and how that was found."""
-        inject = arm.job.model.inject
+        inject = config.job.model.inject
         if inject is None or inject.trust != "cross-validation":
             return (0.0 if inject is None else float(inject.trust)), ""
-        key = (
-            f"{arm.scenario}|{arm.job.model.model_dump_json()}|{arm.job.augment.model_dump_json()}"
-        )
+        key = f"{config.split_key}|{config.job.model.model_dump_json()}|{config.job.augment.model_dump_json()}"
         if key not in self._trust:
-            clients = self._clients(arm, self.scenes[arm.scenario], self._inputs(arm))
-            loss, rules = task_loss(self.samples.source.task, 1.0), self._rules(arm)
-            settings = trial_settings(arm, self.pack, clients)
+            clients = self._clients(
+                config, self.site_splits[config.split_key], self._inputs(config)
+            )
+            loss, rules = task_loss(self.samples.source.task, 1.0), self._rules(config)
+            settings = trial_settings(config, self.pack, clients)
             found = select_trust(
-                inject, clients, loss, lambda trust: self._model(arm, trust, rules), settings
+                inject, clients, loss, lambda trust: self._model(config, trust, rules), settings
             )
             self._trust[key] = found.trust, f"cross-validation chose {found.text()}"
         return self._trust[key]
 
-    def _clients(self, arm: TrialConfig, scene: SiteSplit, inputs: ModelInputs) -> Clients:
+    def _clients(self, config: TrialConfig, site_split: SiteSplit, inputs: ModelInputs) -> Clients:
         """The sites with their samples, after any corruption; their inputs lie one behind the other, and a row of zeros behind them."""
-        ready = self.samples.ready  # without its inputs, which may be large
+        scaled = self.samples.scaled  # without its inputs, which may be large
         targets = replace(
-            ready.source, x=np.zeros((ready.source.samples, 1), dtype=np.float32), y=ready.y
-        ).take(scene.rows)
-        clients = clients_of(targets, scene.split)
+            scaled.source, x=np.zeros((scaled.source.samples, 1), dtype=np.float32), y=scaled.y
+        ).take(site_split.rows)
+        clients = clients_of(targets, site_split.split)
         y = dict(zip(clients.names, clients.y, strict=True))
-        if arm.corrupt is not None:
-            y[arm.corrupt.site] = self._damaged(arm, y[arm.corrupt.site])
-        together = inputs.end_to_end(scene.trained())
+        if config.corrupt is not None:
+            y[config.corrupt.site] = self._damaged(config, y[config.corrupt.site])
+        together = inputs.contiguous_rows(site_split.all_samples())
         return Clients(
             names=clients.names,
             x=torch.split(together[:-1], list(clients.samples)),
             y=tuple(y.values()),
         )
 
-    def _damaged(self, arm: TrialConfig, y: Tensor) -> Tensor:
+    def _damaged(self, config: TrialConfig, y: Tensor) -> Tensor:
         """The labels of the corrupted site; see `corrupted_labels`."""
-        assert arm.corrupt is not None, "asked of arms with a corrupted site"
+        assert config.corrupt is not None, "asked of arms with a corrupted site"
         last = (
             1 if self.samples.source.task == "detection" else len(self.samples.source.classes) - 1
         )
-        stream = np.random.Generator(np.random.PCG64([arm.seed, 3]))
-        return corrupt_labels(y.to(torch.float32), arm.corrupt, stream, last).to(y.dtype)
+        stream = np.random.Generator(np.random.PCG64([config.seed, 3]))
+        return corrupt_labels(y.to(torch.float32), config.corrupt, stream, last).to(y.dtype)
 
-    def _positive_weight(self, arm: TrialConfig, scene: SiteSplit) -> float:
-        weight = arm.job.training.positive_weight
+    def _positive_weight(self, config: TrialConfig, site_split: SiteSplit) -> float:
+        weight = config.job.training.positive_weight
         if weight != "balanced":
             return float(weight)
-        positives = int((self.samples.source.y[scene.rows] > 0.5).sum())
+        positives = int((self.samples.source.y[site_split.rows] > 0.5).sum())
         if not positives:
             raise JobError(
                 "training.positive_weight: there is no failure among the training rows to balance",
                 help="give a number, or rows with failures in them",
             )
-        return (len(scene.rows) - positives) / positives
+        return (len(site_split.rows) - positives) / positives
 
-    def _keys(self, rules: SampleRules, scene: SiteSplit) -> dict[str, tuple[Tensor, ...]]:
-        sites = [site for site in range(len(scene.split.sites)) if len(scene.of(site))]
-        each = [rules.of(torch.from_numpy(scene.of(site))) for site in sites]
+    def _keys(self, rules: SampleRules, site_split: SiteSplit) -> dict[str, tuple[Tensor, ...]]:
+        sites = [
+            site for site in range(len(site_split.split.sites)) if len(site_split.samples_at(site))
+        ]
+        each = [rules.codes_at(torch.from_numpy(site_split.samples_at(site))) for site in sites]
         return {name: tuple(one[name] for one in each) for name in rules.codes}
 
     def _root(self, rules: SampleRules, inputs: ModelInputs, server: Index) -> Clients:
         index = torch.from_numpy(server)
-        y = torch.from_numpy(self.samples.ready.y[server])
+        y = torch.from_numpy(self.samples.scaled.y[server])
         y = y if self.samples.source.task == "classes" else y.to(torch.float32)
         return Clients(
             names=("the server",),
-            x=(inputs.end_to_end(server)[:-1],),
+            x=(inputs.contiguous_rows(server)[:-1],),
             y=(y,),
-            keys={name: (codes,) for name, codes in rules.of(index).items()},
+            keys={name: (codes,) for name, codes in rules.codes_at(index).items()},
         )
 
-    def _probe(self, arm: TrialConfig) -> Index:
+    def _probe(self, config: TrialConfig) -> Index:
         """The samples on which the server judges models: as many as the job says of those that it holds."""
-        stream = np.random.Generator(np.random.PCG64([arm.job.data.seed, 4]))
-        return np.sort(stream.permutation(self.samples.rows(SERVER))[: arm.job.scoring.probe_rows])
+        stream = np.random.Generator(np.random.PCG64([config.job.data.seed, 4]))
+        return np.sort(
+            stream.permutation(self.samples.rows(SERVER))[: config.job.scoring.probe_rows]
+        )
 
-    def _properties(self, arm: TrialConfig, clients: Clients, share: float) -> Inferred | None:
+    def _properties(self, config: TrialConfig, clients: Clients, share: float) -> Inferred | None:
         """What is mined in the sites' series before the training; None where the rules infer nothing of forecasts."""
         if not (self._horizon and self.pack.manifest.inferences):
             return None
-        fedstl, privacy = algorithm_section(arm.job).grouping.fedstl, arm.job.privacy
+        fedstl, privacy = algorithm_section(config.job).grouping.fedstl, config.job.privacy
         mining = None if fedstl is None or privacy is None else privacy.mined
-        key = f"{arm.scenario}|{share}|{mining}|{self._of(arm)}"
+        key = f"{config.split_key}|{share}|{mining}|{self._of(config)}"
         if key not in self._mined:
-            outputs = self.samples.ready.outputs
+            outputs = self.samples.scaled.outputs
             assert outputs is not None, "forecasts are numbers"
             layout, steps = input_layout(outputs), self._horizon
             if mining is None:
                 self._mined[key] = inferred(
-                    self.pack, clients, layout, steps=steps, share=share, seed=arm.seed
+                    self.pack, clients, layout, steps=steps, share=share, seed=config.seed
                 )
             else:
-                x, y = self._of_server(arm)
+                x, y = self._of_server(config)
                 seed = derive_seed(
-                    arm.seed, key, pack_digest(self.pack), client_data_digest(clients)
+                    config.seed, key, pack_digest(self.pack), client_data_digest(clients)
                 )  # other numbers or samples, other noise
                 self._mined[key] = inferred_privately(
                     self.pack,
@@ -526,12 +535,12 @@ class SampleExperiment:
                 )
         return self._mined[key]
 
-    def _of_server(self, arm: TrialConfig) -> tuple[Tensor, Tensor]:
+    def _of_server(self, config: TrialConfig) -> tuple[Tensor, Tensor]:
         """The samples on which the server judges models, with their targets."""
-        probe = self._probe(arm)
-        return self._inputs(arm).of(probe), torch.from_numpy(self.samples.ready.y[probe]).to(
-            torch.float32
-        )
+        probe = self._probe(config)
+        return self._inputs(config).rows_at(probe), torch.from_numpy(
+            self.samples.scaled.y[probe]
+        ).to(torch.float32)
 
 
 def create_sample_experiment(job: Job, pack: Pack) -> SampleExperiment:

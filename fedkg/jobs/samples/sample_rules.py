@@ -17,7 +17,7 @@ from fedkg.constraints import ConstraintModule, columns, logit
 from fedkg.constraints.binding.layout import InputLayout, OutputLayout, scores
 from fedkg.constraints.binding.reads import categories_read
 from fedkg.data import Scaling
-from fedkg.data.sets import DataSet, Standardised
+from fedkg.data.sets import DataSet, StandardisedDataSet
 from fedkg.errors import JobError, LayoutError
 from fedkg.federated import Scorer
 from fedkg.federated.client.penalty import ConstraintPenalty
@@ -45,7 +45,7 @@ from fedkg.pack import Pack
 class Verdicts:
     """What the rules say of the answers to N samples, [N, M] each: broken, applicable and known; by how much, in units of the rule."""
 
-    broken: Tensor
+    violated: Tensor
     applied: Tensor
     margin: Tensor
 
@@ -68,7 +68,7 @@ class SampleRules:
         """The rules over tensors; None where there are none."""
         return self.rows if self.forecasts is None else self.forecasts.module
 
-    def of(self, index: Tensor) -> dict[str, Tensor]:
+    def codes_at(self, index: Tensor) -> dict[str, Tensor]:
         """The codes of some samples."""
         return {name: codes[index] for name, codes in self.codes.items()}
 
@@ -78,7 +78,11 @@ class SampleRules:
             return None
         if self.forecasts is not None:
             return ForecastScorer(model, self.forecasts, x)
-        return None if self.rows is None else PackScorer(model, self.rows, x, keys=self.of(index))
+        return (
+            None
+            if self.rows is None
+            else PackScorer(model, self.rows, x, keys=self.codes_at(index))
+        )
 
     def terms(self, weight: float) -> tuple[Term, ...]:
         """The penalty in the sites' objective."""
@@ -98,14 +102,14 @@ class SampleRules:
         parts = []
         for at in range(0, len(index), PREDICTION_BATCH):
             places = index[at : at + PREDICTION_BATCH]
-            piece = inputs.of(places).double()
+            piece = inputs.codes_at(places).double()
             with torch.no_grad():
                 if self.forecasts is not None:
                     answers = model.apply(stack, piece)[0]
-                    broken, applied = judged_forecasts(self.forecasts, answers, piece)
+                    violated, applied = judged_forecasts(self.forecasts, answers, piece)
                     parts.append(
                         (
-                            broken,
+                            violated,
                             applied,
                             self.forecasts.report(torch.nan_to_num(answers), piece).robustness,
                         )
@@ -113,17 +117,17 @@ class SampleRules:
                     continue
                 assert self.rows is not None, "asked of rules alone"
                 report = self.rows(
-                    piece, lambda rows: model.apply(stack, rows)[0], keys=self.of(places)
+                    piece, lambda rows: model.apply(stack, rows)[0], keys=self.codes_at(places)
                 )
                 parts.append((report.violated, report.fired & ~report.unknown, report.robustness))
-        broken, applied, margin = (torch.cat([part[k] for part in parts]) for k in range(3))
-        return Verdicts(broken=broken, applied=applied, margin=margin)
+        violated, applied, margin = (torch.cat([part[k] for part in parts]) for k in range(3))
+        return Verdicts(violated=violated, applied=applied, margin=margin)
 
 
 def build_sample_rules(
     pack: Pack,
     source: DataSet,
-    ready: Standardised,
+    scaled: StandardisedDataSet,
     output: str,
     told: Sequence[str],
     horizon: int,
@@ -142,24 +146,24 @@ def build_sample_rules(
     if not own.banks:
         return SampleRules(pack=own)
     if horizon:
-        assert ready.outputs is not None, "forecasts are numbers"
+        assert scaled.outputs is not None, "forecasts are numbers"
         try:
-            rules = forecast_rules(pack, input_layout(ready.outputs), horizon)
+            rules = forecast_rules(pack, input_layout(scaled.outputs), horizon)
         except LayoutError as error:
             raise JobError(
                 "the rules read something that is not forecast (an `output` is a forecast channel, `past` what was observed before it)",
                 expected=error.expected,
-                received=f"forecasts of {', '.join(ready.outputs.names)}",
+                received=f"forecasts of {', '.join(scaled.outputs.names)}",
                 help="name the output, or its column, as the data does; or forecast it (`data.window.targets`)",
             ) from error
-        return SampleRules(pack=own, forecasts=_with_last_values(rules, ready))
-    names, mean, std = _columns(source, ready, told)
+        return SampleRules(pack=own, forecasts=_with_last_values(rules, scaled))
+    names, mean, std = _columns(source, scaled, told)
     used = categories_read(own)
     if coded:
         names += [f"{column.source} (code)" for column in used]
         mean, std = [*mean, *[0.0] * len(used)], [*std, *[1.0] * len(used)]
     module = ConstraintModule(
-        own, x=columns(names, mean=mean, std=std), y=_output_layout(source, ready, output)
+        own, x=columns(names, mean=mean, std=std), y=_output_layout(source, scaled, output)
     )
     return SampleRules(
         pack=own,
@@ -174,13 +178,13 @@ def is_flattened(pack: Pack, source: DataSet, horizon: int) -> bool:
 
 
 def _columns(
-    source: DataSet, ready: Standardised, told: Sequence[str]
+    source: DataSet, scaled: StandardisedDataSet, told: Sequence[str]
 ) -> tuple[list[str], list[float], list[float]]:
     """Names, means and deviations of the columns of samples as rows: of a window step by step, the last one under its own names."""
-    assert ready.inputs is not None, "samples are scaled"
-    names = [*ready.inputs.names, *told]
-    mean = [*ready.inputs.mean.tolist(), *[0.0] * len(told)]
-    std = [*ready.inputs.std.tolist(), *[1.0] * len(told)]
+    assert scaled.inputs is not None, "samples are scaled"
+    names = [*scaled.inputs.names, *told]
+    mean = [*scaled.inputs.mean.tolist(), *[0.0] * len(told)]
+    std = [*scaled.inputs.std.tolist(), *[1.0] * len(told)]
     if source.x.ndim == 3:
         steps = source.x.shape[1]
         return (
@@ -242,20 +246,22 @@ def choose_output(pack: Pack, output: str | None, wanted: bool) -> str:
     return output or (names[0] if names else "")
 
 
-def _output_layout(source: DataSet, ready: Standardised, output: str) -> OutputLayout | InputLayout:
+def _output_layout(
+    source: DataSet, scaled: StandardisedDataSet, output: str
+) -> OutputLayout | InputLayout:
     match source.task:
         case "detection":
             return logit(output)
         case "classes":
             return scores(output, source.classes)
         case _:
-            assert ready.outputs is not None, "numbers are scaled"
-            return columns([output], mean=ready.outputs.mean, std=ready.outputs.std)
+            assert scaled.outputs is not None, "numbers are scaled"
+            return columns([output], mean=scaled.outputs.mean, std=scaled.outputs.std)
 
 
-def _with_last_values(rules: ForecastRules, ready: Standardised) -> ForecastRules:
+def _with_last_values(rules: ForecastRules, scaled: StandardisedDataSet) -> ForecastRules:
     """The rules with where the last observed value of each channel stands among the features."""
-    inputs, outputs = ready.inputs, ready.outputs
+    inputs, outputs = scaled.inputs, scaled.outputs
     assert inputs is not None, "series are scaled"
     assert outputs is not None, "forecasts are numbers"
     last = [inputs.names.index(name) for name in outputs.names]
@@ -265,7 +271,7 @@ def _with_last_values(rules: ForecastRules, ready: Standardised) -> ForecastRule
 
 
 def rule_rows(
-    rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], source: DataSet, arm: str
+    rules: SampleRules, verdicts: Sequence[tuple[Verdicts, Tensor]], source: DataSet, trial: str
 ) -> list[Row]:
     """Lines of `rules.csv`: each rule on the models that are used, each on its samples, with the worst example in words.
 
@@ -282,19 +288,19 @@ def rule_rows(
         columns_of = torch.nonzero(owner == number).flatten()
         if not record.output or not len(columns_of):
             continue
-        broken = sum(int(one.broken[:, columns_of].sum()) for one, _ in verdicts)
+        violated = sum(int(one.violated[:, columns_of].sum()) for one, _ in verdicts)
         applied = sum(int(one.applied[:, columns_of].sum()) for one, _ in verdicts)
         met = torch.stack([one.applied[:, columns_of].any(0) for one, _ in verdicts]).any(0)
         line: dict[str, Any] = {
-            "arm": arm,
+            "trial": trial,
             "rule": record.name,
             "title": record.title,
             "kind": record.kind,
         }
         line |= {
-            "rate": broken / applied if applied else None,
+            "rate": violated / applied if applied else None,
             "bound_rows": len(columns_of),
-            "violated": broken,
+            "violated": violated,
             "applied": applied,
         }
         line |= {
@@ -312,7 +318,7 @@ def _worst_example(
     """The sample that misses a rule by most, in words; "" where none does."""
     least, text = 0.0, ""
     for one, index in verdicts:
-        margin = torch.where(one.broken[:, chosen], one.margin[:, chosen], torch.inf)
+        margin = torch.where(one.violated[:, chosen], one.margin[:, chosen], torch.inf)
         if not margin.numel() or float(margin.min()) >= (least if text else torch.inf):
             continue
         place = int(margin.argmin())

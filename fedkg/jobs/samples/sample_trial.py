@@ -32,7 +32,7 @@ from fedkg.jobs.samples.sample_rules import SampleRules, Verdicts, rule_rows
 from fedkg.jobs.samples.samples import SERVER, TEST, Index, Samples
 from fedkg.jobs.set_distances import set_distance_rows
 from fedkg.jobs.trials import TrialConfig, algorithm_section
-from fedkg.learned_knowledge import CausalEdge, Window
+from fedkg.learned_knowledge import CausalEdge, TimeRange
 from fedkg.models import Params
 
 
@@ -48,7 +48,7 @@ class SampleTrial:
         edges: who was found to drive whom, where models read states of such a learning.
     """
 
-    arm: TrialConfig
+    config: TrialConfig
     samples: Samples
     problem: Problem
     algorithm: Algorithm
@@ -56,12 +56,12 @@ class SampleTrial:
     rules: SampleRules
     inputs: ModelInputs
     owner: Index
-    reaches: tuple[Window | None, ...]
+    time_ranges: tuple[TimeRange | None, ...]
     shared: bool
     inferred: Inferred | None = None
     sets: AgentSets | None = None
     edges: tuple[CausalEdge, ...] = ()
-    said: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
         """See `Course.figures`; where sites have test samples of their own, each is answered by the model of its site."""
@@ -77,9 +77,9 @@ class SampleTrial:
             ]
         )
         targets = self._targets(test[np.concatenate([own for own in places if len(own)])])
-        return compute_figures(self.samples.ready, answers, targets, self._threshold(models[0]))
+        return compute_figures(self.samples.scaled, answers, targets, self._threshold(models[0]))
 
-    def end(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
+    def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """See `Course.end`. `Any`: the server's last state."""
         test, places = self.samples.rows(TEST), self._places()
         common = len(models) == 1
@@ -102,11 +102,11 @@ class SampleTrial:
                 for site, rows, one, rate in zip(members, own, answers, rates, strict=True)
             ]
         return {
-            "rules.csv": rule_rows(self.rules, verdicts, self.samples.source, self.arm.id),
+            "rules.csv": rule_rows(self.rules, verdicts, self.samples.source, self.config.id),
             "sites.csv": sites,
             "forecasts.csv": self._forecasts(state),
             "sets.csv": set_distance_rows(
-                self.arm.id, self.problem.clients.names, models, self.sets
+                self.config.id, self.problem.clients.names, models, self.sets
             ),
             "properties.csv": self._properties(),
             **({"causes.csv": self._causes()} if self.edges else {}),
@@ -116,7 +116,7 @@ class SampleTrial:
         """Lines of `causes.csv`: who was found to drive whom, the strongest first."""
         return [
             {
-                "arm": self.arm.id,
+                "trial": self.config.id,
                 "driver": one.driver,
                 "driven": one.driven,
                 "strength": one.strength,
@@ -128,12 +128,14 @@ class SampleTrial:
     def _properties(self) -> list[Row]:
         """Lines of `properties.csv`; under privacy only of what was mined privately and stands in the ledger."""
         clients, found = self.problem.clients, None if self.inferred is None else self.inferred.own
-        if self.arm.job.privacy is not None and (
+        if self.config.job.privacy is not None and (
             found is None or found.epsilon is None or found not in used_properties(self.algorithm)
         ):
             return []
-        reaches = self.reaches if self.arm.job.privacy is None else (None,) * len(self.reaches)
-        return property_rows(self.arm.id, clients.names, clients.samples, found, reaches)
+        time_ranges = (
+            self.time_ranges if self.config.job.privacy is None else (None,) * len(self.time_ranges)
+        )
+        return property_rows(self.config.id, clients.names, clients.samples, found, time_ranges)
 
     def _each(self, models: Sequence[Params]) -> Iterator[Params]:
         """The model of every site, one after the other."""
@@ -146,16 +148,16 @@ class SampleTrial:
         return list(positions_by_owner(self.owner, len(self.problem.clients.names)))
 
     def _targets(self, rows: Index) -> Tensor:
-        return torch.from_numpy(self.samples.ready.y[rows])
+        return torch.from_numpy(self.samples.scaled.y[rows])
 
     def _figures(self, params: Params, rows: Index) -> dict[str, float]:
         answers = predict_at(self.problem.model, params, self.inputs, rows)
         return compute_figures(
-            self.samples.ready, answers, self._targets(rows), self._threshold(params)
+            self.samples.scaled, answers, self._targets(rows), self._threshold(params)
         )
 
     def _threshold(self, params: Params) -> float:
-        given = self.arm.job.evaluation.threshold
+        given = self.config.job.evaluation.threshold
         if not isinstance(given, str):
             return float(given)
         server = self.samples.rows(SERVER)
@@ -172,7 +174,7 @@ class SampleTrial:
         self, site: int, rows: Index, answers: Tensor, threshold: float, violation: float | None
     ) -> Row:
         targets = self._targets(rows)
-        figures = compute_figures(self.samples.ready, answers, targets, threshold)
+        figures = compute_figures(self.samples.scaled, answers, targets, threshold)
         detection = self.samples.source.task == "detection"
         positives = int((targets > 0.5).sum()) if detection else 0
         if (
@@ -185,7 +187,7 @@ class SampleTrial:
             }
         clients = self.problem.clients
         return {
-            "arm": self.arm.id,
+            "trial": self.config.id,
             "client": clients.names[site],
             "samples": clients.samples[site],
             "test_rows": len(rows),
@@ -201,10 +203,10 @@ class SampleTrial:
             return []
         test, clients = self.samples.rows(TEST), self.problem.clients
         each = [torch.from_numpy(test[own]) for own in places]
-        y = torch.from_numpy(self.samples.ready.y)
+        y = torch.from_numpy(self.samples.scaled.y)
         held = Clients(
             names=clients.names,
-            x=tuple(self.inputs.of(index) for index in each),
+            x=tuple(self.inputs.rows_at(index) for index in each),
             y=tuple(y[index].to(torch.float32) for index in each),
         )
         work = Work(
@@ -214,7 +216,7 @@ class SampleTrial:
             pool=pool(clients),
         )
         found = judged_properties(work, state, self.inferred, held)
-        section = algorithm_section(self.arm.job)
+        section = algorithm_section(self.config.job)
         clustered = section.grouping.fedstl is not None or section.grouping.ifca is not None
         kinds: dict[str, Kept] = {
             "client": found.client,
@@ -222,7 +224,7 @@ class SampleTrial:
         }
         kinds |= {"teacher": found.teacher, "truth": found.truth}
         return [
-            {"arm": self.arm.id, "by": by, "sites": len(clients.names), **_spread(kept)}
+            {"trial": self.config.id, "by": by, "sites": len(clients.names), **_spread(kept)}
             for by, kept in kinds.items()
         ]
 
@@ -231,7 +233,7 @@ def _violation_rates(found: Verdicts, sizes: Sequence[int]) -> list[float | None
     """The violation rate of each site, of verdicts on the samples of all sites one behind the other; None where no rule applies."""
     broken, applied = (
         [int(part.sum()) for part in torch.split(verdicts.sum(1), list(sizes))]
-        for verdicts in (found.broken, found.applied)
+        for verdicts in (found.violated, found.applied)
     )
     return [one / count if count else None for one, count in zip(broken, applied, strict=True)]
 

@@ -16,21 +16,21 @@ from numpy.typing import NDArray
 from fedkg.data.partition import Split, apportion, by_column, dirichlet, hold_out, iid
 from fedkg.data.sets import (
     DataSet,
-    Standardised,
+    StandardisedDataSet,
     data_set,
     forecast_windows,
     labelled_windows,
     scaled_dataset,
     table_set,
 )
-from fedkg.data.sets.time_range import reach_of
+from fedkg.data.sets.time_range import time_range_of
 from fedkg.data.skews import by_site, classes_per_site, dirichlet_sizes, quantity_skew
 from fedkg.errors import JobError
 from fedkg.granger.augment import OURS
 from fedkg.jobs.schema.data_section import TABLE_SET
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.source_tables import sha256_of
-from fedkg.learned_knowledge import Window
+from fedkg.learned_knowledge import TimeRange
 from fedkg.pack import Pack
 
 Index = NDArray[np.int64]
@@ -39,13 +39,13 @@ TRAIN, TEST, SERVER, UNUSED = 0, 1, 2, 3
 """What a sample is for; for nothing are windows whose forecast reaches into the steps that the test asks for."""
 
 
-def samples_time_range(data: DataSet, job: Job, index: Index | None = None) -> Window | None:
+def samples_time_range(data: DataSet, job: Job, index: Index | None = None) -> TimeRange | None:
     """From when to when samples reach, with the steps that their windows look back on and forecast; None where the data has no time."""
     window = job.data.window
     if window is None:
-        return reach_of(data, index)
+        return time_range_of(data, index)
     before = window.history if window.horizon else window.history - 1
-    return reach_of(data, index, before=before, after=max(window.horizon - 1, 0))
+    return time_range_of(data, index, before=before, after=max(window.horizon - 1, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,10 +59,10 @@ class Samples:
     """
 
     source: DataSet
-    ready: Standardised
+    scaled: StandardisedDataSet
     use: NDArray[np.int8]
     files: tuple[tuple[str, str], ...]
-    rows_before: DataSet | None = None
+    uncut_rows: DataSet | None = None
 
     def rows(self, use: int) -> Index:
         """Positions of the samples for one use."""
@@ -90,11 +90,11 @@ class SiteSplit:
     rows: Index
     owner: Index
 
-    def of(self, site: int) -> Index:
+    def samples_at(self, site: int) -> Index:
         """Positions of a site's samples among all."""
         return self.rows[self.split.index[site]]
 
-    def trained(self) -> Index:
+    def all_samples(self) -> Index:
         """Positions of all sites' samples among all, site by site."""
         return self.rows[np.concatenate(self.split.index)]
 
@@ -125,10 +125,10 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     before = rows if _augments(job) else None
     return Samples(
         source=data,
-        ready=scaled_dataset(data),
+        scaled=scaled_dataset(data),
         use=use,
         files=_files(job.data.path),
-        rows_before=before,
+        uncut_rows=before,
     )
 
 

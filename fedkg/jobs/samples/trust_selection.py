@@ -13,7 +13,7 @@ from fedkg.federated import Clients, Problem, Settings, fedavg, train
 from fedkg.federated.client.losses import Loss
 from fedkg.jobs.samples.figures import predict_in_batches
 from fedkg.jobs.schema.model_section import Inject
-from fedkg.knowledge import ChosenTrust, chosen_trust, folds
+from fedkg.knowledge import ChosenTrust, choose_trust, folds
 from fedkg.models import Model
 
 
@@ -54,7 +54,7 @@ def select_trust(
         ]
         return float(torch.cat(each).double().mean())
 
-    return chosen_trust(inject.trusts, inject.folds, tried)
+    return choose_trust(inject.trusts, inject.folds, tried)
 
 
 def _select_samples(

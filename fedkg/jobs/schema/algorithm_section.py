@@ -10,8 +10,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from fedkg._internal.name_matching import nearest
-from fedkg.compatibility import Aggregates, Composition, Locals, contradictions, told
+from fedkg._internal.name_matching import nearest_name
+from fedkg.compatibility import (
+    Aggregates,
+    AlgorithmChoices,
+    Locals,
+    find_contradictions,
+    format_contradictions,
+)
 from fedkg.jobs.schema.presets import PRESETS
 from fedkg.jobs.schema.section import Count, Positive, Section, Share, Value
 from fedkg.jobs.schema.site_constraints import Agents, ParameterSets, PropertyClusters
@@ -272,7 +278,7 @@ class Algorithm(Section):
     @classmethod
     def _is_a_preset(cls, name: str) -> str:
         if name not in PRESETS:
-            near = nearest(name, list(PRESETS))
+            near = nearest_name(name, list(PRESETS))
             raise ValueError(
                 f"there is no preset {name!r}; "
                 + (f"did you mean {near!r}?" if near else "known: " + ", ".join(PRESETS))
@@ -304,12 +310,12 @@ class Algorithm(Section):
             raise ValueError(
                 "private layers first, then the others, is plain gradient descent; instead: leave out `private.first` or `local`"
             )
-        found = contradictions(self.composition())
+        found = find_contradictions(self.composition())
         if found:
-            raise ValueError("; instead: ".join(told(found)))
+            raise ValueError("; instead: ".join(format_contradictions(found)))
         return self
 
-    def composition(self, **settings: Any) -> Composition:
+    def composition(self, **settings: Any) -> AlgorithmChoices:
         """What of it can contradict something else. `Any`: the fields of `Composition` that say how it is run."""
         krum = self.aggregate.krum or self.aggregate.multi_krum
         trimmed = (
@@ -319,7 +325,7 @@ class Algorithm(Section):
             if self.aggregate.trimmed_mean
             else 0.0
         )
-        return Composition(
+        return AlgorithmChoices(
             exchange=self.exchange,
             by_rules=self.weighting == "scfa",
             aggregate="blocks"

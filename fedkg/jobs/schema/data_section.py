@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.data.sets import DATA_SETS
 from fedkg.jobs.schema.section import Count, Fraction, Positive, Section
 
@@ -54,7 +54,7 @@ class Site(Section):
     batch: Count | None = Field(default=None, description="Its own rows per step.")
 
     @property
-    def paced(self) -> bool:
+    def has_own_training(self) -> bool:
         """Whether it trains otherwise than all."""
         return any(
             value is not None for value in (self.learning_rate, self.local_epochs, self.batch)
@@ -187,7 +187,7 @@ class Data(Section):
     def _is_a_set(cls, name: str | None) -> str | None:
         known = (*DATA_SETS, TABLE_SET)
         if name is not None and name not in known:
-            near = nearest(name, list(known))
+            near = nearest_name(name, list(known))
             raise ValueError(
                 f"there is no data set {name!r}; "
                 + (f"did you mean {near!r}?" if near else f"known: {', '.join(known)}")

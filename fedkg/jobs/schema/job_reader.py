@@ -12,12 +12,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 from typing_extensions import override
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg.errors import JobError, MissingExtra, UsageError
 from fedkg.jobs.schema.addresses import is_address
 from fedkg.jobs.schema.job import Job
 from fedkg.jobs.schema.overrides import apply_overrides, canonical_field
-from fedkg.limits import read_file, require
+from fedkg.limits import read_file, require_within_limit
 
 Document = dict[str, Any]
 """A job file as YAML gives it. `Any`: YAML."""
@@ -178,7 +178,7 @@ def parse_yaml(text: str, name: str) -> Document:
         @override
         def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
             self.levels += 1
-            require("depth", self.levels, name, at_least=True)
+            require_within_limit("depth", self.levels, name, at_least=True)
             alias = self.check_event(yaml.AliasEvent)
             before = self.fields
             node = super().compose_node(parent, index)
@@ -188,7 +188,7 @@ def parse_yaml(text: str, name: str) -> Document:
                 self.fields += self.sizes.get(id(node), 1) if alias else 1
                 if not alias:
                     self.sizes[id(node)] = self.fields - before
-                require("fields", self.fields, name, at_least=True)
+                require_within_limit("fields", self.fields, name, at_least=True)
             return node
 
         @override
@@ -343,7 +343,7 @@ def format_field_errors(errors: Sequence[ErrorDetails]) -> str:
     match error["type"]:
         case "extra_forbidden":
             siblings = list(fields_at(error["loc"][:-1]))
-            near = nearest(str(error["loc"][-1]), siblings)
+            near = nearest_name(str(error["loc"][-1]), siblings)
             home = _section_with_field(str(error["loc"][-1]))
             hint = (
                 f"it belongs to `{home}`"

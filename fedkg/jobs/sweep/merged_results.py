@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedkg._internal.safe_text import csv_cell
+from fedkg._internal.safe_text import escape_csv_cell
 from fedkg.jobs.comparison.mean_interval import mean_interval
 from fedkg.jobs.comparison.summary import Result, summarise_seeds
 from fedkg.jobs.folder import RESULTS, RunFolder
 from fedkg.jobs.sweep.grid import Cell
 from fedkg.jobs.sweep.plan import merge_setting
-from fedkg.violation_zones import zone
+from fedkg.violation_zones import classify_rate
 
 Key = tuple[tuple[tuple[str, str], ...], str, str]
 """Setting, corrupted site, algorithm."""
@@ -31,10 +31,12 @@ def merge_results(folder: Path, cells: Sequence[Cell]) -> list[Result]:
             parts.setdefault(
                 (tuple(setting.items()), row["corrupted"], row["algorithm"]), []
             ).append(row | {"setting": setting})
-    scenes = list(dict.fromkeys(key[:2] for key in parts))
+    scenarios = list(dict.fromkeys(key[:2] for key in parts))
     return [
         _merge_rows(parts[key])
-        for key in sorted(parts, key=lambda key: (scenes.index(key[:2]), parts[key][0]["baseline"]))
+        for key in sorted(
+            parts, key=lambda key: (scenarios.index(key[:2]), parts[key][0]["baseline"])
+        )
     ]
 
 
@@ -62,7 +64,7 @@ def _merge_rows(rows: Sequence[Result]) -> Result:
         "seeds": len(order),
         "seed_list": [seed for seed, _, _ in order],
         "reached": sum(row["reached"] for row in rows),
-        "zone": "" if worst is None else zone(worst),
+        "zone": "" if worst is None else classify_rate(worst),
         "sites": _merge_sites([row["sites"] for row in rows]),
     }
 
@@ -123,5 +125,5 @@ def comparison_csv(results: Sequence[Result]) -> str:
                 "" if number is None else repr(number)
                 for number in (value["mean"], value["spread"], low, high)
             ]
-        writer.writerow([csv_cell(cell) for cell in cells])
+        writer.writerow([escape_csv_cell(cell) for cell in cells])
     return out.getvalue()

@@ -20,11 +20,11 @@ from fedkg.data import (
     Split,
     by_column,
     concatenate,
-    deal,
+    deal_names,
     dirichlet,
     hold_out,
     iid,
-    pooled,
+    pooled_scaling,
 )
 from fedkg.errors import JobError
 from fedkg.jobs.schema.job import Corruption, Job
@@ -199,10 +199,10 @@ def prepare_tables(job: Job, pack: Pack) -> TableData:
     )
 
 
-def split_rows(prepared: TableData, arm: TrialConfig) -> SiteRows:
+def split_rows(prepared: TableData, config: TrialConfig) -> SiteRows:
     """The rows of every site in an arm. Raises JobError when a site ends up with too few."""
-    job, data = arm.job, arm.job.data
-    stream = np.random.Generator(np.random.PCG64([arm.seed, 2]))
+    job, data = config.job, config.job.data
+    stream = np.random.Generator(np.random.PCG64([config.seed, 2]))
     frames: dict[str, Frame]
     draws = 0
     if WHOLE_TABLE in prepared.train:
@@ -223,9 +223,11 @@ def split_rows(prepared: TableData, arm: TrialConfig) -> SiteRows:
                     help="a longer table, a smaller `data.test`, or a smaller `data.min_samples`",
                 )
     y = {site: prepared.targets(frame) for site, frame in frames.items()}
-    if arm.corrupt is not None:
-        y[arm.corrupt.site] = corrupt_labels(
-            y[arm.corrupt.site], arm.corrupt, np.random.Generator(np.random.PCG64([arm.seed, 3]))
+    if config.corrupt is not None:
+        y[config.corrupt.site] = corrupt_labels(
+            y[config.corrupt.site],
+            config.corrupt,
+            np.random.Generator(np.random.PCG64([config.seed, 3])),
         )
     return SiteRows(frames=frames, y=y, draws=draws)
 
@@ -288,7 +290,7 @@ def _with_machines(
     machines = [machine for site in sites for machine in job.sites[site].machines]
     if job.data.machine in frame.columns or not machines:
         return frame
-    return frame.with_texts(job.data.machine, deal(frame.rows, machines, stream))
+    return frame.with_texts(job.data.machine, deal_names(frame.rows, machines, stream))
 
 
 def _check_held_out(job: Job, test: Frame, server: Frame) -> tuple[str, ...]:
@@ -335,7 +337,7 @@ def _fit_scaling(
     features: Features, matrices: Sequence[NDArray[np.float64]], where: str
 ) -> Scaling:
     """Numbers standardised from the sums of all these, 0/1 features left as they are."""
-    found = pooled(matrices, features.names, where=where)
+    found = pooled_scaling(matrices, features.names, where=where)
     fixed = np.arange(len(features.names)) >= len(features.numeric)
     return Scaling(
         names=found.names,

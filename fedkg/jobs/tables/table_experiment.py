@@ -22,7 +22,7 @@ from fedkg.jobs.tables.rule_evaluation import (
     probe_scorer,
     rule_table,
 )
-from fedkg.jobs.tables.site_results import site_rows
+from fedkg.jobs.tables.site_results import site_result_rows
 from fedkg.jobs.tables.table_data import (
     SiteRows,
     TableData,
@@ -43,7 +43,7 @@ from fedkg.jobs.training import (
     trial_settings,
 )
 from fedkg.jobs.trials import TrialConfig, algorithm_section
-from fedkg.learned_knowledge import Window
+from fedkg.learned_knowledge import TimeRange
 from fedkg.models import Model, Params
 from fedkg.pack import Pack
 
@@ -52,9 +52,9 @@ from fedkg.pack import Pack
 class TableTrial:
     """See `Course`."""
 
-    arm: TrialConfig
+    config: TrialConfig
     prepared: TableData
-    scene: SiteRows
+    site_rows: SiteRows
     held: HeldOut
     module: ConstraintModule
     model: Model
@@ -63,29 +63,31 @@ class TableTrial:
     settings: Settings
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[str, ...]:
         """See `Course.said`."""
-        return (*note_missing_sets(self.arm, self.prepared.pack), *note_projection(self.model))
+        return (*note_missing_sets(self.config, self.prepared.pack), *note_projection(self.model))
 
     def figures(self, models: Sequence[Params]) -> dict[str, float]:
         """See `Course.figures`: F1, precision, recall at the job's threshold, and cross entropy."""
-        return mean_detection_figures(self.arm.job, self.model, models, self.held)
+        return mean_detection_figures(self.config.job, self.model, models, self.held)
 
-    def end(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
+    def final_rows(self, models: Sequence[Params], state: Any) -> Mapping[str, list[Row]]:
         """See `Course.end`."""
         tally = empty_tally(len(models), self.prepared.test.rows)
         rules: list[Row] = [
-            *rule_table(self.prepared, self.module, self.model, models, self.arm.id, tally)
+            *rule_table(self.prepared, self.module, self.model, models, self.config.id, tally)
         ]
         sites: list[Row] = [
-            *site_rows(self.arm, self.prepared, self.scene, self.model, models, self.held, tally)
+            *site_result_rows(
+                self.config, self.prepared, self.site_rows, self.model, models, self.held, tally
+            )
         ]
         names = self.problem.clients.names
-        sets = trial_sets(algorithm_section(self.arm.job), self.prepared.pack, names)
+        sets = trial_sets(algorithm_section(self.config.job), self.prepared.pack, names)
         return {
             "rules.csv": rules,
             "sites.csv": sites,
-            "sets.csv": set_distance_rows(self.arm.id, names, models, sets),
+            "sets.csv": set_distance_rows(self.config.id, names, models, sets),
         }
 
 
@@ -95,7 +97,7 @@ class TableExperiment:
 
     prepared: TableData
     _graphs: GraphCache
-    scenarios: dict[str, SiteRows] = field(default_factory=dict)
+    rows_by_split: dict[str, SiteRows] = field(default_factory=dict)
     _shared: dict[bool, tuple[TableData, HeldOut, ConstraintModule]] = field(default_factory=dict)
     _scorers: dict[str, Scorer] = field(default_factory=dict)
 
@@ -120,9 +122,9 @@ class TableExperiment:
         return (*self.prepared.tables.files, *self._graphs.sources(self.job))
 
     @property
-    def reach(self) -> Window | None:
+    def time_range(self) -> TimeRange | None:
         """See `Ground.reach`."""
-        return self.prepared.tables.reach
+        return self.prepared.tables.time_range
 
     @property
     def measure(self) -> Measure:
@@ -134,15 +136,15 @@ class TableExperiment:
             event=event_of(self.job.data.label),
         )
 
-    def prepare(self, arms: Sequence[TrialConfig]) -> None:
+    def prepare(self, configs: Sequence[TrialConfig]) -> None:
         """See `Ground.prepare`."""
-        for arm in arms:
-            if arm.scenario not in self.scenarios:
-                self.scenarios[arm.scenario] = split_rows(self.prepared, arm)
+        for config in configs:
+            if config.split_key not in self.rows_by_split:
+                self.rows_by_split[config.split_key] = split_rows(self.prepared, config)
 
-    def sites(self, arm: TrialConfig) -> int:
+    def sites(self, config: TrialConfig) -> int:
         """See `Ground.sites`."""
-        return len(self.scenarios[arm.scenario].frames)
+        return len(self.rows_by_split[config.split_key].frames)
 
     def features(self) -> dict[str, Any]:
         """See `Ground.features`."""
@@ -153,39 +155,41 @@ class TableExperiment:
             "std": scaling.std.tolist(),
         }
 
-    def splits(self, arms: Sequence[TrialConfig]) -> dict[str, Any]:
+    def splits(self, configs: Sequence[TrialConfig]) -> dict[str, Any]:
         """See `Ground.splits`."""
-        return split_document(self.prepared, arms, self.scenarios)
+        return split_document(self.prepared, configs, self.rows_by_split)
 
-    def checks(self, arm: TrialConfig) -> list[Row]:
+    def checks(self, config: TrialConfig) -> list[Row]:
         """See `Ground.checks`."""
-        sites = list(self.scenarios[arm.scenario].frames.values())
+        sites = list(self.rows_by_split[config.split_key].frames.values())
         return [*check_tables(self.prepared, intact_frames(self.prepared, sites))]
 
-    def course(self, arm: TrialConfig) -> TableTrial:
+    def build_trial(self, config: TrialConfig) -> TableTrial:
         """See `Ground.course`."""
-        prepared, held, module = self._of(arm)
+        prepared, held, module = self._of(config)
         model = build_table_model(
-            arm.job, prepared, module, self._graphs.of(arm.job, self.prepared.features.names)
+            config.job, prepared, module, self._graphs.of(config.job, self.prepared.features.names)
         )
-        scene = self.scenarios[arm.scenario]
-        problem = build_table_problem(arm, prepared, scene, module, model, self._scorer(arm, model))
-        settings = trial_settings(arm, prepared.pack, problem.clients)
+        site_rows = self.rows_by_split[config.split_key]
+        problem = build_table_problem(
+            config, prepared, site_rows, module, model, self._scorer(config, model)
+        )
+        settings = trial_settings(config, prepared.pack, problem.clients)
         return TableTrial(
-            arm=arm,
+            config=config,
             prepared=prepared,
-            scene=scene,
+            site_rows=site_rows,
             held=held,
             module=module,
             model=model,
             problem=problem,
-            algorithm=build_table_algorithm(arm, module, problem, settings),
+            algorithm=build_table_algorithm(config, module, problem, settings),
             settings=settings,
         )
 
-    def _of(self, arm: TrialConfig) -> tuple[TableData, HeldOut, ConstraintModule]:
+    def _of(self, config: TrialConfig) -> tuple[TableData, HeldOut, ConstraintModule]:
         """What an arm reads: rows, rows held out, rules over them; with projected answers the rows tell the rules' categories, too."""
-        projection = arm.job.training.projection
+        projection = config.job.training.projection
         if projection not in self._shared:
             prepared = with_category_codes(self.prepared) if projection else self.prepared
             self._shared[projection] = (
@@ -195,12 +199,14 @@ class TableExperiment:
             )
         return self._shared[projection]
 
-    def _scorer(self, arm: TrialConfig, model: Model) -> Scorer:
-        scoring = arm.job.scoring
-        prepared, _, module = self._of(arm)
-        key = f"{scoring.probe}|{scoring.probe_rows}|{scoring.rows_per_rule}|{arm.job.training.projection}|{arm.job.model.model_dump_json()}"
+    def _scorer(self, config: TrialConfig, model: Model) -> Scorer:
+        scoring = config.job.scoring
+        prepared, _, module = self._of(config)
+        key = f"{scoring.probe}|{scoring.probe_rows}|{scoring.rows_per_rule}|{config.job.training.projection}|{config.job.model.model_dump_json()}"
         if key not in self._scorers:
-            probe = probe_rows(self.prepared.pack, self.prepared.server, scoring, arm.job.data.seed)
+            probe = probe_rows(
+                self.prepared.pack, self.prepared.server, scoring, config.job.data.seed
+            )
             self._scorers[key] = probe_scorer(prepared, module, model, probe)
         return self._scorers[key]
 
@@ -211,28 +217,28 @@ def create_table_experiment(job: Job, pack: Pack) -> TableExperiment:
 
 
 def split_document(
-    prepared: TableData, arms: Sequence[TrialConfig], scenarios: Mapping[str, SiteRows]
+    prepared: TableData, configs: Sequence[TrialConfig], rows_by_split: Mapping[str, SiteRows]
 ) -> dict[str, Any]:
     """`split.json`: rows and true failures of every site in every way the data is split. `Any`: JSON."""
     splits = []
     label = prepared.job.data.label
     seen: set[str] = set()
-    for arm in arms:
-        if arm.scenario in seen:
+    for config in configs:
+        if config.split_key in seen:
             continue
-        seen.add(arm.scenario)
-        rows = scenarios[arm.scenario]
-        words = [f"{field.rpartition('.')[2]} {value}" for field, value in arm.setting] + [
-            f"seed {arm.seed}"
+        seen.add(config.split_key)
+        rows = rows_by_split[config.split_key]
+        words = [f"{field.rpartition('.')[2]} {value}" for field, value in config.setting] + [
+            f"seed {config.seed}"
         ]
-        if arm.corrupt is not None:
-            words.append(f"{arm.corrupt.kind.replace('_', ' ')} at {arm.corrupt.site}")
+        if config.corrupt is not None:
+            words.append(f"{config.corrupt.kind.replace('_', ' ')} at {config.corrupt.site}")
         splits.append(
             {
                 "title": ", ".join(words),
-                "setting": dict(arm.setting),
-                "seed": arm.seed,
-                "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
+                "setting": dict(config.setting),
+                "seed": config.seed,
+                "corrupted": "" if config.corrupt is None else config.corrupt.site,
                 "draws": rows.draws,
                 "sites": {
                     site: {"rows": own.rows, "positives": int(own.numbers(label).sum())}

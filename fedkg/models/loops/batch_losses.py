@@ -16,7 +16,7 @@ CLASSES, BINARY, SQUARED, KNOWN = range(4)
 
 
 @loop
-def judged(
+def add_losses(
     out: Floats,
     outputs: int,
     wide: int,

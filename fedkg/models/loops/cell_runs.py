@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 from fedkg.models.loops import cell_kernels, matrix_products, sample_norms
 from fedkg.native.library import Library
 
@@ -149,4 +149,4 @@ def _each(
         spare = first.new_empty(room)
         loop(start, stop, *sizes, *addresses, *((spare.data_ptr(),) if room else ()))
 
-    in_parts(first.shape[0], max(1, LEAST // max(1, work)), part)
+    run_in_parts(first.shape[0], max(1, LEAST // max(1, work)), part)

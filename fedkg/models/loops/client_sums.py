@@ -13,7 +13,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 from fedkg.models.loops.sum_kernels import BESIDE, BLOCK, add_weighted, totals
 from fedkg.native.library import Library
 
@@ -37,7 +37,7 @@ def sums(stack: Sequence[Tensor]) -> Tensor:
         room = first.new_empty(BESIDE)
         loop(start, stop, len(rows), *_places(told), out.data_ptr(), room.data_ptr())
 
-    in_parts(len(first), max(1, LEAST // max(1, sum(told[1]))), part)
+    run_in_parts(len(first), max(1, LEAST // max(1, sum(told[1]))), part)
     return out
 
 
@@ -68,7 +68,7 @@ def add_to(
         groups.data_ptr(),
     )
     blocks = sum(-(-width // BLOCK) for width in told[1])
-    in_parts(
+    run_in_parts(
         blocks, max(1, LEAST // (BLOCK * clients)), lambda first, last: loop(first, last, *given)
     )
 

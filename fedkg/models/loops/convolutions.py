@@ -10,13 +10,21 @@ zeros around it), g and v those of its result, k side of its window, p of its po
 
 from __future__ import annotations
 
-from fedkg.models.loops.dense_layers import CLIP, CLIPPED, SEEN, TANH, WIDTHS, activate, move
+from fedkg.models.loops.dense_layers import (
+    CLIP,
+    CLIPPED,
+    SEEN,
+    TANH,
+    WIDTHS,
+    activate,
+    apply_penalties,
+)
 from fedkg.models.loops.matrix_products import fill, multiply, shifted
 from fedkg.models.loops.pooling import pool, unpool
 from fedkg.models.loops.primitives import lanes
-from fedkg.models.loops.sample_norms import kept_of, squared
-from fedkg.models.loops.sparse_convolution import N, back_sparsely, beside
-from fedkg.models.loops.transposes import turn
+from fedkg.models.loops.sample_norms import clip_factor, sum_of_squares
+from fedkg.models.loops.sparse_convolution import N, channels_last, sparse_backward
+from fedkg.models.loops.transposes import transpose
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
 COUNT, MEAN, SAMPLE, ROOM, FIRST = range(5)
@@ -47,7 +55,7 @@ REPEATED = 16
 
 
 @loop
-def look(
+def convolve_forward(
     own: Floats,
     form: Ints,
     images: Ints,
@@ -140,7 +148,7 @@ def _convolve(own: Floats, images: Ints, layer: Ints, kept: Floats, spare: Float
 
 
 @loop
-def look_back(
+def convolve_backward(
     own: Floats,
     form: Ints,
     numbers: Doubles,
@@ -174,7 +182,7 @@ def look_back(
         layer = images[FIRST + number * EACH :]
         if _is_sparse(layer, images[MEAN]):
             square = layer[SIDE] * layer[SIDE]
-            beside(
+            channels_last(
                 flipped[layer[WEIGHTS] :],
                 own[layer[WEIGHTS] :],
                 layer[OUT],
@@ -231,7 +239,7 @@ def look_back(
                     slopes[outputs * long :],
                     (layer[HIGH] - k) * layer[WIDE] + layer[WIDE] - k + 1,
                 )
-                back_sparsely(
+                sparse_backward(
                     gradient,
                     image,
                     weight,
@@ -267,7 +275,9 @@ def look_back(
                     )
         if form[CLIPPED] > 0:
             squares[place] = (
-                kept_of(squares[place] + squared(one, total, turned), to_float(numbers[CLIP]))
+                clip_factor(
+                    squares[place] + sum_of_squares(one, total, turned), to_float(numbers[CLIP])
+                )
                 * share
             )
             if squares[place] > 0.0:
@@ -279,7 +289,9 @@ def look_back(
         if form[CLIPPED] > 0:
             _add_turned(clipped[at:], sums[at:], depth, layer[OUT], to_float(1))
         else:
-            move(own[at:], form, numbers, rate, strength[at:], anchor[at:], drift[at:], many)
+            apply_penalties(
+                own[at:], form, numbers, rate, strength[at:], anchor[at:], drift[at:], many
+            )
             _add_turned(own[at:], sums[at:], depth, layer[OUT], -rate)
 
 
@@ -312,7 +324,7 @@ def _gradient(
     """Adds a sample's derivative by the weights, [I k k, O], and by the bias after them; `one` is 1."""
     outputs, side, channels, width = layer[OUT], layer[SIDE], layer[CHANNELS], layer[WIDE]
     square, there, size = side * side, apart - side + 1, layer[HIGH] * width
-    turn(turned, outputs, slopes, long, outputs, there)
+    transpose(turned, outputs, slopes, long, outputs, there)
     totals = sums[channels * square * outputs :]
     multiply(totals, outputs, totals, outputs, one, 0, 0, turned, outputs, 1, outputs, there)
     for row in range(side):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from fedkg.models.loops.matrix_products import fill, multiply, rectify, scaled, tanhs
 from fedkg.models.loops.primitives import number, sixteen
-from fedkg.models.loops.transposes import turn
+from fedkg.models.loops.transposes import transpose
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
 PARAMETERS, BATCH, LAYERS, BIAS, TANH, LOSS, PULLED, ANCHORS, DRIFTING = range(9)
@@ -62,12 +62,12 @@ def forth(
             else:
                 _drop(below, drops, wide, 1, named, limit, scale, fan, count)
         if inward:
-            turn(below, wide, read, fan, count, fan)
+            transpose(below, wide, read, fan, count, fan)
             for row in range(fan):
                 for place in range(count, wide):
                     below[row * wide + place] = 0.0
         elif layer > 0:
-            turn(read, fan, below, wide, fan, count)
+            transpose(read, fan, below, wide, fan, count)
         for row in range(outputs):
             fill(above[row * wide :], wide, biases[row] if form[BIAS] > 0 else to_float(0))
         multiply(above, wide, above, wide, own[at:], fan, 1, below, wide, outputs, wide, fan)
@@ -110,7 +110,7 @@ def back(
         since -= fan
         at -= outputs * fan + (outputs if form[BIAS] > 0 else 0)
         weight, below = own[at:], values[since * wide :]
-        lower(
+        backward_inputs(
             layer,
             weight,
             form,
@@ -123,7 +123,7 @@ def back(
             wide,
         )
         read = turned[since * form[BATCH] :]
-        settle(
+        step_layer(
             layer,
             weight,
             form,
@@ -140,7 +140,7 @@ def back(
 
 
 @loop
-def lower(
+def backward_inputs(
     layer: int,
     weight: Floats,
     form: Ints,
@@ -161,17 +161,17 @@ def lower(
         fill(carried, fan * wide, to_float(0))
         multiply(carried, wide, carried, wide, weight, 1, fan, slope, wide, fan, wide, outputs)
         if layer > 0:
-            through(
+            backward_activation(
                 below, carried, factors, form[TANH], to_float(numbers[SCALES + layer]), fan * wide
             )
         else:
-            turn(below, fan, carried, wide, fan, count)
+            transpose(below, fan, carried, wide, fan, count)
             if numbers[SCALES] != 1.0:
                 _times(below, factors, fan * count)
 
 
 @loop
-def settle(
+def step_layer(
     layer: int,
     weight: Floats,
     form: Ints,
@@ -187,7 +187,7 @@ def settle(
 ) -> None:
     """A layer's step down, from the derivative by its result (written over) and from what it read, by samples."""
     fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
-    move(
+    apply_penalties(
         weight,
         form,
         numbers,
@@ -204,7 +204,7 @@ def settle(
 
 
 @loop
-def move(
+def apply_penalties(
     own: Floats,
     form: Ints,
     numbers: Doubles,
@@ -224,7 +224,7 @@ def move(
 
 
 @loop
-def through(
+def backward_activation(
     values: Floats, carried: Floats, factors: Floats, tanh: int, scale: Float, n: int
 ) -> None:
     """The derivative before dropout and activation, from the one after them; written over the values after them."""

@@ -6,8 +6,8 @@ vectors, F numbers of a sample, H outputs, P parameters of a model.
 
 from __future__ import annotations
 
-from fedkg.models.loops.batch_losses import judged
-from fedkg.models.loops.convolutions import look, look_back
+from fedkg.models.loops.batch_losses import add_losses
+from fedkg.models.loops.convolutions import convolve_backward, convolve_forward
 from fedkg.models.loops.dense_layers import (
     ALL,
     ANCHORS,
@@ -23,15 +23,15 @@ from fedkg.models.loops.dense_layers import (
     WEIGHT,
     WIDEST,
     WIDTHS,
+    apply_penalties,
     back,
     forth,
-    move,
     step_down,
 )
 from fedkg.models.loops.matrix_products import fill
 from fedkg.models.loops.normal_kernels import BLOCK, SITE, disturb
 from fedkg.models.loops.primitives import lanes, number
-from fedkg.models.loops.sample_norms import add_clipped, keep, measure
+from fedkg.models.loops.sample_norms import add_clipped, clip_factors, measure
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
 
@@ -92,7 +92,7 @@ def descend(
             rows, count = index[(client * most + step) * batch :], counts[client * most + step]
             wide = (count + lanes() - 1) // lanes() * lanes()
             if images[0] > 0:
-                look(own, form, images, x, rows, count, turned, pictures)
+                convolve_forward(own, form, images, x, rows, count, turned, pictures)
             else:
                 _gather(x, form[WIDTHS], rows, count, room, turned, wide)
             forth(
@@ -108,7 +108,7 @@ def descend(
             )
             out = room[(whole - outputs) * wide :]
             mean = to_float(1) if form[CLIPPED] > 0 else 1.0 / to_float(count)
-            total += judged(
+            total += add_losses(
                 out,
                 outputs,
                 wide,
@@ -147,7 +147,7 @@ def descend(
                     aside,
                 )
             if images[0] > 0:
-                look_back(
+                convolve_backward(
                     own,
                     form,
                     numbers,
@@ -164,12 +164,12 @@ def descend(
                     noised,
                 )
             elif form[CLIPPED] > 0:
-                keep(squares, to_float(numbers[CLIP]), share, count)
+                clip_factors(squares, to_float(numbers[CLIP]), share, count)
             if form[CLIPPED] > 0:
                 add_clipped(
                     noised[seen:], form, room, turned, squares, count, wide
                 )  # nothing meets parameters before it is noised
-                move(own, form, numbers, rate, strength, pull, away, size)
+                apply_penalties(own, form, numbers, rate, strength, pull, away, size)
                 step_down(own, noised, rate, size)
         totals[client] = total
 

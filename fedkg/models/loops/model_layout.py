@@ -14,7 +14,7 @@ from fedkg.models.mlp import MLP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ModelLayout:
     """A model in numbers.
 
     Attributes:
@@ -91,11 +91,11 @@ class Told:
         return [*found, *(1.0 / (1.0 - share) for share in self.dropped)]
 
 
-def told_of(model: MLP | ConvNet) -> Told:
+def layout_of(model: MLP | ConvNet) -> ModelLayout:
     """The model in numbers."""
     if isinstance(model, MLP):
         dropped = (0.0, *(model.dropout for _ in model.hidden))
-        return Told(
+        return ModelLayout(
             widths=model.widths,
             dropped=dropped,
             site=1,
@@ -136,7 +136,7 @@ def told_of(model: MLP | ConvNet) -> Told:
         seen += layer.channels * (channels * side * side + 1)
         kept += channels * size + layer.channels * apart
     head = [len(model.convolutions), model.pooling == "mean", prod(model.image), kept]
-    return Told(
+    return ModelLayout(
         widths=model.widths,
         dropped=(model.dropout[0], *(model.dropout[1] for _ in model.hidden)),
         site=0,

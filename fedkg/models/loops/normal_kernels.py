@@ -13,7 +13,7 @@ import struct
 
 from fedkg.models.loops.matrix_products import add, fill
 from fedkg.models.loops.primitives import begun, mixed, onward
-from fedkg.native.language import Float, Floats, Given, Ints, loop, to_float
+from fedkg.native.language import Float, Floats, Ints, LLVMFunction, loop, to_float
 from fedkg.native.typed_values import literal
 
 SITE = 0x6E6F697365
@@ -78,7 +78,7 @@ def _bits(number: float) -> int:
     return found
 
 
-fraction = Given("fraction", ("int",), "Float", _fraction, _nothing)
+fraction = LLVMFunction("fraction", ("int",), "Float", _fraction, _nothing)
 """A word as a number in (0, 1]: by 53 of its bits in float64, which are then rounded; near 0 that keeps its relative precision."""
 
 
@@ -110,11 +110,11 @@ def _logarithm(single: bool) -> str:
     return "\n".join(lines)
 
 
-logarithm = Given("logarithm", ("Float",), "Float", _logarithm, _nothing)
+logarithm = LLVMFunction("logarithm", ("Float",), "Float", _logarithm, _nothing)
 """log(x) of x in 2^-53 .. 1, to a few units in the last place of numbers near 1."""
 
 
-def _around(name: str, odd: int) -> Given:
+def _around(name: str, odd: int) -> LLVMFunction:
     """The sine or cosine of -pi/2 .. pi/2."""
 
     def text(single: bool) -> str:
@@ -134,7 +134,7 @@ def _around(name: str, odd: int) -> Given:
             [*lines, *_series(single, "%q", "%sum", terms), end, f"  ret {kind} %v", "}"]
         )
 
-    return Given(name, ("Float",), "Float", text, _nothing)
+    return LLVMFunction(name, ("Float",), "Float", text, _nothing)
 
 
 sine, cosine = _around("sine", 1), _around("cosine", 0)

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 from fedkg.models.loops import normal_kernels
 from fedkg.native.library import Library
 
@@ -35,5 +35,5 @@ def normal(keys: Tensor, count: int, scale: Tensor) -> Tensor:
             start, stop, count, keys.data_ptr(), scale.data_ptr(), out.data_ptr(), spare.data_ptr()
         )
 
-    in_parts(len(keys), max(1, LEAST // max(1, count)), part)
+    run_in_parts(len(keys), max(1, LEAST // max(1, count)), part)
     return out

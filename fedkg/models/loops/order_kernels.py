@@ -9,7 +9,7 @@ Letters: C clients, S most steps of any of them, B widest batch, N things to be 
 from __future__ import annotations
 
 from fedkg.models.loops.primitives import number
-from fedkg.native.language import Given, Ints, loop
+from fedkg.native.language import Ints, LLVMFunction, loop
 
 _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
@@ -41,7 +41,7 @@ def _drawn(single: bool) -> str:
 }}"""
 
 
-drawn = Given("drawn", ("int", "int"), "int", _drawn, _nothing)
+drawn = LLVMFunction("drawn", ("int", "int"), "int", _drawn, _nothing)
 """What the sample at a place is sorted by in an epoch with this key: see `fedkg.federated.randomness.permutations`."""
 
 
@@ -56,7 +56,7 @@ def _range_of(single: bool) -> str:
 }"""
 
 
-range_of = Given("range_of", ("int", "int"), "int", _range_of, _nothing)
+range_of = LLVMFunction("range_of", ("int", "int"), "int", _range_of, _nothing)
 """Which of ``2^bits`` equal ranges of the signed 64-bit numbers one is in, bits > 0."""
 
 

@@ -10,7 +10,7 @@ Letters: r and c height and width after the pool, p its side, N squares of a vec
 from __future__ import annotations
 
 from fedkg.models.loops.primitives import greater
-from fedkg.native.language import Float, Floats, Given, loop, to_float
+from fedkg.native.language import Float, Floats, LLVMFunction, loop, to_float
 
 VECTORS = 8, 4, 1
 """N: the first of these that a row has."""
@@ -79,7 +79,7 @@ def _most(side: int, lanes: int, kind: str, size: int) -> list[str]:
     return text
 
 
-def _pooled(side: int) -> Given:
+def _pooled(side: int) -> LLVMFunction:
     name = f"pooled{side}"
 
     def squares(lanes: int, kind: str, size: int) -> str:
@@ -105,10 +105,10 @@ def _pooled(side: int) -> Given:
             squares(lanes, *(("float", 4) if single else ("double", 8))) for lanes in VECTORS
         )
 
-    return Given(name, ("Floats", "Floats", "Floats", "int", "Float"), "None", text, needs)
+    return LLVMFunction(name, ("Floats", "Floats", "Floats", "int", "Float"), "None", text, needs)
 
 
-def _unpooled(side: int) -> Given:
+def _unpooled(side: int) -> LLVMFunction:
     name = f"unpooled{side}"
 
     def squares(lanes: int, kind: str, size: int) -> str:
@@ -157,7 +157,7 @@ def _unpooled(side: int) -> Given:
             squares(lanes, *(("float", 4) if single else ("double", 8))) for lanes in VECTORS
         )
 
-    return Given(
+    return LLVMFunction(
         name, ("Floats", "Floats", "Floats", "Floats", "Floats", "int", "int"), "None", text, needs
     )
 

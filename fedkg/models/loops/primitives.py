@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from fedkg.native.language import Given
+from fedkg.native.language import LLVMFunction
 from fedkg.native.typed_values import literal
 
 VECTOR = 64
@@ -42,7 +42,7 @@ def _of_tiles(single: bool) -> tuple[str, ...]:
     )
 
 
-def _tile(rows: int, whole: bool, told: bool = False) -> Given:
+def _tile(rows: int, whole: bool, told: bool = False) -> LLVMFunction:
     """``out = begin + left right`` for so many rows and 64 bytes of columns, or only the first `columns` of these.
 
     Where the distances of the rows of `right` are `told`, they stand at an address that takes the place of their common distance.
@@ -126,7 +126,7 @@ def _tile(rows: int, whole: bool, told: bool = False) -> Given:
         return "\n".join([*lines, "  ret void", "}"])
 
     floats, step, rows_of = "Floats", "int", "Ints" if told else "int"
-    return Given(
+    return LLVMFunction(
         name,
         (floats, step, floats, step, floats, step, step, floats, rows_of, step, step),
         "None",
@@ -149,7 +149,7 @@ def _lanes(single: bool) -> str:
     return f"define internal i64 @lanes() alwaysinline {{\n  ret i64 {_number(single)[2]}\n}}"
 
 
-lanes = Given("lanes", (), "int", _lanes, _nothing)
+lanes = LLVMFunction("lanes", (), "int", _lanes, _nothing)
 """How many numbers a tile holds of a row."""
 
 
@@ -159,7 +159,7 @@ def _fused(single: bool) -> str:
     return f"define internal {kind} @fused({kind} %a, {kind} %b, {kind} %c) alwaysinline {{\n  %v = {call}\n  ret {kind} %v\n}}"
 
 
-fused = Given("fused", ("Float", "Float", "Float"), "Float", _fused, _fma)
+fused = LLVMFunction("fused", ("Float", "Float", "Float"), "Float", _fused, _fma)
 """``fused(a, b, c)`` is ``a b + c``, rounded once."""
 
 
@@ -174,7 +174,7 @@ def _maximum(single: bool) -> tuple[str, ...]:
     return (f"declare {kind} @llvm.maximum.{short}({kind}, {kind})",)
 
 
-greater = Given("greater", ("Float", "Float"), "Float", _greater, _maximum)
+greater = LLVMFunction("greater", ("Float", "Float"), "Float", _greater, _maximum)
 """The greater of two numbers, NaN where one is."""
 
 
@@ -225,7 +225,7 @@ def _exponential(single: bool) -> str:
     return "\n".join(lines)
 
 
-exponential = Given("exponential", ("Float",), "Float", _exponential, _fma)
+exponential = LLVMFunction("exponential", ("Float",), "Float", _exponential, _fma)
 """exp(x) to a few units in the last place; NaN stays NaN, and what lies beyond a number's range stays at its ends."""
 
 
@@ -247,7 +247,7 @@ def _mixed(single: bool) -> str:
 }}"""
 
 
-mixed = Given("mixed", ("int",), "int", _mixed, _nothing)
+mixed = LLVMFunction("mixed", ("int",), "int", _mixed, _nothing)
 """A word scrambled, see `fedkg.models.noise.mix`."""
 
 
@@ -260,7 +260,7 @@ def _begun(single: bool) -> str:
 }}"""
 
 
-begun = Given("begun", ("int", "int"), "int", _begun, _nothing)
+begun = LLVMFunction("begun", ("int", "int"), "int", _begun, _nothing)
 """Number `place` of the stream `key` before it is `mixed`."""
 
 
@@ -268,7 +268,7 @@ def _onward(single: bool) -> str:
     return f"define internal i64 @onward(i64 %word) alwaysinline {{\n  %v = add i64 %word, {GOLDEN}\n  ret i64 %v\n}}"
 
 
-onward = Given("onward", ("int",), "int", _onward, _nothing)
+onward = LLVMFunction("onward", ("int",), "int", _onward, _nothing)
 """From a number of a stream to the next, before they are `mixed`: in a loop that saves a product for each."""
 
 
@@ -284,7 +284,7 @@ def _of_number(single: bool) -> tuple[str, ...]:
     return _begun(single), _mixed(single)
 
 
-number = Given("number", ("int", "int"), "int", _number_of, _of_number)
+number = LLVMFunction("number", ("int", "int"), "int", _number_of, _of_number)
 """Number `place` of the stream `key` (see `fedkg.models.noise`), which is also the key of its sub-stream of that name."""
 
 
@@ -298,5 +298,5 @@ def _sixteen(single: bool) -> str:
 }"""
 
 
-sixteen = Given("sixteen", ("int", "int"), "int", _sixteen, _nothing)
+sixteen = LLVMFunction("sixteen", ("int", "int"), "int", _sixteen, _nothing)
 """16 bits of a word as a signed number, the lowest of the four first."""

@@ -10,7 +10,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 from fedkg.models.loops.order_kernels import draw_cohort, keys_of, plan_steps
 from fedkg.native.library import Library
 
@@ -58,7 +58,7 @@ def plan(
         room = _numbers(5 * longest + 2)
         loop(first, last, most, width, int(passes), padding, *addresses, room.data_ptr())
 
-    in_parts(len(keys), max(1, LEAST // max(1, longest, most * width)), part)
+    run_in_parts(len(keys), max(1, LEAST // max(1, longest, most * width)), part)
     return index, counts
 
 

@@ -21,7 +21,7 @@ from fedkg.models.loops.dense_layers import (
     PARAMETERS,
     WIDTHS,
     add_rows,
-    lower,
+    backward_inputs,
 )
 from fedkg.models.loops.matrix_products import add, fill, multiply
 from fedkg.native.language import Double, Doubles, Float, Floats, Ints, loop, to_float
@@ -67,7 +67,7 @@ def measure(
         _columns(spare, slope, outputs, wide, spare[2 * wide :])
         _columns(spare[wide:], below, fan, wide, spare[2 * wide :])
         _add_products(squares, spare, spare[wide:], added, wide)
-        lower(
+        backward_inputs(
             layer,
             own[at:],
             form,
@@ -82,14 +82,14 @@ def measure(
 
 
 @loop
-def keep(squares: Floats, clip: Float, share: Float, count: int) -> None:
+def clip_factors(squares: Floats, clip: Float, share: Float, count: int) -> None:
     """What each sample counts, in place of the square of its gradient's norm."""
     for place in range(count):
-        squares[place] = kept_of(squares[place], clip) * share
+        squares[place] = clip_factor(squares[place], clip) * share
 
 
 @loop
-def kept_of(square: Float, clip: Float) -> Float:
+def clip_factor(square: Float, clip: Float) -> Float:
     """The factor that clips a gradient; 0 where there is none, or none that numbers hold."""
     if square - square != 0.0:
         return to_float(0)
@@ -98,7 +98,7 @@ def kept_of(square: Float, clip: Float) -> Float:
 
 
 @loop
-def squared(values: Floats, n: int, spare: Floats) -> Float:
+def sum_of_squares(values: Floats, n: int, spare: Floats) -> Float:
     """The sum of squares. spare: for RUN numbers."""
     fill(spare, RUN, to_float(0))
     for first in range(0, n, RUN):
@@ -189,9 +189,9 @@ def measure_steps(
                 _add_squares(rights, read[step * batch * inputs :], inputs)
                 if bias > 0:
                     add(sums, by[step * batch * outputs :], outputs)
-            whole = squared(room, inputs * outputs, spare)
+            whole = sum_of_squares(room, inputs * outputs, spare)
             if bias > 0:
-                whole += squared(sums, outputs, spare)
+                whole += sum_of_squares(sums, outputs, spare)
             far = _total(lefts, outputs) * (_total(rights, inputs) + to_float(steps * bias))
             norm = math.sqrt(whole) + to_float(eps) * to_float(steps + 1) * math.sqrt(far)
             squares[client * batch + place] = norm * norm

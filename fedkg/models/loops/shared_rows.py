@@ -12,7 +12,7 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from fedkg._internal.threads import in_parts
+from fedkg._internal.threads import run_in_parts
 from fedkg.models.loops.dense_layers import activate
 from fedkg.models.loops.matrix_products import fill, multiply
 from fedkg.models.loops.primitives import VECTOR, lanes
@@ -88,7 +88,7 @@ def _library(dtype: torch.dtype) -> Library:
     return Library((answer,), single=dtype == torch.float32)
 
 
-def answered(model: MLP, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
+def evaluate_shared_rows(model: MLP, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
     """What `MLP.apply` says in evaluation, up to rounding, [C, R, H]: the same bits for a client in every stack.
 
     Args:
@@ -125,5 +125,5 @@ def answered(model: MLP, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
         room = x.new_empty(3 * size)
         loop(first, last, *given, x.data_ptr(), out.data_ptr(), room.data_ptr())
 
-    in_parts(clients, max(1, LEAST // max(1, work)), part)
+    run_in_parts(clients, max(1, LEAST // max(1, work)), part)
     return out

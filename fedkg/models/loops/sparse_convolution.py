@@ -12,8 +12,17 @@ run, N numbers of a vector, D places with a derivative.
 from __future__ import annotations
 
 from fedkg.models.loops.matrix_products import fill
-from fedkg.models.loops.transposes import turn
-from fedkg.native.language import Float, Floats, Given, Ints, address_of, ints_at, loop, to_float
+from fedkg.models.loops.transposes import transpose
+from fedkg.native.language import (
+    Float,
+    Floats,
+    Ints,
+    LLVMFunction,
+    address_of,
+    ints_at,
+    loop,
+    to_float,
+)
 
 N = 8
 """N. Runs are no shorter."""
@@ -39,7 +48,7 @@ def _spread(kind: str) -> list[str]:
     return [one, f"  %all = shufflevector {vector} %one, {vector} undef, <{N} x i32> <{zeros}>"]
 
 
-def _summed(many: int) -> Given:
+def _summed(many: int) -> LLVMFunction:
     name = f"summed{many}"
 
     def text(single: bool) -> str:
@@ -86,7 +95,9 @@ def _summed(many: int) -> Given:
             ]
         return "\n".join([*lines, "  ret void", "}"])
 
-    return Given(name, ("Floats", "Floats", "Floats", "Ints", "int"), "None", text, _of_vectors)
+    return LLVMFunction(
+        name, ("Floats", "Floats", "Floats", "Ints", "int"), "None", text, _of_vectors
+    )
 
 
 summed_wide, summed_middle, summed_one = _summed(WIDE), _summed(MIDDLE), _summed(1)
@@ -108,12 +119,12 @@ def _added(single: bool) -> str:
     ])  # fmt: skip
 
 
-added = Given("added", ("Floats", "Floats", "Float"), "None", _added, _of_vectors)
+added = LLVMFunction("added", ("Floats", "Floats", "Float"), "None", _added, _of_vectors)
 """``out += by x``, one vector."""
 
 
 @loop
-def back_sparsely(
+def sparse_backward(
     sums: Floats,
     image: Floats,
     weight: Floats,
@@ -140,7 +151,7 @@ def back_sparsely(
     factors = part[depth:]
     found = ints_at((address_of(factors[places:]) + 7) // 8 * 8)
     nothing = _nothing(factors, image, size * channels)
-    turn(spare, channels, image, size, channels, size)
+    transpose(spare, channels, image, size, channels, size)
     if inward > 0:
         fill(lower, size * channels, to_float(0))
     for output in range(outputs):
@@ -171,7 +182,7 @@ def back_sparsely(
                 for channel in range(channels):
                     to[channel * side * side * outputs] += since[channel] + nothing
     if inward > 0:
-        turn(image, size, lower, channels, size, channels)
+        transpose(image, size, lower, channels, size, channels)
 
 
 @loop
@@ -231,10 +242,10 @@ def _add_runs(
 
 
 @loop
-def beside(to: Floats, weight: Floats, outputs: int, channels: int, square: int) -> None:
+def channels_last(to: Floats, weight: Floats, outputs: int, channels: int, square: int) -> None:
     """Weights [O, I, k k] as [O, k k, I]."""
     for output in range(outputs):
-        turn(
+        transpose(
             to[output * channels * square :],
             channels,
             weight[output * channels * square :],

@@ -5,7 +5,7 @@ Letters: R rows, V columns, N rows and columns of a block.
 
 from __future__ import annotations
 
-from fedkg.native.language import Floats, Given, loop
+from fedkg.native.language import Floats, LLVMFunction, loop
 
 SIDE = 8
 """N."""
@@ -57,12 +57,12 @@ def _nothing(single: bool) -> tuple[str, ...]:
     return ()
 
 
-block = Given("block", ("Floats", "int", "Floats", "int"), "None", _block, _nothing)
+block = LLVMFunction("block", ("Floats", "int", "Floats", "int"), "None", _block, _nothing)
 """``out[v, r] = x[r, v]`` for N rows and columns; rows are so far apart."""
 
 
 @loop
-def turn(out: Floats, out_row: int, x: Floats, x_row: int, rows: int, columns: int) -> None:
+def transpose(out: Floats, out_row: int, x: Floats, x_row: int, rows: int, columns: int) -> None:
     """``out[v, r] = x[r, v]``, [V, R] from [R, V]; rows are so far apart."""
     whole, row = rows - rows % SIDE, 0
     straight = columns - columns % SIDE

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from fedkg import authoring
 from fedkg.learned_knowledge import (
     CausalEdge,
-    FoundNumber,
-    FoundProperty,
-    Learned,
+    LearnedKnowledge,
+    MinedNumber,
+    MinedProperty,
     Precedence,
     RuleEvidence,
 )
@@ -27,23 +27,23 @@ TEXT = "operational_range(volume, ?low, ?high, 0, ?end)"
 
 def _found(
     client: str, low: float, high: float, *, end: float = 7.0, unit: str = ""
-) -> FoundProperty:
-    return FoundProperty(
+) -> MinedProperty:
+    return MinedProperty(
         inference="night",
         template="operational_range",
         text=TEXT,
         client=client,
         traces=38,
         numbers=(
-            FoundNumber(name="low", value=low, unit=unit, direction="down"),
-            FoundNumber(name="high", value=high, unit=unit, direction="up"),
-            FoundNumber(name="end", value=end, integer=True),
+            MinedNumber(name="low", value=low, unit=unit, direction="down"),
+            MinedNumber(name="high", value=high, unit=unit, direction="up"),
+            MinedNumber(name="end", value=end, integer=True),
         ),
     )
 
 
-def _learned(*properties: FoundProperty, **more: object) -> Learned:
-    return Learned.model_validate(
+def _learned(*properties: MinedProperty, **more: object) -> LearnedKnowledge:
+    return LearnedKnowledge.model_validate(
         {
             "run": "1",
             "title": "Traffic",

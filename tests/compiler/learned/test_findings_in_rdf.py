@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from fedkg.errors import FedkgError
 from fedkg.learned_knowledge import (
     CausalEdge,
-    FoundNumber,
-    FoundProperty,
-    Learned,
+    LearnedKnowledge,
+    MinedNumber,
+    MinedProperty,
     Precedence,
     RuleEvidence,
     UsedFile,
@@ -23,17 +23,17 @@ from fedkg_compiler.learned.to_rdf import turtle
 names = st.text('abcdefg_ é"\\7', min_size=1, max_size=8).filter(lambda text: bool(text.strip()))
 reals = st.floats(-1e9, 1e9, allow_nan=False)
 numbers = st.builds(
-    FoundNumber,
+    MinedNumber,
     name=st.just("low"),
     value=reals,
     unit=st.sampled_from(["", "degC", "N.m", "strange"]),
     direction=st.sampled_from(["up", "none"]),
 )
 steps = st.builds(
-    FoundNumber, name=st.just("end"), value=st.integers(-1, 50).map(float), integer=st.just(True)
+    MinedNumber, name=st.just("end"), value=st.integers(-1, 50).map(float), integer=st.just(True)
 )
 properties = st.builds(
-    FoundProperty,
+    MinedProperty,
     inference=names,
     template=names,
     text=st.just("inside(volume, ?low, ?end)"),
@@ -78,7 +78,7 @@ edges = st.builds(
     precedence=st.none() | followed,
 )
 learnt = st.builds(
-    Learned,
+    LearnedKnowledge,
     run=st.just("ab12"),
     title=names,
     software=st.just("fedkg 0"),
@@ -92,12 +92,12 @@ learnt = st.builds(
 )
 
 
-def _read(text: str) -> tuple[Learned, ...]:
+def _read(text: str) -> tuple[LearnedKnowledge, ...]:
     return read(list(ox.parse(text.encode(), format=ox.RdfFormat.TURTLE)), "found.ttl")
 
 
 @given(learnt)
-def test_what_is_written_is_read_again(learned: Learned) -> None:
+def test_what_is_written_is_read_again(learned: LearnedKnowledge) -> None:
     found = _read(turtle(learned))
     if not (learned.properties or learned.evidence or learned.edges):
         assert found == ()
@@ -115,12 +115,12 @@ def test_what_is_written_is_read_again(learned: Learned) -> None:
 
 
 @given(learnt)
-def test_the_same_findings_are_the_same_text(learned: Learned) -> None:
+def test_the_same_findings_are_the_same_text(learned: LearnedKnowledge) -> None:
     assert turtle(learned) == turtle(learned)
 
 
 def test_runs_do_not_mix() -> None:
-    first = Learned(
+    first = LearnedKnowledge(
         run="1",
         title="a",
         software="s",
@@ -140,9 +140,11 @@ def test_runs_do_not_mix() -> None:
 
 
 def test_units_that_our_vocabulary_has_are_nodes() -> None:
-    number = FoundNumber(name="low", value=3.0, unit="degC")
-    found = FoundProperty(inference="i", template="t", text="t(?low)", numbers=(number,), traces=3)
-    text = turtle(Learned(run="1", title="a", software="s", began="t", properties=(found,)))
+    number = MinedNumber(name="low", value=3.0, unit="degC")
+    found = MinedProperty(inference="i", template="t", text="t(?low)", numbers=(number,), traces=3)
+    text = turtle(
+        LearnedKnowledge(run="1", title="a", software="s", began="t", properties=(found,))
+    )
     assert "qudt:hasUnit unit:DEG_C" in text
 
 
@@ -155,14 +157,16 @@ def test_units_that_our_vocabulary_has_are_nodes() -> None:
     ],
 )
 def test_a_finding_that_lacks_something_is_named(lacking: str, said: str) -> None:
-    found = FoundProperty(
+    found = MinedProperty(
         inference="i",
         template="t",
         text="t(?low)",
-        numbers=(FoundNumber(name="low", value=3.0),),
+        numbers=(MinedNumber(name="low", value=3.0),),
         traces=3,
     )
-    text = turtle(Learned(run="1", title="a", software="s", began="t", properties=(found,)))
+    text = turtle(
+        LearnedKnowledge(run="1", title="a", software="s", began="t", properties=(found,))
+    )
     broken = "\n".join(line for line in text.splitlines() if lacking not in line)
     with pytest.raises(FedkgError, match=said) as told:
         _read(broken)
@@ -171,10 +175,10 @@ def test_a_finding_that_lacks_something_is_named(lacking: str, said: str) -> Non
 
 def test_the_share_of_further_series() -> None:
     """P = 2 numbers and S = 39 series: 1 - 2 / 40 (Campi and Garatti 2008, theorem 1)."""
-    two = (FoundNumber(name="low", value=0.0), FoundNumber(name="high", value=1.0))
-    assert FoundProperty(
+    two = (MinedNumber(name="low", value=0.0), MinedNumber(name="high", value=1.0))
+    assert MinedProperty(
         inference="i", template="t", text="", numbers=two, traces=39
     ).confidence == pytest.approx(0.95)
     assert (
-        FoundProperty(inference="i", template="t", text="", numbers=two, traces=0).confidence == 0.0
+        MinedProperty(inference="i", template="t", text="", numbers=two, traces=0).confidence == 0.0
     )

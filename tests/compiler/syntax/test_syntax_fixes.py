@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fedkg._internal.name_matching import Suggestion, certain, did_you_mean
+from fedkg._internal.name_matching import Suggestion, certain_match, did_you_mean
 from fedkg_compiler.diagnostics import Edit, Fix, Span
 from fedkg_compiler.diagnostics.fixes import put_in, suggested
 from fedkg_compiler.syntax import parse
@@ -179,5 +179,5 @@ def test_suggestions_keep_the_marks_of_a_name() -> None:
 def test_a_name_is_certain_where_one_slip_explains_it(
     word: str, known: list[str], meant: str | None
 ) -> None:
-    assert certain(word, known) == meant
+    assert certain_match(word, known) == meant
     assert isinstance(did_you_mean(word, known), Suggestion) == (meant is not None)

@@ -14,7 +14,7 @@ from command import Done
 
 from fedkg.errors import LimitError, TableError, UsageError
 from fedkg.jobs.schema.job_reader import read_job
-from fedkg.limits import DEFAULTS, MEANINGS, VARIABLE, gunzip, limit, read_file, shown
+from fedkg.limits import DEFAULTS, MEANINGS, VARIABLE, format_limit, gunzip, limit, read_file
 from fedkg.tables import read_table
 from fedkg.tables.reader import read_bytes
 
@@ -34,7 +34,7 @@ def test_the_reference_lists_every_limit() -> None:
     assert DEFAULTS.keys() == MEANINGS.keys()
     page = (ROOT / "docs/reference/command-line.md").read_text()
     for name, most in DEFAULTS.items():
-        assert f"| `{name}` | {shown(name, most)} | {MEANINGS[name]} |\n" in page
+        assert f"| `{name}` | {format_limit(name, most)} | {MEANINGS[name]} |\n" in page
 
 
 def test_a_gzipped_table_that_expands_a_thousandfold(

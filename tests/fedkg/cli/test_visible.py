@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from command import Done
 
-from fedkg._internal.safe_text import csv_cell, visible
+from fedkg._internal.safe_text import escape_csv_cell, escape_hidden
 from fedkg.data.partition import Split
 from fedkg.data.split_table import split_table
 from fedkg.pack import load
@@ -23,9 +23,9 @@ Fedkg = Callable[..., Done]
 
 
 def test_hidden_characters_become_escapes() -> None:
-    assert visible(EVIL) == SHOWN
-    assert visible("plain\ttext\nü 物") == "plain\ttext\nü 物"
-    assert json.loads('"' + visible("\U000e0041") + '"') == "\U000e0041"
+    assert escape_hidden(EVIL) == SHOWN
+    assert escape_hidden("plain\ttext\nü 物") == "plain\ttext\nü 物"
+    assert json.loads('"' + escape_hidden("\U000e0041") + '"') == "\U000e0041"
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ def test_errors_show_evil_names(fedkg: Fedkg, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["=1+1", "+cmd", "-cmd", "@sum", "\tx"])
 def test_formulas_in_csv_cells_are_texts(text: str) -> None:
-    assert str(csv_cell(text)).startswith("'")
+    assert str(escape_csv_cell(text)).startswith("'")
 
 
 def test_numbers_in_csv_cells_stay() -> None:
     for value in ("-1.5", "+3e5", "-inf", 4.0, -2, None):
-        assert csv_cell(value) == value
+        assert escape_csv_cell(value) == value
 
 
 def test_a_split_table_with_an_evil_class(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedkg.data.sets import forecast_windows, table_set
-from fedkg.data.sets.time_range import reach_of
+from fedkg.data.sets.time_range import time_range_of
 from fedkg.errors import JobError, TableError
 from fedkg.pack import Column, DataContract
 
@@ -95,7 +95,7 @@ def test_columns_that_are_not_there_are_named(table: Path) -> None:
 def test_times_are_in_utc_where_they_name_their_zone(table: Path) -> None:
     table.write_text(re.sub(r"(:\d\d:\d\d);", r"\1+01:00;", TEXT))
     zoned = contract(LIFE, kind="panel", time="time", step=60.0, trace="Site")
-    assert reach_of(table_set(table, zoned).take(np.array([0, 2]))) == (
+    assert time_range_of(table_set(table, zoned).take(np.array([0, 2]))) == (
         "2023-12-31T23:00:00Z",
         "2023-12-31T23:02:00Z",
     )

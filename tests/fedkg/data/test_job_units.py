@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedkg.data import conversion
+from fedkg.data import unit_conversion
 from fedkg.errors import JobError
 
 
@@ -25,22 +25,22 @@ from fedkg.errors import JobError
     ],
 )
 def test_conversions(given, wanted, value, expected):
-    assert conversion(given, wanted, where="here").apply(np.array([value])) == pytest.approx(
+    assert unit_conversion(given, wanted, where="here").apply(np.array([value])) == pytest.approx(
         expected, rel=1e-12
     )
 
 
 def test_equal_units_change_no_bit():
-    assert conversion("rpm", "1/min", where="here").identity
+    assert unit_conversion("rpm", "1/min", where="here").identity
 
 
 def test_an_unknown_unit_is_refused_with_the_nearest():
     with pytest.raises(
         JobError, match=r"sites\.graz\.columns\.torque\.unit: unit `fugg` is not a unit"
     ):
-        conversion("fugg", "N.m", where="sites.graz.columns.torque.unit")
+        unit_conversion("fugg", "N.m", where="sites.graz.columns.torque.unit")
 
 
 def test_another_quantity_is_refused():
     with pytest.raises(JobError, match=r"bar and N\.m measure different things"):
-        conversion("bar", "N.m", where="here")
+        unit_conversion("bar", "N.m", where="here")

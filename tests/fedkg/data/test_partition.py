@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tries import tries
 
-from fedkg.data.partition import apportion, by_column, deal, dirichlet, hold_out, iid, too_few
+from fedkg.data.partition import (
+    apportion,
+    by_column,
+    deal_names,
+    dirichlet,
+    hold_out,
+    iid,
+    too_few_rows,
+)
 from fedkg.errors import JobError
 
 SITES = ("graz", "linz", "wien", "steyr", "villach")
@@ -103,7 +111,7 @@ def test_apportion_sums_and_stays_within_one(shares, total):
 
 
 def test_deal_gives_every_name_equally_often():
-    names = deal(10, ["a", "b", "c"], stream(0))
+    names = deal_names(10, ["a", "b", "c"], stream(0))
     assert sorted(names.count(name) for name in "abc") == [3, 3, 4]
 
 
@@ -115,9 +123,9 @@ def test_hold_out_keeps_class_shares_and_loses_no_row():
 
 
 def test_of_many_sites_the_poorest_are_named():
-    error = too_few([f"s{i}" for i in range(300)], [i + 1 for i in range(300)], 50, "so")
+    error = too_few_rows([f"s{i}" for i in range(300)], [i + 1 for i in range(300)], 50, "so")
     assert (
         error.received
         == "s0 1, s1 2, s2 3, s3 4, s4 5, s5 6, s6 7, s7 8, and 292 sites with as many or more"
     )
-    assert too_few(["a", "b"], [9, 3], 5, "so").received == "a 9, b 3"
+    assert too_few_rows(["a", "b"], [9, 3], 5, "so").received == "a 9, b 3"

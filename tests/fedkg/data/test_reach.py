@@ -9,30 +9,30 @@ import numpy as np
 import pytest
 
 from fedkg.data.sets import data_set
-from fedkg.data.sets.table_files import seconds, timed
-from fedkg.data.sets.time_range import reach_of, reach_of_rows, reach_of_table
+from fedkg.data.sets.table_files import parse_time_column, seconds_since_1970
+from fedkg.data.sets.time_range import time_range_of, time_range_of_rows, time_range_of_table
 from fedkg.errors import TableError
-from fedkg.learned_knowledge import joined
+from fedkg.learned_knowledge import combine_ranges
 from fedkg.tables import read_table
 
 
 def test_moments_of_hours_since_1970_and_steps_of_what_counts_from_its_beginning() -> None:
     traffic = data_set("traffic", None, seed=0, size=48)
-    assert reach_of(traffic) == ("2024-01-01T00:00:00", "2024-01-02T23:00:00")
+    assert time_range_of(traffic) == ("2024-01-01T00:00:00", "2024-01-02T23:00:00")
     late = np.flatnonzero(traffic.time == traffic.time[10])  # type: ignore[index]
-    assert reach_of(traffic, late, before=3, after=1) == (
+    assert time_range_of(traffic, late, before=3, after=1) == (
         "2024-01-01T07:00:00",
         "2024-01-01T11:00:00",
     )
-    assert reach_of(data_set("skab", None, seed=0, size=2)) == ("0 s", "1199 s")
-    assert reach_of(data_set("ai4i", None, seed=0, size=50)) is None
+    assert time_range_of(data_set("skab", None, seed=0, size=2)) == ("0 s", "1199 s")
+    assert time_range_of(data_set("ai4i", None, seed=0, size=50)) is None
 
 
 def test_times_of_files_are_read_alike_on_every_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        assert seconds(["1970-01-02 00:00:00", "?"])[0] == 86_400.0
+        assert seconds_since_1970(["1970-01-02 00:00:00", "?"])[0] == 86_400.0
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -53,14 +53,14 @@ def test_times_of_files_are_read_alike_on_every_machine(monkeypatch: pytest.Monk
 def test_times_of_files_are_put_in_order_by_their_zone(
     cells: list[str], hours: list[float]
 ) -> None:
-    found, zoned = timed(cells)
+    found, zoned = parse_time_column(cells)
     assert np.array_equal(found / 3600, hours, equal_nan=True)
     assert zoned
-    assert not timed(["1970-01-01 00:00"])[1]
+    assert not parse_time_column(["1970-01-01 00:00"])[1]
     with pytest.raises(
         TableError, match=r'when: some times name a zone.*\n.*row 1, "1970-01-01 00:00" in row 3'
     ):
-        timed(
+        parse_time_column(
             [cells[-1] if "Z" in cells[-1] else "1970-01-01T00:00:00Z", "?", "1970-01-01 00:00"],
             "when",
         )
@@ -71,19 +71,19 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
         "when,n,x,odd\n05.03.2024 10:00,7,1,03/04/2024\n04.03.2024 09:30,2,2,05/06/2024\n,,3,04/04/2024\n"
     )
     table = read_table(tmp_path / "t.csv")
-    assert reach_of_table(table, "when") == ("2024-03-04T09:30:00", "2024-03-05T10:00:00")
-    assert reach_of_table(table, "n") == ("2", "7")
-    assert reach_of_table(table, "odd") is None
-    assert reach_of_table(table, "nowhere") is None
-    assert reach_of_rows(table, 2, ["x"]) == ("2024-03-04T09:30:00", "2024-03-05T10:00:00")
-    assert reach_of_rows(table, 3, ["x"]) == ("row 1", "row 3")
+    assert time_range_of_table(table, "when") == ("2024-03-04T09:30:00", "2024-03-05T10:00:00")
+    assert time_range_of_table(table, "n") == ("2", "7")
+    assert time_range_of_table(table, "odd") is None
+    assert time_range_of_table(table, "nowhere") is None
+    assert time_range_of_rows(table, 2, ["x"]) == ("2024-03-04T09:30:00", "2024-03-05T10:00:00")
+    assert time_range_of_rows(table, 3, ["x"]) == ("row 1", "row 3")
 
 
 def test_no_rows_reach_nowhere(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("when,x\n2024-03-05 10:00,1\n")
     table = read_table(tmp_path / "t.csv")
-    assert reach_of_rows(table, 0, ["x"]) is None
-    assert reach_of_rows(table, 1, ["x"]) == ("2024-03-05T10:00:00", "2024-03-05T10:00:00")
+    assert time_range_of_rows(table, 0, ["x"]) is None
+    assert time_range_of_rows(table, 1, ["x"]) == ("2024-03-05T10:00:00", "2024-03-05T10:00:00")
 
 
 @pytest.mark.parametrize(
@@ -118,21 +118,20 @@ def test_times_that_name_their_zone_are_told_in_utc(
 ) -> None:
     (tmp_path / "t.csv").write_text("when;x\n" + "".join(f"{cell};1\n" for cell in cells))
     table = read_table(tmp_path / "t.csv")
-    assert reach_of_table(table, "when") == reach
-    assert reach_of_rows(table, 2, ["x"]) == (reach or ("row 1", "row 2"))
+    assert time_range_of_table(table, "when") == reach
+    assert time_range_of_rows(table, 2, ["x"]) == (reach or ("row 1", "row 2"))
 
 
 def test_several_are_one_where_their_ends_can_be_compared() -> None:
-    assert joined([("2024-03-04", "2024-03-09"), ("2024-03-01T10:00:00", "2024-03-05")]) == (
-        "2024-03-01T10:00:00",
-        "2024-03-09",
-    )
-    assert joined([("0 s", "9 s"), ("0 s", "9 s")]) == ("0 s", "9 s")
-    assert joined([("0 s", "9 s"), ("0 s", "19 s")]) is None
-    assert joined([("2024-03-04", "2024-03-09"), None]) is None
-    assert joined([]) is None
+    assert combine_ranges(
+        [("2024-03-04", "2024-03-09"), ("2024-03-01T10:00:00", "2024-03-05")]
+    ) == ("2024-03-01T10:00:00", "2024-03-09")
+    assert combine_ranges([("0 s", "9 s"), ("0 s", "9 s")]) == ("0 s", "9 s")
+    assert combine_ranges([("0 s", "9 s"), ("0 s", "19 s")]) is None
+    assert combine_ranges([("2024-03-04", "2024-03-09"), None]) is None
+    assert combine_ranges([]) is None
     assert (
-        joined(
+        combine_ranges(
             [
                 ("2024-03-04T00:00:00Z", "2024-03-09T00:00:00Z"),
                 ("2024-03-01T10:00:00", "2024-03-05T00:00:00"),

@@ -10,7 +10,7 @@ import pytest
 from data_set_files import FILES
 
 from fedkg.data.sets import city_simulation, data_set, forecast_windows
-from fedkg.data.sets.city_simulation import QUANTITIES, City, simulated
+from fedkg.data.sets.city_simulation import QUANTITIES, City, simulate_city
 from fedkg.errors import JobError, MissingExtra, TableError
 
 needs_sumo = pytest.mark.skipif(
@@ -77,7 +77,7 @@ def test_what_is_measured_makes_sense(tmp_path: Path) -> None:
 @needs_sumo
 def test_a_failed_simulation_says_what_failed() -> None:
     with pytest.raises(JobError, match="failed in netgenerate"):
-        simulated(
+        simulate_city(
             City.model_construct(
                 columns=1, rows=-1, length=1.0, lanes=1, hours=1.0, interval=60, trips=1.0
             ),

@@ -16,7 +16,7 @@ from torch import Tensor
 import fedkg
 from fedkg.federated import Clients, Problem, SquaredError
 from fedkg.federated.temporal.shared import Inferred, inferred
-from fedkg.models import Gradient, Noise, Outer, Params
+from fedkg.models import Gradient, Noise, OuterProduct, Params
 
 PAST, STEPS = 12, 6
 LAYOUT = fedkg.columns(["x"])
@@ -58,8 +58,8 @@ class Linear:
         rows, hidden = saved
         into = slope @ params["head.weight"]
         return {
-            "body.weight": Outer(into, rows),
-            "head.weight": Outer(slope, hidden),
+            "body.weight": OuterProduct(into, rows),
+            "head.weight": OuterProduct(slope, hidden),
             "head.bias": slope.sum(1),
         }
 

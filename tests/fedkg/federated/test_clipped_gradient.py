@@ -18,17 +18,17 @@ from fedkg.federated.client.proximal import Proximal
 from fedkg.federated.joints import Step
 from fedkg.federated.privacy.clipped import ClippedGradient
 from fedkg.models import MLP
-from fedkg.models.model_protocols import Gradient, Outer, SampleDifferentiated
+from fedkg.models.model_protocols import Gradient, OuterProduct, SampleDifferentiatedModel
 from fedkg.models.noise import Noise, fold, root
 from fedkg.models.recurrent import Recurrent
-from fedkg.models.sample_gradients import Affine, Steps
+from fedkg.models.sample_gradients import AffineSampleGradients, StepwiseSampleGradients
 
 CLIENTS, BATCH, EXPECTED = 3, 6, 4.0
 
 
 def dense(gradient: Mapping[str, Gradient]) -> dict[str, Tensor]:
     return {
-        name: value.dense() if isinstance(value, Outer) else value
+        name: value.dense() if isinstance(value, OuterProduct) else value
         for name, value in gradient.items()
     }
 
@@ -127,7 +127,7 @@ def by_hand(step: Step, clip: float) -> dict[str, Tensor]:
 @pytest.mark.parametrize("name", list(CASES))
 def test_it_is_the_sum_of_clipped_gradients(name: str, closed: bool, clip: float) -> None:
     step = CASES[name] if closed else replace(CASES[name], closed=None)
-    assert isinstance(step.model, SampleDifferentiated)
+    assert isinstance(step.model, SampleDifferentiatedModel)
     value, gradient = ClippedGradient(clip=clip, noise=0.0)(step, ())
     expected = by_hand(step, clip)
     assert bool(value.isnan().all())
@@ -194,7 +194,7 @@ def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(
     whole = (
         torch.einsum("nbo,nbi->boi", lefts[0].double(), rights[0].double()).flatten(1).norm(dim=1)
     )
-    found = Steps("weight", None, lefts, rights).squares()[0].double().sqrt()
+    found = StepwiseSampleGradients("weight", None, lefts, rights).squares()[0].double().sqrt()
     assert bool((found >= whole * (1 - 1e-6)).all())
     if size == 1.0:
         torch.testing.assert_close(found, whole, rtol=1e-5, atol=0.0)
@@ -206,12 +206,18 @@ def test_a_square_too_small_for_a_number_does_not_hide_a_gradient(
 ) -> None:
     """In float32 the one factor's square is 0; the other makes a gradient of 1e-4 of it."""
     small, large = torch.full((1, 1, 1), 1e-23), torch.full((1, 1, 1), 1e19)
-    assert float(Affine("weight", bias, small, large).squares().sqrt()) > 0.99e-4
+    assert float(AffineSampleGradients("weight", bias, small, large).squares().sqrt()) > 0.99e-4
     if bias is None:
-        assert float(Affine("weight", bias, large, small).squares().sqrt()) > 0.99e-4
-    assert float(Steps("weight", bias, small[None], large[None]).squares().sqrt()) > 0.99e-4
+        assert float(AffineSampleGradients("weight", bias, large, small).squares().sqrt()) > 0.99e-4
+    assert (
+        float(StepwiseSampleGradients("weight", bias, small[None], large[None]).squares().sqrt())
+        > 0.99e-4
+    )
     monkeypatch.setattr("fedkg.models.sample_gradients.compiled", lambda value: False)
-    assert float(Steps("weight", bias, small[None], large[None]).squares().sqrt()) > 0.99e-4
+    assert (
+        float(StepwiseSampleGradients("weight", bias, small[None], large[None]).squares().sqrt())
+        > 0.99e-4
+    )
 
 
 @pytest.mark.parametrize("bias", [None, "bias"])
@@ -226,9 +232,13 @@ def test_the_loop_over_samples_measures_what_operations_do(
     )
     whole = torch.einsum("cnbo,cnbi->cboi", left, right).flatten(2).square().sum(2)
     whole = whole if bias is None else whole + left.sum(1).square().sum(2)
-    torch.testing.assert_close(Steps("weight", bias, left, right).squares(), whole)
+    torch.testing.assert_close(
+        StepwiseSampleGradients("weight", bias, left, right).squares(), whole
+    )
     monkeypatch.setattr("fedkg.models.sample_gradients.compiled", lambda value: False)
-    torch.testing.assert_close(Steps("weight", bias, left, right).squares(), whole)
+    torch.testing.assert_close(
+        StepwiseSampleGradients("weight", bias, left, right).squares(), whole
+    )
 
 
 def test_one_sample_changes_the_sum_by_at_most_the_clip() -> None:

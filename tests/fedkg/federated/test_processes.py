@@ -29,7 +29,7 @@ from fedkg.federated.executors.sharing import Room, plan_of
 from fedkg.federated.joints import Step
 from fedkg.federated.problem import pool
 from fedkg.federated.server.robust import TrimmedMean
-from fedkg.models import Module
+from fedkg.models import TorchModule
 
 NAMES: tuple[Literal["stacked", "processes"], ...] = ("stacked", "processes")
 SETTINGS = Settings(
@@ -135,7 +135,7 @@ def test_a_round_that_is_given_up_does_not_spoil_the_next(crew: Crew) -> None:
 def test_what_cannot_be_sent_is_named_before_a_process_is_started() -> None:
     base = classes((9,) * 4)
     problem = Problem(
-        model=Module(build=lambda: nn.Linear(6, 4), sample=(6,)),
+        model=TorchModule(build=lambda: nn.Linear(6, 4), sample=(6,)),
         loss=base.loss,
         clients=replace(base.clients, x=base.clients.x),
     )

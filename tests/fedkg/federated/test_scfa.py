@@ -29,7 +29,7 @@ from fedkg.federated import (
 from fedkg.federated.server import scoring
 from fedkg.federated.server.pack_scorer import PackScorer
 from fedkg.models import MLP, Params
-from fedkg.violation_zones import zone
+from fedkg.violation_zones import classify_rate
 
 SETTINGS = Settings(
     rounds=4,
@@ -206,7 +206,7 @@ def test_6_one_of_four_rules_broken() -> None:
     ],
 )
 def test_6_zones(rho: float, name: str) -> None:
-    assert zone(rho) == name
+    assert classify_rate(rho) == name
 
 
 @pytest.mark.parametrize("algorithm", [scfa(), fedavg()])

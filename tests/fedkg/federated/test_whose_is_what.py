@@ -23,7 +23,7 @@ from fedkg.federated.per_client import per_client
 from fedkg.federated.randomness import model_seed, server_seed
 from fedkg.federated.server.robust import Trusted, TrustedMean
 from fedkg.federated.temporal.teacher_loss import TeacherLoss
-from fedkg.models import Module, Params, names_of
+from fedkg.models import Params, TorchModule, match_parameters
 from fedkg.projection import Box
 
 SETTINGS = Settings(rounds=2, local_epochs=1, batch=4, learning_rate=0.1, executor="stacked")
@@ -162,12 +162,14 @@ class Alike(torch.nn.Module):
 
 @pytest.mark.parametrize("head", ["a", "a."])
 def test_a_name_is_not_taken_for_the_beginning_of_another(head: str) -> None:
-    model = Module(build=Alike, sample=(3,), head=(head,))
+    model = TorchModule(build=Alike, sample=(3,), head=(head,))
     assert model.parts == {"body": ("a_b.weight", "a_b.bias"), "head": (head,)}
-    assert names_of(("a",), model.init(0)) == ("a.weight", "a.bias")
-    assert names_of(("layers.2",), ("layers.2.bias", "layers.20.bias")) == ("layers.2.bias",)
+    assert match_parameters(("a",), model.init(0)) == ("a.weight", "a.bias")
+    assert match_parameters(("layers.2",), ("layers.2.bias", "layers.20.bias")) == (
+        "layers.2.bias",
+    )
     with pytest.raises(JobError, match="begins so"):
-        Module(build=Alike, sample=(3,), head=("a_",))
+        TorchModule(build=Alike, sample=(3,), head=("a_",))
 
 
 def test_numbers_of_clients_take_the_type_of_what_they_are_laid_against() -> None:

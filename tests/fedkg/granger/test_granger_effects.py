@@ -12,7 +12,7 @@ from fedkg.granger.learn import Learnt, learn
 from fedkg.granger.moments import series_of
 from fedkg.granger.reference import p_values
 from fedkg.granger.system import System
-from fedkg.learned_knowledge import Learned
+from fedkg.learned_knowledge import LearnedKnowledge
 
 
 def _chain(count: int) -> tuple[System, Learnt]:
@@ -60,7 +60,7 @@ def test_edges_are_the_strongest_first_and_keep_to_the_prior() -> None:
 def test_what_is_learnt_is_proposed_as_a_cause() -> None:
     _, series = setting_s(0, 800)
     found = edges(series, learn(series, epochs=4), p_values(series, shifts=39))
-    learned = Learned(
+    learned = LearnedKnowledge(
         run="1",
         title="two",
         software="fedkg",
@@ -68,7 +68,7 @@ def test_what_is_learnt_is_proposed_as_a_cause() -> None:
         step=600.0,
         edges=found,
     )
-    assert "fkg:lagSeconds" in ontologies.learned_graph(learned)
-    text = ontologies.proposals([learned]).text
+    assert "fkg:lagSeconds" in ontologies.format_learned_graph(learned)
+    text = ontologies.propose_rules([learned]).text
     assert "client 1 drives client 2" in text
     assert "allow ?a drives ?b" in text

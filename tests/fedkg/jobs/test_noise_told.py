@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from fedkg.data.sets import DataSet, Standardised, scaled_dataset
+from fedkg.data.sets import DataSet, StandardisedDataSet, scaled_dataset
 from fedkg.federated.evaluation import detection
 from fedkg.jobs import run_job
 from fedkg.jobs.comparison.noise_diagnosis import (
@@ -153,15 +153,15 @@ def test_all_sites_cannot_take_part_more_often():
 
 
 def test_arms_without_a_promise_are_not_among_them():
-    arms = expand_trials(
+    configs = expand_trials(
         job().model_copy(update={"compare": {"algorithm": ("fedavg", "local_only")}})
     )
     rounds = [
-        {"arm": arms[0].id, "f1": "0.5"},
-        {"arm": arms[0].id, "f1": ""},
-        {"arm": arms[1].id, "f1": "0.25"},
+        {"trial": configs[0].id, "f1": "0.5"},
+        {"trial": configs[0].id, "f1": ""},
+        {"trial": configs[1].id, "f1": "0.25"},
     ]
-    [found] = protected_trials(arms, rounds, [{"arm": arms[0].id}], "f1", 0.1)
+    [found] = protected_trials(configs, rounds, [{"trial": configs[0].id}], "f1", 0.1)
     assert (found.figure, found.learnt, found.title) == (0.5, True, "FedAvg")
 
 
@@ -193,7 +193,7 @@ def test_the_same_answer_for_all_is_what_constant_models_come_to():
     assert constant_answer_figure(numbers, rows) == pytest.approx(min(tried), rel=1e-4)
 
 
-def ready(x, y, **of) -> Standardised:
+def ready(x, y, **of) -> StandardisedDataSet:
     return scaled_dataset(
         DataSet(
             name="drawn", source="drawn here", x=x, y=y, features=("a", "b"), units=("", ""), **of

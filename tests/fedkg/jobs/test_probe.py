@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedkg.constraints import evaluate_bank
-from fedkg.data import deal
+from fedkg.data import deal_names
 from fedkg.data.ai4i import TORQUE, WEAR, generate
 from fedkg.evaluation import table_values
 from fedkg.jobs.schema.job import Scoring
@@ -17,7 +17,8 @@ from fedkg.jobs.tables.probe import probe_rows
 def server():
     frame = generate(1200, 6)
     return frame.with_texts(
-        "machine", deal(1200, ["M1", "M2", "M3", "M4"], np.random.Generator(np.random.PCG64(0)))
+        "machine",
+        deal_names(1200, ["M1", "M2", "M3", "M4"], np.random.Generator(np.random.PCG64(0))),
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.errors import KnowledgeError
-from fedkg.knowledge import chosen_trust, folds
+from fedkg.knowledge import choose_trust, folds
 
 
 def test_the_least_mean_loss_over_the_folds_wins():
@@ -22,15 +22,15 @@ def test_the_least_mean_loss_over_the_folds_wins():
         (0.6, 0): 0.5,
         (0.6, 1): 4.0,
     }
-    found = chosen_trust([0.0, 0.3, 0.6], 2, lambda trust, fold: losses[trust, fold])
+    found = choose_trust([0.0, 0.3, 0.6], 2, lambda trust, fold: losses[trust, fold])
     assert (found.trust, found.losses) == (0.3, (2.0, 1.5, 2.25))
     assert found.text() == "trust 0.3 (loss 1.5; 0: 2, 0.6: 2.25)"
 
 
 def test_of_equal_losses_the_smallest_trust_and_what_is_not_finite_is_worst():
-    assert chosen_trust([0.6, 0.2, 0.4], 2, lambda trust, fold: 1.0).trust == 0.2
+    assert choose_trust([0.6, 0.2, 0.4], 2, lambda trust, fold: 1.0).trust == 0.2
     assert (
-        chosen_trust(
+        choose_trust(
             [0.0, 0.5], 2, lambda trust, fold: math.nan if trust == 0.0 and fold else 7.0
         ).trust
         == 0.5
@@ -40,7 +40,7 @@ def test_of_equal_losses_the_smallest_trust_and_what_is_not_finite_is_worst():
 @pytest.mark.parametrize(("candidates", "count"), [([], 2), ([1.5], 2), ([0.5], 1)])
 def test_what_cannot_be_chosen_from(candidates, count):
     with pytest.raises(KnowledgeError):
-        chosen_trust(candidates, count, lambda trust, fold: 0.0)
+        choose_trust(candidates, count, lambda trust, fold: 0.0)
 
 
 @given(st.integers(0, 60), st.integers(2, 7))

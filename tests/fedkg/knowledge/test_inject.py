@@ -10,7 +10,7 @@ import fedkg
 from fedkg.errors import KnowledgeError, LayoutError, UsageError
 from fedkg.knowledge.injected_model import Injected, inject
 from fedkg.knowledge.operators import max_pool, select
-from fedkg.knowledge.reconciliation import Known, reconcile
+from fedkg.knowledge.reconciliation import SampleKnowledge, reconcile
 
 CLASSES = 4
 
@@ -213,7 +213,7 @@ def test_a_range_without_a_class_is_refused_before_any_answer() -> None:
     assert bool(model.known(x, policy="drop").allowed.any(-1).all())
 
 
-WRONG = Known(
+WRONG = SampleKnowledge(
     allowed=torch.tensor([[1, 1, 0], [0, 0, 0], [0, 1, 1], [1, 0, 0], [0, 0, 1]], dtype=torch.bool),
     predicted=torch.tensor([0, 1, 0, -1, 0]),
 )
@@ -320,7 +320,7 @@ def test_labels_that_are_no_classes_are_named() -> None:
         ):
             model.loss(x, y)
         with pytest.raises(LayoutError, match="row 3"):
-            reconcile(Known(allowed=by_sign(x), predicted=first_of_range(x)), y)
+            reconcile(SampleKnowledge(allowed=by_sign(x), predicted=first_of_range(x)), y)
     with pytest.raises(
         LayoutError,
         match=r"expected: int64 \[40\], .*\n  received: int64 \[40, 1\]\n  help: labels.squeeze\(-1\)$",
@@ -331,7 +331,7 @@ def test_labels_that_are_no_classes_are_named() -> None:
 
 
 def test_a_policy_that_there_is_not_is_refused() -> None:
-    known = Known(allowed=torch.tensor([[True, False]]), predicted=torch.tensor([1]))
+    known = SampleKnowledge(allowed=torch.tensor([[True, False]]), predicted=torch.tensor([1]))
     with pytest.raises(UsageError, match="no policy `fix`\\n  expected: error, drop, repair"):
         reconcile(known, policy="fix")  # type: ignore[arg-type]  # that is what is tested
 

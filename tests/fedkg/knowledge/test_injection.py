@@ -10,9 +10,9 @@ from torch import Tensor
 
 from fedkg.knowledge.injection_formulas import (
     NOTHING,
-    decided,
-    injected,
     injected_log_probability,
+    injected_probabilities,
+    most_probable_class,
     range_log_softmax,
     range_softmax,
 )
@@ -34,15 +34,16 @@ def close(found: Tensor, expected: list[float]) -> None:
 
 def test_the_papers_case() -> None:
     close(range_softmax(Z, ALLOWED), [0.119203, 0, 0.880797])
-    close(injected(Z, ALLOWED, FIRST, 0.3), [0.383442, 0, 0.616558])
+    close(injected_probabilities(Z, ALLOWED, FIRST, 0.3), [0.383442, 0, 0.616558])
     close(
         torch.stack([loss(Z, 0.3, 2), loss(Z, 0.3, 0), loss(Z, 0.0, 2)]),
         [0.483603, 0.958567, 0.126928],
     )
-    close(injected(Z, ALLOWED, FIRST, 0.5), [0.559601, 0, 0.440399])
-    close(injected(Z, ALLOWED, FIRST, 0.51), [0.568409, 0, 0.431591])
+    close(injected_probabilities(Z, ALLOWED, FIRST, 0.5), [0.559601, 0, 0.440399])
+    close(injected_probabilities(Z, ALLOWED, FIRST, 0.51), [0.568409, 0, 0.431591])
     assert [
-        int(decided(injected(Z, ALLOWED, FIRST, trust), FIRST)) for trust in (0.3, 0.5, 0.51)
+        int(most_probable_class(injected_probabilities(Z, ALLOWED, FIRST, trust), FIRST))
+        for trust in (0.3, 0.5, 0.51)
     ] == [2, 0, 0]
 
 
@@ -50,7 +51,7 @@ def test_the_papers_gradients() -> None:
     logits = Z.clone().requires_grad_()
     close(torch.autograd.grad(loss(logits, 0.3, 2), logits)[0], [0.119203, 0, -0.119203])
     close(torch.autograd.grad(loss(logits, 0.3, 0), logits)[0], [-0.191673, 0, 0.191673])
-    jacobian = torch.func.jacrev(lambda z: injected(z, ALLOWED, FIRST, 0.3))(Z)
+    jacobian = torch.func.jacrev(lambda z: injected_probabilities(z, ALLOWED, FIRST, 0.3))(Z)
     close(jacobian[0, 0], 0.073496)  # type: ignore[arg-type]
     close(jacobian.sum(dim=1), [0, 0, 0])
 
@@ -77,7 +78,7 @@ def cases(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
 def test_what_holds_for_any_logits(case: tuple[Tensor, ...], dtype: torch.dtype) -> None:
     logits, allowed, predicted, trust, _ = case
     logits, trust = logits.to(dtype), trust.to(dtype)
-    answer = injected(logits, allowed, predicted, trust)
+    answer = injected_probabilities(logits, allowed, predicted, trust)
     assert bool((answer >= 0).all())
     torch.testing.assert_close(
         answer.double().sum(-1),
@@ -90,7 +91,7 @@ def test_what_holds_for_any_logits(case: tuple[Tensor, ...], dtype: torch.dtype)
     of_predicted = answer.gather(1, predicted.clamp(min=0)[:, None])[:, 0]
     assert bool((of_predicted >= trust)[said].all())
     sure = said & (trust > 0.5)
-    assert bool((decided(answer, predicted) == predicted)[sure].all())
+    assert bool((most_probable_class(answer, predicted) == predicted)[sure].all())
 
 
 @given(cases())
@@ -130,13 +131,14 @@ def test_gradients_equal_central_differences() -> None:
         atol=1e-6,
     )
     assert torch.autograd.gradcheck(
-        lambda z: injected(z, allowed, predicted, 0.3), logits, eps=1e-6, atol=1e-6
+        lambda z: injected_probabilities(z, allowed, predicted, 0.3), logits, eps=1e-6, atol=1e-6
     )
 
 
 def test_adding_a_constant_to_all_logits_changes_nothing() -> None:
     torch.testing.assert_close(
-        injected(Z + 7, ALLOWED, FIRST, 0.3), injected(Z, ALLOWED, FIRST, 0.3)
+        injected_probabilities(Z + 7, ALLOWED, FIRST, 0.3),
+        injected_probabilities(Z, ALLOWED, FIRST, 0.3),
     )
 
 
@@ -144,7 +146,7 @@ def test_adding_a_constant_to_all_logits_changes_nothing() -> None:
 def test_one_allowed_class_teaches_nothing(trust: float) -> None:
     logits = Z.clone().requires_grad_()
     only = torch.tensor([False, True, False])
-    answer = injected(logits, only, torch.tensor(1), trust)
+    answer = injected_probabilities(logits, only, torch.tensor(1), trust)
     assert answer.tolist() == [0.0, 1.0, 0.0]
     value = -injected_log_probability(logits, only, torch.tensor(1), trust, torch.tensor(1))
     assert value.item() == 0

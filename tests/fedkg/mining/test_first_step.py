@@ -11,7 +11,7 @@ import torch
 import fedkg
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.meaning.stl import trace_values
-from fedkg.mining.first_step import Steps, at_first
+from fedkg.mining.first_step import Steps, evaluate_first_step
 from fedkg.mining.parameter_levels import robustness_of
 
 OPERATORS = ("always", "eventually", "historically", "once")
@@ -34,5 +34,7 @@ def test_windows_that_end_with_their_trace(outer: str, inner: str) -> None:
         wanted = trace_values(bank.skeleton, x.numpy(), numbers, end="clip").robustness[:, 0]
         params = [torch.full((1, 1), number, dtype=torch.float64) for number in numbers]
         leaf = robustness_of(Reading(slots={0: x.reshape(1, -1)}, params=params), STEPS)
-        found = at_first(bank.skeleton, leaf, Steps(count=STEPS, numbers=numbers)).expand(20)
+        found = evaluate_first_step(
+            bank.skeleton, leaf, Steps(count=STEPS, numbers=numbers)
+        ).expand(20)
         np.testing.assert_allclose(np.clip(found.numpy(), -1e9, 1e9), np.clip(wanted, -1e9, 1e9))

@@ -14,7 +14,7 @@ from torch import Tensor
 import fedkg
 from fedkg.constraints.meaning.stl import trace_satisfaction
 from fedkg.errors import HorizonError, KnowledgeError, LayoutError
-from fedkg.mining import Mined, Pick, mine, private, quantile
+from fedkg.mining import MiningResult, Pick, mine, private, quantile
 
 LIBRARY = """
 timeline step 1 h
@@ -40,7 +40,7 @@ def pack() -> fedkg.Pack:
     return fedkg.compile(text=LIBRARY)
 
 
-def found(pack: fedkg.Pack, name: str, x: Tensor, **how: object) -> Mined:
+def found(pack: fedkg.Pack, name: str, x: Tensor, **how: object) -> MiningResult:
     [inference] = [one for one in pack.manifest.inferences if one.name == name]
     return mine(pack, inference, x, layout=LAYOUT, **how)  # type: ignore[arg-type]
 

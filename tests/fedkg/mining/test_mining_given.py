@@ -9,7 +9,7 @@ import torch
 
 import fedkg
 from fedkg.errors import FedkgError, KnowledgeError, LayoutError
-from fedkg.mining import Pick, mine, mine_properties, private, satisfied
+from fedkg.mining import Pick, mine, mine_properties, private, satisfied_traces
 from fedkg.mining.tightness import tightness
 
 RULES = """
@@ -43,7 +43,7 @@ def call(rules: fedkg.Pack, ask: Any, **changed: Any) -> Any:
     return ask(**named)
 
 
-@pytest.mark.parametrize("ask", [mine, satisfied, tightness, mine_properties])
+@pytest.mark.parametrize("ask", [mine, satisfied_traces, tightness, mine_properties])
 @pytest.mark.parametrize(
     ("changed", "kind", "said"),
     [
@@ -74,7 +74,7 @@ def test_what_is_no_data_is_told(
         call(pack, ask, **changed)
 
 
-@pytest.mark.parametrize("ask", [mine, satisfied, tightness])
+@pytest.mark.parametrize("ask", [mine, satisfied_traces, tightness])
 def test_an_inference_by_its_name_is_told_where_it_stands(pack: fedkg.Pack, ask: Any) -> None:
     with pytest.raises(
         KnowledgeError,
@@ -95,7 +95,7 @@ def test_a_pick_and_a_method_are_those_that_there_are(pack: fedkg.Pack) -> None:
         match=r'expected: method="exact" or method="bisection"\n  received: \'bisect\'',
     ):
         call(pack, mine, method="bisect")
-    assert call(pack, satisfied, values=torch.tensor([[0.0, 100.0]] * 2)).all()
+    assert call(pack, satisfied_traces, values=torch.tensor([[0.0, 100.0]] * 2)).all()
 
 
 def test_a_private_quantile_is_of_each_number(pack: fedkg.Pack) -> None:

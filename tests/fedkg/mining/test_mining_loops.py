@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.meaning.stl import trace_values
 from fedkg.mining import formula_kernel
-from fedkg.mining.first_step import Steps, at_first
+from fedkg.mining.first_step import Steps, evaluate_first_step
 from fedkg.mining.formula_program import Lowering, NoProgram
 from fedkg.mining.parameter_levels import (
     ALWAYS,
     NoLevel,
-    holding_of,
+    comparisons_with_parameter,
     levels_of,
+    margin_slope,
     robustness_of,
-    slope_of,
 )
 from fedkg.pack.formulas import (
     And,
@@ -147,7 +147,9 @@ def test_robustness_is_that_of_the_tensors_and_of_the_interpreter(
     steps = Steps(count=STEPS, numbers=PARAMS)
     params = numbers_of(reading)
     found = looped(Lowering(steps), formula, slots, params)
-    expected = at_first(formula, robustness_of(reading, STEPS), steps).expand(CLIENTS * SAMPLES)
+    expected = evaluate_first_step(formula, robustness_of(reading, STEPS), steps).expand(
+        CLIENTS * SAMPLES
+    )
     assert torch.equal(found, expected)
     for trace in range(CLIENTS * SAMPLES):
         told = trace_values(
@@ -163,17 +165,17 @@ def test_levels_are_those_of_the_tensors(formula: Formula, seed: int) -> None:
     steps = Steps(count=STEPS, numbers=PARAMS)
     params = numbers_of(reading)
     try:
-        holding = holding_of(formula, TARGET)
+        holding = comparisons_with_parameter(formula, TARGET)
     except NoLevel:
         return
 
     def slope(atom: Compare) -> float | None:
-        return slope_of(atom, TARGET, params[0].tolist()) if id(atom) in holding else None
+        return margin_slope(atom, TARGET, params[0].tolist()) if id(atom) in holding else None
 
     found = looped(Lowering(steps, slope, target=TARGET, always=ALWAYS), formula, slots, params)
     assert torch.equal(
         found,
-        at_first(formula, levels_of(formula, reading, TARGET, STEPS), steps).expand(
+        evaluate_first_step(formula, levels_of(formula, reading, TARGET, STEPS), steps).expand(
             CLIENTS * SAMPLES
         ),
     )

@@ -11,8 +11,15 @@ from torch import Tensor
 import fedkg
 from fedkg.constraints.meaning.stl import trace_satisfaction
 from fedkg.errors import KnowledgeError
-from fedkg.mining import Property, enumerated, mine, mine_properties, private, satisfied
-from fedkg.mining.template_free import ONE, TWO
+from fedkg.mining import (
+    Property,
+    enumerate_inferences,
+    mine,
+    mine_properties,
+    private,
+    satisfied_traces,
+)
+from fedkg.mining.template_free import ONE_SIGNAL_TEMPLATES, TWO_SIGNAL_TEMPLATES
 
 HEAD = "timeline step 1 h\nsignal x in % span -100 .. 200\nsignal y in % span -100 .. 200\n"
 LAYOUT = fedkg.columns(["x", "y"])
@@ -22,7 +29,7 @@ CLIENTS, SAMPLES, STEPS = 4, 40, 12
 
 @pytest.fixture(scope="module")
 def pack() -> fedkg.Pack:
-    return fedkg.compile(text=HEAD + enumerated(["x", "y"]))
+    return fedkg.compile(text=HEAD + enumerate_inferences(["x", "y"]))
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +105,7 @@ def test_a_property_that_reordering_cannot_break_says_nothing(
     pack: fedkg.Pack, traces: Tensor
 ) -> None:
     """The range of all steps is the same in whatever order they stand."""
-    whole = fedkg.compile(text=HEAD + enumerated(["x"], templates=["operational_range"]))
+    whole = fedkg.compile(text=HEAD + enumerate_inferences(["x"], templates=["operational_range"]))
     settings = {
         "layout": LAYOUT,
         "windows": [(0, STEPS - 1)],
@@ -135,11 +142,11 @@ def test_clients_with_fewer_traces_and_unknown_values(pack: fedkg.Pack, traces: 
 
 def test_every_template_is_enumerated(pack: fedkg.Pack) -> None:
     names = [one.name for one in pack.manifest.inferences]
-    assert set(names) == {f"{name}_{x}" for name in ONE for x in "xy"} | {
-        f"{name}_{pair}" for name in TWO for pair in ("x_y", "y_x")
+    assert set(names) == {f"{name}_{x}" for name in ONE_SIGNAL_TEMPLATES for x in "xy"} | {
+        f"{name}_{pair}" for name in TWO_SIGNAL_TEMPLATES for pair in ("x_y", "y_x")
     }
     with pytest.raises(KnowledgeError, match="no template `ranges`"):
-        enumerated(["x"], templates=["ranges"])
+        enumerate_inferences(["x"], templates=["ranges"])
 
 
 def test_held_parameters_are_not_looked_for(pack: fedkg.Pack, traces: Tensor) -> None:
@@ -147,8 +154,8 @@ def test_held_parameters_are_not_looked_for(pack: fedkg.Pack, traces: Tensor) ->
     mined = mine(pack, inference, traces, layout=LAYOUT, held={"begin": 4, "end": 6})
     assert mined.chosen.tolist() == [[False, False, True, True]] * CLIENTS
     torch.testing.assert_close(mined.values[:, 1], traces[:, :, 4:7, 0].amax((1, 2)))
-    assert bool(satisfied(pack, inference, mined.values, traces, layout=LAYOUT).all())
-    other = satisfied(pack, inference, mined.values, traces + 1, layout=LAYOUT)
+    assert bool(satisfied_traces(pack, inference, mined.values, traces, layout=LAYOUT).all())
+    other = satisfied_traces(pack, inference, mined.values, traces + 1, layout=LAYOUT)
     assert torch.equal(other, (traces[:, :, 4:7, 0].amax(-1) + 1) <= mined.values[:, 1:2])
     with pytest.raises(KnowledgeError, match="no parameter `first`"):
         mine(pack, inference, traces, layout=LAYOUT, held={"first": 4})
@@ -158,7 +165,7 @@ def test_held_parameters_are_not_looked_for(pack: fedkg.Pack, traces: Tensor) ->
         ):
             mine(pack, inference, traces, layout=LAYOUT, held={"begin": wrong})
     with pytest.raises(KnowledgeError, match=r"expected: \[4, 4\]\n  received: \[1, 4\]"):
-        satisfied(pack, inference, mined.values[:1], traces, layout=LAYOUT)
+        satisfied_traces(pack, inference, mined.values[:1], traces, layout=LAYOUT)
 
 
 def test_what_cannot_be_enumerated_is_refused(pack: fedkg.Pack, traces: Tensor) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg.models import MLP
-from fedkg.models.loops.shared_rows import BLOCK, answered
+from fedkg.models.loops.shared_rows import BLOCK, evaluate_shared_rows
 
 
 @given(
@@ -39,12 +39,14 @@ def test_a_loop_answers_what_the_model_says(
     several = [model.init(seed + client, dtype) for client in range(clients)]
     stack = {name: torch.stack([one[name] for one in several]) for name in several[0]}
     x = torch.randn(rows, inputs, dtype=dtype, generator=torch.Generator().manual_seed(seed))
-    found = answered(model, stack, x)
+    found = evaluate_shared_rows(model, stack, x)
     torch.testing.assert_close(
         found, model.apply(stack, x), rtol=1e-5 if single else 1e-12, atol=1e-5 if single else 1e-12
     )
     alone = [
-        answered(model, {name: value[client : client + 1] for name, value in stack.items()}, x)
+        evaluate_shared_rows(
+            model, {name: value[client : client + 1] for name, value in stack.items()}, x
+        )
         for client in range(clients)
     ]
     assert torch.equal(found, torch.cat(alone))
@@ -54,8 +56,8 @@ def test_one_model_for_all_and_any_number_of_threads(monkeypatch: pytest.MonkeyP
     model = MLP(inputs=3, hidden=(8,), outputs=2)
     stack = {name: value.expand(5, *value.shape) for name, value in model.init(0).items()}
     x = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
-    whole = answered(model, stack, x)
+    whole = evaluate_shared_rows(model, stack, x)
     monkeypatch.setattr("fedkg.models.loops.shared_rows.LEAST", 1)
     monkeypatch.setattr("fedkg._internal.threads.torch.get_num_threads", lambda: 2)
-    assert torch.equal(answered(model, stack, x), whole)
+    assert torch.equal(evaluate_shared_rows(model, stack, x), whole)
     assert torch.equal(whole, whole[:1].expand_as(whole))

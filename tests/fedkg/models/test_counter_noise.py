@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fedkg.models.noise import GOLDEN, Noise, fold, keep, mix, root, uniform
+from fedkg.models.noise import GOLDEN, Noise, fold, keep_mask, mix, root, uniform
 from fedkg.models.noise_kernels import streams
 
 MASK = (1 << 64) - 1
@@ -59,18 +59,18 @@ def test_uniform_numbers_are_uniform() -> None:
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
 def test_dropout_drops_its_share(rate: float) -> None:
-    keep = Noise(root(1, 2) + torch.arange(20), 3).keep(0, (20, 100, 50), rate)
-    assert float(keep.double().mean()) == pytest.approx(1 - rate, abs=0.005)
+    keep_mask = Noise(root(1, 2) + torch.arange(20), 3).keep_mask(0, (20, 100, 50), rate)
+    assert float(keep_mask.double().mean()) == pytest.approx(1 - rate, abs=0.005)
 
 
 def test_dropout_depends_on_client_step_and_site_and_not_on_the_stack() -> None:
     keys = fold(root(5), torch.arange(4))
-    whole = Noise(keys, 2).keep(1, (4, 10, 8), 0.5)
-    assert torch.equal(Noise(keys[2:3], 2).keep(1, (1, 10, 8), 0.5)[0], whole[2])
-    assert torch.equal(Noise(keys, 2).keep(1, (4, 6, 8), 0.5), whole[:, :6])
+    whole = Noise(keys, 2).keep_mask(1, (4, 10, 8), 0.5)
+    assert torch.equal(Noise(keys[2:3], 2).keep_mask(1, (1, 10, 8), 0.5)[0], whole[2])
+    assert torch.equal(Noise(keys, 2).keep_mask(1, (4, 6, 8), 0.5), whole[:, :6])
     for other in (
-        Noise(keys, 3).keep(1, (4, 10, 8), 0.5),
-        Noise(keys, 2).keep(0, (4, 10, 8), 0.5),
+        Noise(keys, 3).keep_mask(1, (4, 10, 8), 0.5),
+        Noise(keys, 2).keep_mask(0, (4, 10, 8), 0.5),
         whole.roll(1, 0),
     ):
         assert 0.3 < float((other == whole).double().mean()) < 0.7
@@ -81,14 +81,17 @@ def test_the_compiled_streams_are_those_of_tensors(count: int) -> None:
     keys = fold(root(9), torch.arange(5))
     assert torch.equal(streams(keys, count), fold(keys.unsqueeze(1), torch.arange(count)))
     assert torch.equal(
-        Noise(keys, 4).keep(2, (5, 1, count), 0.3).flatten(1),
-        keep(fold(fold(keys, 4), 2).unsqueeze(1), count, 0.3),
+        Noise(keys, 4).keep_mask(2, (5, 1, count), 0.3).flatten(1),
+        keep_mask(fold(fold(keys, 4), 2).unsqueeze(1), count, 0.3),
     )
 
 
 def test_hardly_anything_is_kept_at_the_highest_rate() -> None:
-    assert float(Noise(root(0).view(1), 0).keep(0, (1, 300, 300), 1 - 1e-9).double().mean()) < 1e-3
+    assert (
+        float(Noise(root(0).view(1), 0).keep_mask(0, (1, 300, 300), 1 - 1e-9).double().mean())
+        < 1e-3
+    )
 
 
 def test_no_dropout_keeps_everything() -> None:
-    assert bool(Noise(root(0).view(1), 0).keep(0, (1, 50, 50), 0.0).all())
+    assert bool(Noise(root(0).view(1), 0).keep_mask(0, (1, 50, 50), 0.0).all())

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fedkg.errors import JobError
-from fedkg.models import MLP, Differentiated, Noise, Outer, Params, predict
+from fedkg.models import MLP, DifferentiatedModel, Noise, OuterProduct, Params, predict
 from fedkg.models.noise import fold, root
 
 
@@ -81,7 +81,7 @@ def test_the_closed_derivative_is_the_automatic_one(
     model = MLP(
         inputs=4, hidden=hidden, outputs=3, dropout=dropout, activation=activation, bias=bias
     )
-    assert isinstance(model, Differentiated)
+    assert isinstance(model, DifferentiatedModel)
     generator = torch.Generator().manual_seed(1)
     params = {name: value.requires_grad_() for name, value in stack(model, count).items()}
     x = torch.randn(count, 9, 4, dtype=torch.float64, generator=generator)
@@ -95,7 +95,7 @@ def test_the_closed_derivative_is_the_automatic_one(
         got = model.backward(params, saved, slope)
     for (name, _), value in zip(params.items(), expected, strict=True):
         gradient = got[name]
-        dense = gradient.dense() if isinstance(gradient, Outer) else gradient
+        dense = gradient.dense() if isinstance(gradient, OuterProduct) else gradient
         torch.testing.assert_close(dense, value, rtol=1e-12, atol=1e-12)
 
 

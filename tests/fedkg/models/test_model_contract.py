@@ -11,13 +11,13 @@ from torch import Tensor
 
 from fedkg.models import (
     MODELS,
-    Differentiated,
+    DifferentiatedModel,
     Model,
     Noise,
-    Outer,
+    OuterProduct,
     Params,
-    Parted,
-    names_of,
+    PartitionedModel,
+    match_parameters,
     predict,
 )
 from fedkg.models.noise import fold, root
@@ -147,11 +147,11 @@ def test_without_noise_answers_are_the_same_each_time_and_with_it_for_each_step(
 
 @pytest.mark.parametrize(
     "name",
-    sorted(name for name, (model, _) in EXAMPLES.items() if isinstance(model, Differentiated)),
+    sorted(name for name, (model, _) in EXAMPLES.items() if isinstance(model, DifferentiatedModel)),
 )
 def test_the_closed_derivative_is_the_automatic_one(name: str) -> None:
     model, sample = EXAMPLES[name]
-    assert isinstance(model, Differentiated)
+    assert isinstance(model, DifferentiatedModel)
     for clients in (1, 3):
         params, x = stack(model, clients), samples(clients, 5, *sample)
         noise = Noise(fold(root(2), torch.arange(clients)), 5)
@@ -165,7 +165,10 @@ def test_the_closed_derivative_is_the_automatic_one(name: str) -> None:
         for key, value in expected.items():
             found = got[key]
             torch.testing.assert_close(
-                found.dense() if isinstance(found, Outer) else found, value, rtol=1e-12, atol=1e-12
+                found.dense() if isinstance(found, OuterProduct) else found,
+                value,
+                rtol=1e-12,
+                atol=1e-12,
             )
 
 
@@ -201,10 +204,10 @@ def test_automatic_gradients_are_those_of_finite_differences(name: str) -> None:
 @every_model
 def test_body_and_head_are_all_parameters_and_share_none(name: str) -> None:
     model, _ = EXAMPLES[name]
-    assert isinstance(model, Parted)
+    assert isinstance(model, PartitionedModel)
     params = model.init(0)
     assert set(model.parts) == {"body", "head"}
-    body, head = (names_of(model.parts[part], params) for part in ("body", "head"))
+    body, head = (match_parameters(model.parts[part], params) for part in ("body", "head"))
     assert sorted(body + head) == sorted(params)
     assert head
     assert body or name == "softmax"

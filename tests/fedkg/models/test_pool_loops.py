@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkg.models.loops.pooling import pool, unpool
-from fedkg.models.loops.transposes import turn
+from fedkg.models.loops.transposes import transpose
 from fedkg.native.language import Floats, loop, to_float
 from fedkg.native.library import Library
 
@@ -40,7 +40,7 @@ def unpools(
 
 @loop
 def turns(out: Floats, out_row: int, x: Floats, x_row: int, rows: int, columns: int) -> None:
-    turn(out, out_row, x, x_row, rows, columns)
+    transpose(out, out_row, x, x_row, rows, columns)
 
 
 @cache

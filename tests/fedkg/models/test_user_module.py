@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from fedkg.errors import JobError
 from fedkg.federated import Clients, CrossEntropy, Problem, Settings, fedavg, train
-from fedkg.models import MLP, Module, Noise, module_at, predict
+from fedkg.models import MLP, Noise, TorchModule, load_torch_module, predict
 from fedkg.models.noise import fold, root
 
 
@@ -67,7 +67,7 @@ class Two(nn.Module):
 
 
 def test_a_module_with_the_parameters_of_a_built_in_model_answers_as_it_does() -> None:
-    model, own = MLP(inputs=4, hidden=(6,), outputs=3), Module(build=dense, sample=(4,))
+    model, own = MLP(inputs=4, hidden=(6,), outputs=3), TorchModule(build=dense, sample=(4,))
     params = model.init(2, torch.float64)
     x = torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     renamed = dict(zip(own.init(0), params.values(), strict=True))
@@ -77,7 +77,7 @@ def test_a_module_with_the_parameters_of_a_built_in_model_answers_as_it_does() -
 
 
 def test_dropout_depends_on_client_step_and_layer_and_drops_its_share() -> None:
-    own = Module(
+    own = TorchModule(
         build=lambda: nn.Sequential(nn.Dropout(0.25), nn.Linear(200, 200, bias=False)),
         sample=(200,),
     )
@@ -93,7 +93,7 @@ def test_dropout_depends_on_client_step_and_layer_and_drops_its_share() -> None:
 
 def test_making_a_module_leaves_the_global_generator_alone() -> None:
     before = torch.get_rng_state()
-    Module(build=lambda: nn.Sequential(nn.Dropout(0.5), dense()), sample=(4,)).init(7)
+    TorchModule(build=lambda: nn.Sequential(nn.Dropout(0.5), dense()), sample=(4,)).init(7)
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -107,8 +107,8 @@ def test_clients_run_in_one_go_where_torch_can_and_one_by_one_where_it_cannot() 
             out: Tensor = self.cells(x)[0][:, -1]
             return out
 
-    assert Module(build=dense, sample=(4,)).mapped
-    assert not Module(build=Recurrent, sample=(5, 2)).mapped
+    assert TorchModule(build=dense, sample=(4,)).mapped
+    assert not TorchModule(build=Recurrent, sample=(5, 2)).mapped
 
 
 @pytest.mark.parametrize(
@@ -129,22 +129,22 @@ def test_clients_run_in_one_go_where_torch_can_and_one_by_one_where_it_cannot() 
 )
 def test_what_cannot_be_federated_is_refused_with_what_to_do(build: object, said: str) -> None:
     with pytest.raises(JobError, match=said):
-        Module(build=build, sample=(4,))  # type: ignore[arg-type]
+        TorchModule(build=build, sample=(4,))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", ["torch.nn", "torch.nn:Nothing", "no_such_package:Net", ":Net"])
 def test_a_path_that_leads_nowhere_is_refused(path: str) -> None:
     with pytest.raises(JobError, match="cannot be imported"):
-        module_at(path, (4,))
+        load_torch_module(path, (4,))
 
 
 def test_a_path_makes_the_module_with_its_options() -> None:
-    model = module_at("torch.nn:Linear", (4,), in_features=4, out_features=2, bias=False)
+    model = load_torch_module("torch.nn:Linear", (4,), in_features=4, out_features=2, bias=False)
     assert {name: tuple(value.shape) for name, value in model.init(0).items()} == {"weight": (2, 4)}
 
 
 def test_a_parameter_that_is_not_used_stays_as_it_is() -> None:
-    model = Module(build=Sparing, sample=(4,))
+    model = TorchModule(build=Sparing, sample=(4,))
     x = torch.arange(24.0).view(6, 4) / 24
     clients = Clients(names=("a", "b"), x=(x, -x), y=(torch.tensor([0, 1] * 3),) * 2)
     problem = Problem(model=model, loss=CrossEntropy(), clients=clients)

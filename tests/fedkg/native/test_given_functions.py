@@ -11,7 +11,7 @@ from torch import Tensor
 from fedkg.models.loops import primitives
 from fedkg.models.loops.matrix_products import multiply, shifted
 from fedkg.models.loops.primitives import exponential, fused, greater, number, sixteen
-from fedkg.models.noise import fold, keep
+from fedkg.models.noise import fold, keep_mask
 from fedkg.native.language import Floats, Ints, loop
 from fedkg.native.library import Library
 
@@ -95,7 +95,7 @@ def test_fused_products_are_rounded_once(
 def test_counted_numbers_are_those_of_dropout(libraries: dict[torch.dtype, Library]) -> None:
     key, out = fold(torch.tensor(5), 3), torch.empty(23, dtype=torch.int64)
     libraries[torch.float32].numbers(out.data_ptr(), int(key), len(out))
-    assert torch.equal(out >= round(0.3 * (1 << 16)) - (1 << 15), keep(key, 23, 0.3))
+    assert torch.equal(out >= round(0.3 * (1 << 16)) - (1 << 15), keep_mask(key, 23, 0.3))
 
 
 @pytest.mark.parametrize("dtype", TYPES)

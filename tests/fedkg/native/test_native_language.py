@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fedkg.native import translation
 from fedkg.native.language import Bools, Float, Floats, Ints, loop, to_float
 from fedkg.native.library import Library
-from fedkg.native.translation import translated
+from fedkg.native.translation import translate
 from fedkg.native.typed_values import NotCompiled
 
 ENTRIES = (
@@ -224,7 +224,7 @@ REFUSED = [
 @pytest.mark.parametrize("function", REFUSED)
 def test_what_the_language_has_not(function: Callable[..., Any]) -> None:
     with pytest.raises(NotCompiled):
-        translated([function], True)
+        translate([function], True)
 
 
 def test_a_source_that_has_changed_since_it_was_imported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,12 +234,12 @@ def test_a_source_that_has_changed_since_it_was_imported(monkeypatch: pytest.Mon
         translation.inspect, "getsource", lambda _: source.replace("chained", "other")
     )
     with pytest.raises(NotCompiled, match="not what was imported"):
-        translated([chained], True)
+        translate([chained], True)
 
 
 def test_the_line_is_named() -> None:
     with pytest.raises(NotCompiled, match=r"of_others: `len\(x\)`: `x\[0\] = len\(x\)`"):
-        translated([of_others], True)
+        translate([of_others], True)
 
 
 def test_words_mean_nothing_outside() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fedkg.compatibility import Composition, contradictions
+from fedkg.compatibility import AlgorithmChoices, find_contradictions
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"unit": "example", "exchange": "data"}, "nothing left that clipping and noise could protect"),
@@ -53,7 +53,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("choices", "said"), REFUSED)
 def test_what_goes_past_the_noise_is_refused(choices: dict[str, Any], said: str) -> None:
-    found = contradictions(Composition(**choices))
+    found = find_contradictions(AlgorithmChoices(**choices))
     assert len(found) == 1
     assert said in found[0].reason
     assert found[0].help
@@ -99,4 +99,4 @@ def test_what_goes_past_the_noise_is_refused(choices: dict[str, Any], said: str)
     ],
 )
 def test_what_is_made_of_noised_sums_is_free(choices: dict[str, Any]) -> None:
-    assert contradictions(Composition(**choices)) == ()
+    assert find_contradictions(AlgorithmChoices(**choices)) == ()

@@ -25,7 +25,7 @@ from fedkg.projection import (
     ProjectionSet,
     SecondOrderCone,
     Simplex,
-    recognised,
+    recognise_closed_form,
 )
 from fedkg.projection.set_arguments import ON_POINTS
 
@@ -132,10 +132,10 @@ def test_what_is_made_of_no_numbers_is_refused_by_name(
 
 
 def test_polytopes_of_lists_are_recognised() -> None:
-    assert isinstance(recognised([[1, 0], [0, -1]], [1, 2]), Box)  # type: ignore[arg-type]
-    assert isinstance(recognised([[1, -1]], torch.tensor([0])), MonotoneCone | HalfSpace)  # type: ignore[arg-type]
+    assert isinstance(recognise_closed_form([[1, 0], [0, -1]], [1, 2]), Box)  # type: ignore[arg-type]
+    assert isinstance(recognise_closed_form([[1, -1]], torch.tensor([0])), MonotoneCone | HalfSpace)  # type: ignore[arg-type]
     with pytest.raises(SetError, match=r"`recognised: h` is made of numbers"):
-        recognised(ROWS, "high")  # type: ignore[arg-type]
+        recognise_closed_form(ROWS, "high")  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ import torch
 import fedkg
 from fedkg.errors import SetError
 from fedkg.pack.sets import KeptSet
-from fedkg.projection import set_of
+from fedkg.projection import feasible_set
 
 RULES = """
 prefix ex: <https://example.org/>
@@ -43,21 +43,21 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, KeptSet]:
 
 def test_each_client_has_its_own_radius(sets: dict[str, KeptSet]) -> None:
     points = torch.tensor([[3.0, 0.0], [3.0, 0.0]])
-    assert set_of(sets["sparse"], [A, B]).project(points).tolist() == [[1.0, 0.0], [2.0, 0.0]]
-    assert set_of(sets["sparse"], B).project(points).tolist() == [[2.0, 0.0], [2.0, 0.0]]
+    assert feasible_set(sets["sparse"], [A, B]).project(points).tolist() == [[1.0, 0.0], [2.0, 0.0]]
+    assert feasible_set(sets["sparse"], B).project(points).tolist() == [[2.0, 0.0], [2.0, 0.0]]
 
 
 def test_the_job_gives_what_rules_leave_open(sets: dict[str, KeptSet]) -> None:
-    near = set_of(sets["near"], [A, B], {"radius": 1.0})
+    near = feasible_set(sets["near"], [A, B], {"radius": 1.0})
     torch.testing.assert_close(
         near.project(torch.tensor([[4.0, 1.0], [2.0, 5.0]])), torch.tensor([[2.0, 1.0], [2.0, 3.0]])
     )
     with pytest.raises(SetError, match="`radius` of the set `near` is left to the job"):
-        set_of(sets["near"], A)
+        feasible_set(sets["near"], A)
     with pytest.raises(SetError, match="nothing of the client"):
-        set_of(sets["sparse"], "https://example.org/z")
+        feasible_set(sets["sparse"], "https://example.org/z")
     with pytest.raises(SetError, match="asked for no client"):
-        set_of(sets["rising"], [])
+        feasible_set(sets["rising"], [])
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_every_shape(
     sets: dict[str, KeptSet], name: str, point: list[float], nearest: list[float]
 ) -> None:
     torch.testing.assert_close(
-        set_of(sets[name], A).project(torch.tensor(point)), torch.tensor(nearest)
+        feasible_set(sets[name], A).project(torch.tensor(point)), torch.tensor(nearest)
     )
-    both = set_of(sets[name], [A, B]).project(torch.tensor([point, point]))
+    both = feasible_set(sets[name], [A, B]).project(torch.tensor([point, point]))
     torch.testing.assert_close(both, torch.tensor([nearest, nearest]))

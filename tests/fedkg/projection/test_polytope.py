@@ -22,7 +22,7 @@ from fedkg.projection import (
     ProjectionSet,
     Simplex,
     project_polytope,
-    recognised,
+    recognise_closed_form,
 )
 from fedkg.projection.polytope_gradient import nearest_points
 
@@ -204,7 +204,7 @@ def test_closed_forms_are_recognised() -> None:
         (None, (-unit, zero, torch.tensor([[1.0, 1, 1, 2]], dtype=DOUBLE), one)),
     ]
     for kind, rows in cases:
-        closed = recognised(*rows)
+        closed = recognise_closed_form(*rows)
         assert type(closed) is (kind or type(None))
         general = project_polytope(x, *rows)
         assert float(general.residual.max()) < 1e-9

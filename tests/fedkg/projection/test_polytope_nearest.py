@@ -8,12 +8,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg.projection.polytope_batch_kernel import nearest_side_by_side
-from fedkg.projection.polytope_nearest import nearest, normed, tightened
-from fedkg.projection.polytope_rows import Rows, Unit, guess, held, unit_rows
+from fedkg.projection.polytope_batch_kernel import nearest_points_batched
+from fedkg.projection.polytope_nearest import nearest_in_polytope, scale_ends, tighten_ends
+from fedkg.projection.polytope_rows import (
+    Rows,
+    UnitRows,
+    guess_multipliers,
+    solve_taken_rows,
+    unit_rows,
+)
 from fedkg.projection.polytope_solver import FAR, SLACK, _pivoted, solve
 from fedkg.projection.polytope_sparsity import pattern
-from fedkg.projection.polytope_tangents import along_side_by_side
+from fedkg.projection.polytope_tangents import tangent_directions
 
 DOUBLE = torch.float64
 
@@ -22,12 +28,12 @@ def rows_between(
     matrix: torch.Tensor, low: torch.Tensor, high: torch.Tensor, point: torch.Tensor
 ) -> Rows:
     unit = unit_rows(matrix)
-    return normed(unit, *tightened(unit, low, high, point, 0.0), point)
+    return scale_ends(unit, *tighten_ends(unit, low, high, point, 0.0), point)
 
 
-def alike(unit: Unit) -> Unit:
+def alike(unit: UnitRows) -> UnitRows:
     """The same rows, which go no way of their own."""
-    other = Unit(unit.matrix, unit.length, unit.gram)
+    other = UnitRows(unit.matrix, unit.length, unit.gram)
     other.__dict__["shared"] = None
     return other
 
@@ -56,10 +62,12 @@ def test_points_side_by_side_are_those_of_batched_operations(
     low, unit = torch.full_like(high, -torch.inf), unit_rows(matrix)
     rows = rows_between(matrix, low, high, point)
     assert unit.shared is not None
-    theirs, also = _pivoted(rows, point, guess(rows, point, torch.zeros_like(rows.lower)), True)
+    theirs, also = _pivoted(
+        rows, point, guess_multipliers(rows, point, torch.zeros_like(rows.lower)), True
+    )
     given = (point.numpy(), low.numpy(), high.numpy(), None)
     for exact in (True, False):
-        found, multiplier, left = nearest_side_by_side(
+        found, multiplier, left = nearest_points_batched(
             unit.shared, *given, inward=0.0, share=SLACK, far=torch.inf, exact=exact
         )
         both = torch.from_numpy(~left) & also
@@ -105,7 +113,9 @@ def test_every_way_moves_ends_inwards_and_finds_the_same(
     if kind == "broken":
         point[3, 2], point[4, 5] = torch.nan, torch.inf
     unit = unit_rows(matrix)
-    found, other = (nearest(each, low, high, point, inward=inward) for each in (unit, alike(unit)))
+    found, other = (
+        nearest_in_polytope(each, low, high, point, inward=inward) for each in (unit, alike(unit))
+    )
     assert torch.equal(found.empty, other.empty)
     assert bool(found.empty.any()) == (kind == "empty")
     slack = 1e-7 if kind == "far" else 1e-9
@@ -145,11 +155,11 @@ def test_directions_within_the_rows_taken_are_those_of_batched_operations(
     assert unit.shared is not None
     along, pull = (
         torch.from_numpy(part)
-        for part in along_side_by_side(unit.shared, slope.numpy(), chosen.numpy())
+        for part in tangent_directions(unit.shared, slope.numpy(), chosen.numpy())
     )
     zero = torch.zeros(90, 8, dtype=DOUBLE)
     rows = Rows(unit.matrix, unit.gram, zero, zero, chosen, zero[:, :1])
-    other, _ = held(rows, chosen, rows.at(slope))
+    other, _ = solve_taken_rows(rows, chosen, rows.at(slope))
     torch.testing.assert_close(along, slope - rows.back(other), atol=1e-7, rtol=0)
     torch.testing.assert_close(along, slope - rows.back(pull), atol=1e-7, rtol=0)
     assert float(torch.where(chosen, rows.at(along), 0).abs().max()) < 1e-7
@@ -184,10 +194,10 @@ def test_contradictions_are_left_to_the_method_that_proves_them() -> None:
     assert bool(solve(rows_between(matrix, low, high, point), point).empty.all())
     assert unit.shared is not None
     given = (point.numpy(), low.numpy(), high.numpy(), None)
-    assert nearest_side_by_side(unit.shared, *given, inward=0.0, share=SLACK, far=FAR, exact=True)[
-        2
-    ].all()
-    assert bool(nearest(unit, low, high, point).empty.all())
+    assert nearest_points_batched(
+        unit.shared, *given, inward=0.0, share=SLACK, far=FAR, exact=True
+    )[2].all()
+    assert bool(nearest_in_polytope(unit, low, high, point).empty.all())
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -205,12 +215,14 @@ def test_any_number_of_threads_says_the_same(threads: int, share: float) -> None
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
-        whole = nearest(unit, low, high, point)
+        whole = nearest_in_polytope(unit, low, high, point)
     finally:
         torch.set_num_threads(before)
     parts = torch.cat(
         [
-            nearest(unit, *(part[i : i + 100] for part in (low, high, point))).multiplier
+            nearest_in_polytope(
+                unit, *(part[i : i + 100] for part in (low, high, point))
+            ).multiplier
             for i in (0, 100, 200)
         ]
     )

@@ -72,7 +72,7 @@ def predicted(seed: int, rows: int, channels: int) -> Tensor:
 def by_program(found: Bank, trace: Tensor) -> np.ndarray:
     literals = Literals(found.slots.shape[1], list(torch.from_numpy(found.params[:1]).T))
     unrolling = Unrolling(6, found.params[0].tolist(), True, literals)
-    return milp.closest(
+    return milp.solve_nearest(
         unrolling.expressions, unrolling.at(found.skeleton, 0), literals.found, trace.numpy()
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg.teacher.cheapest_path import cheapest, edges_of
+from fedkg.teacher.cheapest_path import cheapest_letters, diagram_edges
 from fedkg.teacher.decision_diagram import Edge, Layer
 
 LETTERS = 3
@@ -54,7 +54,7 @@ def test_the_path_found_is_a_path_and_none_is_cheaper(layers: tuple[Layer, ...],
     cells = dice.integers(0, kept, (groups, LETTERS))
     sizes, values = np.array([1.0, 2.0]), dice.normal(size=(rows, len(layers), groups))
     client = dice.integers(0, clients, rows)
-    found = cheapest(edges_of(layers), cells, low, high, sizes, values, client)
+    found = cheapest_letters(diagram_edges(layers), cells, low, high, sizes, values, client)
 
     def cost(row: int, word: tuple[int, ...]) -> float:
         total = 0.0
@@ -80,8 +80,8 @@ def test_the_path_found_is_a_path_and_none_is_cheaper(layers: tuple[Layer, ...],
 def test_no_traces_are_none() -> None:
     layers = (Layer(edges=(Edge(source=0, letters=(0,), target=0),), states=1),)
     ends = np.zeros((1, 1, 1))
-    found = cheapest(
-        edges_of(layers),
+    found = cheapest_letters(
+        diagram_edges(layers),
         np.zeros((1, 1), np.int64),
         ends,
         ends,

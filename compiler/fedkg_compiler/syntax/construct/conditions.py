@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.syntax.construct.comparison import comparison
 from fedkg_compiler.syntax.construct.expressions import call, expression, over
 from fedkg_compiler.syntax.construct.options import distinct
@@ -125,7 +125,7 @@ def _over_members(at: Statement, branch: Branch) -> OverMembers:
                 "write: at least 2 of (...) over ?p ...",
             )
     elif word not in ("all", "any"):
-        near = nearest(str(word), ("all", "any"))
+        near = nearest_name(str(word), ("all", "any"))
         hint = (
             f"did you mean `{near} of`?"
             if near

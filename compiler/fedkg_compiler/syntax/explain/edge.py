@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Span
 from fedkg_compiler.syntax.explain.fixes import slip
 from fedkg_compiler.syntax.explain.offence import offence
@@ -65,7 +65,7 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
             span,
             Edit(span=edge, was="", text="  "),
         )
-    near = nearest(word.lstrip("@"), STATEMENT_WORDS)
+    near = nearest_name(word.lstrip("@"), STATEMENT_WORDS)
     if word == "@prefix":
         hint = "write: prefix plant: <https://example.org/plant#>, without @ and full stop"
     elif near:

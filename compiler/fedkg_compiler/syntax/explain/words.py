@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fedkg._internal.name_matching import nearest
+from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.syntax.explain.offence import Found, Offence
 from fedkg_compiler.syntax.grammar import keywords
 
@@ -104,7 +104,7 @@ def read_as_name(at: Offence) -> Found | None:
         if word.casefold() == known and not needs and not (known == "when" and at.form != "rule"):
             return Found(_code(known), f"`{word}` is no word for this place", hint, start, end)
     words = _AFTER_VALUE if last.type == "UNIT" else _BEFORE_CONDITION
-    near = nearest(word, words)
+    near = nearest_name(word, words)
     if near is not None and word not in words:
         return Found(
             "FKG006", f"`{word}` is not expected here", f"did you mean `{near}`?", start, end
@@ -117,7 +117,7 @@ def misspelt_operator(at: Offence) -> Found | None:
     last = at.last
     if last is None or last.type != "NAME" or at.bad not in ("within", "["):
         return None
-    near = nearest(str(last), OVER_TIME)
+    near = nearest_name(str(last), OVER_TIME)
     if near is None:
         return None
     start = last.start_pos
@@ -163,7 +163,7 @@ def misspelt(at: Offence) -> Found | None:
     """A word that is nearly one of the language that could stand here."""
     if not _WORD.match(at.bad):
         return None
-    near = nearest(at.bad, at.words)
+    near = nearest_name(at.bad, at.words)
     if near is None or at.bad in at.words:
         return None
     return Found("FKG006", f"`{at.bad}` is not expected here", f"did you mean `{near}`?")
