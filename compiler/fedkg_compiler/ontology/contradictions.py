@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pyoxigraph as ox
 
-from fedkg_compiler.diagnostics.record import Diagnostic, Related
+from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 from fedkg_compiler.ontology.closure import Closure
+from fedkg_compiler.ontology.gather import find
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.reading import Document
 from fedkg_compiler.ontology.reasoning.clashes import Clash, clashes
@@ -15,6 +16,7 @@ from fedkg_compiler.ontology.reasoning.facts import Facts
 from fedkg_compiler.ontology.reasoning.why import Reasons, Step
 from fedkg_compiler.ontology.reasoning.words import Node
 from fedkg_compiler.ontology.standard import STANDARD_PREFIXES
+from fedkg_compiler.ontology.terms import split_iri
 from fedkg_compiler.ontology.told import places
 
 _WORDS = {
@@ -79,9 +81,8 @@ def _diagnostic(
         Related(span=span, message=" ".join(shown(node, prefixes) for node in triple))
         for span, triple in placed
     )
-    names = [
-        shown(facts.nodes[values[variable]], prefixes) for variable in sorted(values, reverse=True)
-    ]
+    names_of = [facts.nodes[values[variable]] for variable in sorted(values, reverse=True)]
+    names = [shown(node, prefixes) for node in names_of]
     message = _WORDS[clash.rule.name].format(*names) + f" ({clash.rule.name})"
     more = f"; {clash.more:,} more come of the same statements about terms" if clash.more else ""
     advice = (
@@ -89,7 +90,7 @@ def _diagnostic(
         if related
         else f"look at what is said of {names[-1]}{more}"
     )
-    span = related[0].span if related else point(documents[0].name if documents else "")
+    span = related[0].span if related else _place(names_of, documents)
     diagnostic = report("FKG125", span, message, help=advice, severity="warning")
     return Diagnostic(
         code=diagnostic.code,
@@ -100,6 +101,17 @@ def _diagnostic(
         related=related[1:],
         fix=diagnostic.fix,
     )
+
+
+def _place(nodes: Sequence[Node], documents: Sequence[Document]) -> Span:
+    """Where the first document that says something of one of these nodes writes it; a file's beginning where none does."""
+    for node in nodes:
+        for document in documents:
+            if isinstance(node, ox.NamedNode) and any(
+                quad.subject == node for quad in document.triples
+            ):
+                return find(document, node.value, *split_iri(node.value))
+    return point(documents[0].name if documents else "")
 
 
 def shown(node: Node, prefixes: dict[str, str]) -> str:

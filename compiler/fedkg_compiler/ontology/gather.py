@@ -165,7 +165,10 @@ def strangers(
         for node in (quad.predicate, quad.object)
         if isinstance(node, ox.NamedNode)
     )
-    used = [node for node in nodes if node.value.startswith(known_spaces)]
+    awaited = document.nodes.awaited if document.nodes is not None else {}
+    used = [
+        node for node in nodes if node.value.startswith(known_spaces) and node.value not in awaited
+    ]
     defined = {quad.subject for quad in document.triples}.intersection(used)
     problems: list[Diagnostic] = []
     for iri in (node.value for node in used if node not in defined):
@@ -210,7 +213,12 @@ def _shown(document: Document, space: str, local: str) -> str:
 
 
 def find(document: Document, iri: str, space: str, local: str) -> Span:
-    """Return where a document first writes an IRI, in full or with a prefix; its beginning where that is not found."""
+    """Return where a document first writes an IRI, in full or with a prefix; its beginning where that is not found.
+
+    In an OPC UA node set it is the node that the IRI stands for.
+    """
+    if document.nodes is not None and iri in document.nodes.places:
+        return point(document.name, *document.nodes.places[iri])
     spellings = [
         re.escape(f"{prefix}:{local}")
         for prefix, namespace in document.prefixes.items()

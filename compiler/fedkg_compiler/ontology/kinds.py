@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from fedkg_compiler.diagnostics.record import Diagnostic
+import pyoxigraph as ox
+
+from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology.gather import Definition, find
 from fedkg_compiler.ontology.places import report
 from fedkg_compiler.ontology.reading import Document
-from fedkg_compiler.ontology.standard import STANDARD_TERMS
+from fedkg_compiler.ontology.standard import RDF, STANDARD_TERMS
 from fedkg_compiler.ontology.terms import split_iri
 
 _CONFLICTS = (
@@ -21,40 +23,53 @@ _CONFLICTS = (
 )
 """Two kinds that no name can have, and what it is taken as. A class or a property that is an individual too is allowed by OWL 2."""
 _MOST_REPORTED = 20
+_TYPE = ox.NamedNode(RDF + "type")
 
 
 def two_kinds(
     found: Mapping[str, Definition], documents: Sequence[Document]
 ) -> tuple[Diagnostic, ...]:
     """Return a warning for each name with two kinds that exclude each other, at the first place in `documents` that has it."""
-    problems: list[Diagnostic] = []
+    clashes: dict[str, tuple[str, str, str]] = {}
     for iri, entry in sorted(found.items()):
         if len(entry.kinds) < 2 or iri.startswith(tuple(STANDARD_TERMS)):
             continue
         clash = next((clash for clash in _CONFLICTS if {*clash[:2]} <= entry.kinds), None)
-        if clash is not None and len(problems) < _MOST_REPORTED:
-            one, other, taken = clash
-            spans = (
-                find(document, iri, *split_iri(iri))
-                for document in documents
-                if _says(document, iri)
+        if clash is not None and len(clashes) < _MOST_REPORTED:
+            clashes[iri] = clash
+    places = _first_places(clashes, documents)
+    problems: list[Diagnostic] = []
+    for iri, (one, other, taken) in clashes.items():
+        article = "an" if other[0] in "ao" else "a"
+        problems.append(
+            report(
+                "FKG120",
+                places[iri],
+                f"<{iri}> is said to be {'an' if one[0] in 'ao' else 'a'} {one} and {article} {other}",
+                help=f"it is taken as a {taken}; give the two things two names",
+                severity="warning",
             )
-            span = next(spans, find(documents[0], iri, *split_iri(iri)))
-            article = "an" if other[0] in "ao" else "a"
-            problems.append(
-                report(
-                    "FKG120",
-                    span,
-                    f"<{iri}> is said to be {'an' if one[0] in 'ao' else 'a'} {one} and {article} {other}",
-                    help=f"it is taken as a {taken}; give the two things two names",
-                    severity="warning",
-                )
-            )
+        )
     return tuple(problems)
 
 
-def _says(document: Document, iri: str) -> bool:
-    return split_iri(iri)[1] in document.text
+def _first_places(iris: Iterable[str], documents: Sequence[Document]) -> dict[str, Span]:
+    """Where the first document that says what each of these is writes it."""
+    waiting = {ox.NamedNode(iri) for iri in iris}
+    places: dict[str, Span] = {}
+    for document in documents:
+        if not waiting:
+            break
+        said = {
+            quad.subject
+            for quad in document.triples
+            if quad.predicate == _TYPE and quad.subject in waiting
+        }
+        for node in said:
+            assert isinstance(node, ox.NamedNode)
+            places[node.value] = find(document, node.value, *split_iri(node.value))
+        waiting -= said
+    return places
 
 
 def told_twice(iri: str, old: Definition, new: Definition, document: Document) -> Diagnostic | None:

@@ -17,7 +17,7 @@ from fedkg_compiler.ontology.blank_names import as_kept, names_by_content, renam
 from fedkg_compiler.ontology.decoding import decode
 from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.sniff import NotRdf, RdfSyntax, is_rdf, sniff
-from fedkg_compiler.ontology.sources import Read, read_schemas, read_source
+from fedkg_compiler.ontology.sources import NodeNames, Read, read_schemas, read_source
 from fedkg_compiler.ontology.standard import OWL
 from fedkg_compiler.ontology.xml_check import BROKEN_IRI, broken_iri, check_xml
 
@@ -46,6 +46,7 @@ class Document:
         prefixes: as the file declares them. imports: the IRIs that it imports. text: the content, for finding places.
         plain: there is no blank node. content: the checksum of the triples (`content.checksum`) where it is known already, else "".
         marks: what is looked for in a text (`stores/marks.py`) and occurs, where there is no text.
+        nodes: the names of nodes, of an OPC UA node set.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Document:
     plain: bool = False
     content: str = ""
     marks: frozenset[str] = frozenset()
+    nodes: NodeNames | None = None
 
 
 def read_file(
@@ -222,6 +224,7 @@ def _from_source(
         imports=tuple(imports),
         text=text,
         plain=plain,
+        nodes=source.nodes,
     )
     return document, source.problems
 

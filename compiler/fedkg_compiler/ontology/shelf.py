@@ -200,7 +200,13 @@ def _record(name: str, taken: Taken, document: Document, catalog: Catalog) -> Ad
         if isinstance(subject, ox.NamedNode) and kind == _ONTOLOGY
     )
     iri = next(named, "")
-    namespace = entry.namespace if entry is not None else _main_namespace(document, iri)
+    namespace = (
+        entry.namespace
+        if entry is not None
+        else document.prefixes[""]
+        if document.nodes is not None and document.prefixes
+        else _main_namespace(document, iri)
+    )
     return Added(
         name=name,
         file=file,

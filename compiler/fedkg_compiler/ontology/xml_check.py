@@ -150,6 +150,8 @@ def check_xml(body: bytes, file: str) -> XmlFacts:
         reader.parser.Parse(body, True)
     except Refused:
         pass
+    except (LookupError, ValueError) as error:  # an encoding that Python or expat does not know
+        reader.refuse("FKG103", f"the XML cannot be decoded: {error}", "save it in UTF-8")
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
         reader.refuse(
@@ -181,14 +183,18 @@ def _may_be_rdf(root: str) -> bool:
     )
 
 
+_NODE_SET = "http://opcfoundation.org/UA/2011/03/UANodeSet.xsd"
 _KNOWN_OTHER = {
     "http://www.w3.org/2002/07/owl#": "OWL/XML begins with <Ontology>",
     "http://www.w3.org/2001/XMLSchema": "an XML schema begins with <schema>",
-    "http://opcfoundation.org/UA/2011/03/UANodeSet.xsd": "a node set begins with <UANodeSet>",
+    _NODE_SET: "a node set begins with <UANodeSet>",
     "http://www.w3.org/1999/xhtml": "this is a web page: download the file itself",
     "http://www.w3.org/2000/svg": "this is a picture",
 }
 
 
 def _other_xml(root: str) -> str:
-    return _KNOWN_OTHER.get(root.rpartition(" ")[0], "RDF/XML begins with <rdf:RDF>")
+    space, _, local = root.rpartition(" ")
+    if local == "UANodeSet" and space != _NODE_SET:
+        return f'an OPC UA node set begins with <UANodeSet xmlns="{_NODE_SET}">'
+    return _KNOWN_OTHER.get(space, "RDF/XML begins with <rdf:RDF>")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from fedkg_compiler.ontology.sources.result import Read
+from fedkg_compiler.ontology.sources.result import NodeNames, Read
 
 READERS: dict[str, str] = {
     "owl-functional": "owl_functional",
@@ -37,4 +37,4 @@ def read_schemas(folder: Path, shown: str) -> Read:
     return read_folder(folder, shown)
 
 
-__all__ = ["READERS", "Read", "read_schemas", "read_source"]
+__all__ = ["READERS", "NodeNames", "Read", "read_schemas", "read_source"]

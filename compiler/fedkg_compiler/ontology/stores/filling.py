@@ -13,6 +13,7 @@ from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import STORE_STATE, is_endpoint, is_store
 from fedkg_compiler.ontology.content import apart, lines_of
+from fedkg_compiler.ontology.node_links import linked
 from fedkg_compiler.ontology.reading import Document, read_file
 from fedkg_compiler.ontology.stores.folder import (
     CLOSED,
@@ -106,6 +107,9 @@ def _read(
         problems += said
         if document is not None:
             found[place] = document
+    documents, missing = linked(list(found.values()))
+    found = dict(zip(found, documents, strict=True))
+    problems += missing
     failed = any(problem.severity == "error" for problem in problems)
     return None if failed else list(found.items()), tuple(problems)
 
