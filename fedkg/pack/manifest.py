@@ -52,7 +52,10 @@ class RuleRecord(Node):
 
 
 class Source(Node):
-    """One file that went into the pack; `sha256` is "" where it is a site's own and its checksum withheld (decision 012)."""
+    """One source file of the pack; `sha256` is empty for a file of a site, since it could confirm guesses.
+
+    See docs/decisions/012-private-packs-contain-one-clients-data.md.
+    """
 
     name: str
     kind: Literal["rules", "ontology", "graph", "sheet", "query", "shapes", "model"]
