@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import (
     Call,
-    Choose,
-    Coalesce,
     Compare,
     Negate,
     Param,
@@ -29,7 +27,9 @@ from fedkg.pack import (
     Sum,
     Term,
     subterms,
+    term_children,
 )
+from fedkg.pack.node import MANY
 from fedkg.pack.walk import reads_output
 
 Array = NDArray[np.float64]
@@ -56,45 +56,21 @@ def affine_in(compare: Compare, slots: frozenset[int]) -> bool:
     )
 
 
-_HIGH = 99
+POLYNOMIAL = (Slot, Param, Sum, Negate, Product, Quotient, Power, Call)
+"""The kinds of terms that sympy is given; it takes a `Call` for an unknown function."""
 LARGEST, STEEPEST = 60, 8
 """Terms with more parts, or higher powers, are not given to sympy: expanding them may take for ever."""
 
 
 def _degree(term: Term, slots: frozenset[int]) -> int:
-    """The degree in `slots` that the term's shape shows: never too low, `_HIGH` where it shows none."""
-    match term:
-        case Slot():
-            return int(term.index in slots)
-        case Param():
-            return 0
-        case Sum():
-            return max(_degree(arg, slots) for arg in term.args)
-        case Negate():
-            return _degree(term.arg, slots)
-        case Product():
-            return min(_HIGH, sum(_degree(arg, slots) for arg in term.args))
-        case Quotient():
-            return (
-                _degree(term.numerator, slots) if _degree(term.denominator, slots) == 0 else _HIGH
-            )
-        case Power():
-            degree = _degree(term.base, slots)
-            return (
-                0
-                if degree == 0
-                else int(min(_HIGH, degree * term.exponent))
-                if term.exponent.is_integer() and term.exponent >= 0
-                else _HIGH
-            )
-        case Call():
-            return 0 if all(_degree(arg, slots) == 0 for arg in term.args) else _HIGH
-        case Reduce():
-            return _reduced(term)
-        case Choose() | Coalesce():
-            return _HIGH if slots & slots_of(term) or reads_output(term) else 0
-        case _:
-            assert_never(term)
+    """The degree in `slots` that the term's shape shows: never too low, `MANY` where it shows none."""
+    if isinstance(term, Slot):
+        return int(term.index in slots)
+    if isinstance(term, Reduce):
+        return _reduced(term)
+    if not isinstance(term, POLYNOMIAL):
+        return MANY if slots & slots_of(term) or reads_output(term) else 0
+    return term.degree([_degree(part, slots) for part in term_children(term)])
 
 
 def _reduced(term: Reduce) -> int:
@@ -107,24 +83,24 @@ def _reduced(term: Reduce) -> int:
         if isinstance(part, Slot) and part.role == "output"
     )
     linear = term.op in ("sum", "mean") and not term.skip and _degree(term.arg, outputs) <= 1
-    return 1 if linear else _HIGH
+    return 1 if linear else MANY
 
 
 def _sympy_degree(term: Term, slots: frozenset[int]) -> int:
-    """The degree after simplification; `_HIGH` where it is no polynomial."""
+    """The degree after simplification; `MANY` where it is no polynomial."""
     if _too_large(term):
-        return _HIGH
+        return MANY
     import sympy
 
     symbols = [sympy.Symbol(f"s{i}", real=True) for i in sorted(slots)]
     polynomial = sympy.cancel(_expression(term)).as_poly(*symbols) if symbols else None
-    return _HIGH if polynomial is None else int(polynomial.total_degree())
+    return MANY if polynomial is None else int(polynomial.total_degree())
 
 
 def _too_large(term: Term) -> bool:
     parts = list(subterms(term))
     return len(parts) > LARGEST or any(
-        isinstance(part, Reduce | Choose | Coalesce)
+        not isinstance(part, POLYNOMIAL)
         or (isinstance(part, Power) and abs(part.exponent) > STEEPEST)
         for part in parts
     )
@@ -150,10 +126,8 @@ def _expression(term: Term) -> Any:  # Any: sympy has no types
             return _expression(term.base) ** sympy.Rational(repr(term.exponent))
         case Call():
             return sympy.Function(term.function)(*(_expression(arg) for arg in term.args))
-        case Reduce() | Choose() | Coalesce():
-            raise AssertionError("never given to sympy: see `_too_large`")
         case _:
-            assert_never(term)
+            raise AssertionError("never given to sympy: see `POLYNOMIAL`")
 
 
 def affine(term: Term, params: Sequence[Array]) -> Affine | None:
@@ -169,7 +143,7 @@ def affine(term: Term, params: Sequence[Array]) -> Affine | None:
 def affine_by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
     """The affine form of a term whose shape alone shows that it is affine, else None; never slow."""
     if (
-        any(isinstance(part, Reduce | Choose | Coalesce) for part in subterms(term))
+        not all(isinstance(part, POLYNOMIAL) for part in subterms(term))
         or _degree(term, slots_of(term)) > 1
     ):
         return None
@@ -214,10 +188,8 @@ def _by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine:
             )
         case Call():
             return Affine(coefficients={}, constant=_value(term, params, rows))
-        case Reduce() | Choose() | Coalesce():
-            raise AssertionError("of no degree that its shape shows")
         case _:
-            assert_never(term)
+            raise AssertionError("its shape does not show that it is affine: see `POLYNOMIAL`")
 
 
 def _value(term: Call, params: Sequence[Array], rows: int) -> Array:

@@ -182,7 +182,7 @@ class Board:
                 child: entry for child, entry in found.items() if tables[child].parent == table
             }
             found[table] = (
-                Scope(slots=slots, params=np.ascontiguousarray(reads.params.T), members=inside),
+                Scope(slots=slots, params=np.ascontiguousarray(reads.params.T), inside=inside),
                 reads.offsets,
             )
         return found[ROWS][0]

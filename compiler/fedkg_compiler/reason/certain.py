@@ -29,7 +29,8 @@ from fedkg.pack import (
     Temporal,
     Until,
 )
-from fedkg_compiler.passes.intervals import Interval, Ranges, interval
+from fedkg.pack.numeric.intervals import Interval, Ranges
+from fedkg_compiler.passes.intervals import interval
 from fedkg_compiler.reason.bounds import CLOSE, Float, Int
 from fedkg_compiler.reason.truth import Bool, Truth
 

@@ -36,7 +36,8 @@ from fedkg.pack import (
     Sum,
     Term,
 )
-from fedkg_compiler.passes.intervals import Interval, Seen, interval, outwards, product, quotient
+from fedkg.pack.numeric.intervals import Interval, outwards, product, quotient
+from fedkg_compiler.passes.intervals import Seen, interval
 from fedkg_compiler.reason.bounds import CLOSE, Float, Int
 from fedkg_compiler.reason.certain import Sides
 from fedkg_compiler.reason.truth import Bool

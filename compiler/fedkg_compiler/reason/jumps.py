@@ -210,7 +210,7 @@ class _Moves:
             found[slot, 0] = (
                 np.where(columns == column, value, flat[start + columns]) + self.shifts[slot, where]
             )
-        return Scope(slots=found, params=self.params[:, where], members={})
+        return Scope(slots=found, params=self.params[:, where], inside={})
 
     def _category(self, atom: CategoryIs, aim: Bool, moved: Bool) -> None:
         column = self.reads.columns[self.rows, atom.slot]

@@ -23,9 +23,9 @@ from fedkg.pack import (
     Term,
     Until,
 )
+from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg.pack.walk import ROWS, everywhere, indices
 from fedkg_compiler.passes.direction import Sign, direction
-from fedkg_compiler.passes.intervals import Interval, Ranges
 from fedkg_compiler.reason.bounds import Float, Int
 from fedkg_compiler.reason.rows import Readers, RowTable
 

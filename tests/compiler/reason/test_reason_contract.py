@@ -89,7 +89,7 @@ def kept_inside(
     """How many of the points [P, 3] in a box the formula keeps; asserts that none of them is lost."""
     boxes = Narrowed.of(Sides(low=low[None], high=high[None], params=params[None]))
     contract(formula, holds, boxes)
-    at = Scope(slots=points.T[:, :, None], params=params[:, None], members={})
+    at = Scope(slots=points.T[:, :, None], params=params[:, None], inside={})
     verdict = truth(formula, at)[0 if holds else 1]
     kept = points[np.broadcast_to(verdict, (len(points), 1))[:, 0]]
     if len(kept):

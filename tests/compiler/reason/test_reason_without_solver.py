@@ -49,7 +49,7 @@ def scope(bank: Bank, values: np.ndarray, table: int = ROWS) -> Scope:
         if entry.parent == table
     }
     return Scope(
-        slots=np.where(np.isfinite(read), read, np.nan), params=source.params.T, members=inside
+        slots=np.where(np.isfinite(read), read, np.nan), params=source.params.T, inside=inside
     )
 
 
