@@ -21,7 +21,7 @@ class ProgressDisplay:
     def __init__(self) -> None:
         self._bar: Progress | None = None
         self._total: TaskID | None = None
-        self._arms: dict[int, TaskID] = {}
+        self._trials: dict[int, TaskID] = {}
         self._rounds: dict[int, int] = {}
 
     def __enter__(self) -> ProgressDisplay:
@@ -57,11 +57,11 @@ class ProgressDisplay:
         match event.kind:
             case "prepared" | "note":
                 self._say(event.message)
-            case "arm":
+            case "trial":
                 self._begin(event)
             case "round":
                 self._advance(event)
-            case "arm_done":
+            case "trial_done":
                 self._end(event)
             case "finished":
                 pass
@@ -77,35 +77,35 @@ class ProgressDisplay:
             return
         if self._total is None:
             self._total = self._bar.add_task(
-                "1 training" if event.arms == 1 else f"all {event.arms} trainings",
-                total=event.arms * event.rounds,
+                "1 training" if event.trials == 1 else f"all {event.trials} trainings",
+                total=event.trials * event.rounds,
                 figures="",
             )
-        self._arms[event.arm_number] = self._bar.add_task(
-            event.arm, total=event.rounds, completed=event.round, figures=""
+        self._trials[event.trial_number] = self._bar.add_task(
+            event.trial, total=event.rounds, completed=event.round, figures=""
         )
         self._count(event)
 
     def _advance(self, event: Event) -> None:
-        if self._bar is not None and event.arm_number in self._arms:
+        if self._bar is not None and event.trial_number in self._trials:
             self._bar.update(
-                self._arms[event.arm_number], completed=event.round, figures=figures_text(event)
+                self._trials[event.trial_number], completed=event.round, figures=figures_text(event)
             )
             self._count(event)
 
     def _count(self, event: Event) -> None:
         """Move the bar of all trainings; those before the first that was begun here were done before."""
-        self._rounds[event.arm_number] = event.round
+        self._rounds[event.trial_number] = event.round
         if self._bar is not None and self._total is not None:
             before = (min(self._rounds) - 1) * event.rounds
             self._bar.update(self._total, completed=before + sum(self._rounds.values()))
 
     def _end(self, event: Event) -> None:
         """The arm's bar gives way to a plain line that stays on the screen."""
-        if self._bar is not None and event.arm_number in self._arms:
-            self._bar.remove_task(self._arms.pop(event.arm_number))
+        if self._bar is not None and event.trial_number in self._trials:
+            self._bar.remove_task(self._trials.pop(event.trial_number))
             self._count(replace(event, round=event.rounds))
-        self._say(f"[{event.arm_number}/{event.arms}] {event.message or event.arm}")
+        self._say(f"[{event.trial_number}/{event.trials}] {event.message or event.trial}")
 
 
 def figures_text(event: Event) -> str:

@@ -51,7 +51,7 @@ def reproduce(
                 "compared": found.compared,
                 "differences": list(found.differences),
                 "more": found.more,
-                "elsewhere": list(found.elsewhere),
+                "environment_changes": list(found.environment_changes),
             }
         )
     else:
@@ -59,7 +59,7 @@ def reproduce(
             print_line(text)
         if found.more:
             print_line(f"and {count(found.more, 'more difference')}")
-        for text in found.elsewhere:
+        for text in found.environment_changes:
             print_line(f"another machine or version: {text}")
         verdict = (
             "not the same"

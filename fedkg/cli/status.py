@@ -48,9 +48,9 @@ def _show(found: dict[str, Any]) -> None:
     several = len(found["runs"]) > 1
     title = next(
         (
-            MEASURE_BY_COLUMN[arm["measure"]].title
+            MEASURE_BY_COLUMN[trial["measure"]].title
             for run in found["runs"]
-            for arm in run["trainings"]
+            for trial in run["trials"]
         ),
         "F1",
     )
@@ -62,18 +62,18 @@ def _show(found: dict[str, Any]) -> None:
             justify="left" if header in ("run", "training") else "right",
         )
     for run in found["runs"]:
-        for arm in run["trainings"]:
+        for trial in run["trials"]:
             cells = [
                 *([run["id"]] if several else []),
-                arm["id"],
-                f"{arm['round']}/{arm['rounds']}",
+                trial["id"],
+                f"{trial['round']}/{trial['rounds']}",
             ]
             cells += [
-                "-" if arm["figure"] is None else f"{arm['figure']:.3f}",
-                "-" if arm["broken"] is None else f"{arm['broken']:.0%}",
+                "-" if trial["figure"] is None else f"{trial['figure']:.3f}",
+                "-" if trial["violation_rate"] is None else f"{trial['broken']:.0%}",
             ]
             table.add_row(*(Text(cell) for cell in cells))
-        if not run["trainings"]:
+        if not run["trials"]:
             table.add_row(
                 *(
                     Text(cell)

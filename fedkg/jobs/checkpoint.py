@@ -14,32 +14,32 @@ from fedkg.federated.rows import hold
 from fedkg.jobs.folder import CHECKPOINTS, RESTORE_HELP, RunFolder
 
 
-def checkpoint_name(arm: str) -> str:
+def checkpoint_name(trial: str) -> str:
     """Where an arm's checkpoint stands in a run folder."""
-    return f"{CHECKPOINTS}/{arm}.safetensors"
+    return f"{CHECKPOINTS}/{trial}.safetensors"
 
 
-def rows_folder(folder: RunFolder, arm: str) -> Path:
+def rows_folder(folder: RunFolder, trial: str) -> Path:
     """Where an arm keeps what is remembered of sites and has no room in memory; a part of its checkpoint."""
-    return folder.path / CHECKPOINTS / f"{arm}.rows"
+    return folder.path / CHECKPOINTS / f"{trial}.rows"
 
 
-def save_state(folder: RunFolder, arm: str, state: ServerState) -> None:
+def save_state(folder: RunFolder, trial: str, state: ServerState) -> None:
     """Write an arm's state whole or not at all."""
     tensors, document = to_tensors(state)
     folder.write_bytes(
-        checkpoint_name(arm), save(tensors, {"state": json.dumps(document, sort_keys=True)})
+        checkpoint_name(trial), save(tensors, {"state": json.dumps(document, sort_keys=True)})
     )
     hold(
         state.clients
     )  # until the next checkpoint is whole, the files of this one stay as they are
 
 
-def load_state(folder: RunFolder, arm: str) -> ServerState | None:
+def load_state(folder: RunFolder, trial: str) -> ServerState | None:
     """An arm's last state, None when it has none yet. Raises JobError when the file is damaged."""
-    if checkpoint_name(arm) not in folder.log.states():
+    if checkpoint_name(trial) not in folder.log.states():
         return None
-    place = folder.verify(checkpoint_name(arm))
+    place = folder.verify(checkpoint_name(trial))
     try:
         with safe_open(place, framework="pt") as file:
             document = json.loads((file.metadata() or {})["state"])
@@ -48,4 +48,4 @@ def load_state(folder: RunFolder, arm: str) -> ServerState | None:
         raise JobError(
             f"checkpoint {place} is damaged", received=str(error), help=RESTORE_HELP
         ) from error
-    return from_tensors(tensors, document, rows_folder(folder, arm))
+    return from_tensors(tensors, document, rows_folder(folder, trial))

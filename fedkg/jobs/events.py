@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-EventKind = Literal["prepared", "arm", "round", "arm_done", "note", "finished"]
+EventKind = Literal["prepared", "trial", "round", "trial_done", "note", "finished"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,9 @@ class Event:
 
     kind: EventKind
     message: str = ""
-    arm: str = ""
-    arm_number: int = 0
-    arms: int = 0
+    trial: str = ""
+    trial_number: int = 0
+    trials: int = 0
     round: int = 0
     rounds: int = 0
     values: Mapping[str, float | str] = field(default_factory=dict)

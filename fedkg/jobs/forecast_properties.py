@@ -17,15 +17,15 @@ FORECAST_SOURCES: Mapping[str, str] = {
 
 
 def describe_forecasts(
-    arms: Sequence[TrialConfig], rows: Sequence[Mapping[str, str]]
+    configs: Sequence[TrialConfig], rows: Sequence[Mapping[str, str]]
 ) -> Iterator[str]:
     """A sentence for each setting and algorithm: which share of forecasts keeps its site's property, the mean over sites and seeds."""
     groups: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
-    settings = {arm.id: arm for arm in arms}
+    settings = {config.id: config for config in configs}
     for row in rows:
-        arm = settings[row["arm"]]
-        where = ", ".join(f"{field.rpartition('.')[2]} {value}" for field, value in arm.setting)
-        title = trial_title(arm)
+        config = settings[row["trial"]]
+        where = ", ".join(f"{field.rpartition('.')[2]} {value}" for field, value in config.setting)
+        title = trial_title(config)
         found = groups.setdefault((where, title), {})
         if row["sequences"] and row["mse"]:
             found.setdefault(row["by"], []).append((float(row["sequences"]), float(row["mse"])))

@@ -35,21 +35,21 @@ EXECUTION_FIELDS = (
 """Fields of `training` that say how it is computed, and not what is trained."""
 
 
-def trial_seed(arm: TrialConfig, pack: Pack, clients: Clients) -> int:
+def trial_seed(config: TrialConfig, pack: Pack, clients: Clients) -> int:
     """The seed of an arm's start, sampling, minibatches and noise.
 
     Of a protected arm it hangs on all that tells the arm from others, on the rules, and on every sample that is trained on: two trainings
     with the same noise could be subtracted from each other, which would take the noise off and, of data that differ in one row, leave that
     row; and accountants compose draws and noise that are independent.
     """
-    section = algorithm_section(arm.job)
-    if arm.job.privacy is None or section.exchange == "none":
-        return arm.seed
+    section = algorithm_section(config.job)
+    if config.job.privacy is None or section.exchange == "none":
+        return config.seed
     fields = {"rules", "pack", "output", "sites", "data", "model", "training", "scoring", "privacy"}
-    told = arm.job.model_dump_json(include=fields, exclude={"training": set(EXECUTION_FIELDS)})
-    corrupt = "" if arm.corrupt is None else arm.corrupt.model_dump_json()
+    told = config.job.model_dump_json(include=fields, exclude={"training": set(EXECUTION_FIELDS)})
+    corrupt = "" if config.corrupt is None else config.corrupt.model_dump_json()
     return derive_seed(
-        arm.seed,
+        config.seed,
         told,
         section.model_dump_json(),
         corrupt,
@@ -109,7 +109,7 @@ def protect_algorithm(
 
 
 def privacy_rows(
-    arm: str, budget: Budget, problem: Problem, state: ServerState
+    config: str, budget: Budget, problem: Problem, state: ServerState
 ) -> list[dict[str, Any]]:
     """The lines of `privacy.csv` for an arm that is over: each entry of the ledgers that have spent most. `Any`: texts and numbers."""
     every = sorted(
@@ -117,7 +117,7 @@ def privacy_rows(
     )[:MAX_LEDGERS]
     return [
         {
-            "arm": arm,
+            "trial": config,
             "unit": ledger.unit,
             "what": entry.what,
             "noise": entry.noise if isinstance(entry, Gaussian) else None,

@@ -16,20 +16,20 @@ from fedkg.jobs.trials import TrialConfig, plan_trials
 from fedkg.jobs.trust import require_trust
 from fedkg.pack import pack_bytes, read_pack
 
-END, JOB, TRIAL = "end", "job", "arm"
+END, JOB, TRIAL = "end", "job", "trial"
 """What rank 0 may say: all is over; a job and its pack; the next arm of it."""
 
 
-def broadcast_job(ranks: Ranks | None, job: Job, ground: Experiment) -> None:
+def broadcast_job(ranks: Ranks | None, job: Job, experiment: Experiment) -> None:
     """Tell the other ranks what is trained; with a pack and files that are the same for all."""
     if ranks is not None:
-        ranks.first((JOB, job.model_dump(mode="json"), pack_bytes(ground.pack)))
+        ranks.first((JOB, job.model_dump(mode="json"), pack_bytes(experiment.pack)))
 
 
-def broadcast_trial(ranks: Ranks | None, arm: TrialConfig) -> None:
+def broadcast_trial(ranks: Ranks | None, config: TrialConfig) -> None:
     """Tell the other ranks which arm is next."""
     if ranks is not None:
-        ranks.first((TRIAL, arm.id))
+        ranks.first((TRIAL, config.id))
 
 
 def broadcast_end(ranks: Ranks | None) -> None:
@@ -48,22 +48,24 @@ def follow_rank_zero(ranks: Ranks, trust_code: bool = False) -> None:
         UsageError: the job imports code that is not trusted.
         JobError: when rank 0 or another one is gone or met an error; as for rank 0, when something is wrong here.
     """
-    arms: dict[str, TrialConfig] = {}
-    ground: Experiment | None = None
+    configs: dict[str, TrialConfig] = {}
+    experiment: Experiment | None = None
     while True:
         told: tuple[Any, ...] = ranks.first(())
         match told:
             case ("job", document, body):
                 job = parse_job(document, name="the job of rank 0", base=Path())
                 require_trust((job,), trust_code)
-                ground = create_experiment(job, read_pack(body, name="the pack of rank 0"))
-                arms = {arm.id: arm for arm in plan_trials(job)}
-                ground.prepare(list(arms.values()))
-            case ("arm", name):
-                assert ground is not None
-                arm = arms[name]
-                with library_threads(arm.job.training.threads or 1):
-                    for _ in train_rounds(arm, ground.course(arm), None, None, ranks=ranks):
+                experiment = create_experiment(job, read_pack(body, name="the pack of rank 0"))
+                configs = {config.id: config for config in plan_trials(job)}
+                experiment.prepare(list(configs.values()))
+            case ("trial", name):
+                assert experiment is not None
+                config = configs[name]
+                with library_threads(config.job.training.threads or 1):
+                    for _ in train_rounds(
+                        config, experiment.build_trial(config), None, None, ranks=ranks
+                    ):
                         pass
             case _:
                 return

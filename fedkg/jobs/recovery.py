@@ -21,7 +21,7 @@ class Recovery:
         place: the run. damaged: what is still to rebuild, by file. notes: what was rebuilt, as sentences.
     """
 
-    place: RunFolder
+    folder: RunFolder
     damaged: dict[str, Damage] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -40,16 +40,16 @@ class Recovery:
         try:
             body = content()
             body = body.encode("utf-8") if isinstance(body, str) else body
-            is_restored = self.place.restore(name, body)
+            is_restored = self.folder.restore(name, body)
         except FedkgError as error:
             raise damage.error(
-                self.place.path, f"{RESTORE_HELP} (it cannot be rebuilt: {error})"
+                self.folder.path, f"{RESTORE_HELP} (it cannot be rebuilt: {error})"
             ) from error
         if not is_restored:
-            raise damage.error(self.place.path)
-        self.done(name, source)
+            raise damage.error(self.folder.path)
+        self.mark_rebuilt(name, source)
 
-    def done(self, name: str, source: str) -> None:
+    def mark_rebuilt(self, name: str, source: str) -> None:
         """Note that a damaged file is rebuilt."""
         damage = self.damaged.pop(name)
         self.notes.append(
@@ -57,18 +57,18 @@ class Recovery:
         )
 
 
-def recover(place: RunFolder) -> Recovery:
+def recover(folder: RunFolder) -> Recovery:
     """Finish what a process that died has begun, and find what must be rebuilt.
 
     Raises:
         JobError: when the log is damaged, or a file that cannot be rebuilt.
     """
-    cut = place.recover()
-    found = place.damage()
+    cut = folder.recover()
+    found = folder.damage()
     if any(damage.file not in REBUILDABLE for damage in found):
-        raise damage_error(place, found)
+        raise damage_error(folder, found)
     return Recovery(
-        place,
+        folder,
         {damage.file: damage for damage in found},
         [f"{name} had lines that the run did not write: they are removed" for name in cut],
     )

@@ -37,7 +37,7 @@ class Reproduction:
     differences: tuple[str, ...]
     more: int
     compared: int
-    elsewhere: tuple[str, ...]
+    environment_changes: tuple[str, ...]
 
 
 def reproduce(
@@ -65,7 +65,7 @@ def reproduce(
         raise UsageError(
             f"{folder} holds a sweep", help=f"name one of its runs: {first.path}/cells/..."
         )
-    elsewhere = tuple(_environment_changes(first.environment())) if first.exists() else ()
+    environment_changes = tuple(_environment_changes(first.environment())) if first.exists() else ()
     if first.exists() and not all(entry.get("done") for entry in first.read_json(TRIALS)):
         raise JobError(
             f"the run in {folder} is not finished: there is nothing whole to compare with",
@@ -92,7 +92,7 @@ def reproduce(
         differences=tuple(found[:MAX_DIFFERENCES]),
         more=max(0, len(found) - MAX_DIFFERENCES),
         compared=compared,
-        elsewhere=elsewhere,
+        environment_changes=environment_changes,
     )
 
 
@@ -119,19 +119,19 @@ def _table_differences(
             if field not in MACHINE_COLUMNS and other[field] != value:
                 where = ", ".join(
                     f"{key} {one[key]}"
-                    for key in ("arm", "round", "client", "rule")
+                    for key in ("trial", "round", "client", "rule")
                     if one.get(key)
                 )
                 yield f"{name}, {where}: {field} {value or 'nothing'} -> {other[field] or 'nothing'}"
 
 
-def _model_differences(first: RunFolder, second: RunFolder, arm: str) -> Iterator[str]:
+def _model_differences(first: RunFolder, second: RunFolder, trial: str) -> Iterator[str]:
     """Whether the server's last models are the same to the bit."""
-    one, other = load_state(first, arm), load_state(second, arm)
+    one, other = load_state(first, trial), load_state(second, trial)
     if one is None or other is None or one.models.keys() != other.models.keys():
-        yield f"checkpoint of {arm}: its models are not there, or others"
+        yield f"checkpoint of {trial}: its models are not there, or others"
         return
     for name, value in one.models.items():
         if not torch.equal(value, other.models[name]):
             away = float((value.double() - other.models[name].double()).abs().max())
-            yield f"checkpoint of {arm}: `{name}` differs by up to {away:.3g}"
+            yield f"checkpoint of {trial}: `{name}` differs by up to {away:.3g}"

@@ -51,8 +51,8 @@ Checksum = Callable[[str], str]
 def write_initial_files(
     folder: RunFolder,
     job: Job,
-    ground: Experiment,
-    arms: Sequence[TrialConfig],
+    experiment: Experiment,
+    configs: Sequence[TrialConfig],
     fetched: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """The files a run begins with; `environment.json` comes last, because it makes the folder a run's.
@@ -60,13 +60,13 @@ def write_initial_files(
     Args:
         fetched: what the endpoints held that its graphs come from, as `fedkg.graphs.Fetched` has it. `Any`: JSON.
     """
-    body = pack_bytes(ground.pack)
+    body = pack_bytes(experiment.pack)
     folder.write_bytes(PACK, body)
-    folder.write_json(SPLIT, ground.splits(arms))
-    folder.write_json(TRIALS, [_trial_entry(arm) for arm in arms])
+    folder.write_json(SPLIT, experiment.splits(configs))
+    folder.write_json(TRIALS, [_trial_entry(config) for config in configs])
     for name in ("rounds.csv", "clients.csv", *FINAL_TABLES):
         folder.rewrite(name, [])
-    folder.rewrite("checks.csv", ground.checks(arms[0]))
+    folder.rewrite("checks.csv", experiment.checks(configs[0]))
     document = job.model_dump(mode="json")
     checksum = _keyed_checksum(_new_key(folder)) if job.privacy is not None else str
     folder.write_text(JOB, _job_text(document))
@@ -79,13 +79,13 @@ def write_initial_files(
             "job": document,
             "pack_sha256": hashlib.sha256(body).hexdigest(),
             "sources": [
-                {"path": path, "sha256": checksum(digest)} for path, digest in ground.files
+                {"path": path, "sha256": checksum(digest)} for path, digest in experiment.files
             ],
             "fetched": [dict(one) for one in fetched],
-            "features": ground.features(),
-            "window": ground.reach if job.privacy is None else None,
-            "measure": ground.measure.name,
-            "event": ground.measure.event,
+            "features": experiment.features(),
+            "window": experiment.time_range if job.privacy is None else None,
+            "measure": experiment.measure.name,
+            "event": experiment.measure.event,
         },
     )
 
@@ -107,7 +107,7 @@ def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reopen_run(
-    place: RunFolder, trust_code: bool, recovery: Recovery | None = None
+    folder: RunFolder, trust_code: bool, recovery: Recovery | None = None
 ) -> tuple[Job, Experiment, tuple[TrialConfig, ...]]:
     """The job, data and trainings of a run folder, as they were when the run was begun.
 
@@ -118,12 +118,12 @@ def reopen_run(
         UsageError: when the folder is not a run's, or its job imports code and `trust_code` is false.
         JobError: when the job, the pack or a file is no longer what the run was begun with (the difference is shown), or is damaged.
     """
-    require_run(place)
-    recovery = recovery or Recovery(place)
-    environment = place.environment()
-    begun = parse_job(environment["job"], name=f"{place.path / ENVIRONMENT}", base=place.path)
+    require_run(folder)
+    recovery = recovery or Recovery(folder)
+    environment = folder.environment()
+    begun = parse_job(environment["job"], name=f"{folder.path / ENVIRONMENT}", base=folder.path)
     if JOB in recovery.damaged:
-        _reject_changed_file(place)
+        _reject_changed_file(folder)
     require_trust((begun,), trust_code)
     recovery.rebuild(JOB, ENVIRONMENT, lambda: _job_text(environment["job"]))
     graphs = {
@@ -131,50 +131,52 @@ def reopen_run(
         for entry in environment["sources"]
         if _is_external_graph(entry["path"])
     }
-    checksum = _keyed_checksum(place.read_bytes(CHECKSUM_KEY)) if begun.privacy is not None else str
+    checksum = (
+        _keyed_checksum(folder.read_bytes(CHECKSUM_KEY)) if begun.privacy is not None else str
+    )
     for entry in environment["sources"]:
         if entry["path"] not in graphs:
             _require_same_file(entry["path"], entry["sha256"], checksum)
     recovery.rebuild(PACK, "its rules", lambda: pack_bytes(load_rules(begun)[0]))
-    arms = plan_trials(begun)
-    recovery.rebuild(TRIALS, "the tables", lambda: _trials_text(place, arms))
-    ground = create_experiment(
-        begun, read_pack(place.read_bytes(PACK), name=str(place.path / PACK))
+    configs = plan_trials(begun)
+    recovery.rebuild(TRIALS, "the tables", lambda: _trials_text(folder, configs))
+    experiment = create_experiment(
+        begun, read_pack(folder.read_bytes(PACK), name=str(folder.path / PACK))
     )
     _require_same_graphs(
-        graphs, {path: checksum(digest) for path, digest in ground.files} if graphs else {}
+        graphs, {path: checksum(digest) for path, digest in experiment.files} if graphs else {}
     )
-    ground.prepare(arms)
-    recovery.rebuild(SPLIT, "the data", lambda: json_text(ground.splits(arms)))
+    experiment.prepare(configs)
+    recovery.rebuild(SPLIT, "the data", lambda: json_text(experiment.splits(configs)))
     recovery.rebuild(
-        "checks.csv", "the data", lambda: table_text("checks.csv", ground.checks(arms[0]))
+        "checks.csv", "the data", lambda: table_text("checks.csv", experiment.checks(configs[0]))
     )
-    return begun, ground, arms
+    return begun, experiment, configs
 
 
-def _reject_changed_file(place: RunFolder) -> None:
+def _reject_changed_file(folder: RunFolder) -> None:
     """Raises JobError, with what is different, when somebody has edited `job.yaml`; not when it is unreadable or means the same."""
-    path = place.path / JOB
+    path = folder.path / JOB
     try:
         text = path.read_text(encoding="utf-8")
-        now = parse_job(parse_yaml(text, str(path)), name=str(path), base=place.path)
+        now = parse_job(parse_yaml(text, str(path)), name=str(path), base=folder.path)
     except (OSError, ValueError, FedkgError):
         return
-    reject_changed_job(place, now, f"{path} was changed after the run was begun")
+    reject_changed_job(folder, now, f"{path} was changed after the run was begun")
 
 
-def _trials_text(place: RunFolder, arms: Sequence[TrialConfig]) -> str:
-    """The content of `arms.json`: trainings are done in order, and the log says how many were."""
+def _trials_text(folder: RunFolder, configs: Sequence[TrialConfig]) -> str:
+    """The content of `trials.json`: trainings are done in order, and the log says how many were."""
     lengths: dict[str, int] = {}
-    for row in place.rows("rounds.csv"):
-        lengths[row["arm"]] = int(row["round"])
-    state, text = place.log.states()[TRIALS], ""
-    for done in range(len(arms) + 1):
+    for row in folder.rows("rounds.csv"):
+        lengths[row["trial"]] = int(row["round"])
+    state, text = folder.log.states()[TRIALS], ""
+    for done in range(len(configs) + 1):
         text = json_text(
             [
-                _trial_entry(arm)
-                | ({"done": True, "rounds": lengths.get(arm.id, 0)} if number < done else {})
-                for number, arm in enumerate(arms)
+                _trial_entry(config)
+                | ({"done": True, "rounds": lengths.get(config.id, 0)} if number < done else {})
+                for number, config in enumerate(configs)
             ]
         )
         if state_of(text.encode("utf-8")) == state:
@@ -193,17 +195,17 @@ def describe_environment() -> dict[str, Any]:
     }
 
 
-def _trial_entry(arm: TrialConfig) -> dict[str, Any]:
+def _trial_entry(config: TrialConfig) -> dict[str, Any]:
     return {
-        "id": arm.id,
-        "algorithm": arm.algorithm,
-        "preset": arm.preset,
-        "title": trial_title(arm),
-        "seed": arm.seed,
-        "setting": dict(arm.setting),
-        "corrupted": "" if arm.corrupt is None else arm.corrupt.site,
-        "corruption": "" if arm.corrupt is None else arm.corrupt.kind,
-        "baseline": arm.baseline,
+        "id": config.id,
+        "algorithm": config.algorithm,
+        "preset": config.preset,
+        "title": trial_title(config),
+        "seed": config.seed,
+        "setting": dict(config.setting),
+        "corrupted": "" if config.corrupt is None else config.corrupt.site,
+        "corruption": "" if config.corrupt is None else config.corrupt.kind,
+        "baseline": config.baseline,
         "done": False,
         "rounds": 0,
     }

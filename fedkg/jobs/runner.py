@@ -11,10 +11,11 @@ from typing import Any
 
 from fedkg._internal.threads import library_threads
 from fedkg.errors import MissingExtra, Stopped, UsageError
-from fedkg.federated import Choice, ServerState
+from fedkg.federated import Choice, ServerState, initial_state
+from fedkg.federated.composed import check
 from fedkg.federated.executors import Crew, Ranks
+from fedkg.federated.privacy.budget import affordable
 from fedkg.jobs import unevaluated_rules
-from fedkg.jobs.beforehand import check_trials
 from fedkg.jobs.checkpoint import load_state, rows_folder, save_state
 from fedkg.jobs.comparison.noise_diagnosis import explain_lost_training, protected_trials
 from fedkg.jobs.comparison.privacy_spending import describe_privacy
@@ -126,21 +127,23 @@ def run_job(
         )
     if (folder.path / LOCK).exists():
         require_intact(folder)  # what is left of a run, which must not be overwritten
-    arms = plan_trials(settled)
-    require_devices(arms)
+    configs = plan_trials(settled)
+    require_devices(configs)
     announce_preparation(settled, on_event)
     section = settled.model.graph
     with record_endpoints(
         (*settled.rules, *(section.files if section is not None else ()))
     ) as fetched:
         pack, warned = load_rules(settled)
-        ground = create_experiment(settled, pack)
-        ground.prepare(arms)
-        check_trials(ground, arms)
+        experiment = create_experiment(settled, pack)
+        experiment.prepare(configs)
+        _check_trials(experiment, configs)
     folder.create()
     with folder.locked():
         try:
-            write_initial_files(folder, settled, ground, arms, [asdict(one) for one in fetched])
+            write_initial_files(
+                folder, settled, experiment, configs, [asdict(one) for one in fetched]
+            )
         except KeyboardInterrupt as error:
             again = f"begin again: fedkg run JOB.yaml --out {folder.path}"
             raise Stopped(
@@ -148,17 +151,41 @@ def run_job(
             ) from error
         return _Runner(
             folder,
-            arms,
-            ground,
+            configs,
+            experiment,
             on_event,
             (
                 *warned,
-                *ground.notes,
-                *find_unused_settings(arms),
-                *find_untrained_algorithms(settled, arms),
+                *experiment.notes,
+                *find_unused_settings(configs),
+                *find_untrained_algorithms(settled, configs),
             ),
             ranks,
         ).run(report)
+
+
+def _check_trials(experiment: Experiment, configs: Sequence[TrialConfig]) -> None:
+    """Every algorithm with every model once, so that what does not fit is said before others are trained.
+
+    Raises:
+        JobError: an algorithm and a model that do not fit each other; a budget of privacy that not even one round stays within.
+    """
+    firsts: dict[tuple[str, ...], TrialConfig] = {}
+    for config in configs:
+        parts = config.job.model, config.job.privacy
+        firsts.setdefault(
+            (config.algorithm, *("" if part is None else part.model_dump_json() for part in parts)),
+            config,
+        )
+    for config in firsts.values():
+        trial = experiment.build_trial(config)
+        settings, algorithm = trial.settings, trial.algorithm
+        check(algorithm, settings, len(trial.problem.clients.names))
+        initial_state(trial.problem, algorithm, settings)
+        if algorithm.budget is not None:
+            affordable(
+                algorithm.budget, algorithm.sampling, settings, len(trial.problem.clients.names)
+            )
 
 
 def announce_preparation(job: Job | Mapping[str, Any], on_event: Listener) -> None:
@@ -187,16 +214,20 @@ def resume(
         JobError: when the job, the pack or a data file is no longer what the run was begun with (the difference is shown), or a file of
             the run is damaged.
     """
-    place = RunFolder(Path(folder))
-    require_run(place)
-    with place.locked():
-        recovery = recover(place)
-        announce_preparation(place.environment()["job"], on_event)
-        _, ground, arms = reopen_run(place, trust_code, recovery)
-        for arm in arms:  # also of trainings that are done: rows in files have no entry in the log
-            load_state(place, arm.id)
-        notes = (*ground.notes, *find_unused_settings(arms))
-        return _Runner(place, arms, ground, on_event, notes, ranks, recovery=recovery).run(report)
+    run_folder = RunFolder(Path(folder))
+    require_run(run_folder)
+    with run_folder.locked():
+        recovery = recover(run_folder)
+        announce_preparation(run_folder.environment()["job"], on_event)
+        _, experiment, configs = reopen_run(run_folder, trust_code, recovery)
+        for (
+            config
+        ) in configs:  # also of trainings that are done: rows in files have no entry in the log
+            load_state(run_folder, config.id)
+        notes = (*experiment.notes, *find_unused_settings(configs))
+        return _Runner(
+            run_folder, configs, experiment, on_event, notes, ranks, recovery=recovery
+        ).run(report)
 
 
 def repeat_run(
@@ -209,21 +240,25 @@ def repeat_run(
             trust.
         JobError: when a file is no longer what the run was begun with, or is damaged.
     """
-    first, place = RunFolder(Path(folder)), RunFolder(out)
+    first, run_folder = RunFolder(Path(folder)), RunFolder(out)
     require_run(first)
     require_intact(first)
-    job, ground, arms = reopen_run(first, trust_code)
-    if place.exists():
+    job, experiment, configs = reopen_run(first, trust_code)
+    if run_folder.exists():
         raise UsageError(f"{out} holds a run already", help="choose another --out")
     choices = {
-        arm.id: state.choice
-        for arm in arms
-        if (state := load_state(first, arm.id)) is not None and state.choice is not None
+        config.id: state.choice
+        for config in configs
+        if (state := load_state(first, config.id)) is not None and state.choice is not None
     }
-    place.create()
-    with place.locked():
-        write_initial_files(place, job, ground, arms, first.environment().get("fetched", ()))
-        return _Runner(place, arms, ground, on_event, ground.notes, None, choices).run(report=False)
+    run_folder.create()
+    with run_folder.locked():
+        write_initial_files(
+            run_folder, job, experiment, configs, first.environment().get("fetched", ())
+        )
+        return _Runner(
+            run_folder, configs, experiment, on_event, experiment.notes, None, choices
+        ).run(report=False)
 
 
 class _Runner:
@@ -232,40 +267,40 @@ class _Runner:
     def __init__(
         self,
         folder: RunFolder,
-        arms: Sequence[TrialConfig],
-        ground: Experiment,
+        configs: Sequence[TrialConfig],
+        experiment: Experiment,
         on_event: Listener,
         notes: Sequence[str],
         ranks: Ranks | None,
         choices: Mapping[str, Choice] | None = None,
         recovery: Recovery | None = None,
     ) -> None:
-        self.folder, self.arms, self.ground, self.ranks, self.choices = (
+        self.folder, self.configs, self.experiment, self.ranks, self.choices = (
             folder,
-            arms,
-            ground,
+            configs,
+            experiment,
             ranks,
             choices or {},
         )
-        self.tell, self.notes = on_event, tuple(notes)
+        self.emit, self.notes = on_event, tuple(notes)
         self.recovery = recovery or Recovery(folder)
-        self._told: set[str] = set()
-        self._crew = Crew(arms[0].job.training.workers)
+        self._shown_notes: set[str] = set()
+        self._crew = Crew(configs[0].job.training.workers)
 
     def run(self, report: bool) -> Run:
         """Every arm that is not done yet, then the comparison and the report."""
         try:
-            records = self.folder.records([arm.id for arm in self.arms])
+            records = self.folder.records([config.id for config in self.configs])
             self._announce(sum(bool(record["done"]) for record in records.values()))
             report = report or REPORT in self.recovery.damaged
-            self._rebuild_tables([arm for arm in self.arms if records[arm.id]["done"]])
-            broadcast_job(self.ranks, self.ground.job, self.ground)
+            self._rebuild_tables([config for config in self.configs if records[config.id]["done"]])
+            broadcast_job(self.ranks, self.experiment.job, self.experiment)
             with self._crew:
-                for number, arm in enumerate(self.arms, start=1):
-                    if not records[arm.id]["done"]:
-                        with library_threads(arm.job.training.threads or 1):
-                            done = self._arm(arm, number)
-                        records[arm.id] |= {"done": True, "rounds": done}
+                for number, config in enumerate(self.configs, start=1):
+                    if not records[config.id]["done"]:
+                        with library_threads(config.job.training.threads or 1):
+                            done = self._train_trial(config, number)
+                        records[config.id] |= {"done": True, "rounds": done}
                         self.folder.write_json(TRIALS, list(records.values()))
             return self._finish(report)
         except KeyboardInterrupt as error:
@@ -275,9 +310,9 @@ class _Runner:
             ) from error
 
     def _announce(self, before: int) -> None:
-        sites, pack = self.ground.sites(self.arms[0]), self.ground.pack
+        sites, pack = self.experiment.sites(self.configs[0]), self.experiment.pack
         counts = (
-            (len(self.arms), "training"),
+            (len(self.configs), "training"),
             (sites, "site"),
             (pack.rows, "bound row"),
             (len(pack.manifest.rules), "rule"),
@@ -286,165 +321,178 @@ class _Runner:
             f"{number} {noun}{'' if number == 1 else 's'}" for number, noun in counts
         )
         message = f"{trainings} over {over}, {rows} of {rules}"
-        self.tell(Event(kind="prepared", message=message, arms=len(self.arms)))
-        if before == len(self.arms):
-            self.tell(
+        self.emit(Event(kind="prepared", message=message, trials=len(self.configs)))
+        if before == len(self.configs):
+            self.emit(
                 Event(
                     kind="note",
                     message=f"{self.folder.path} is a run that is done: nothing is trained, its table and report are made anew",
                 )
             )
         elif before:
-            self.tell(Event(kind="note", message=f"{before} of {trainings} were done before"))
+            self.emit(Event(kind="note", message=f"{before} of {trainings} were done before"))
         for note in self.notes:
-            self.tell(Event(kind="note", message=note))
+            self.emit(Event(kind="note", message=note))
 
-    def _arm(self, arm: TrialConfig, number: int) -> int:
+    def _train_trial(self, config: TrialConfig, number: int) -> int:
         """Train an arm to its end; how many rounds it took, all or as many as its budget of privacy allows."""
-        rounds = arm.job.training.rounds
-        saved = load_state(self.folder, arm.id)
+        rounds = config.job.training.rounds
+        saved = load_state(self.folder, config.id)
         done = 0 if saved is None else saved.round
-        self._cut_back(arm, done)
-        self.tell(
+        self._cut_back(config, done)
+        self.emit(
             Event(
-                kind="arm",
-                arm=arm.id,
-                arm_number=number,
-                arms=len(self.arms),
+                kind="trial",
+                trial=config.id,
+                trial_number=number,
+                trials=len(self.configs),
                 round=done,
                 rounds=rounds,
             )
         )
-        course = self.ground.course(arm)
-        deployed, state = deployed_models(course), saved
+        trial = self.experiment.build_trial(config)
+        deployed, state = deployed_models(trial), saved
         seen = (
-            None if arm.job.theory is None else TheoryObserver(arm, course, arm.job.theory, saved)
+            None
+            if config.job.theory is None
+            else TheoryObserver(config, trial, config.job.theory, saved)
         )
         figures: dict[str, float] = {}
-        kept = rows_folder(self.folder, arm.id)
-        choice, crew = self._choice(arm), self._crew_of(arm)
-        broadcast_trial(self.ranks, arm)
+        kept = rows_folder(self.folder, config.id)
+        choice, crew = self._choice(config), self._crew_of(config)
+        broadcast_trial(self.ranks, config)
         for state, record in train_rounds(
-            arm, course, saved, choice, crew=crew, folder=kept, ranks=self.ranks
+            config, trial, saved, choice, crew=crew, folder=kept, ranks=self.ranks
         ):
             last = record.round == rounds or record.ends
-            due = last or record.round % arm.job.evaluation.every == 0
-            figures = course.figures(deployed.models(state)) if due else {}
-            line = round_row(arm, record, figures, _count_parameters(state.params))
-            self.folder.append("clients.csv", client_rows(arm, record))
+            due = last or record.round % config.job.evaluation.every == 0
+            figures = trial.figures(deployed.models(state)) if due else {}
+            line = round_row(config, record, figures, _count_parameters(state.params))
+            self.folder.append("clients.csv", client_rows(config, record))
             self.folder.append("rounds.csv", [line])
             if seen is not None:
-                self.folder.append("theory.csv", seen.round(state, record))
-            if last or record.round % arm.job.training.checkpoint_every == 0:
-                save_state(self.folder, arm.id, state)
+                self.folder.append("theory.csv", seen.observe_round(state, record))
+            if last or record.round % config.job.training.checkpoint_every == 0:
+                save_state(self.folder, config.id, state)
             values = {
                 key: value
                 for key, value in line.items()
                 if isinstance(value, int | float) or key == "zone"
             }
             said = [
-                format_executor_note(note, state.choice, arm.job.training.executor)
+                format_executor_note(note, state.choice, config.job.training.executor)
                 for note in line["notes"].split(NOTE_SEPARATOR)
             ]
-            self._tell_notes(
+            self._emit_notes(
                 [*said, *(f"{site} is left out: {why}" for site, why in record.excluded.items())]
             )
-            self.tell(
+            self.emit(
                 Event(
                     kind="round",
-                    arm=arm.id,
-                    arm_number=number,
-                    arms=len(self.arms),
+                    trial=config.id,
+                    trial_number=number,
+                    trials=len(self.configs),
                     round=record.round,
                     rounds=rounds,
                     values=values,
                 )
             )
         assert state is not None
-        for name, rows in _final_rows(arm, course, deployed, seen, state).items():
+        for name, rows in _final_rows(config, trial, deployed, seen, state).items():
             self.folder.append(name, rows)
-        measure = self.ground.measure
+        measure = self.experiment.measure
         message = (
-            f"{arm.id}: {measure.text(figures[measure.name])}" if figures else f"{arm.id}: done"
+            f"{config.id}: {measure.text(figures[measure.name])}"
+            if figures
+            else f"{config.id}: done"
         )
         ended = Event(
-            kind="arm_done",
+            kind="trial_done",
             message=message,
-            arm=arm.id,
-            arm_number=number,
-            arms=len(self.arms),
+            trial=config.id,
+            trial_number=number,
+            trials=len(self.configs),
             round=state.round,
             rounds=rounds,
         )
-        self.tell(ended)
+        self.emit(ended)
         return state.round
 
     def _rebuild_tables(self, done: Sequence[TrialConfig]) -> None:
         """Rebuild the damaged tables that follow from the last checkpoints of the trainings that are done; tell what was rebuilt."""
         damaged = [name for name in FROM_CHECKPOINTS if name in self.recovery.damaged]
         tables: dict[str, list[Row]] = {name: [] for name in damaged}
-        for arm in done if damaged else ():
-            state, course = load_state(self.folder, arm.id), self.ground.course(arm)
+        for config in done if damaged else ():
+            state, trial = load_state(self.folder, config.id), self.experiment.build_trial(config)
             assert state is not None
             seen = (
                 None
-                if arm.job.theory is None
-                else TheoryObserver(arm, course, arm.job.theory, state)
+                if config.job.theory is None
+                else TheoryObserver(config, trial, config.job.theory, state)
             )
-            with library_threads(arm.job.training.threads or 1):
-                found = _final_rows(arm, course, deployed_models(course), seen, state)
+            with library_threads(config.job.training.threads or 1):
+                found = _final_rows(config, trial, deployed_models(trial), seen, state)
             for name in damaged:
                 tables[name] += found.get(name, ())
         for name, rows in tables.items():
             self.recovery.rebuild(name, "the checkpoints", partial(table_text, name, rows))
         for name in FROM_TABLES:
             if name in self.recovery.damaged:
-                self.recovery.done(name, "the tables")
+                self.recovery.mark_rebuilt(name, "the tables")
         for note in self.recovery.notes:
-            self.tell(Event(kind="note", message=note))
+            self.emit(Event(kind="note", message=note))
 
-    def _tell_notes(self, notes: Sequence[str]) -> None:
+    def _emit_notes(self, notes: Sequence[str]) -> None:
         """Tell people what rounds have to say, each sentence once in a run."""
         for note in notes:
-            if note and note not in self._told:
-                self._told.add(note)
-                self.tell(Event(kind="note", message=note))
+            if note and note not in self._shown_notes:
+                self._shown_notes.add(note)
+                self.emit(Event(kind="note", message=note))
 
-    def _crew_of(self, arm: TrialConfig) -> Crew | None:
+    def _crew_of(self, config: TrialConfig) -> Crew | None:
         """The worker processes of the run; none where an arm wants another number of them."""
-        return self._crew if arm.job.training.workers == self.arms[0].job.training.workers else None
+        return (
+            self._crew
+            if config.job.training.workers == self.configs[0].job.training.workers
+            else None
+        )
 
-    def _choice(self, arm: TrialConfig) -> Choice | None:
+    def _choice(self, config: TrialConfig) -> Choice | None:
         """The executor that is given, or that the first arm of the run with these settings of it was trained by, once it is known."""
-        if arm.id in self.choices:
-            return self.choices[arm.id]
-        for other in self.arms:
+        if config.id in self.choices:
+            return self.choices[config.id]
+        for other in self.configs:
             if (
-                _executor_settings(other) == _executor_settings(arm)
+                _executor_settings(other) == _executor_settings(config)
                 and (state := load_state(self.folder, other.id)) is not None
             ):
                 return state.choice
         return None
 
-    def _cut_back(self, arm: TrialConfig, done: int) -> None:
+    def _cut_back(self, config: TrialConfig, done: int) -> None:
         """Remove what stands in the growing files beyond the last checkpoint of an arm."""
-        observed = () if arm.job.theory is None else ("theory.csv",)
+        observed = () if config.job.theory is None else ("theory.csv",)
         for name in ("rounds.csv", "clients.csv", *observed):
             rows = self.folder.rows(name)
-            kept = [row for row in rows if row["arm"] != arm.id or int(row["round"]) <= done]
+            kept = [row for row in rows if row["trial"] != config.id or int(row["round"]) <= done]
             self.folder.rewrite(name, kept)
         ended = tuple(name for name in ("privacy.csv", "causes.csv") if self.folder.rows(name))
         for name in (*FINAL_TABLES, *ended, *(("constants.csv",) if observed else ())):
             self.folder.rewrite(
-                name, [row for row in self.folder.rows(name) if row["arm"] != arm.id]
+                name, [row for row in self.folder.rows(name) if row["trial"] != config.id]
             )
 
     def _finish(self, drawn: bool) -> Run:
-        target = self.ground.job.evaluation.target_of(self.ground.measure.name)
+        target = self.experiment.job.evaluation.target_of(self.experiment.measure.name)
         rounds = self.folder.rows("rounds.csv")
         sites = self.folder.rows("sites.csv")
         results = compare_trials(
-            self.arms, rounds, self.folder.rows("clients.csv"), target, sites, self.ground.measure
+            self.configs,
+            rounds,
+            self.folder.rows("clients.csv"),
+            target,
+            sites,
+            self.experiment.measure,
         )
         unknown = unevaluated_rules.find_unevaluated(
             *(self.folder.rows(name) for name in ("rules.csv", "checks.csv"))
@@ -452,19 +500,19 @@ class _Runner:
         said = [
             *describe_comparison(results, target),
             *describe_local_training(results),
-            *describe_forecasts(self.arms, self.folder.rows("forecasts.csv")),
+            *describe_forecasts(self.configs, self.folder.rows("forecasts.csv")),
             *unevaluated_rules.describe_unevaluated(unknown),
         ]
-        measure, private = self.ground.measure, self.folder.rows("privacy.csv")
+        measure, private = self.experiment.measure, self.folder.rows("privacy.csv")
         said += [
             *describe_privacy(private),
             *explain_lost_training(
-                protected_trials(self.arms, rounds, private, measure.name, measure.trivial)
+                protected_trials(self.configs, rounds, private, measure.name, measure.trivial)
             ),
         ]
-        rules = {record.name: record.text for record in self.ground.pack.manifest.rules}
+        rules = {record.name: record.text for record in self.experiment.pack.manifest.rules}
         content = {
-            "title": self.ground.job.title,
+            "title": self.experiment.job.title,
             "target": None if math.isnan(target) else target,
             "trivial": None if math.isnan(measure.trivial) else measure.trivial,
             "sentences": said,
@@ -472,15 +520,17 @@ class _Runner:
             "rules": rules,
             "not_evaluated": unknown,
         }
-        if self.ground.job.theory is not None:
+        if self.experiment.job.theory is not None:
             found = (self.folder.rows(name) for name in ("theory.csv", "constants.csv"))
             self.folder.write_json(
-                THEORY, compute_theory(self.ground.pack, measure, self.arms, rounds, *found)
+                THEORY, compute_theory(self.experiment.pack, measure, self.configs, rounds, *found)
             )
         self.folder.write_json(RESULTS, content)
         report, notes = self._report() if drawn else (None, ())
-        self.tell(
-            Event(kind="finished", message=str(report or self.folder.path), arms=len(self.arms))
+        self.emit(
+            Event(
+                kind="finished", message=str(report or self.folder.path), trials=len(self.configs)
+            )
         )
         return Run(
             folder=self.folder.path,
@@ -496,35 +546,35 @@ class _Runner:
 
             return write_report(self.folder.path), ()
         except MissingExtra as error:
-            self.tell(Event(kind="note", message=f"no {REPORT}: {error}"))
+            self.emit(Event(kind="note", message=f"no {REPORT}: {error}"))
             return None, (str(error),)
 
 
 def _final_rows(
-    arm: TrialConfig,
-    course: Trial,
+    config: TrialConfig,
+    trial: Trial,
     deployed: DeployedModels,
     seen: TheoryObserver | None,
     state: ServerState,
 ) -> dict[str, Sequence[Row]]:
     """What a training adds to the tables once it is over, by file."""
-    rows: dict[str, Sequence[Row]] = dict(course.end(deployed.models(state), state))
+    rows: dict[str, Sequence[Row]] = dict(trial.final_rows(deployed.models(state), state))
     if seen is not None:
-        rows["constants.csv"] = seen.end(state)
-    if course.algorithm.budget is not None:
-        rows["privacy.csv"] = privacy_rows(arm.id, course.algorithm.budget, course.problem, state)
+        rows["constants.csv"] = seen.final_lines(state)
+    if trial.algorithm.budget is not None:
+        rows["privacy.csv"] = privacy_rows(config.id, trial.algorithm.budget, trial.problem, state)
     return rows
 
 
-def _executor_settings(arm: TrialConfig) -> tuple[object, ...]:
+def _executor_settings(config: TrialConfig) -> tuple[object, ...]:
     """What arms have in common that are trained by one executor: all gathered rows are one client, whose stacks suit no others."""
-    training = arm.job.training
+    training = config.job.training
     return (
         training.executor,
         training.workers,
         training.chunk,
         training.threads,
-        algorithm_section(arm.job).exchange == "data",
+        algorithm_section(config.job).exchange == "data",
     )
 
 

@@ -21,7 +21,7 @@ def trial_sets(section: Algorithm, pack: Pack, sites: Sequence[str]) -> AgentSet
 
 
 def set_distance_rows(
-    arm: str, names: Sequence[str], models: Sequence[Params], sets: AgentSets | None
+    trial: str, names: Sequence[str], models: Sequence[Params], sets: AgentSets | None
 ) -> list[Row]:
     """Lines of `sets.csv` for the models of K sites, one that all use or one of each: distance, and the share of numbers that are 0."""
     if sets is None:
@@ -34,7 +34,7 @@ def set_distance_rows(
         distance = float(sets.distance2(stack, torch.tensor([site])).sqrt())
         rows.append(
             {
-                "arm": arm,
+                "trial": trial,
                 "client": name,
                 "distance": distance,
                 "sparsity": float((flat.abs() < ZERO).double().mean()),

@@ -28,20 +28,20 @@ class TheoryObserver:
     """One training under observation; it changes nothing of it."""
 
     def __init__(
-        self, arm: TrialConfig, course: Trial, asked: Theory, state: ServerState | None
+        self, config: TrialConfig, trial: Trial, asked: Theory, state: ServerState | None
     ) -> None:
-        settings = course.settings
-        problem = course.problem
-        self._arm, self._asked = arm, asked
+        settings = trial.settings
+        problem = trial.problem
+        self._config, self._asked = config, asked
         self._work = Work(
             problem=problem,
-            algorithm=course.algorithm,
+            algorithm=trial.algorithm,
             settings=settings,
             pool=pool(problem.clients),
         )
-        self._begun = initial_state(problem, course.algorithm, settings)
+        self._begun = initial_state(problem, trial.algorithm, settings)
         self._before = self._begun if state is None else state
-        scoring = arm.job.scoring
+        scoring = config.job.scoring
         self._options = ScoreOptions(
             hard_tolerance=scoring.hard_tolerance, soft_tolerance=scoring.soft_tolerance
         )
@@ -51,7 +51,7 @@ class TheoryObserver:
         """Whether there is one model of all sites, as SCFA's theorems have it."""
         return self._work.algorithm.one_model and not self._work.algorithm.pooled
 
-    def round(self, state: ServerState, record: RoundRecord) -> list[Line]:
+    def observe_round(self, state: ServerState, record: RoundRecord) -> list[Line]:
         """The line of `theory.csv` for a round, where one is due: at the first, the last, and in between as the job says."""
         before, self._before = self._before, state
         due = (
@@ -62,17 +62,17 @@ class TheoryObserver:
         seen = sight(self._work, self._options, before.params, state.params, record)
         return [
             {
-                "arm": self._arm.id,
+                "trial": self._config.id,
                 **asdict(seen),
                 "valid": "" if seen.valid is None else int(seen.valid),
             }
         ]
 
-    def end(self, state: ServerState) -> list[Line]:
+    def final_lines(self, state: ServerState) -> list[Line]:
         """The line of `constants.csv`: theta, PC-FedAvg's certificates, and what could not be computed."""
         work, notes = self._work, []
         line: Line = {
-            "arm": self._arm.id,
+            "trial": self._config.id,
             "local_steps": int(steps_for(work, torch.arange(len(work.pool.sizes))).max()),
             "clients": len(work.problem.clients.names),
         }
@@ -87,7 +87,7 @@ class TheoryObserver:
                     self._begun.params,
                     draws=self._asked.draws,
                     radius=self._asked.radius,
-                    seed=self._arm.seed,
+                    seed=self._config.seed,
                 )
                 low, high = found.interval
                 line |= {

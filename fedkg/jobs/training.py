@@ -91,9 +91,9 @@ def held_out_tensors(prepared: TableData) -> HeldOut:
     )
 
 
-def trial_settings(arm: TrialConfig, pack: Pack, clients: Clients) -> Settings:
+def trial_settings(config: TrialConfig, pack: Pack, clients: Clients) -> Settings:
     """The federation's settings of an arm on its sites' samples; one local epoch where the job says neither epochs nor steps."""
-    training = arm.job.training
+    training = config.job.training
     epochs = (
         1
         if training.local_epochs is None and training.local_steps is None
@@ -107,13 +107,13 @@ def trial_settings(arm: TrialConfig, pack: Pack, clients: Clients) -> Settings:
         batch=training.batch,
         learning_rate=training.learning_rate,
         schedule=training.schedule,
-        seed=trial_seed(arm, pack, clients),
+        seed=trial_seed(config, pack, clients),
         own={
             name: Own(
                 learning_rate=site.learning_rate, local_epochs=site.local_epochs, batch=site.batch
             )
-            for name, site in arm.job.sites.items()
-            if site.paced
+            for name, site in config.job.sites.items()
+            if site.has_own_training
         },
         executor=training.executor,
         workers=training.workers,
@@ -126,27 +126,32 @@ def trial_settings(arm: TrialConfig, pack: Pack, clients: Clients) -> Settings:
 
 
 def build_table_algorithm(
-    arm: TrialConfig, module: ConstraintModule, problem: Problem, settings: Settings
+    config: TrialConfig, module: ConstraintModule, problem: Problem, settings: Settings
 ) -> Algorithm:
     """The algorithm of an arm, and the rules' penalty in the local loss where asked for."""
-    penalty, section = arm.job.training.penalty, algorithm_section(arm.job)
+    penalty, section = config.job.training.penalty, algorithm_section(config.job)
     sets, head = (
         trial_sets(section, module.pack, problem.clients.names),
-        head_parameters(arm.job.model, problem.model),
+        head_parameters(config.job.model, problem.model),
     )
     algorithm = build_algorithm(
-        arm.preset or arm.algorithm, section, arm.job.scoring, problem.model, sets, head=head
+        config.preset or config.algorithm,
+        section,
+        config.job.scoring,
+        problem.model,
+        sets,
+        head=head,
     )
     algorithm = (
         algorithm.with_terms(ConstraintPenalty(rules=module, weight=penalty))
         if penalty > 0.0
         else algorithm
     )
-    return protect_algorithm(arm.job, section, algorithm, problem, settings)
+    return protect_algorithm(config.job, section, algorithm, problem, settings)
 
 
 def build_table_problem(
-    arm: TrialConfig,
+    config: TrialConfig,
     prepared: TableData,
     rows: SiteRows,
     module: ConstraintModule,
@@ -158,7 +163,7 @@ def build_table_problem(
     Raises:
         JobError: when failures are to be balanced and there is none.
     """
-    weight = arm.job.training.positive_weight
+    weight = config.job.training.positive_weight
     if weight == "balanced":
         if not prepared.positives:
             raise JobError(
@@ -169,7 +174,7 @@ def build_table_problem(
     frames = [*rows.frames.values(), prepared.server]
     keys = (
         _keys([row_codes(prepared, module, frame) for frame in frames], frames)
-        if arm.job.training.penalty > 0.0
+        if config.job.training.penalty > 0.0
         else {}
     )
     clients = Clients(
@@ -207,20 +212,22 @@ def _keys(
     }
 
 
-def require_devices(arms: Sequence[TrialConfig]) -> None:
+def require_devices(configs: Sequence[TrialConfig]) -> None:
     """Look for the device of every arm, before anything is read. Raises JobError where one is not there."""
-    for name in dict.fromkeys(arm.job.training.device for arm in arms):
+    for name in dict.fromkeys(config.job.training.device for config in configs):
         device_named(name)
     for name in dict.fromkeys(
-        arm.job.augment.learning.device for arm in arms if arm.job.augment.by == "granger"
+        config.job.augment.learning.device
+        for config in configs
+        if config.job.augment.by == "granger"
     ):
         if name != "cpu":
             device_named(name, "augment.learning.device")
 
 
 def train_rounds(
-    arm: TrialConfig,
-    course: Trial,
+    config: TrialConfig,
+    trial: Trial,
     state: ServerState | None,
     choice: Choice | None,
     *,
@@ -235,14 +242,14 @@ def train_rounds(
             are trained alike to the last bit. crew: worker processes of the run. folder: of rows of sites that memory has no room for.
         ranks: the processes that train together.
     """
-    problem, algorithm, settings = course.problem, course.algorithm, course.settings
-    here, device = torch.device("cpu"), device_named(arm.job.training.device)
+    problem, algorithm, settings = trial.problem, trial.algorithm, trial.settings
+    here, device = torch.device("cpu"), device_named(config.job.training.device)
     if device != here:
         problem, algorithm, state = on_device((problem, algorithm, state), device)
     if state is None and choice is not None:
         state = replace(initial_state(problem, algorithm, settings), choice=choice)
     said, rounds = (
-        course.said,
+        trial.notes,
         train(problem, algorithm, settings, state, crew=crew, folder=folder, ranks=ranks),
     )
     while True:
@@ -268,15 +275,15 @@ def train_rounds(
         )
 
 
-def note_missing_sets(arm: TrialConfig, pack: Pack) -> tuple[str, ...]:
+def note_missing_sets(config: TrialConfig, pack: Pack) -> tuple[str, ...]:
     """What is to be told of sites that are to keep to sets where the rules have none."""
-    section = algorithm_section(arm.job)
+    section = algorithm_section(config.job)
     if (section.agents is None and section.sets is None) or any(
         kept.on == "parameters" for kept in pack.manifest.sets
     ):
         return ()
     return (
-        f"{arm.algorithm} keeps sites to nothing: the rules have no `set ... keep parameters in ...`",
+        f"{config.algorithm} keeps sites to nothing: the rules have no `set ... keep parameters in ...`",
     )
 
 
@@ -296,14 +303,14 @@ def note_projection(model: Model) -> tuple[str, ...]:
     return (f"answers are projected onto {', '.join(kept) or 'no rule'}{but}",)
 
 
-def deployed_models(course: Trial) -> DeployedModels:
+def deployed_models(trial: Trial) -> DeployedModels:
     """The models that the sites of an arm use."""
-    problem = course.problem
+    problem = trial.problem
     return DeployedModels(
         work=Work(
             problem=problem,
-            algorithm=course.algorithm,
-            settings=course.settings,
+            algorithm=trial.algorithm,
+            settings=trial.settings,
             pool=pool(problem.clients),
         )
     )
@@ -349,11 +356,11 @@ def detection_figures(logits: Tensor, targets: Tensor, threshold: float) -> dict
 
 
 def round_row(
-    arm: TrialConfig, record: RoundRecord, figures: dict[str, float], parameters: int
+    config: TrialConfig, record: RoundRecord, figures: dict[str, float], parameters: int
 ) -> dict[str, Any]:
     """The line of `rounds.csv` for a round. `Any`: texts and numbers."""
     return {
-        "arm": arm.id,
+        "trial": config.id,
         "round": record.round,
         **figures,
         "train_loss": record.train_loss,
@@ -384,7 +391,7 @@ def _note_unevaluated_rules(record: RoundRecord) -> Iterator[str]:
         )
 
 
-def client_rows(arm: TrialConfig, record: RoundRecord) -> list[dict[str, Any]]:
+def client_rows(config: TrialConfig, record: RoundRecord) -> list[dict[str, Any]]:
     """The lines of `clients.csv` for a round: one per sampled site. `Any`: texts and numbers."""
     total = sum(record.samples)
     validity = record.validity or (math.nan,) * len(record.clients)
@@ -392,12 +399,12 @@ def client_rows(arm: TrialConfig, record: RoundRecord) -> list[dict[str, Any]]:
     for name, samples, s, alpha in zip(
         record.clients, record.samples, validity, record.alpha, strict=True
     ):
-        status = "corrupted" if arm.corrupt is not None and arm.corrupt.site == name else ""
+        status = "corrupted" if config.corrupt is not None and config.corrupt.site == name else ""
         if name in record.excluded:
             status = f"excluded: {record.excluded[name]}"
         rows.append(
             {
-                "arm": arm.id,
+                "trial": config.id,
                 "round": record.round,
                 "client": name,
                 "samples": samples,

@@ -186,18 +186,18 @@ def _check_algorithm(job: Job, algorithm: Algorithm) -> None:
     """Raises JobError when the algorithm contradicts how it is to be run."""
     training, sites = job.training, len(job.sites)
     unit = "none" if job.privacy is None or algorithm.exchange == "none" else job.privacy.unit
-    composition = algorithm.composition(
-        everybody=training.participation == 1.0,
-        alike=training.local_steps is not None,
-        unit=unit,
-        protected=unit == "client",
-        half=training.precision != "float32",
-        rounded=training.wire is not None,
-        sampled=max(1, min(sites, math.floor(training.participation * sites + 0.5)))
+    choices = algorithm.choices(
+        full_participation=training.participation == 1.0,
+        equal_steps=training.local_steps is not None,
+        privacy_unit=unit,
+        protected_updates=unit == "client",
+        mixed_precision=training.precision != "float32",
+        compressed_updates=training.wire is not None,
+        clients_per_round=max(1, min(sites, math.floor(training.participation * sites + 0.5)))
         if sites
         else None,
     )
-    found = (*find_contradictions(composition), *find_inconsistencies(job, algorithm))
+    found = (*find_contradictions(choices), *find_inconsistencies(job, algorithm))
     if found:
         reason, instead = format_contradictions(found)
         raise JobError(f"algorithm {job.algorithm}: {reason}", help=instead)

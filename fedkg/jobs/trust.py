@@ -37,7 +37,9 @@ def require_trust(jobs: Iterable[Job], trusted: bool) -> None:
     found: dict[str, None] = {}
     for job in jobs:
         found |= dict.fromkeys(list_imports(job))
-        found |= dict.fromkeys(path for arm in plan_trials(job) for path in list_imports(arm.job))
+        found |= dict.fromkeys(
+            path for config in plan_trials(job) for path in list_imports(config.job)
+        )
     if found:
         listed = [f"`{path}`" for path in found]
         more = f" and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""

@@ -37,34 +37,36 @@ def verify(folder: str | Path, *, checksum: str | None = None) -> Verification:
     Raises:
         UsageError: when the folder holds none of these.
     """
-    place = RunFolder(Path(folder))
+    run_folder = RunFolder(Path(folder))
     problems: list[str] = []
     try:
-        if not is_sweep(place.path) and JOB not in place.log.states():
-            require_run(place)
-        entries, last = place.log.entries, place.log.last
-        if checksum is not None and checksum not in place.log.checksums():
+        if not is_sweep(run_folder.path) and JOB not in run_folder.log.states():
+            require_run(run_folder)
+        entries, last = run_folder.log.entries, run_folder.log.last
+        if checksum is not None and checksum not in run_folder.log.checksums():
             problems.append(
-                f"{place.log.path} does not contain the checksum {checksum}: the log was written anew"
+                f"{run_folder.log.path} does not contain the checksum {checksum}: the log was written anew"
                 " or cut off after it was noted"
             )
     except JobError as error:
         return Verification(
-            folder=place.path, files=0, entries=0, checksum="", problems=(str(error),)
+            folder=run_folder.path, files=0, entries=0, checksum="", problems=(str(error),)
         )
-    places = [place]
-    if is_sweep(place.path):
+    run_folders = [run_folder]
+    if is_sweep(run_folder.path):
         try:
-            places += [RunFolder(place.path / CELLS / cell.id) for cell in read_plan(place.path)]
+            run_folders += [
+                RunFolder(run_folder.path / CELLS / cell.id) for cell in read_plan(run_folder.path)
+            ]
         except JobError as error:
             problems.append(str(error))
     files = 0
-    for one in places:
+    for one in run_folders:
         if one.path.is_dir():
             problems += _problems(one)
             files += len(one.log.states()) if not problems else 0
     return Verification(
-        folder=place.path,
+        folder=run_folder.path,
         files=files,
         entries=entries,
         checksum=last,
@@ -72,15 +74,15 @@ def verify(folder: str | Path, *, checksum: str | None = None) -> Verification:
     )
 
 
-def _problems(place: RunFolder) -> Iterator[str]:
+def _problems(run_folder: RunFolder) -> Iterator[str]:
     try:
-        found = place.damage()
+        found = run_folder.damage()
         for damage in found:
-            yield str(damage_error(place, [damage]))
-        if not found and TRIALS in place.log.states():
+            yield str(damage_error(run_folder, [damage]))
+        if not found and TRIALS in run_folder.log.states():
             from fedkg.jobs.checkpoint import load_state
 
-            for entry in place.read_json(TRIALS):
-                load_state(place, entry["id"])
+            for entry in run_folder.read_json(TRIALS):
+                load_state(run_folder, entry["id"])
     except JobError as error:
         yield str(error)

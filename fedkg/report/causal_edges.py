@@ -13,10 +13,10 @@ MAX_EDGES = 12
 
 def causal_edge_table(records: RunRecords) -> list[dict[str, Any]]:
     """For each setting its strongest edges, the strongest first; trainings of a setting read the states of one learning. `Any`: JSON."""
-    arms = {arm.id: arm for arm in records.arms}
+    trials = {trial.id: trial for trial in records.trials}
     found: dict[str, dict[tuple[str, str], CauseRow]] = {}
     for row in records.causes:
-        found.setdefault(setting_text(arms[row.arm].setting, ""), {}).setdefault(
+        found.setdefault(setting_text(trials[row.trial].setting, ""), {}).setdefault(
             (row.driver, row.driven), row
         )
     tables = []

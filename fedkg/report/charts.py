@@ -75,8 +75,8 @@ def weight_curve(
     contender: Contender, clients: Sequence[ClientRow], colour: Mapping[str, str], corrupted: str
 ) -> Figure:
     """Each site's weight in the common model by round, mean over seeds; a corrupted site in red, with its share of the data dashed."""
-    ids = {arm.id for arm in contender.arms}
-    rows = [row for row in clients if row.arm in ids]
+    ids = {trial.id for trial in contender.trials}
+    rows = [row for row in clients if row.trial in ids]
     traces = []
     for site in colour:
         rounds, weights = _mean_by_round(rows, site, lambda row: row.alpha)
@@ -106,9 +106,9 @@ def weight_bars(
     ]
     traces = []
     for contender in scenario.contenders:
-        ids = {arm.id for arm in contender.arms}
+        ids = {trial.id for trial in contender.trials}
         means = [
-            mean(row.alpha for row in clients if row.arm in ids and row.client == site)
+            mean(row.alpha for row in clients if row.trial in ids and row.client == site)
             for site in sites
         ]
         bars = {"type": "bar", "orientation": "h", "name": contender.name, "y": labels, "x": means}
@@ -165,7 +165,7 @@ def _banded(contender: Contender, read: Callable[[RoundRow], float], colour: str
     if not rounds:
         return []
     traces = [_line(contender.name, rounds, means, {"color": colour, "width": 2.25}, "%{y:.2f}")]
-    if len(contender.arms) > 1:
+    if len(contender.trials) > 1:
         outline = {
             "x": [*rounds, *reversed(rounds)],
             "y": [*highs, *reversed(lows)],

@@ -19,7 +19,7 @@ class Contender:
 
     algorithm: str
     name: str
-    arms: tuple[TrialRecord, ...]
+    trials: tuple[TrialRecord, ...]
     rounds: tuple[tuple[RoundRow, ...], ...]
 
     def curve(
@@ -62,28 +62,28 @@ def setting_text(setting: Setting, corrupted: str) -> str:
 
 def scenarios(records: RunRecords) -> tuple[Scenario, ...]:
     """The run's scenarios in the order of its arms, those with a corrupted site last."""
-    rows: dict[str, list[RoundRow]] = {arm.id: [] for arm in records.arms}
+    rows: dict[str, list[RoundRow]] = {trial.id: [] for trial in records.trials}
     for row in records.rounds:
-        rows.setdefault(row.arm, []).append(row)
+        rows.setdefault(row.trial, []).append(row)
     grouped: dict[tuple[Setting, str], dict[str, list[TrialRecord]]] = {}
-    for arm in sorted(records.arms, key=lambda arm: bool(arm.corrupted)):
-        grouped.setdefault((arm.setting, arm.corrupted), {}).setdefault(arm.algorithm, []).append(
-            arm
-        )
+    for trial in sorted(records.trials, key=lambda trial: bool(trial.corrupted)):
+        grouped.setdefault((trial.setting, trial.corrupted), {}).setdefault(
+            trial.algorithm, []
+        ).append(trial)
     return tuple(
         Scenario(
             setting=setting,
             corrupted=corrupted,
-            contenders=tuple(_contender(arms, rows) for arms in algorithms.values()),
+            contenders=tuple(_contender(trials, rows) for trials in algorithms.values()),
         )
         for (setting, corrupted), algorithms in grouped.items()
     )
 
 
-def _contender(arms: Sequence[TrialRecord], rows: dict[str, list[RoundRow]]) -> Contender:
-    ordered = tuple(tuple(sorted(rows[arm.id], key=lambda row: row.round)) for arm in arms)
+def _contender(trials: Sequence[TrialRecord], rows: dict[str, list[RoundRow]]) -> Contender:
+    ordered = tuple(tuple(sorted(rows[trial.id], key=lambda row: row.round)) for trial in trials)
     return Contender(
-        algorithm=arms[0].algorithm, name=arms[0].title, arms=tuple(arms), rounds=ordered
+        algorithm=trials[0].algorithm, name=trials[0].title, trials=tuple(trials), rounds=ordered
     )
 
 

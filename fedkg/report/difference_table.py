@@ -31,12 +31,14 @@ def difference_table(results: Sequence[Result]) -> list[dict[str, str]]:
     ]
     found = compare_pairs(rows)
     return (
-        [_line(pair) for pair in found] if any(len(pair.found.pairs) > 1 for pair in found) else []
+        [_line(pair) for pair in found]
+        if any(len(pair.test.differences) > 1 for pair in found)
+        else []
     )
 
 
 def _line(pair: PairedDifference) -> dict[str, str]:
-    found = pair.found
+    found = pair.test
     low, high = found.interval or (math.nan, math.nan)
     return {
         "where": pair.where,
@@ -44,8 +46,8 @@ def _line(pair: PairedDifference) -> dict[str, str]:
         "other": pair.other,
         "mean": "–" if math.isnan(found.mean) else f"{found.mean:+.3f}",
         "interval": "–" if math.isnan(low) else f"{low:+.3f} to {high:+.3f}",
-        "ahead": f"{found.higher if pair.measure.higher else found.lower} of {len(found.pairs)}",
-        "verdict": VERDICTS[found.clear * pair.measure.sign]
-        if len(found.pairs) > 1
+        "ahead": f"{found.higher if pair.measure.higher else found.lower} of {len(found.differences)}",
+        "verdict": VERDICTS[found.direction * pair.measure.sign]
+        if len(found.differences) > 1
         else "one seed says little",
     }

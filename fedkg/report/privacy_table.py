@@ -26,7 +26,7 @@ def privacy_table(rows: Sequence[Mapping[str, str]]) -> dict[str, Any] | None:
         "notes": [*describe_total_privacy(rows), *(COVERS[unit] for unit in units)],
         "rows": [
             {
-                "arm": row["arm"],
+                "trial": row["trial"],
                 "unit": row["unit"],
                 "mechanism": _mechanism(row),
                 "epsilon": _number(row["epsilon"]),

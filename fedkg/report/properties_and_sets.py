@@ -15,12 +15,12 @@ Lines = list[dict[str, str]]
 def property_table(records: RunRecords) -> Lines:
     """A line per setting, algorithm and kind of forecast: error, and how many forecasts and steps keep the site's mined property."""
     found: dict[tuple[str, str, str], list[ForecastRow]] = {}
-    arms = {arm.id: arm for arm in records.arms}
+    trials = {trial.id: trial for trial in records.trials}
     for row in records.forecasts:
-        arm = arms[row.arm]
-        found.setdefault((setting_text(arm.setting, arm.corrupted), arm.title, row.by), []).append(
-            row
-        )
+        trial = trials[row.trial]
+        found.setdefault(
+            (setting_text(trial.setting, trial.corrupted), trial.title, row.by), []
+        ).append(row)
     lines = []
     for (where, title, by), rows in found.items():
         lines.append(
@@ -48,10 +48,10 @@ def property_table(records: RunRecords) -> Lines:
 def set_table(records: RunRecords) -> Lines:
     """A line per setting and algorithm: how far the sites' models are from their sets."""
     found: dict[tuple[str, str], list[tuple[float, float, str]]] = {}
-    arms = {arm.id: arm for arm in records.arms}
+    trials = {trial.id: trial for trial in records.trials}
     for row in records.sets:
-        arm = arms[row.arm]
-        found.setdefault((setting_text(arm.setting, arm.corrupted), arm.title), []).append(
+        trial = trials[row.trial]
+        found.setdefault((setting_text(trial.setting, trial.corrupted), trial.title), []).append(
             (row.distance, row.sparsity, row.client)
         )
     lines = []

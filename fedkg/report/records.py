@@ -113,7 +113,7 @@ class Figures:
 class RoundRow(Figures):
     """One line of `rounds.csv`; numbers that were not measured are NaN."""
 
-    arm: str
+    trial: str
     round: int
     rho_worst: float = math.nan
     rho_mean: float = math.nan
@@ -127,7 +127,7 @@ class RoundRow(Figures):
 class ClientRow:
     """One line of `clients.csv`: a site in a round; `share` is its weight by its number of samples alone."""
 
-    arm: str
+    trial: str
     round: int
     client: str
     samples: float = math.nan
@@ -141,7 +141,7 @@ class ClientRow:
 class SiteRow(Figures):
     """One line of `sites.csv`: a site at the end of an arm, on its own test rows with the model it uses."""
 
-    arm: str
+    trial: str
     client: str
     samples: float = math.nan
     test_rows: float = math.nan
@@ -153,7 +153,7 @@ class SiteRow(Figures):
 class RuleRow:
     """One line of `rules.csv`: a rule at the end of an arm."""
 
-    arm: str
+    trial: str
     rule: str
     title: str = ""
     kind: str = ""
@@ -168,7 +168,7 @@ class RuleRow:
 class ForecastRow:
     """One line of `forecasts.csv`: the forecasts of all sites by one kind of model, and how often they keep the sites' properties."""
 
-    arm: str
+    trial: str
     by: str
     mse: float = math.nan
     mse_half: float = math.nan
@@ -182,7 +182,7 @@ class ForecastRow:
 class SetRow:
     """One line of `sets.csv`: how far the model of a site is from the set that it is to be kept in."""
 
-    arm: str
+    trial: str
     client: str
     distance: float = math.nan
     sparsity: float = math.nan
@@ -192,7 +192,7 @@ class SetRow:
 class CauseRow:
     """One line of `causes.csv`: how strongly a site was found to drive another, where models read states of such a learning."""
 
-    arm: str
+    trial: str
     driver: str
     driven: str
     strength: float = math.nan
@@ -229,7 +229,7 @@ class RunRecords:
     job: Json
     job_text: str
     environment: Json
-    arms: tuple[TrialRecord, ...]
+    trials: tuple[TrialRecord, ...]
     results: tuple[Result, ...] = ()
     sentences: tuple[str, ...] = ()
     rounds: tuple[RoundRow, ...] = ()
@@ -275,7 +275,7 @@ def read_run(folder: Path) -> RunRecords:
         job=job,
         job_text=job_text,
         environment=environment,
-        arms=tuple(_trial_record(entry) for entry in files.read_json(TRIALS)),
+        trials=tuple(_trial_record(entry) for entry in files.read_json(TRIALS)),
         rounds=tuple(_row(RoundRow, line) for line in files.rows("rounds.csv")),
         clients=tuple(_row(ClientRow, line) for line in files.rows("clients.csv")),
         sites=tuple(_row(SiteRow, line) for line in files.rows("sites.csv")),

@@ -38,21 +38,21 @@ def site_tables(records: RunRecords, found: Sequence[Scenario]) -> list[dict[str
     """Per scenario a table: a line per site, and lines with the spread over all of them. `Any`: texts and lists of texts."""
     rows: dict[str, list[SiteRow]] = {}
     for row in records.sites:
-        rows.setdefault(row.arm, []).append(row)
-    tables = [_table(records, scene, rows, run_measure(records)) for scene in found]
+        rows.setdefault(row.trial, []).append(row)
+    tables = [_table(records, scenario, rows, run_measure(records)) for scenario in found]
     return [table for table in tables if table["rows"]]
 
 
 def _table(
-    records: RunRecords, scene: Scenario, rows: Mapping[str, Sequence[SiteRow]], measure: Measure
+    records: RunRecords, scenario: Scenario, rows: Mapping[str, Sequence[SiteRow]], measure: Measure
 ) -> dict[str, Any]:
     by_site: dict[str, dict[str, list[SiteRow]]] = {}
-    for contender in scene.contenders:
-        for arm in contender.arms:
-            for row in rows.get(arm.id, ()):
+    for contender in scenario.contenders:
+        for trial in contender.trials:
+            for row in rows.get(trial.id, ()):
                 by_site.setdefault(row.client, {}).setdefault(contender.algorithm, []).append(row)
     shown = _worst_first(by_site, measure) if len(by_site) > MAX_SITES else list(by_site)
-    algorithms = [contender.algorithm for contender in scene.contenders]
+    algorithms = [contender.algorithm for contender in scenario.contenders]
     ruled = any(
         not math.isnan(row.violation)
         for found in by_site.values()
@@ -67,20 +67,20 @@ def _table(
     ]
     each = [
         (f"{one.name}: {measure.title}", f"{one.name}: breaks")[: 2 if ruled else 1]
-        for one in scene.contenders
+        for one in scenario.contenders
     ]
     judged = sum(
         any(not math.isnan(getattr(row, measure.name)) for own in found.values() for row in own)
         for found in by_site.values()
     )
     return {
-        "title": scene.title,
+        "title": scenario.title,
         "headers": headers,
         "labels": [*headers[1:], *(label for pair in each for label in pair)],
         "ruled": ruled,
-        "algorithms": [(contender.name, measure.title) for contender in scene.contenders],
+        "algorithms": [(contender.name, measure.title) for contender in scenario.contenders],
         "rows": [_line(site, by_site[site], algorithms, measure, ruled) for site in shown],
-        "spread": _spread(records.results, scene, measure, ruled, judged),
+        "spread": _spread(records.results, scenario, measure, ruled, judged),
         "left_out": len(by_site) - len(shown),
     }
 
@@ -119,7 +119,7 @@ def _line(
 
 
 def _spread(
-    results: Sequence[Result], scene: Scenario, measure: Measure, ruled: bool, judged: int
+    results: Sequence[Result], scenario: Scenario, measure: Measure, ruled: bool, judged: int
 ) -> list[dict[str, Any]]:
     """Lines with mean, deviation, worst and quantiles over the sites, of each algorithm's figure and violation rate.
 
@@ -128,13 +128,13 @@ def _spread(
     own = {
         result.algorithm: result
         for result in results
-        if (result.setting, result.corrupted) == (scene.setting, scene.corrupted)
+        if (result.setting, result.corrupted) == (scenario.setting, scenario.corrupted)
     }
     lines = []
     quantiles = [one for one in QUANTILES if judged >= MIN_SITES_FOR_QUANTILES or one[0] == "q50"]
     for name, label in (*SPREADS, *quantiles):
         cells = []
-        for contender in scene.contenders:
+        for contender in scenario.contenders:
             sites = own[contender.algorithm].sites if contender.algorithm in own else {}
             value, broken = (
                 sites.get(figure, {}).get(name, math.nan) for figure in (measure.name, "violation")

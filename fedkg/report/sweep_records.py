@@ -59,7 +59,7 @@ def _combined(
         job=job,
         job_text=yaml.safe_dump(job, sort_keys=False, allow_unicode=True),
         environment=environment,
-        arms=tuple(arm for part in parts for arm in part.arms),
+        trials=tuple(trial for part in parts for trial in part.trials),
         rounds=tuple(row for part in parts for row in part.rounds),
         clients=tuple(row for part in parts for row in part.clients),
         sites=tuple(row for part in parts for row in part.sites),
@@ -85,47 +85,55 @@ def _theories(parts: Sequence[Json]) -> Json:
     if not parts:
         return {}
     return {
-        "trainings": [training for part in parts for training in part["trainings"]],
+        "trials": [training for part in parts for training in part["trials"]],
         "properties": parts[0]["properties"],
     }
 
 
 def _with_cell(cell: Cell, records: RunRecords) -> RunRecords:
     """A run's records with trainings that no other run has, and with the cell's setting."""
-    names = {arm.id: f"{cell.id}/{arm.id}" for arm in records.arms}
+    names = {trial.id: f"{cell.id}/{trial.id}" for trial in records.trials}
     return replace(
         records,
-        arms=tuple(_arm(cell, arm, names[arm.id]) for arm in records.arms),
+        trials=tuple(_trial_record(cell, trial, names[trial.id]) for trial in records.trials),
         rounds=tuple(
-            replace(row, arm=names[row.arm]) for row in records.rounds if row.arm in names
+            replace(row, trial=names[row.trial]) for row in records.rounds if row.trial in names
         ),
         clients=tuple(
-            replace(row, arm=names[row.arm]) for row in records.clients if row.arm in names
+            replace(row, trial=names[row.trial]) for row in records.clients if row.trial in names
         ),
-        sites=tuple(replace(row, arm=names[row.arm]) for row in records.sites if row.arm in names),
-        rules=tuple(replace(row, arm=names[row.arm]) for row in records.rules if row.arm in names),
+        sites=tuple(
+            replace(row, trial=names[row.trial]) for row in records.sites if row.trial in names
+        ),
+        rules=tuple(
+            replace(row, trial=names[row.trial]) for row in records.rules if row.trial in names
+        ),
         forecasts=tuple(
-            replace(row, arm=names[row.arm]) for row in records.forecasts if row.arm in names
+            replace(row, trial=names[row.trial]) for row in records.forecasts if row.trial in names
         ),
-        sets=tuple(replace(row, arm=names[row.arm]) for row in records.sets if row.arm in names),
+        sets=tuple(
+            replace(row, trial=names[row.trial]) for row in records.sets if row.trial in names
+        ),
         privacy=tuple(
-            {**row, "arm": names[row["arm"]]} for row in records.privacy if row["arm"] in names
+            {**row, "trial": names[row["trial"]]}
+            for row in records.privacy
+            if row["trial"] in names
         ),
         theory=_theory(cell, records.theory),
         splits=tuple((_title(cell, title), sites) for title, sites in records.splits),
     )
 
 
-def _arm(cell: Cell, arm: TrialRecord, name: str) -> TrialRecord:
-    return replace(arm, id=name, setting=tuple(merge_setting(cell, dict(arm.setting)).items()))
+def _trial_record(cell: Cell, trial: TrialRecord, name: str) -> TrialRecord:
+    return replace(trial, id=name, setting=tuple(merge_setting(cell, dict(trial.setting)).items()))
 
 
 def _theory(cell: Cell, theory: Json) -> Json:
     if not theory:
         return {}
     return theory | {
-        "trainings": [
-            one | {"setting": merge_setting(cell, one["setting"])} for one in theory["trainings"]
+        "trials": [
+            one | {"setting": merge_setting(cell, one["setting"])} for one in theory["trials"]
         ]
     }
 

@@ -15,7 +15,7 @@ Cell = Callable[[Sequence[Json]], str]
 def theory_tables(document: Json) -> list[dict[str, Any]]:
     """Per setting a table: a line for each instrument, a column for each algorithm, mean over seeds. `Any`: texts, lists of texts."""
     groups: dict[str, dict[str, list[Json]]] = {}
-    for training in document.get("trainings", ()):
+    for training in document.get("trials", ()):
         title = setting_text(
             tuple((name, str(value)) for name, value in training["setting"].items()),
             training["corrupted"],
@@ -55,8 +55,8 @@ def property_lines(document: Json) -> list[str]:
 def _mean_cell(*path: str, form: str = ".3g") -> Cell:
     """The mean over seeds of what stands at a path."""
 
-    def cell(trainings: Sequence[Json]) -> str:
-        value = mean(_at(training, path) for training in trainings)
+    def cell(trials: Sequence[Json]) -> str:
+        value = mean(_at(training, path) for training in trials)
         return "–" if math.isnan(value) else f"{value:{form}}"
 
     return cell
@@ -69,52 +69,48 @@ def _at(document: Json, path: Sequence[str]) -> float:
     return math.nan if place is None else float(place)
 
 
-def _step_cell(trainings: Sequence[Json]) -> str:
-    held = [one["bound"]["step_small_enough"] for one in trainings if one.get("bound")]
+def _step_cell(trials: Sequence[Json]) -> str:
+    held = [one["bound"]["step_small_enough"] for one in trials if one.get("bound")]
     return "–" if not held else "yes" if all(held) else "no: the bound is not proven here"
 
 
-def _benefit_cell(trainings: Sequence[Json]) -> str:
-    held = [one["benefit"]["satisfied"] for one in trainings if one.get("benefit")]
+def _benefit_cell(trials: Sequence[Json]) -> str:
+    held = [one["benefit"]["satisfied"] for one in trials if one.get("benefit")]
     return (
         "–"
         if not held
-        else f"{'yes' if all(held) else 'no'}, below {_mean_cell('benefit', 'threshold')(trainings)}"
+        else f"{'yes' if all(held) else 'no'}, below {_mean_cell('benefit', 'threshold')(trials)}"
     )
 
 
-def _theta_cell(trainings: Sequence[Json]) -> str:
+def _theta_cell(trials: Sequence[Json]) -> str:
     share, low, high = (
-        _mean_cell("constants", name, form=".1%")(trainings)
+        _mean_cell("constants", name, form=".1%")(trials)
         for name in ("theta", "theta_low", "theta_high")
     )
     return "–" if share == "–" else f"{share} ({low} to {high})"
 
 
-def _rate_cell(trainings: Sequence[Json]) -> str:
+def _rate_cell(trials: Sequence[Json]) -> str:
     a, b, r2 = (
-        _mean_cell("rate_fit", name, form=".2f" if name == "r2" else ".3g")(trainings)
+        _mean_cell("rate_fit", name, form=".2f" if name == "r2" else ".3g")(trials)
         for name in ("a", "b", "r2")
     )
-    return "–" if a == "–" else f"a {a}, b {b}, R² {r2}{_interval('rate_fit', trainings)}"
+    return "–" if a == "–" else f"a {a}, b {b}, R² {r2}{_interval('rate_fit', trials)}"
 
 
-def _violation_cell(trainings: Sequence[Json]) -> str:
+def _violation_cell(trials: Sequence[Json]) -> str:
     start, slope, r2 = (
-        _mean_cell("violation_fit", name, form=".2f" if name == "r2" else ".3g")(trainings)
+        _mean_cell("violation_fit", name, form=".2f" if name == "r2" else ".3g")(trials)
         for name in ("intercept", "slope", "r2")
     )
     return (
-        "–"
-        if start == "–"
-        else f"{start} − {slope} ρ, R² {r2}{_interval('violation_fit', trainings)}"
+        "–" if start == "–" else f"{start} − {slope} ρ, R² {r2}{_interval('violation_fit', trials)}"
     )
 
 
-def _interval(fit: str, trainings: Sequence[Json]) -> str:
-    ends = [
-        one[fit]["r2_interval"] for one in trainings if one.get(fit) and one[fit]["r2_interval"]
-    ]
+def _interval(fit: str, trials: Sequence[Json]) -> str:
+    ends = [one[fit]["r2_interval"] for one in trials if one.get(fit) and one[fit]["r2_interval"]]
     return (
         f" [{mean(low for low, _ in ends):.2f}, {mean(high for _, high in ends):.2f}]"
         if ends
@@ -122,9 +118,9 @@ def _interval(fit: str, trainings: Sequence[Json]) -> str:
     )
 
 
-def _zones_cell(trainings: Sequence[Json]) -> str:
+def _zones_cell(trials: Sequence[Json]) -> str:
     counts: dict[str, int] = {}
-    for training in trainings:
+    for training in trials:
         for name, count in training["zones"].items():
             counts[name] = counts.get(name, 0) + count
     total = sum(counts.values())

@@ -20,7 +20,7 @@ def test_its_rules_are_clean_and_its_job_is_read():
     assert result.pack is not None
     assert [one.name for one in result.pack.manifest.inferences] == ["night", "day", "evening"]
     job = read_job(FOLDER / "job.yaml")
-    assert [arm.algorithm for arm in expand_trials(job)] == ["fedavg", "fedstl"]
+    assert [config.algorithm for config in expand_trials(job)] == ["fedavg", "fedstl"]
     assert job.data.path is None
 
 
@@ -29,7 +29,7 @@ def test_fedstl_forecasts_better_and_keeps_more_properties_than_fedavg(tmp_path)
     run = run_job(
         FOLDER / "job.yaml", out=tmp_path / "run", overrides=["evaluation.local_baseline=false"]
     )
-    kept = {(row["arm"], row["by"]): row for row in RunFolder(run.folder).rows("forecasts.csv")}
+    kept = {(row["trial"], row["by"]): row for row in RunFolder(run.folder).rows("forecasts.csv")}
     plain, ours = kept["fedavg-s0", "client"], kept["fedstl-s0", "client"]
     assert float(ours["mse"]) < float(plain["mse"])
     assert float(ours["sequences"]) > float(plain["sequences"])

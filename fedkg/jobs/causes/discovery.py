@@ -58,16 +58,16 @@ class Discovery:
     edges: tuple[CausalEdge, ...]
     reference: NDArray[np.float64]
     innovation: NDArray[np.float64]
-    measured: NDArray[np.float64]
-    noise: NDArray[np.float64]
-    central: NDArray[np.float64] | None
+    measured_p_values: NDArray[np.float64]
+    noise_p_values: NDArray[np.float64]
+    centralised_p_values: NDArray[np.float64] | None
     readings: tuple[Reading, ...]
-    reached: dict[str, tuple[Reached, ...]]
-    held: tuple[float, ...]
+    reachable: dict[str, tuple[Reached, ...]]
+    held_out_losses: tuple[float, ...]
     notes: tuple[str, ...]
     truth: NDArray[np.bool_] | None = None
 
-    def place(self, name: str) -> int:
+    def index_of(self, name: str) -> int:
         """The position of a client."""
         return [client.name for client in self.series.clients].index(name)
 
@@ -105,7 +105,7 @@ def discover_causes(
     sure = blocks * _expand_to_states(
         series, (corrected <= job.level) | np.eye(len(names), dtype=np.bool_)
     )
-    held = (
+    held_out_losses = (
         _held_out_losses(cut(everything, known - series.lags, steps), learnt)
         if steps - known > series.lags + 2
         else ()
@@ -118,12 +118,12 @@ def discover_causes(
         ),
         reference=strengths_of(series, blocks),
         innovation=strengths_of(series, innovation_label(series)),
-        measured=measured,
-        noise=noise,
-        central=_centralised_p_values(series) if job.centralised else None,
+        measured_p_values=measured,
+        noise_p_values=noise,
+        centralised_p_values=_centralised_p_values(series) if job.centralised else None,
         readings=readings(series),
-        reached={name: reach_of(series, sure, m) for m, name in enumerate(names)},
-        held=held,
+        reachable={name: reach_of(series, sure, m) for m, name in enumerate(names)},
+        held_out_losses=held_out_losses,
         notes=(*sources.notes, *notes, *_note_too_few_shifts(job, tested, known)),
         truth=sources.truth,
     )
@@ -175,7 +175,7 @@ def _with_precedence(
     found: tuple[CausalEdge, ...],
 ) -> tuple[CausalEdge, ...]:
     """The edges, each that is significant with what it says of two measurements; `columns` holds these in their own units."""
-    place = {client.name: number for number, client in enumerate(series.clients)}
+    index_of = {client.name: number for number, client in enumerate(series.clients)}
     known = len(series.states)
     made = []
     for edge in found:
@@ -187,7 +187,9 @@ def _with_precedence(
             (after.columns, before.columns),
             (after.values[:known], before.values[:known]),
         )
-        said = precedence(series, blocks, place[edge.driven], place[edge.driver], names, values)
+        said = precedence(
+            series, blocks, index_of[edge.driven], index_of[edge.driver], names, values
+        )
         made.append(edge.model_copy(update={"precedence": said}))
     return tuple(made)
 
@@ -206,15 +208,15 @@ def _fit_clients(
     Beside them the measurements that are kept, in their own units.
     """
     known = training_steps(job, len(sources.clients[0].values))
-    measured = correlated(
+    correlated_clients = correlated(
         [replace(client, values=client.values[:known]) for client in sources.clients],
         job.correlation,
     )
     left = sum(len(client.columns) for client in sources.clients) - sum(
-        len(client.columns) for client in measured
+        len(client.columns) for client in correlated_clients
     )
     made, kept = [], []
-    for whole, one in zip(sources.clients, measured, strict=True):
+    for whole, one in zip(sources.clients, correlated_clients, strict=True):
         mean, deviation = one.values.mean(axis=0), one.values.std(axis=0)
         values = whole.values[:, [whole.columns.index(column) for column in one.columns]]
         scaled = (values - mean) / np.where(deviation > 0, deviation, 1.0)

@@ -31,10 +31,10 @@ def describe_discovery(job: CausesJob, found: Discovery) -> tuple[str, ...]:
         made.append(f"{len(sure) - 8} more edges are in edges.csv.")
     if not sure:
         made.append(f"No edge is significant at {job.level:g}: nobody is seen to drive anybody.")
-    alone = np.argwhere(adjusted(found.measured) <= job.level).tolist()
+    alone = np.argwhere(adjusted(found.measured_p_values) <= job.level).tolist()
     noisy = len(
         {(m, n) for m, n in alone}
-        - {(found.place(edge.driven), found.place(edge.driver)) for edge in sure}
+        - {(found.index_of(edge.driven), found.index_of(edge.driver)) for edge in sure}
     )
     if noisy:
         made.append(
@@ -54,11 +54,11 @@ def describe_discovery(job: CausesJob, found: Discovery) -> tuple[str, ...]:
         made.append(
             f"Of {len(true)} true edges of the generated plant {len(true & told)} are found; edges found beyond them: {len(told - true)}."
         )
-    if found.central is not None:
-        corrected = adjusted(found.central)
+    if found.centralised_p_values is not None:
+        corrected = adjusted(found.centralised_p_values)
         told_there = int((corrected <= job.level).sum())
         both = sum(
-            bool(corrected[found.place(edge.driven), found.place(edge.driver)] <= job.level)
+            bool(corrected[found.index_of(edge.driven), found.index_of(edge.driver)] <= job.level)
             for edge in sure
         )
         made.append(
@@ -77,7 +77,11 @@ def edge_rows(found: Discovery) -> list[dict[str, Any]]:
     """Lines of `edges.csv`. `Any`: text, numbers, and None where something was not tested."""
     read = {(one.driver, one.driven): one for one in found.readings}
     place = {client.name: number for number, client in enumerate(found.series.clients)}
-    central = None if found.central is None else (found.central, adjusted(found.central))
+    central = (
+        None
+        if found.centralised_p_values is None
+        else (found.centralised_p_values, adjusted(found.centralised_p_values))
+    )
     rows = []
     for edge in found.edges:
         m, n, one = place[edge.driven], place[edge.driver], read[edge.driver, edge.driven]
@@ -92,8 +96,8 @@ def edge_rows(found: Discovery) -> list[dict[str, Any]]:
                 "lag": edge.lag,
                 "p_value": edge.p_value,
                 "adjusted": edge.adjusted,
-                "p_measured": _finite_or_none(found.measured[m, n]),
-                "p_noise": _finite_or_none(found.noise[m, n]),
+                "p_measured": _finite_or_none(found.measured_p_values[m, n]),
+                "p_noise": _finite_or_none(found.noise_p_values[m, n]),
                 "central_p": None if central is None else float(central[0][m, n]),
                 "central_adjusted": None if central is None else float(central[1][m, n]),
                 "kept": one.kept,
@@ -153,10 +157,12 @@ def discovery_document(
             name: [
                 {"client": r.client, "first": r.first, "peak": r.peak, "size": r.size} for r in one
             ]
-            for name, one in found.reached.items()
+            for name, one in found.reachable.items()
         },
         "readings": [one.text() for one in found.readings if (one.driver, one.driven) in sure],
-        "held": dict(zip((*names, "server"), found.held, strict=True)) if found.held else {},
+        "held": dict(zip((*names, "server"), found.held_out_losses, strict=True))
+        if found.held_out_losses
+        else {},
         "prior": [
             f"{cause.name}: {drive.driver} drives {drive.driven}"
             for cause in causes
@@ -167,7 +173,7 @@ def discovery_document(
             for edge in found.edges
             if edge.precedence is not None
         ],
-        "central": found.central is not None,
+        "central": found.centralised_p_values is not None,
         "level": job.level,
         "step": step,
     }

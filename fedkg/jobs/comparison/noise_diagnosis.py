@@ -37,7 +37,7 @@ class ProtectedTrial:
 
 
 def protected_trials(
-    arms: Sequence[TrialConfig],
+    configs: Sequence[TrialConfig],
     rounds: Iterable[Mapping[str, str]],
     private: Iterable[Mapping[str, str]],
     measure: str,
@@ -49,19 +49,19 @@ def protected_trials(
         rounds, private: the lines of `rounds.csv` and `privacy.csv`. measure: the figure that arms are compared by. trivial: see `Ended`.
     """
     figures = {
-        row["arm"]: float(row[measure]) for row in rounds if row[measure]
+        row["trial"]: float(row[measure]) for row in rounds if row[measure]
     }  # of several rounds the last
-    kept = {row["arm"] for row in private}
+    kept = {row["trial"] for row in private}
     return [
         ProtectedTrial(
-            title=trial_title(arm),
-            job=arm.job,
+            title=trial_title(config),
+            job=config.job,
             measure=measure,
-            figure=figures.get(arm.id, math.nan),
+            figure=figures.get(config.id, math.nan),
             trivial=trivial,
         )
-        for arm in arms
-        if arm.id in kept
+        for config in configs
+        if config.id in kept
     ]
 
 

@@ -26,7 +26,7 @@ class PairedDifference:
     where: str
     one: str
     other: str
-    found: PairedTest
+    test: PairedTest
     measure: Measure
 
 
@@ -35,25 +35,27 @@ def compare_pairs(results: Sequence[Result]) -> list[PairedDifference]:
 
     Where every setting holds one algorithm alone, the settings themselves are held to the first of them.
     """
-    scenes: dict[tuple[Any, ...], list[Result]] = {}
+    scenarios: dict[tuple[Any, ...], list[Result]] = {}
     figure = results[0]["measure"] if results else "f1"
     for row in results:
-        scenes.setdefault((tuple(row["setting"].items()), row["corrupted"]), []).append(row)
-    if all(len([row for row in scene if not row["baseline"]]) < 2 for scene in scenes.values()):
+        scenarios.setdefault((tuple(row["setting"].items()), row["corrupted"]), []).append(row)
+    if all(
+        len([row for row in scenario if not row["baseline"]]) < 2 for scenario in scenarios.values()
+    ):
         asked = [row for row in results if not row["baseline"]]
         return [
             _compare("", _row_name(row), _row_name(asked[0]), row, asked[0], figure)
             for row in asked[1:]
-        ] + _against_baseline(scenes, figure)
-    found = []
-    for scene in scenes.values():
-        base = next((row for row in scene if row["preset"] == "fedavg"), scene[0])
-        found += [
+        ] + _against_baseline(scenarios, figure)
+    compared = []
+    for scenario in scenarios.values():
+        base = next((row for row in scenario if row["preset"] == "fedavg"), scenario[0])
+        compared += [
             _compare(_setting_text(row), row["title"], base["title"], row, base, figure)
-            for row in scene
+            for row in scenario
             if row is not base
         ]
-    return found
+    return compared
 
 
 def describe_setting_differences(results: Sequence[Result]) -> list[str]:
@@ -62,18 +64,18 @@ def describe_setting_differences(results: Sequence[Result]) -> list[str]:
     return [
         _sentence(pair, title)
         for pair in compare_pairs(results)
-        if not pair.where and pair.found.pairs
+        if not pair.where and pair.test.differences
     ]
 
 
 def _against_baseline(
-    scenes: dict[tuple[Any, ...], list[Result]], figure: str
+    scenarios: dict[tuple[Any, ...], list[Result]], figure: str
 ) -> list[PairedDifference]:
     """Local training against what stands beside it."""
     return [
-        _compare(_setting_text(row), row["title"], scene[0]["title"], row, scene[0], figure)
-        for scene in scenes.values()
-        for row in scene[1:]
+        _compare(_setting_text(row), row["title"], scenario[0]["title"], row, scenario[0], figure)
+        for scenario in scenarios.values()
+        for row in scenario[1:]
         if row["baseline"]
     ]
 
@@ -86,7 +88,7 @@ def _compare(
         where=where,
         one=one,
         other=other,
-        found=paired_test(
+        test=paired_test(
             _values_on_seeds(row, seeds, figure), _values_on_seeds(base, seeds, figure)
         ),
         measure=MEASURE_BY_COLUMN[figure],
@@ -112,18 +114,18 @@ def _row_name(row: Result) -> str:
 
 
 def _sentence(pair: PairedDifference, title: str) -> str:
-    found = pair.found
-    if math.isnan(found.mean):
+    test = pair.test
+    if math.isnan(test.mean):
         return ""
-    low, high = found.interval or (math.nan, math.nan)
+    low, high = test.interval or (math.nan, math.nan)
     by = (
-        f"{'higher' if found.mean > 0 else 'lower'} by {abs(found.mean):.3f}"
-        if found.mean
+        f"{'higher' if test.mean > 0 else 'lower'} by {abs(test.mean):.3f}"
+        if test.mean
         else "the same"
     )
-    if len(found.pairs) == 1:
+    if len(test.differences) == 1:
         return (
             f"{title} with {pair.one} against {pair.other}: {by}, on one seed, which says little."
         )
-    clear = "clearly" if found.clear else "which may be chance:"
-    return f"{title} with {pair.one} against {pair.other}: {clear} {by} (95 % interval {low:+.3f} to {high:+.3f}, {len(found.pairs)} seeds)."
+    clear = "clearly" if test.direction else "which may be chance:"
+    return f"{title} with {pair.one} against {pair.other}: {clear} {by} (95 % interval {low:+.3f} to {high:+.3f}, {len(test.differences)} seeds)."

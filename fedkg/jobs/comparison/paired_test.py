@@ -48,41 +48,44 @@ class PairedTest:
             nothing. It says nothing of other data, other sites or other models.
     """
 
-    pairs: tuple[float, ...]
+    differences: tuple[float, ...]
     mean: float
     spread: float
-    clear: int
+    direction: int
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """The 95 % interval of the mean (two-sided, so that it may hold 0 where `clear` is not 0); None for fewer than two pairs."""
-        return mean_interval(self.pairs)
+        return mean_interval(self.differences)
 
     @property
     def higher(self) -> int:
         """On how many seeds the one is higher."""
-        return sum(pair > 0 for pair in self.pairs)
+        return sum(pair > 0 for pair in self.differences)
 
     @property
     def lower(self) -> int:
         """On how many seeds the one is lower."""
-        return sum(pair < 0 for pair in self.pairs)
+        return sum(pair < 0 for pair in self.differences)
 
 
 def paired_test(one: Sequence[float | None], other: Sequence[float | None]) -> PairedTest:
     """The verdict on two lists of figures, seed by seed; None and NaN are figures that were not measured."""
-    pairs = tuple(
+    differences = tuple(
         a - b
         for a, b in zip(one, other, strict=True)
         if a is not None and b is not None and not math.isnan(a - b)
     )
-    mean = statistics.fmean(pairs) if pairs else math.nan
-    if len(pairs) < 2:
-        return PairedTest(pairs=pairs, mean=mean, spread=math.nan, clear=0)
-    spread = statistics.stdev(pairs)
-    quantile = ONE_SIDED_T_QUANTILES[min(len(pairs) - 1, len(ONE_SIDED_T_QUANTILES)) - 1]
-    alike = len(pairs) == 2 and spread <= EQUAL_PAIRS_TOLERANCE * abs(mean)
-    sure = not alike and abs(mean) > quantile * spread / math.sqrt(len(pairs))
+    mean = statistics.fmean(differences) if differences else math.nan
+    if len(differences) < 2:
+        return PairedTest(differences=differences, mean=mean, spread=math.nan, direction=0)
+    spread = statistics.stdev(differences)
+    quantile = ONE_SIDED_T_QUANTILES[min(len(differences) - 1, len(ONE_SIDED_T_QUANTILES)) - 1]
+    alike = len(differences) == 2 and spread <= EQUAL_PAIRS_TOLERANCE * abs(mean)
+    sure = not alike and abs(mean) > quantile * spread / math.sqrt(len(differences))
     return PairedTest(
-        pairs=pairs, mean=mean, spread=spread, clear=0 if not sure else 1 if mean > 0 else -1
+        differences=differences,
+        mean=mean,
+        spread=spread,
+        direction=0 if not sure else 1 if mean > 0 else -1,
     )

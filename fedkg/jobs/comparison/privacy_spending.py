@@ -35,14 +35,14 @@ def describe_total_privacy(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """
     for unit in ("row", "site"):
         own = [row for row in rows if (row["unit"] == "a client") == (unit == "site")]
-        arms = {
-            arm: [row for row in own if row["arm"] == arm]
-            for arm in dict.fromkeys(row["arm"] for row in own)
+        configs = {
+            config: [row for row in own if row["trial"] == config]
+            for config in dict.fromkeys(row["trial"] for row in own)
         }
-        if len(arms) > 1:
-            epsilon, delta = _compose(list(arms.values()))
+        if len(configs) > 1:
+            epsilon, delta = _compose(list(configs.values()))
             yield (
-                f"{len(arms)} trainings learnt from the same data, and each counts what it spends alone: all of them together, and a"
+                f"{len(configs)} trainings learnt from the same data, and each counts what it spends alone: all of them together, and a"
                 f" choice among them, keep a {unit} to epsilon {epsilon:.3g} at delta {delta:g} at most."
             )
 

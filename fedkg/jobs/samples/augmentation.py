@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg.data.sets import DataSet, scaled_dataset, series
+from fedkg.data.sets import DataSet, series, standardise
 from fedkg.errors import JobError
 from fedkg.granger.augment import Record, channels, filtered, states_of
 from fedkg.granger.effects import edges
@@ -51,9 +51,9 @@ def augment_samples(samples: Samples, job: Job, pack: Pack, *, alone: bool) -> A
     section = job.augment
     if section.by == "none":
         return AugmentedSamples(samples=samples)
-    assert samples.rows_before is not None, "kept where states are read"
+    assert samples.uncut_rows is not None, "kept where states are read"
     assert job.data.window is not None, "looked at before"
-    records, firsts = _records(samples, samples.rows_before)
+    records, firsts = _records(samples, samples.uncut_rows)
     found = filtered(records, section.states, past=section.past)
     names = [client.name for client in found.clients]
     allowed = prior(pack.manifest.causes, names)
@@ -153,4 +153,4 @@ def _with_channels(
         features=(*source.features, *names),
         units=(*source.units, *["1"] * len(names)),
     )
-    return replace(samples, source=wide, ready=scaled_dataset(wide))
+    return replace(samples, source=wide, scaled=standardise(wide))

@@ -102,7 +102,7 @@ class SampleRules:
         parts = []
         for at in range(0, len(index), PREDICTION_BATCH):
             places = index[at : at + PREDICTION_BATCH]
-            piece = inputs.codes_at(places).double()
+            piece = inputs.rows_at(places).double()
             with torch.no_grad():
                 if self.forecasts is not None:
                     answers = model.apply(stack, piece)[0]

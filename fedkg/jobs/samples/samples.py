@@ -20,7 +20,7 @@ from fedkg.data.sets import (
     data_set,
     forecast_windows,
     labelled_windows,
-    scaled_dataset,
+    standardise,
     table_set,
 )
 from fedkg.data.sets.time_range import time_range_of
@@ -125,7 +125,7 @@ def read_samples(job: Job, pack: Pack) -> Samples:
     before = rows if _augments(job) else None
     return Samples(
         source=data,
-        scaled=scaled_dataset(data),
+        scaled=standardise(data),
         use=use,
         files=_files(job.data.path),
         uncut_rows=before,

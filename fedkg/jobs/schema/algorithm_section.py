@@ -310,12 +310,12 @@ class Algorithm(Section):
             raise ValueError(
                 "private layers first, then the others, is plain gradient descent; instead: leave out `private.first` or `local`"
             )
-        found = find_contradictions(self.composition())
+        found = find_contradictions(self.choices())
         if found:
             raise ValueError("; instead: ".join(format_contradictions(found)))
         return self
 
-    def composition(self, **settings: Any) -> AlgorithmChoices:
+    def choices(self, **settings: Any) -> AlgorithmChoices:
         """What of it can contradict something else. `Any`: the fields of `Composition` that say how it is run."""
         krum = self.aggregate.krum or self.aggregate.multi_krum
         trimmed = (
@@ -327,28 +327,28 @@ class Algorithm(Section):
         )
         return AlgorithmChoices(
             exchange=self.exchange,
-            by_rules=self.weighting == "scfa",
+            rule_weighting=self.weighting == "scfa",
             aggregate="blocks"
             if self.agents and self.aggregate.mean
             else AGGREGATION_KINDS[self.aggregate.kind],
-            blocks=self.agents is not None,
-            adds=self.server.add is not None and self.server.add.rate == 1.0,
+            agent_blocks=self.agents is not None,
+            plain_server_step=self.server.add is not None and self.server.add.rate == 1.0,
             local=self._steps(),
             proximal=self.proximal > 0,
-            private=self.private is not None,
-            personal=self.personal is not None,
-            models=self.grouping.ifca.models
+            private_layers=self.private is not None,
+            personal_models=self.personal is not None,
+            model_count=self.grouping.ifca.models
             if self.grouping.ifca
             else self.grouping.fedstl.clusters
             if self.grouping.fedstl
             else 1,
-            chosen_by="property" if self.grouping.fedstl else "loss",
+            clustered_by="property" if self.grouping.fedstl else "loss",
             server_trains=self.grouping.fedstl is not None
             and self.grouping.fedstl.cluster_epochs > 0,
-            penalised=self.sets is not None,
-            evenly=self.grouping.fedstl is not None
+            set_penalty=self.sets is not None,
+            equal_clusters=self.grouping.fedstl is not None
             and self.grouping.fedstl.assignment == "capacity",
-            on_samples=False,  # under privacy a job mines privately and clusters by rows of the server (see `uncovered`)
+            clusters_by_client_samples=False,  # under privacy a job mines privately and clusters by rows of the server (see `uncovered`)
             attackers=krum.attackers if krum else 0,
             trim=trimmed,
             **settings,

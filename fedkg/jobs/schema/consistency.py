@@ -61,7 +61,7 @@ def _models(job: Job) -> Iterator[tuple[str, str]]:
 
 def _paces(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
     """Sites that train at a pace of their own, and what counts on equal ones."""
-    own = {name: site for name, site in job.sites.items() if site.paced}
+    own = {name: site for name, site in job.sites.items() if site.has_own_training}
     if not own:
         return
     named = ", ".join(list(own)[:3])

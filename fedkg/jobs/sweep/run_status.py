@@ -23,7 +23,7 @@ class TrialStatus:
     rounds: int
     measure: str
     figure: float | None
-    broken: float | None
+    violation_rate: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class RunStatus:
 
     id: str
     state: State
-    trainings: tuple[TrialStatus, ...]
+    trials: tuple[TrialStatus, ...]
     error: str = ""
 
 
@@ -57,15 +57,15 @@ def read_status(folder: Path) -> FolderStatus:
     Raises:
         UsageError: when the folder holds no run. JobError: when a file of a sweep is damaged.
     """
-    place, running = RunFolder(folder), _is_locked(folder)
+    run_folder, running = RunFolder(folder), _is_locked(folder)
     if not is_sweep(folder):
-        begun = _run(place, folder.name, "", running)
+        begun = _run(run_folder, folder.name, "", running)
         if begun.state == "open":
-            require_run(place)
+            require_run(run_folder)
         return FolderStatus(folder=str(folder), runs=(begun,), running=running)
     if not running:
-        require_intact(place)
-    failed = place.read_json(FAILED_RUNS) if FAILED_RUNS in place.log.states() else {}
+        require_intact(run_folder)
+    failed = run_folder.read_json(FAILED_RUNS) if FAILED_RUNS in run_folder.log.states() else {}
     runs = tuple(
         _run(RunFolder(folder / CELLS / cell.id), cell.id, failed.get(cell.id, ""), running)
         for cell in read_plan(folder)
@@ -73,36 +73,36 @@ def read_status(folder: Path) -> FolderStatus:
     return FolderStatus(folder=str(folder), runs=runs, running=running)
 
 
-def _run(place: RunFolder, name: str, error: str, running: bool) -> RunStatus:
+def _run(run_folder: RunFolder, name: str, error: str, running: bool) -> RunStatus:
     try:
-        return _read_run(place, name, error, running)
+        return _read_run(run_folder, name, error, running)
     except JobError as damage:
-        return RunStatus(id=name, state="damaged", trainings=(), error=str(damage))
+        return RunStatus(id=name, state="damaged", trials=(), error=str(damage))
 
 
-def _read_run(place: RunFolder, name: str, error: str, running: bool) -> RunStatus:
+def _read_run(run_folder: RunFolder, name: str, error: str, running: bool) -> RunStatus:
     """The standing of a run. Raises JobError when one of its files is damaged."""
-    if not running and place.path.is_dir():
-        require_intact(place)
-    if not place.exists():
-        return RunStatus(id=name, state="failed" if error else "open", trainings=(), error=error)
+    if not running and run_folder.path.is_dir():
+        require_intact(run_folder)
+    if not run_folder.exists():
+        return RunStatus(id=name, state="failed" if error else "open", trials=(), error=error)
     rounds: dict[str, list[dict[str, str]]] = {}
-    for row in place.rows("rounds.csv", unlogged=running):
-        rounds.setdefault(row["arm"], []).append(row)
-    environment = place.environment()
+    for row in run_folder.rows("rounds.csv", unlogged=running):
+        rounds.setdefault(row["trial"], []).append(row)
+    environment = run_folder.environment()
     wanted, measure = (
         int(environment["job"]["training"]["rounds"]),
         str(environment.get("measure", "f1")),
     )
-    trainings = tuple(
+    trials = tuple(
         _trial_status(entry, rounds.get(entry["id"], []), wanted, measure)
-        for entry in place.read_json(TRIALS)
+        for entry in run_folder.read_json(TRIALS)
     )
-    done = place.is_finished()
+    done = run_folder.is_finished()
     return RunStatus(
         id=name,
         state="done" if done else "failed" if error else "begun",
-        trainings=trainings,
+        trials=trials,
         error="" if done else error,
     )
 
@@ -110,7 +110,7 @@ def _read_run(place: RunFolder, name: str, error: str, running: bool) -> RunStat
 def _trial_status(
     entry: dict[str, Any], rows: list[dict[str, str]], wanted: int, measure: str
 ) -> TrialStatus:
-    """One training. `Any`: an entry of `arms.json`."""
+    """One training. `Any`: an entry of `trials.json`."""
     return TrialStatus(
         id=entry["id"],
         round=max((int(row["round"]) for row in rows), default=0),
@@ -119,7 +119,7 @@ def _trial_status(
         else int(entry["setting"].get("training.rounds", wanted)),
         measure=measure,
         figure=_last(rows, measure),
-        broken=_last(rows, "rho_worst"),
+        violation_rate=_last(rows, "rho_worst"),
     )
 
 

@@ -122,12 +122,12 @@ def resume_sweep(
         UsageError: a job imports code that is not trusted.
         Stopped: on Ctrl-C; says how to go on.
     """
-    place = RunFolder(folder)
+    sweep_folder = RunFolder(folder)
     cells = read_plan(folder)
     require_trust((cell.job for cell in cells), trust_code)
     failed: dict[str, str] = {}
-    with place.locked():
-        for note in _recover(place, cells):
+    with sweep_folder.locked():
+        for note in _recover(sweep_folder, cells):
             on_event(Event(kind="note", message=note))
         counts = [len(plan_trials(cell.job)) for cell in cells]
         watched = _EventRelay(on_event, cells, counts)
@@ -137,7 +137,7 @@ def resume_sweep(
             if not RunFolder(folder / CELLS / cell.id).is_finished()
         ]
         if left:
-            place.write_json(FAILED_RUNS, failed)
+            sweep_folder.write_json(FAILED_RUNS, failed)
         over = (
             run_in_parallel(folder, left, jobs, watched, trust_code)
             if jobs > 1
@@ -154,13 +154,13 @@ def resume_sweep(
                                 message=f"{cells[number].id} failed, the others go on: {why}",
                             )
                         )
-                    place.write_json(FAILED_RUNS, failed)
+                    sweep_folder.write_json(FAILED_RUNS, failed)
         except (KeyboardInterrupt, Stopped) as error:
             raise Stopped(
                 f"stopped; what is done is in {folder}", help=f"fedkg run --resume {folder}"
             ) from error
         return _finish(
-            place,
+            sweep_folder,
             cells,
             {cell.id: failed[cell.id] for cell in cells if cell.id in failed},
             on_event,
@@ -178,12 +178,14 @@ def _run_in_order(
 
 def run_cell(cell: Cell, folder: Path, on_event: Listener, trust_code: bool) -> str:
     """Run one cell of the sweep in a folder; why it failed, or ``""``. Raises Stopped, KeyboardInterrupt."""
-    place = folder / CELLS / cell.id
+    sweep_folder = folder / CELLS / cell.id
     try:
-        if RunFolder(place).exists():
-            resume(place, on_event=on_event, report=False, trust_code=trust_code)
+        if RunFolder(sweep_folder).exists():
+            resume(sweep_folder, on_event=on_event, report=False, trust_code=trust_code)
         else:
-            run_job(cell.job, out=place, on_event=on_event, report=False, trust_code=trust_code)
+            run_job(
+                cell.job, out=sweep_folder, on_event=on_event, report=False, trust_code=trust_code
+            )
     except Stopped:
         raise
     except FedkgError as error:
@@ -218,19 +220,19 @@ class _EventRelay:
                 )
             )
         match event.kind:
-            case "arm" | "round" | "arm_done":
+            case "trial" | "round" | "trial_done":
                 before = sum(self._counts[:cell])
                 said = (
-                    f"{event.message or event.arm} in {self._cells[cell].id}"
-                    if event.kind == "arm_done"
+                    f"{event.message or event.trial} in {self._cells[cell].id}"
+                    if event.kind == "trial_done"
                     else event.message
                 )
                 self._on_event(
                     replace(
                         event,
                         message=said,
-                        arm_number=before + event.arm_number,
-                        arms=sum(self._counts),
+                        trial_number=before + event.trial_number,
+                        trials=sum(self._counts),
                     )
                 )
             case "note" if event.message not in self._said:
@@ -256,7 +258,7 @@ def _privacy_rows(folder: Path, cells: Sequence[Cell]) -> list[dict[str, str]]:
     """The lines of `privacy.csv` of all runs that are done, with trainings that no other run has."""
     done = (cell.id for cell in cells if RunFolder(folder / cell.id).is_finished())
     return [
-        row | {"arm": f"{name}/{row['arm']}"}
+        row | {"trial": f"{name}/{row['trial']}"}
         for name in done
         for row in RunFolder(folder / name).rows("privacy.csv")
     ]
@@ -280,12 +282,12 @@ def _protected_trials(folder: Path, cells: Sequence[Cell], measure: str) -> list
 
 
 def _finish(
-    place: RunFolder, cells: Sequence[Cell], failed: Mapping[str, str], on_event: Listener
+    sweep_folder: RunFolder, cells: Sequence[Cell], failed: Mapping[str, str], on_event: Listener
 ) -> Sweep:
-    results = merge_results(place.path / CELLS, cells)
+    results = merge_results(sweep_folder.path / CELLS, cells)
     target = cells[0].job.evaluation.target_of(results[0]["measure"] if results else "f1")
     done = [
-        RunFolder(place.path / CELLS / cell.id).read_json(RESULTS)
+        RunFolder(sweep_folder.path / CELLS / cell.id).read_json(RESULTS)
         for cell in cells
         if cell.id not in failed
     ]
@@ -299,13 +301,15 @@ def _finish(
         *describe_comparison(results, target),
         *describe_setting_differences(results),
         *describe_local_training(results),
-        *describe_privacy(_privacy_rows(place.path / CELLS, cells)),
+        *describe_privacy(_privacy_rows(sweep_folder.path / CELLS, cells)),
         *unevaluated_rules.describe_unevaluated(unknown),
     ]
     said += explain_lost_training(
-        _protected_trials(place.path / CELLS, cells, results[0]["measure"] if results else "f1")
+        _protected_trials(
+            sweep_folder.path / CELLS, cells, results[0]["measure"] if results else "f1"
+        )
     )
-    place.write_json(
+    sweep_folder.write_json(
         RESULTS,
         {
             "title": cells[0].job.title,
@@ -317,22 +321,22 @@ def _finish(
             "failed": failed,
         },
     )
-    place.write_text(COMPARISON_TABLE, comparison_csv(results))
-    place.log_files(
+    sweep_folder.write_text(COMPARISON_TABLE, comparison_csv(results))
+    sweep_folder.log_files(
         f"{CELLS}/{cell.id}/{LOG}"
         for cell in cells
-        if RunFolder(place.path / CELLS / cell.id).is_finished()
+        if RunFolder(sweep_folder.path / CELLS / cell.id).is_finished()
     )
     report, notes = None, tuple(f"{name} failed: {why}" for name, why in failed.items())
     try:
         from fedkg.report import write_report
 
-        report = write_report(place.path)
+        report = write_report(sweep_folder.path)
     except MissingExtra as error:
         notes = (*notes, str(error))
-    on_event(Event(kind="finished", message=str(report or place.path)))
+    on_event(Event(kind="finished", message=str(report or sweep_folder.path)))
     return Sweep(
-        folder=place.path,
+        folder=sweep_folder.path,
         results=results,
         sentences=tuple(said),
         report=report,
@@ -341,24 +345,24 @@ def _finish(
     )
 
 
-def _recover(place: RunFolder, cells: Sequence[Cell]) -> list[str]:
+def _recover(sweep_folder: RunFolder, cells: Sequence[Cell]) -> list[str]:
     """Finish what a process that died has begun; what is made again because it is damaged, as sentences.
 
     Raises:
         JobError: when a file is damaged that cannot be rebuilt.
     """
-    place.recover()
+    sweep_folder.recover()
     notes = []
-    for damage in place.damage():
+    for damage in sweep_folder.damage():
         what = "was missing" if damage.missing else "was damaged"
         if damage.file in (FAILED_RUNS, RESULTS, COMPARISON_TABLE, REPORT):
             notes.append(f"{damage.file} {what}: rebuilt from the runs")
-        elif damage.missing and not (place.path / damage.file).parent.exists():
+        elif damage.missing and not (sweep_folder.path / damage.file).parent.exists():
             notes.append(f"{Path(damage.file).parent} {what}: it is trained again")
         else:
-            raise damage.error(place.path)
+            raise damage.error(sweep_folder.path)
     for cell in cells:
-        run = RunFolder(place.path / CELLS / cell.id)
+        run = RunFolder(sweep_folder.path / CELLS / cell.id)
         if run.is_finished():
             require_intact(run)
     return notes

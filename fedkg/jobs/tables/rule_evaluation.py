@@ -104,7 +104,7 @@ def rule_table(
     module: ConstraintModule,
     model: Model,
     models: Sequence[Params],
-    arm: str,
+    trial: str,
     tally: RowTally | None = None,
 ) -> list[dict[str, Any]]:
     """Rows of `rules.csv`: every rule on the sites' models (or their one), over the test rows, with its worst example in words.
@@ -129,7 +129,7 @@ def rule_table(
     ]
     return [
         {
-            "arm": arm,
+            "trial": trial,
             "rule": record.name,
             "title": record.title,
             "kind": record.kind,

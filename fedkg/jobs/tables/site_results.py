@@ -24,18 +24,18 @@ from fedkg.models import Model, Params
 Index = NDArray[np.int64]
 
 
-def assign_test_rows(prepared: TableData, arm: TrialConfig, scene: SiteRows) -> Index:
+def assign_test_rows(prepared: TableData, config: TrialConfig, site_rows: SiteRows) -> Index:
     """Which site each test row is judged for, [N]; -1 for none.
 
     Rows that come from a site's own table, or name their site where rows are split by that column, are that site's. Where rows were dealt
     out, the test rows are dealt out as the training rows were: of each class in proportion to how many of it each site trains on.
     """
-    sites, frame = list(scene.frames), prepared.test
+    sites, frame = list(site_rows.frames), prepared.test
     header = (
         SITE_COLUMN
         if SITE_COLUMN in frame.columns
-        else arm.job.data.site_column
-        if arm.job.data.split == "column"
+        else config.job.data.site_column
+        if config.job.data.split == "column"
         else ""
     )
     if header:
@@ -44,9 +44,9 @@ def assign_test_rows(prepared: TableData, arm: TrialConfig, scene: SiteRows) -> 
     label = prepared.job.data.label
     labels, own = (
         binary_labels(frame, label),
-        [binary_labels(part, label) for part in scene.frames.values()],
+        [binary_labels(part, label) for part in site_rows.frames.values()],
     )
-    stream = np.random.Generator(np.random.PCG64([arm.seed, 4]))
+    stream = np.random.Generator(np.random.PCG64([config.seed, 4]))
     found = np.full(frame.rows, -1, dtype=np.int64)
     for value in np.unique(labels):
         rows = stream.permutation(np.flatnonzero(labels == value))
@@ -56,10 +56,10 @@ def assign_test_rows(prepared: TableData, arm: TrialConfig, scene: SiteRows) -> 
     return found
 
 
-def site_rows(
-    arm: TrialConfig,
+def site_result_rows(
+    config: TrialConfig,
     prepared: TableData,
-    scene: SiteRows,
+    site_rows: SiteRows,
     model: Model,
     models: Sequence[Params],
     held: HeldOut,
@@ -70,16 +70,18 @@ def site_rows(
     Args:
         models: the one that all sites use, or one of each. tally: what the rules said of all test rows under each of them.
     """
-    places = positions_by_owner(assign_test_rows(prepared, arm, scene), len(scene.frames))
+    places = positions_by_owner(
+        assign_test_rows(prepared, config, site_rows), len(site_rows.frames)
+    )
     rows = []
     answers: tuple[Tensor, float] | None = None
-    for k, (site, frame) in enumerate(scene.frames.items()):
+    for k, (site, frame) in enumerate(site_rows.frames.items()):
         which, mine = min(k, len(models) - 1), places[k]
         if len(mine) and (answers is None or len(models) > 1):
             # one common model answers all test rows once, a model of one site only that site's
             asked = torch.arange(len(held.test_y)) if len(models) == 1 else torch.from_numpy(mine)
             answers = predict_test_rows(
-                arm.job, model, models[which], replace(held, test_x=held.test_x[asked])
+                config.job, model, models[which], replace(held, test_x=held.test_x[asked])
             )
         index = torch.from_numpy(mine)
         targets = held.test_y[index]
@@ -98,7 +100,7 @@ def site_rows(
             }
         rows.append(
             {
-                "arm": arm.id,
+                "trial": config.id,
                 "client": site,
                 "samples": frame.rows,
                 "test_rows": len(mine),

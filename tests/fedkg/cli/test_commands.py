@@ -266,7 +266,7 @@ WRONG = {
     "a pack among rules": (
         ("eval", "rules.fkg", "x.fkgpack", "table.csv"),
         2,
-        "stands among rule files",
+        "is a pack among rule files",
     ),
     "an allowance without a baseline": (
         ("eval", "rules.fkg", "table.csv", "--allow", "1%"),

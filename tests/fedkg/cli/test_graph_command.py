@@ -58,7 +58,7 @@ def test_what_is_wrong_is_said(fedkg: Command) -> None:
     assert (done.code, done.json["loaded"]) == (1, None)
     assert not Path("plant.store").exists()
     done = fedkg("graph", "show", "plant.store")
-    assert (done.code, "is no store of graphs" in done.err) == (2, True)
+    assert (done.code, "is not a store of graphs" in done.err) == (2, True)
     Path("folder").mkdir()
     assert "fedkg graph load folder FILES..." in fedkg("check", "rules.fkg", "folder").err
     Path("plant.store").mkdir()

@@ -38,7 +38,7 @@ def test_the_same_comes_of_it_to_the_bit(fedkg: Command, done: Path) -> None:
     assert again.code == 0, again.err
     assert again.json["same"] is True
     assert again.json["compared"] > 100
-    assert again.json["elsewhere"] == []
+    assert again.json["environment_changes"] == []
     assert again.json["folder"].endswith("first-again-001")
     assert "the same to the bit" in fedkg("reproduce", "first").out
 
@@ -50,7 +50,7 @@ def test_what_differs_is_told(fedkg: Command, done: Path) -> None:
     folder.rewrite("rounds.csv", lines)
     found = reproduce(done)
     assert len(found.differences) == 1
-    assert "rounds.csv, arm fedavg-s0, round 2: accuracy 0.123 -> " in found.differences[0]
+    assert "rounds.csv, trial fedavg-s0, round 2: accuracy 0.123 -> " in found.differences[0]
     assert fedkg("reproduce", "first").code == 1
 
 
@@ -62,9 +62,9 @@ def test_a_run_that_is_not_finished_and_a_folder_that_is_none_are_refused(
     with pytest.raises(UsageError, match="holds a run already"):
         reproduce(done, out=done)
     folder = RunFolder(done)
-    records = folder.read_json("arms.json")
+    records = folder.read_json("trials.json")
     records[1]["done"] = False
-    folder.write_json("arms.json", records)
+    folder.write_json("trials.json", records)
     found = fedkg("reproduce", "first")
     assert found.code == 1
     assert "not finished" in found.err

@@ -169,8 +169,8 @@ def test_ctrl_c_before_the_folder_is_made_says_that_nothing_is_written(
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fedkg.jobs.runner.ground_of", stop)
-    monkeypatch.setattr("fedkg.jobs.sweep.sweep.cells_of", stop)
+    monkeypatch.setattr("fedkg.jobs.runner.create_experiment", stop)
+    monkeypatch.setattr("fedkg.jobs.sweep.sweep.expand_grid", stop)
     done = fedkg("run", "job.yaml", *more)
     assert done.code == 130
     assert "stopped before the run folder was made: nothing is written" in done.err
@@ -186,7 +186,7 @@ def test_ctrl_c_while_the_folder_is_made_says_that_no_training_is_in_it(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("fedkg.jobs.runner.begin", stop)
+        patched.setattr("fedkg.jobs.runner.write_initial_files", stop)
         done = fedkg("run", "job.yaml", "-o", "here")
     assert done.code == 130
     assert "stopped while here was being made: no training is in it" in done.err

@@ -44,7 +44,7 @@ def test_several_seeds_in_one_command(fedkg: Command, job: Path, tmp_path: Path)
     assert [row["algorithm"] for row in again.json["results"]] == ["fedavg", "scfa", "local_only"]
     told = fedkg("status", "here")
     assert "2 of 2 runs done" in told.out
-    assert fedkg("status", "here/cells/s0", "--json").json["runs"][0]["trainings"][0]["round"] == 1
+    assert fedkg("status", "here/cells/s0", "--json").json["runs"][0]["trials"][0]["round"] == 1
 
 
 def test_a_grid_takes_what_follows_it(fedkg: Command, job: Path, tmp_path: Path) -> None:

@@ -77,10 +77,14 @@ def test_the_bar_of_a_run_takes_names_as_they_are(
 ) -> None:  # Any: pytest's monkeypatch
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120, color_system=None)
-    monkeypatch.setattr("fedkg.cli.progress.err", lambda: console)
+    monkeypatch.setattr("fedkg.cli.progress.stderr_console", lambda: console)
     with ProgressDisplay() as watch:
-        watch(Event(kind="arm", arm="fedavg [/min]", arm_number=1, arms=1, round=0, rounds=2))
-        watch(Event(kind="round", arm="fedavg [/min]", arm_number=1, arms=1, round=1, rounds=2))
+        watch(
+            Event(kind="trial", trial="fedavg [/min]", trial_number=1, trials=1, round=0, rounds=2)
+        )
+        watch(
+            Event(kind="round", trial="fedavg [/min]", trial_number=1, trials=1, round=1, rounds=2)
+        )
     assert "fedavg [/min]" in screen.getvalue()
     assert "1 training" in screen.getvalue()
     assert "all 1 trainings" not in screen.getvalue()
@@ -91,12 +95,12 @@ def test_the_bars_of_runs_side_by_side_are_their_own(
 ) -> None:  # Any: pytest's monkeypatch
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=120, color_system=None)
-    monkeypatch.setattr("fedkg.cli.progress.err", lambda: console)
+    monkeypatch.setattr("fedkg.cli.progress.stderr_console", lambda: console)
     with ProgressDisplay() as watch:
-        for number, arm in ((2, "b"), (3, "c")):  # the first was done before
-            watch(Event(kind="arm", arm=arm, arm_number=number, arms=3, rounds=4))
+        for number, trial in ((2, "b"), (3, "c")):  # the first was done before
+            watch(Event(kind="trial", trial=trial, trial_number=number, trials=3, rounds=4))
         for number, done in ((3, 1), (2, 3), (3, 2)):
-            watch(Event(kind="round", arm_number=number, arms=3, round=done, rounds=4))
+            watch(Event(kind="round", trial_number=number, trials=3, round=done, rounds=4))
         bar = watch._bar
         assert bar is not None
         assert [(task.description, task.completed) for task in bar.tasks] == [
@@ -106,7 +110,13 @@ def test_the_bars_of_runs_side_by_side_are_their_own(
         ]
         watch(
             Event(
-                kind="arm_done", arm="b", message="b: done", arm_number=2, arms=3, round=3, rounds=4
+                kind="trial_done",
+                trial="b",
+                message="b: done",
+                trial_number=2,
+                trials=3,
+                round=3,
+                rounds=4,
             )
         )
         assert [(task.description, task.completed) for task in bar.tasks] == [

@@ -48,27 +48,27 @@ def _fields(**fields: Any) -> dict[str, Any]:
     }
 
 
-def _ground(**fields: Any) -> SampleExperiment:
+def _experiment(**fields: Any) -> SampleExperiment:
     job = Job.model_validate(_fields(**fields))
     pack, _ = load_rules(job)
-    ground = create_experiment(job, pack)
-    assert isinstance(ground, SampleExperiment)
-    return ground
+    experiment = create_experiment(job, pack)
+    assert isinstance(experiment, SampleExperiment)
+    return experiment
 
 
-def _x(ground: SampleExperiment, use: int) -> np.ndarray[Any, Any]:
+def _x(experiment: SampleExperiment, use: int) -> np.ndarray[Any, Any]:
     """What the first arm's model reads of the windows for some use."""
-    arms = expand_trials(ground.job)
-    ground.prepare(arms)
-    course = ground.course(arms[0])
-    return np.asarray(course.inputs.of(ground.samples.rows(use)).numpy())
+    configs = expand_trials(experiment.job)
+    experiment.prepare(configs)
+    trial = experiment.build_trial(configs[0])
+    return np.asarray(trial.inputs.rows_at(experiment.samples.rows(use)).numpy())
 
 
 def test_what_the_test_is_made_of_changes_no_training_input(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Other values from the first tested step on: windows to learn from are the same to the bit, those of the test are not."""
-    before = _ground()
+    before = _experiment()
     tested = before.samples.source.time
     assert tested is not None
     first = tested[before.samples.rows(TEST)].min()
@@ -81,7 +81,7 @@ def test_what_the_test_is_made_of_changes_no_training_input(
         return replace(data, x=x, y=x[:, 0])
 
     monkeypatch.setattr(reading, "data_set", changed)
-    after = _ground()
+    after = _experiment()
     assert _x(before, TRAIN).shape[2] == 1 + 6
     assert np.array_equal(_x(before, TRAIN), _x(after, TRAIN))
     assert not np.array_equal(_x(before, TEST)[:, :, 1:], _x(after, TEST)[:, :, 1:])
@@ -94,7 +94,7 @@ def test_a_gap_at_the_first_test_is_not_bridged_to_it(
     """Nothing is known on both sides of every site's first tested step: what is learnt from does not change with what comes after."""
     window = {"history": 12, "horizon": horizon, "stride": 3, "gaps": "interpolate"}
     fields = {"augment": "none", "data": {**DATA, "window": window}}
-    tested = _ground(**fields).samples
+    tested = _experiment(**fields).samples
     assert tested.source.time is not None
     assert tested.source.clients is not None
     test = tested.rows(TEST)
@@ -114,18 +114,20 @@ def test_a_gap_at_the_first_test_is_not_bridged_to_it(
             return replace(data, x=np.where(hole[:, None], np.nan, whole), y=whole[:, 0])
 
         monkeypatch.setattr(reading, "data_set", changed)
-        return _ground(**fields)
+        return _experiment(**fields)
 
     one, other = holed(0.0), holed(500.0)
     assert np.array_equal(_x(one, TRAIN), _x(other, TRAIN))
-    left, right = (ground.samples.source.y[ground.samples.rows(TRAIN)] for ground in (one, other))
+    left, right = (
+        experiment.samples.source.y[experiment.samples.rows(TRAIN)] for experiment in (one, other)
+    )
     assert np.array_equal(left, right, equal_nan=True)
     assert not np.array_equal(_x(one, TEST), _x(other, TEST))
 
 
 def test_states_stand_at_the_steps_that_they_are_of() -> None:
     """With one signal and one state the filter follows the signal: the channel goes with it step by step, and not one step later."""
-    x = _x(_ground(augment={"states": 1, "learning": {"mode": "closed_form"}}), TRAIN)
+    x = _x(_experiment(augment={"states": 1, "learning": {"mode": "closed_form"}}), TRAIN)
     signal, state = x[:, :, 0], x[:, :, 1]
     now = np.corrcoef(signal.ravel(), state.ravel())[0, 1]
     later = np.corrcoef(signal[:, :-1].ravel(), state[:, 1:].ravel())[0, 1]
@@ -153,7 +155,7 @@ def test_a_job_is_trained_with_and_without_states(tmp_path: Path) -> None:
     run = run_job(fields, out=tmp_path / "run")
     folder = RunFolder(run.folder)
     causes = folder.rows("causes.csv")
-    assert {row["arm"] for row in causes} == {
+    assert {row["trial"] for row in causes} == {
         "augmentgranger-fedavg-s0",
         "augmentgranger-fedstl-s0",
     }  # sites alone learn from nobody
@@ -260,7 +262,7 @@ def test_wrong_fields_are_named(value: object, said: str) -> None:
 
 def test_one_word_keeps_what_the_section_says() -> None:
     job = Job.model_validate(_fields(compare={"augment": ["none", "granger"]}))
-    assert [(arm.job.augment.by, arm.job.augment.past) for arm in expand_trials(job)] == [
+    assert [(config.job.augment.by, config.job.augment.past) for config in expand_trials(job)] == [
         ("none", 3),
         ("granger", 3),
     ]
@@ -275,6 +277,6 @@ def test_sites_of_other_times_learn_nothing_of_each_other(monkeypatch: pytest.Mo
         return replace(data, time=data.time + 1000 * (data.clients == "station 2"))
 
     monkeypatch.setattr(reading, "data_set", apart)
-    ground = _ground()
+    experiment = _experiment()
     with pytest.raises(UsageError, match="hardly any steps in common"):
-        ground.prepare(expand_trials(ground.job))
+        experiment.prepare(expand_trials(experiment.job))

@@ -22,7 +22,7 @@ def folder(tmp_path):
 
 def row(number: int, **more):
     return {
-        "arm": "a",
+        "trial": "a",
         "round": number,
         "client": "graz",
         "samples": 3,
@@ -41,7 +41,7 @@ def test_lines_are_kept_to_the_bit(folder):
 
 def test_lines_that_are_not_logged_do_not_count(folder):
     folder.append("clients.csv", [row(1)])
-    folder.write_json("arms.json", [])
+    folder.write_json("trials.json", [])
     folder.append("clients.csv", [row(2)])
     path = folder.path / "clients.csv"
     path.write_bytes(path.read_bytes() + b"a,3,gr")
@@ -56,8 +56,8 @@ def test_lines_that_are_not_logged_do_not_count(folder):
 
 def test_first_lines_that_are_not_logged_are_not_damage(folder):
     """A process may die after it appended the first line of a file and before the log has it."""
-    folder.write_json("arms.json", [])
-    folder.append("privacy.csv", [{"arm": "a", "noise": 1.0}])
+    folder.write_json("trials.json", [])
+    folder.append("privacy.csv", [{"trial": "a", "noise": 1.0}])
     other = RunFolder(folder.path)
     assert other.rows("privacy.csv") == []
     assert len(other.rows("privacy.csv", unlogged=True)) == 1
@@ -65,13 +65,13 @@ def test_first_lines_that_are_not_logged_are_not_damage(folder):
     other.recover()
     assert not (folder.path / "privacy.csv").exists()
     other.write_json("results.json", {})
-    (folder.path / "privacy.csv").write_text("arm\na\n")
+    (folder.path / "privacy.csv").write_text("trial\na\n")
     assert [damage.file for damage in RunFolder(folder.path).damage()] == ["privacy.csv"]
 
 
 def test_a_line_that_is_cut_off_is_damage(folder):
     folder.append("clients.csv", [row(1), row(2)])
-    folder.write_json("arms.json", [])
+    folder.write_json("trials.json", [])
     path = folder.path / "clients.csv"
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(JobError, match=r"clients\.csv is damaged"):
@@ -84,11 +84,11 @@ def test_line_breaks_in_a_cell_become_blanks(folder):
 
 
 def test_json_is_whole_or_said_to_be_damaged(folder):
-    folder.write_json("arms.json", [1])
-    assert folder.read_json("arms.json") == [1]
-    (folder.path / "arms.json").write_text("[1")
+    folder.write_json("trials.json", [1])
+    assert folder.read_json("trials.json") == [1]
+    (folder.path / "trials.json").write_text("[1")
     with pytest.raises(JobError, match="damaged"):
-        folder.read_json("arms.json")
+        folder.read_json("trials.json")
     with pytest.raises(JobError, match="missing"):
         folder.read_json("results.json")
 

@@ -93,10 +93,10 @@ def fields(rules: str, **changes: Any) -> dict[str, Any]:
 
 def made(document: dict[str, Any]) -> tuple[Any, Any]:
     job = Job.model_validate(document)
-    ground = create_experiment(job, load_rules(job)[0])
-    (arm,) = expand_trials(job)
-    ground.prepare([arm])
-    return ground, ground.course(arm)
+    experiment = create_experiment(job, load_rules(job)[0])
+    (config,) = expand_trials(job)
+    experiment.prepare([config])
+    return experiment, experiment.build_trial(config)
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_everything_at_once_in_one_job(rules, tmp_path):
     sets = folder.rows("sets.csv")
     assert len(sets) == 4
     assert all(float(row["distance"]) >= 0 for row in sets)
-    state = load_state(folder, folder.rows("rounds.csv")[0]["arm"])
+    state = load_state(folder, folder.rows("rounds.csv")[0]["trial"])
     assert state is not None
     assert sorted(state.clients[CLUSTER].bincount().tolist()) == [2, 2]
     assert any("All at once: of the forecasts these keep" in sentence for sentence in run.sentences)
@@ -136,10 +136,10 @@ def test_everything_at_once_in_one_job(rules, tmp_path):
 
 
 def test_the_joints_are_those_that_the_job_names(rules):
-    _, course = made(
+    _, trial = made(
         fields(rules, algorithms={"all": ALL}, algorithm="all", training={"penalty": 0.1})
     )
-    algorithm = course.algorithm
+    algorithm = trial.algorithm
     assert isinstance(algorithm.weighting, ByValidity)
     assert [type(term).__name__ for term in algorithm.terms] == [
         "TeacherLoss",
@@ -168,29 +168,29 @@ def test_fedstl_without_teacher_clusters_and_private_layers_is_fedavg_to_the_bit
     )
     rows = RunFolder(run.folder).rows("rounds.csv")
     found = {
-        row["arm"]: [row[name] for name in ("mse", "loss", "train_loss", "rho_mean")]
+        row["trial"]: [row[name] for name in ("mse", "loss", "train_loss", "rho_mean")]
         for row in rows
     }
     assert found["fedavg-s0"] == found["plain-s0"]
 
 
 def test_answers_stay_within_what_is_known_of_the_last_hour(rules):
-    ground, course = made(fields(rules, model={"inject": {"trust": 0.0}}))
-    outputs = ground.samples.ready.outputs
+    experiment, trial = made(fields(rules, model={"inject": {"trust": 0.0}}))
+    outputs = experiment.samples.scaled.outputs
     params = {
         name: 50 * torch.randn_like(value)[None]
-        for name, value in course.problem.model.init(0).items()
+        for name, value in trial.problem.model.init(0).items()
     }
     answers = (
-        course.problem.model.apply(
-            params, course.inputs.of(torch.arange(len(course.inputs.place)))
+        trial.problem.model.apply(
+            params, trial.inputs.rows_at(torch.arange(len(trial.inputs.row_of)))
         )[0]
         .double()
         .numpy()
         * outputs.std
         + outputs.mean
     )
-    before = ground.samples.source.x[:, -1, 0]
+    before = experiment.samples.source.x[:, -1, 0]
     quiet = before <= 100
     assert answers[quiet].max() <= 900 + 0.1
     assert answers[~quiet & ~np.isnan(before)].min() >= 20 - 0.1
@@ -220,13 +220,13 @@ def test_the_penalty_teaches_a_rule_over_time(rules, tmp_path):
 
 
 def test_windows_are_held_out_at_the_end_of_each_station(rules):
-    ground, course = made(fields(rules))
-    source, use = ground.samples.source, ground.samples.use
+    experiment, trial = made(fields(rules))
+    source, use = experiment.samples.source, experiment.samples.use
     assert source.client_names == ("station 1", "station 2", "station 3", "station 4")
     for name in source.client_names:
         own = source.clients == name
         assert source.time[own & (use == 1)].min() > source.time[own & (use != 1)].max()
-    assert [len(x) for x in course.problem.clients.x] == [
+    assert [len(x) for x in trial.problem.clients.x] == [
         int(((source.clients == name) & (use == 0)).sum()) for name in source.client_names
     ]
 

@@ -98,20 +98,20 @@ def forecasts(path: Path, run: Path) -> torch.Tensor:
             }
         }
     )
-    ground = create_experiment(document, load_rules(document)[0])
-    (arm,) = expand_trials(document)
-    ground.prepare([arm])
-    course = ground.course(arm)
-    assert isinstance(ground, SampleExperiment)
-    assert isinstance(course, SampleTrial)
-    state = load_state(RunFolder(run), arm.id)
+    experiment = create_experiment(document, load_rules(document)[0])
+    (config,) = expand_trials(document)
+    experiment.prepare([config])
+    trial = experiment.build_trial(config)
+    assert isinstance(experiment, SampleExperiment)
+    assert isinstance(trial, SampleTrial)
+    state = load_state(RunFolder(run), config.id)
     assert state is not None
-    deployed: DeployedModels = deployed_models(course)
-    windows = course.inputs.of(torch.arange(len(course.inputs.place)))
-    outputs = ground.samples.ready.outputs
+    deployed: DeployedModels = deployed_models(trial)
+    windows = trial.inputs.rows_at(torch.arange(len(trial.inputs.row_of)))
+    outputs = experiment.samples.scaled.outputs
     assert outputs is not None
     found = torch.cat(
-        [predict(course.problem.model, one, windows) for one in deployed.models(state)]
+        [predict(trial.problem.model, one, windows) for one in deployed.models(state)]
     )
     return found.double() * float(outputs.std[0]) + float(outputs.mean[0])
 

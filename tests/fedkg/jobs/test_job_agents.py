@@ -62,14 +62,14 @@ def test_the_section_becomes_the_algorithm():
         ({"agents": {"growing": True}}, "give `penalty`"),
         ({"agents": {"by_rule": True}}, "give `smooth`"),
         ({"agents": {"strength": -1.0}}, "greater than or equal to 0"),
-        ({"agents": {}, "aggregate": "median"}, "the mean of blocks together"),
-        ({"agents": {}, "local": "scaffold"}, "the mean of blocks together"),
-        ({"agents": {}, "proximal": 0.1}, "a model for each client already"),
-        ({"agents": {}, "personal": {}}, "a model for each client already"),
-        ({"agents": {}, "grouping": "ifca"}, "a model for each client already"),
+        ({"agents": {}, "aggregate": "median"}, "its mean of blocks together"),
+        ({"agents": {}, "local": "scaffold"}, "its mean of blocks together"),
+        ({"agents": {}, "proximal": 0.1}, "already has a model for each client"),
+        ({"agents": {}, "personal": {}}, "already has a model for each client"),
+        ({"agents": {}, "grouping": "ifca"}, "already has a model for each client"),
         ({"agents": {}, "exchange": "none"}, "nothing is exchanged"),
         ({"agents": {}, "weighting": "scfa"}, "the plain mean of all agents"),
-        ({"agents": {}, "sets": {}}, "penalises the distance of each agent's own block"),
+        ({"agents": {}, "sets": {}}, "already penalises the distance of each agent's block"),
     ],
 )
 def test_what_does_not_go_together_is_refused(section, said):
@@ -117,7 +117,7 @@ def test_the_sets_of_the_rules_hold_the_sites(tmp_path: Path):
         "compare": {"algorithm": list(algorithms)},
     }
     run = run_job(fields, out=tmp_path / "run")
-    last = {row["arm"]: row["loss"] for row in RunFolder(run.folder).rows("rounds.csv")}
+    last = {row["trial"]: row["loss"] for row in RunFolder(run.folder).rows("rounds.csv")}
     assert last["within_1-s0"] != last["within_1000-s0"]
     misspelt = {"budgets": {"preset": "pcfedavg", "agents": {"given": {"radius": 1, "raduis": 2}}}}
     with pytest.raises(SetError, match="leaves a number `raduis` to the job"):
@@ -126,7 +126,7 @@ def test_the_sets_of_the_rules_hold_the_sites(tmp_path: Path):
             out=tmp_path / "misspelt",
         )
     nothing = {**fields, "algorithms": {}, "compare": {}, "algorithm": "pcfedavg"}
-    with pytest.raises((SetError, JobError), match="left to the job"):
+    with pytest.raises((SetError, JobError), match="to the job, which does not give it"):
         run_job(nothing, out=tmp_path / "other")
 
 

@@ -95,8 +95,8 @@ def test_a_section_survives_its_own_dump():
 
 def test_an_algorithm_may_be_written_out_where_its_name_would_stand():
     job = Job.model_validate({**SITES, "algorithm": {"preset": "fedprox", "proximal": 0.3}})
-    [arm] = expand_trials(job)
-    assert (arm.id, arm.preset, arm.job.algorithms["fedprox"].proximal) == (
+    [config] = expand_trials(job)
+    assert (config.id, config.preset, config.job.algorithms["fedprox"].proximal) == (
         "fedprox-s0",
         "fedprox",
         0.3,
@@ -120,7 +120,7 @@ def test_settings_of_an_algorithm_can_be_compared():
         "compare": {"algorithms.mine.proximal": [0.1, 1.0]},
     }
     assert [
-        arm.job.algorithms["mine"].proximal for arm in expand_trials(Job.model_validate(job))
+        config.job.algorithms["mine"].proximal for config in expand_trials(Job.model_validate(job))
     ] == [0.1, 1.0]
 
 
@@ -150,7 +150,7 @@ def test_settings_of_an_algorithm_can_be_compared():
         ({"preset": "scaffold", "grouping": "ifca"}, "control variates belong to one common model"),
         (
             {"preset": "scaffnew", "server": "adam"},
-            "Scaffnew's variates cancel only where the server takes the mean",
+            "Scaffnew's variates cancel only if the server takes the mean",
         ),
         (
             {"preset": "fedrep", "local": "adam"},
@@ -179,8 +179,8 @@ def test_what_contradicts_itself_is_refused_with_what_to_do(section, said, tmp_p
             {},
             "2 attackers + 3 clients",
         ),
-        ({"preset": "trimmed_mean"}, {}, "take no client away"),
-        ({"preset": "median"}, {"participation": 0.4}, "leave nobody out"),
+        ({"preset": "trimmed_mean"}, {}, "remove no client"),
+        ({"preset": "median"}, {"participation": 0.4}, "excludes nobody"),
     ],
 )
 def test_what_contradicts_how_it_is_run_is_refused(section, training, said):
@@ -231,7 +231,7 @@ def test_every_preset_runs_in_a_job_and_can_be_repeated(job_fields, tmp_path):
         or "no update has any weight" in row["notes"]
         for row in rows
     )
-    last = {row["arm"].removesuffix("-s0"): row for row in rows}
+    last = {row["trial"].removesuffix("-s0"): row for row in rows}
     assert (
         len({row["loss"] for name, row in last.items() if name not in ("fedavg", "scfa")})
         == len(presets) - 2
@@ -239,7 +239,7 @@ def test_every_preset_runs_in_a_job_and_can_be_repeated(job_fields, tmp_path):
     assert last["local_only"]["bytes"] == last["centralised"]["bytes"] == "0"
     assert all(0 <= float(row["rho_worst"]) <= 1 for row in rows)
     assert {
-        row["arm"].removesuffix("-s0") for row in RunFolder(run.folder).rows("rules.csv")
+        row["trial"].removesuffix("-s0") for row in RunFolder(run.folder).rows("rules.csv")
     } == set(presets)
 
 
@@ -290,14 +290,14 @@ def test_joints_of_several_algorithms_run_together_with_the_rules_penalty(
 def test_projected_answers_break_no_linear_rule_under_any_algorithm(section, job_fields, tmp_path):
     fields = small(job_fields, algorithm=section, compare={"training.projection": [False, True]})
     run = run_job(fields, out=tmp_path / "run")
-    rates = {(row["arm"], row["rule"]): row for row in RunFolder(run.folder).rows("rules.csv")}
+    rates = {(row["trial"], row["rule"]): row for row in RunFolder(run.folder).rows("rules.csv")}
     name = section["preset"]
     broken = {
         on: float(rates[f"projection{on}-{name}-s0", "overstrain"]["rate"])
         for on in ("False", "True")
     }
     assert broken["True"] == 0.0 < broken["False"]
-    lines = {row["arm"]: float(row["loss"]) for row in RunFolder(run.folder).rows("rounds.csv")}
+    lines = {row["trial"]: float(row["loss"]) for row in RunFolder(run.folder).rows("rounds.csv")}
     assert lines[f"projectionTrue-{name}-s0"] != lines[f"projectionFalse-{name}-s0"]
 
 

@@ -107,12 +107,12 @@ def test_a_data_set_with_bosch_s_names_has_stations(tmp_path):
         "training": {"rounds": 1, "participation": 1, "executor": "stacked", "batch": 32},
     }
     job = parse_job(fields, name="j", base=tmp_path)
-    ground = create_experiment(job, empty_pack())
+    experiment = create_experiment(job, empty_pack())
     from fedkg.jobs.trials import expand_trials
 
-    [arm] = expand_trials(job)
-    ground.prepare([arm])
-    model = ground.course(arm).problem.model
+    [config] = expand_trials(job)
+    experiment.prepare([config])
+    model = experiment.build_trial(config).problem.model
     assert isinstance(model, TabNet)
     assert model.graph is not None
     assert model.graph.nodes == 1 + 4 + 52 + 968

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedkg.data.sets import DataSet, data_set, scaled_dataset
+from fedkg.data.sets import DataSet, data_set, standardise
 from fedkg.federated.problem import Clients, gathered, pool
 from fedkg.jobs.experiment_factory import create_experiment
 from fedkg.jobs.rule_pack import empty_pack
@@ -47,14 +47,14 @@ def of_shape(shape: tuple[int, ...], kind: type[np.floating]) -> DataSet:
 def test_every_sample_is_found_wherever_it_lies(
     shape: tuple[int, ...], kind: type[np.floating], cuts: tuple[int, int], seed: int
 ) -> None:
-    ready = scaled_dataset(of_shape(shape, kind))
+    ready = standardise(of_shape(shape, kind))
     order = np.random.Generator(np.random.PCG64(seed)).permutation(shape[0])
     groups = [order[: cuts[0]], order[cuts[0] : cuts[1]]]
     inputs = build_inputs(ready, groups)
     whole = torch.from_numpy(ready.data.x).to(torch.float32)
-    assert torch.equal(inputs.of(np.arange(shape[0])), whole)
-    assert torch.equal(inputs.of(order[:3]), whole[torch.from_numpy(order[:3])])
-    assert not inputs.rows[list(inputs.blank)].any()
+    assert torch.equal(inputs.rows_at(np.arange(shape[0])), whole)
+    assert torch.equal(inputs.rows_at(order[:3]), whole[torch.from_numpy(order[:3])])
+    assert not inputs.rows[list(inputs.zero_rows)].any()
     for index, seen in (
         (groups[0], True),
         (groups[1], True),
@@ -63,25 +63,25 @@ def test_every_sample_is_found_wherever_it_lies(
     ):
         if not len(index):
             continue
-        found = inputs.end_to_end(index)
+        found = inputs.contiguous_rows(index)
         assert torch.equal(found[:-1], whole[torch.from_numpy(index)])
         assert not found[-1].any()
         shared = found.untyped_storage().data_ptr() == inputs.rows.untyped_storage().data_ptr()
         assert shared == (
-            seen or (len(index) == 1 and int(inputs.place[index[0]]) + 1 in inputs.blank)
+            seen or (len(index) == 1 and int(inputs.row_of[index[0]]) + 1 in inputs.zero_rows)
         )
 
 
 def test_what_is_told_stands_behind_the_features_and_codes_behind_all() -> None:
-    ready = scaled_dataset(of_shape((5, 3, 2), np.float64))
+    ready = standardise(of_shape((5, 3, 2), np.float64))
     told, code = np.arange(5.0)[:, None], np.arange(5)
     plain = build_inputs(ready, [np.arange(4)], told=told)
     assert plain.shape == (3, 3)
-    assert plain.of(np.array([2]))[0, :, 2].tolist() == [2.0] * 3
+    assert plain.rows_at(np.array([2]))[0, :, 2].tolist() == [2.0] * 3
     coded = build_inputs(ready, [np.arange(4)], told=told, codes=[code])
     assert coded.rows.shape == (6, 10)
-    assert torch.equal(coded.of(np.arange(5))[:, :9], plain.of(np.arange(5)).flatten(1))
-    assert coded.of(np.arange(5))[:, 9].tolist() == code.tolist()
+    assert torch.equal(coded.rows_at(np.arange(5))[:, :9], plain.rows_at(np.arange(5)).flatten(1))
+    assert coded.rows_at(np.arange(5))[:, 9].tolist() == code.tolist()
 
 
 def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
@@ -100,28 +100,31 @@ def test_a_training_reads_the_samples_where_they_lie(tmp_path) -> None:
         "seeds": 2,
     }
     job = parse_job(fields, name="j", base=tmp_path)
-    ground = create_experiment(job, empty_pack())
-    assert isinstance(ground, SampleExperiment)
-    arms = plan_trials(job)
-    ground.prepare(arms)
-    first, second = (next(arm for arm in arms if arm.seed == seed) for seed in (0, 1))
-    course = ground.course(first)
-    memory = course.inputs.rows.untyped_storage().data_ptr()
+    experiment = create_experiment(job, empty_pack())
+    assert isinstance(experiment, SampleExperiment)
+    configs = plan_trials(job)
+    experiment.prepare(configs)
+    first, second = (next(config for config in configs if config.seed == seed) for seed in (0, 1))
+    trial = experiment.build_trial(first)
+    memory = trial.inputs.rows.untyped_storage().data_ptr()
     shown = (
-        pool(course.problem.clients),
-        pool(gathered(course.problem).clients),
-        pool(course.problem.root),
+        pool(trial.problem.clients),
+        pool(gathered(trial.problem).clients),
+        pool(trial.problem.root),
     )  # type: ignore[arg-type]
     assert [one.x.untyped_storage().data_ptr() == memory for one in shown] == [True] * 3
-    other = ground.course(
+    other = experiment.build_trial(
         second
     ).problem.clients  # another split: copied once, and trained where it lies
     assert other.x[0].untyped_storage().data_ptr() != memory
     assert pool(other).x.untyped_storage().data_ptr() == other.x[0].untyped_storage().data_ptr()
-    whole = torch.from_numpy(ground.samples.ready.data.x)
-    for clients, arm in ((course.problem.clients, first), (other, second)):
+    whole = torch.from_numpy(experiment.samples.scaled.data.x)
+    for clients, config in ((trial.problem.clients, first), (other, second)):
         for site, x in enumerate(clients.x):
-            assert torch.equal(x, whole[torch.from_numpy(ground.scenes[arm.scenario].of(site))])
+            assert torch.equal(
+                x,
+                whole[torch.from_numpy(experiment.site_splits[config.split_key].samples_at(site))],
+            )
 
 
 @pytest.mark.parametrize("behind", ["nothing", "a number", "nan", "a gap"])
@@ -142,7 +145,7 @@ def test_rows_that_do_not_lie_end_to_end_with_zeros_behind_them_are_copied(behin
 
 def test_the_numbers_of_a_data_set_are_those_of_its_pieces() -> None:
     data = data_set("bosch", seed=3, size=120)
-    ready = scaled_dataset(data)
+    ready = standardise(data)
     assert ready.data.x.dtype == np.float32
     index = np.array([5, 3, 99])
     assert np.array_equal(ready.x(index), ready.data.x[index])

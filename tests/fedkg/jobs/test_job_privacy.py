@@ -82,7 +82,7 @@ def test_a_spent_budget_ends_the_run_and_it_is_a_finished_one(fields, tmp_path):
         for event in events
         if event.kind == "note"
     )
-    assert [entry["rounds"] for entry in json.loads((run.folder / "arms.json").read_text())] == [
+    assert [entry["rounds"] for entry in json.loads((run.folder / "trials.json").read_text())] == [
         len(done)
     ]
     assert max(float(row["epsilon"]) for row in rows(run.folder)) <= 0.9 * most
@@ -125,12 +125,12 @@ def test_an_epsilon_finds_its_noise_and_can_be_compared(fields):
         name="j",
         base=Path(),
     )
-    ground = create_experiment(job, load_rules(job)[0])
-    arms = expand_trials(job)
-    ground.prepare(arms)
+    experiment = create_experiment(job, load_rules(job)[0])
+    configs = expand_trials(job)
+    experiment.prepare(configs)
     noises = []
-    for arm in arms:
-        algorithm = ground.course(arm).algorithm
+    for config in configs:
+        algorithm = experiment.build_trial(config).algorithm
         assert isinstance(algorithm.differentiation, ClippedGradient)
         noises.append(algorithm.differentiation.noise)
     assert noises[0] > noises[1] > 0
@@ -140,9 +140,9 @@ def test_inputs_are_standardised_by_the_servers_rows(fields):
     found = []
     for privacy in (None, EXAMPLE):
         job = parse_job({**fields, "privacy": privacy}, name="j", base=Path())
-        ground = create_experiment(job, load_rules(job)[0])
-        ground.prepare(expand_trials(job))
-        found.append(ground.prepared)  # type: ignore[attr-defined]
+        experiment = create_experiment(job, load_rules(job)[0])
+        experiment.prepare(expand_trials(job))
+        found.append(experiment.prepared)  # type: ignore[attr-defined]
     plain, private = found
     server = private.features.matrix(private.server)
     numbers = len(private.features.numeric)
@@ -176,8 +176,8 @@ def test_sites_alone_send_nothing_and_are_trained_as_they_are(fields, tmp_path):
         "training": {**fields["training"], "rounds": 1},
     }
     run = run_job(job, out=tmp_path / "run")
-    assert {row["arm"] for row in rows(run.folder)} == {"fedavg-s0"}
-    losses = {row["arm"]: row["train_loss"] for row in rows(run.folder, "rounds.csv")}
+    assert {row["trial"] for row in rows(run.folder)} == {"fedavg-s0"}
+    losses = {row["trial"]: row["train_loss"] for row in rows(run.folder, "rounds.csv")}
     assert losses["local_only-s0"]
     assert not losses["fedavg-s0"]
     assert not any(
@@ -195,8 +195,8 @@ def test_trainings_on_the_same_data_add_up(fields, tmp_path):
     }
     run = run_job(job, out=tmp_path / "run")
     worst = {
-        arm: max(float(row["epsilon"]) for row in rows(run.folder) if row["arm"] == arm)
-        for arm in ("scfa-s0", "scfa-s1")
+        config: max(float(row["epsilon"]) for row in rows(run.folder) if row["trial"] == config)
+        for config in ("scfa-s0", "scfa-s1")
     }
     [said] = [sentence for sentence in run.sentences if "learnt from the same data" in sentence]
     assert said.startswith("2 trainings")
@@ -213,13 +213,18 @@ def test_no_two_protected_trainings_share_their_noise(fields):
     job = parse_job(
         {**fields, "privacy": EXAMPLE, "compare": compare, "seeds": 2}, name="j", base=Path()
     )
-    arms = expand_trials(job)
+    configs = expand_trials(job)
     clients = Clients(names=("a",), x=(torch.zeros(3, 2),), y=(torch.zeros(3),))
-    seeds = {arm.id: trial_settings(arm, empty_pack(), clients).seed for arm in arms}
-    private = [seeds[arm.id] for arm in arms if arm.algorithm != "local_only"]
+    seeds = {config.id: trial_settings(config, empty_pack(), clients).seed for config in configs}
+    private = [seeds[config.id] for config in configs if config.algorithm != "local_only"]
     assert len(set(private)) == len(private) == 8
     assert all(0 <= seed < 2**63 for seed in private)
-    assert [seeds[arm.id] for arm in arms if arm.algorithm == "local_only"] == [0, 1, 0, 1]
+    assert [seeds[config.id] for config in configs if config.algorithm == "local_only"] == [
+        0,
+        1,
+        0,
+        1,
+    ]
     computed = {**fields["training"], "executor": "processes", "workers": 2}
     again = parse_job(
         {
@@ -234,22 +239,25 @@ def test_no_two_protected_trainings_share_their_noise(fields):
         base=Path(),
     )
     assert {
-        arm.id: trial_settings(arm, empty_pack(), clients).seed for arm in expand_trials(again)
+        config.id: trial_settings(config, empty_pack(), clients).seed
+        for config in expand_trials(again)
     } == seeds
     plain = parse_job({**fields, "compare": compare}, name="j", base=Path())
-    assert {trial_settings(arm, empty_pack(), clients).seed for arm in expand_trials(plain)} == {0}
+    assert {
+        trial_settings(config, empty_pack(), clients).seed for config in expand_trials(plain)
+    } == {0}
 
 
 REFUSED = [
     ({"algorithm": "ifca"}, EXAMPLE, "which model fits their samples best"),
     ({"algorithm": "centralised"}, EXAMPLE, "all rows are sent"),
-    ({"algorithm": "median"}, CLIENT, "of medians, Krum and FLTrust no such bound"),
-    ({"algorithm": "fltrust"}, CLIENT, "of medians, Krum and FLTrust no such bound"),
+    ({"algorithm": "median"}, CLIENT, "medians, Krum and FLTrust have no known bound"),
+    ({"algorithm": "fltrust"}, CLIENT, "medians, Krum and FLTrust have no known bound"),
     ({"algorithm": "scaffold"}, CLIENT, "control variates are gradients"),
     ({"algorithm": "pcfedavg"}, CLIENT, "no sum in which it could hide"),
     ({"training.positive_weight": "balanced"}, EXAMPLE, "the count is not noised"),
     ({"theory": True}, EXAMPLE, "looks at the gradients of all sites without noise"),
-    ({"training.precision": "bfloat16"}, EXAMPLE, "each sample is clipped on its own"),
+    ({"training.precision": "bfloat16"}, EXAMPLE, "each sample is clipped separately"),
 ]
 
 

@@ -44,11 +44,11 @@ def test_a_run_under_observation_is_trained_as_any_other(fields: dict[str, Any],
     assert observed == expected
     assert not (tmp_path / "plain" / "theory.csv").exists()
     document = json.loads((seen / "theory.json").read_text())
-    assert [one["id"] for one in document["trainings"]] == ["fedavg-s0", "scfa-s0"]
+    assert [one["id"] for one in document["trials"]] == ["fedavg-s0", "scfa-s0"]
     rows = RunFolder(seen).rows("theory.csv")
-    assert [row["round"] for row in rows if row["arm"] == "scfa-s0"] == ["1", "2", "3", "4"]
-    for training in document["trainings"]:
-        own = [row for row in rows if row["arm"] == training["id"]]
+    assert [row["round"] for row in rows if row["trial"] == "scfa-s0"] == ["1", "2", "3", "4"]
+    for training in document["trials"]:
+        own = [row for row in rows if row["trial"] == training["id"]]
         terms = training["bound"]
         assert terms["total"] == pytest.approx(
             sum(terms[name] for name in ("optimisation", "variance", "drift", "violation"))
@@ -80,8 +80,8 @@ def test_a_run_under_observation_is_trained_as_any_other(fields: dict[str, Any],
             <= training["constants"]["theta"]
             <= training["constants"]["theta_high"]
         )
-    assert document["trainings"][0]["rate_fit"]["b"] == 0.0  # FedAvg has no constant term
-    assert document["trainings"][1]["rate_fit"]["b"] != 0.0
+    assert document["trials"][0]["rate_fit"]["b"] == 0.0  # FedAvg has no constant term
+    assert document["trials"][1]["rate_fit"]["b"] != 0.0
 
 
 def test_a_stopped_run_under_observation_goes_on_to_the_bit(fields: dict[str, Any], tmp_path: Path):
@@ -113,7 +113,7 @@ def test_a_model_of_each_site_s_own_has_no_bound(fields: dict[str, Any], tmp_pat
     folder = run_job(
         {**fields, "compare": {}, "algorithm": "local_only"}, out=tmp_path / "run"
     ).folder
-    [training] = json.loads((folder / "theory.json").read_text())["trainings"]
+    [training] = json.loads((folder / "theory.json").read_text())["trials"]
     assert "bound" not in training
     assert training["note"] == "no common model, of which the theorems of SCFA speak"
 
@@ -148,7 +148,7 @@ def test_certificates_stand_beside_what_a_run_with_sets_came_to(tmp_path: Path):
         "theory": True,
     }
     folder = run_job(fields, out=tmp_path / "run").folder
-    [training] = json.loads((folder / "theory.json").read_text())["trainings"]
+    [training] = json.loads((folder / "theory.json").read_text())["trials"]
     found = training["constants"]
     assert 0 < found["infeasibility"] <= found["bound"]
     assert found["lower"] < 0 < found["upper"]
@@ -156,6 +156,6 @@ def test_certificates_stand_beside_what_a_run_with_sets_came_to(tmp_path: Path):
     fields["training"] = {**fields["training"], "local_steps": 2}
     [training] = json.loads(
         (run_job(fields, out=tmp_path / "two").folder / "theory.json").read_text()
-    )["trainings"]
+    )["trials"]
     assert training["constants"]["bound"] is None
     assert "one local step a round alone" in training["note"]

@@ -63,24 +63,24 @@ def sites_of(data: dict[str, Any]) -> dict[str, Any]:
     return {"sites": ["a", "b"]} if data is ROWS else {}
 
 
-def course_of(document: dict[str, Any], tmp_path: Path) -> tuple[Any, Any]:
+def trial_of(document: dict[str, Any], tmp_path: Path) -> tuple[Any, Any]:
     job = parse_job(document, name="j", base=tmp_path)
-    ground = create_experiment(job, load_rules(job)[0])
-    (arm,) = expand_trials(job)
-    ground.prepare([arm])
-    return ground, ground.course(arm)
+    experiment = create_experiment(job, load_rules(job)[0])
+    (config,) = expand_trials(job)
+    experiment.prepare([config])
+    return experiment, experiment.build_trial(config)
 
 
-def chances(course: Any, scale: float) -> Tensor:
+def chances(trial: Any, scale: float) -> Tensor:
     generator = torch.Generator().manual_seed(3)
-    start = course.problem.model.init(0)
+    start = trial.problem.model.init(0)
     params = {
         name: scale * torch.randn(1, *value.shape, generator=generator)
         for name, value in start.items()
     }
     return torch.sigmoid(
-        course.problem.model.apply(
-            params, course.inputs.of(torch.arange(len(course.inputs.place)))
+        trial.problem.model.apply(
+            params, trial.inputs.rows_at(torch.arange(len(trial.inputs.row_of)))
         ).double()
     ).flatten()
 
@@ -94,11 +94,13 @@ def test_rules_about_the_label_of_a_window_weigh_teach_and_are_counted(tmp_path)
 
 
 def test_a_rule_reads_the_last_step_of_a_window(tmp_path):
-    ground, course = course_of(fields(tmp_path), tmp_path)
-    current = ground.samples.source.x[:, -1, list(ground.samples.source.features).index("Current")]
-    index = torch.arange(len(course.inputs.place))
-    params = course.problem.model.init(0)
-    found = course.rules.verdicts(course.problem.model, params, course.inputs, index)
+    experiment, trial = trial_of(fields(tmp_path), tmp_path)
+    current = experiment.samples.source.x[
+        :, -1, list(experiment.samples.source.features).index("Current")
+    ]
+    index = torch.arange(len(trial.inputs.row_of))
+    params = trial.problem.model.init(0)
+    found = trial.rules.verdicts(trial.problem.model, params, trial.inputs, index)
     known = ~np.isnan(current)
     assert found.applied[known, 0].tolist() == (current[known] >= 38.5).tolist()
 
@@ -116,12 +118,12 @@ def test_answers_are_projected_onto_linear_rules(tmp_path, data):
         "model": model,
         **sites_of(data),
     }
-    ground, course = course_of(document, tmp_path)
-    x = ground.samples.source.x
+    experiment, trial = trial_of(document, tmp_path)
+    x = experiment.samples.source.x
     last = x[:, -1] if x.ndim == 3 else x
-    strained = last[:, list(ground.samples.source.features).index("Current")] >= 38.5
+    strained = last[:, list(experiment.samples.source.features).index("Current")] >= 38.5
     assert strained.any()
-    assert float(chances(course, 20.0)[torch.from_numpy(strained)].min()) >= 0.6 - 1e-6
+    assert float(chances(trial, 20.0)[torch.from_numpy(strained)].min()) >= 0.6 - 1e-6
     run = run_job(document, out=tmp_path / "run", report=False)
     broken = {
         row["rule"]: float(row["rate"] or 0) for row in RunFolder(run.folder).rows("rules.csv")
@@ -143,12 +145,14 @@ def test_what_is_known_of_a_yes_or_no_is_obeyed_and_followed(tmp_path, data):
         "algorithm": "fedavg",
         **sites_of(data),
     }
-    ground, course = course_of(document, tmp_path)
-    x = ground.samples.source.x
+    experiment, trial = trial_of(document, tmp_path)
+    x = experiment.samples.source.x
     current = torch.from_numpy(
-        (x[:, -1] if x.ndim == 3 else x)[:, list(ground.samples.source.features).index("Current")]
+        (x[:, -1] if x.ndim == 3 else x)[
+            :, list(experiment.samples.source.features).index("Current")
+        ]
     )
-    found = chances(course, 20.0)
+    found = chances(trial, 20.0)
     assert float(found[current <= 37.0].max()) <= 0.2 + 1e-6
     high = found[current >= 38.5]
     assert float(high.min()) >= 0.45 - 1e-6

@@ -27,9 +27,9 @@ SITES = {
 
 def test_the_sites_alone_stand_behind_every_setting_with_sound_data():
     job = Job.model_validate(SITES | {"corrupt": {"site": "linz"}})
-    arms = plan_trials(job)
-    assert arms[: len(expand_trials(job))] == expand_trials(job)
-    assert [arm.id for arm in arms[len(expand_trials(job)) :]] == [
+    configs = plan_trials(job)
+    assert configs[: len(expand_trials(job))] == expand_trials(job)
+    assert [config.id for config in configs[len(expand_trials(job)) :]] == [
         *(
             "alpha1-local_only-s0",
             "alpha1-local_only-s1",
@@ -37,7 +37,9 @@ def test_the_sites_alone_stand_behind_every_setting_with_sound_data():
             "alpha10-local_only-s1",
         )
     ]
-    assert all(arm.baseline and arm.corrupt is None for arm in arms[len(expand_trials(job)) :])
+    assert all(
+        config.baseline and config.corrupt is None for config in configs[len(expand_trials(job)) :]
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,14 +74,14 @@ def test_a_run_has_its_baseline_and_every_site_by_itself(
         False,
     )
     assert any("when it trains alone" in sentence for sentence in done.sentences)
-    rows = [row for row in RunFolder(done.folder).rows("sites.csv") if row["arm"] == "fedavg-s0"]
+    rows = [row for row in RunFolder(done.folder).rows("sites.csv") if row["trial"] == "fedavg-s0"]
     assert [row["client"] for row in rows] == ["graz", "linz", "wien"]
     assert sum(int(row["test_rows"]) for row in rows) == 300
     known = [float(row["f1"]) for row in rows if row["f1"]]
     assert base["sites"]["f1"]["worst"]["mean"] == min(known)
     assert base["sites"]["f1"]["mean"]["mean"] == pytest.approx(np.mean(known))
     assert all(0 <= float(row["violation"]) <= 1 for row in rows)
-    rules = [row for row in RunFolder(done.folder).rows("rules.csv") if row["arm"] == "fedavg-s0"]
+    rules = [row for row in RunFolder(done.folder).rows("rules.csv") if row["trial"] == "fedavg-s0"]
     violated, applied = (sum(int(row[name]) for row in rules) for name in ("violated", "applied"))
     shares = [(float(row["violation"]), int(row["test_rows"])) for row in rows]
     assert (
@@ -97,20 +99,20 @@ def test_test_rows_are_dealt_out_as_training_rows_were(job_fields: dict[str, Any
         }
     )
     prepared = prepare_tables(job, load_rules(job)[0])
-    [arm] = expand_trials(job)
-    scene = split_rows(prepared, arm)
-    found = assign_test_rows(prepared, arm, scene)
+    [config] = expand_trials(job)
+    site_rows = split_rows(prepared, config)
+    found = assign_test_rows(prepared, config, site_rows)
     label = prepared.test.numbers("Machine failure")
     for value in (0.0, 1.0):
         trained = np.array(
             [
                 np.count_nonzero(frame.numbers("Machine failure") == value)
-                for frame in scene.frames.values()
+                for frame in site_rows.frames.values()
             ]
         )
         dealt = np.bincount(found[label == value], minlength=3)
         assert np.abs(dealt - trained / trained.sum() * dealt.sum()).max() < 1.0
-    np.testing.assert_array_equal(found, assign_test_rows(prepared, arm, scene))
+    np.testing.assert_array_equal(found, assign_test_rows(prepared, config, site_rows))
 
 
 def test_rows_that_name_their_site_stay_there(job_fields: dict[str, Any], tmp_path: Path):
@@ -131,6 +133,6 @@ def test_rows_that_name_their_site_stay_there(job_fields: dict[str, Any], tmp_pa
         }
     )
     prepared = prepare_tables(named, load_rules(named)[0])
-    [arm] = expand_trials(named)
-    found = assign_test_rows(prepared, arm, split_rows(prepared, arm))
+    [config] = expand_trials(named)
+    found = assign_test_rows(prepared, config, split_rows(prepared, config))
     assert [("graz", "linz", "wien")[k] for k in found] == prepared.test.texts("site")

@@ -9,7 +9,7 @@ import pytest
 import torch
 import yaml
 
-from fedkg.data.sets import DataSet, StandardisedDataSet, scaled_dataset
+from fedkg.data.sets import DataSet, StandardisedDataSet, standardise
 from fedkg.federated.evaluation import detection
 from fedkg.jobs import run_job
 from fedkg.jobs.comparison.noise_diagnosis import (
@@ -194,7 +194,7 @@ def test_the_same_answer_for_all_is_what_constant_models_come_to():
 
 
 def ready(x, y, **of) -> StandardisedDataSet:
-    return scaled_dataset(
+    return standardise(
         DataSet(
             name="drawn", source="drawn here", x=x, y=y, features=("a", "b"), units=("", ""), **of
         )

@@ -63,7 +63,7 @@ def test_pairs_are_made_on_the_seeds_that_both_have():
         [row("scfa", [0.5, 0.9], seeds=[1, 2]), row("fedavg", [0.1, 0.3, 0.4], seeds=[0, 1, 2])]
     )
     assert (pair.one, pair.other, pair.where) == ("scfa", "fedavg", "as given")
-    assert pair.found.pairs == pytest.approx((0.2, 0.5))
+    assert pair.test.differences == pytest.approx((0.2, 0.5))
     assert describe_setting_differences([row("scfa", [0.5]), row("fedavg", [0.1])]) == []
 
 

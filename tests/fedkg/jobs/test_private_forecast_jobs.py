@@ -53,7 +53,7 @@ def test_all_of_it_under_the_privacy_of_rows(rules, tmp_path):
     mined = [row for row in spent if row["what"] == "mined properties"]
     assert {(row["each"], row["releases"]) for row in mined} == {("1.5", "4")}
     assert all(float(row["epsilon"]) > 6.0 for row in spent)
-    state = load_state(folder, folder.rows("rounds.csv")[0]["arm"])
+    state = load_state(folder, folder.rows("rounds.csv")[0]["trial"])
     assert state is not None
     assert sorted(state.clients[CLUSTER].bincount().tolist()) == [2, 2]
     assert all(row["validity"] and not row["status"] for row in folder.rows("clients.csv"))
@@ -64,7 +64,7 @@ def test_all_of_it_under_the_privacy_of_rows(rules, tmp_path):
         "truth",
     }
     found = folder.rows("properties.csv")
-    assert {row["arm"] for row in found} <= {
+    assert {row["trial"] for row in found} <= {
         "all-s0"
     }  # what the sites alone are held to was mined without noise
     assert {row["epsilon"] for row in found} <= {"6.0"}
@@ -119,7 +119,7 @@ def test_what_cannot_be_mined_privately_is_refused_before_there_is_a_folder(rule
         RULES
         + "infer soon per client find ?high, ?end in operational_range(volume, 0, ?high, 0, ?end)\n"
     )
-    with pytest.raises(FedkgError, match="bounds of windows are not found privately"):
+    with pytest.raises(FedkgError, match="bounds of windows cannot be mined privately"):
         run_job(together(rules, ROWS), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -15,23 +15,23 @@ from fedkg.federated import Clients
 from fedkg.jobs import run_job
 from fedkg.jobs.experiment import Trial
 from fedkg.jobs.experiment_factory import create_experiment
+from fedkg.jobs.folder import CHECKSUM_KEY
 from fedkg.jobs.learned_results import read_learned
 from fedkg.jobs.protection import client_data_digest
 from fedkg.jobs.reproduce import reproduce
 from fedkg.jobs.rule_pack import load_rules
-from fedkg.jobs.folder import CHECKSUM_KEY
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.trials import expand_trials
 
 EXAMPLE = {"unit": "example", "noise": 2.0, "delta": 1e-3}
 
 
-def course_of(fields: dict[str, Any], base: Path) -> Trial:
+def trial_of(fields: dict[str, Any], base: Path) -> Trial:
     job = parse_job(fields, name="j", base=base)
-    ground = create_experiment(job, load_rules(job)[0])
-    (arm, *_) = expand_trials(job)
-    ground.prepare([arm])
-    return ground.course(arm)
+    experiment = create_experiment(job, load_rules(job)[0])
+    (config, *_) = expand_trials(job)
+    experiment.prepare([config])
+    return experiment.build_trial(config)
 
 
 def sites_of_numbers(last: float) -> Clients:
@@ -91,7 +91,7 @@ def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, colu
     }
 
     def seed(privacy):
-        return course_of({**job, "privacy": privacy}, tmp_path).settings.seed
+        return trial_of({**job, "privacy": privacy}, tmp_path).settings.seed
 
     def of(text, privacy=EXAMPLE):
         path.write_text(text)
@@ -116,13 +116,15 @@ def test_other_rows_at_the_same_path_are_trained_with_other_noise(tmp_path, colu
     path.write_text("\n".join(lines))
     run = run_job(job, out=tmp_path / "run")
     told = b"".join(file.read_bytes() for file in run.folder.rglob("*") if file.is_file())
-    assert client_data_digest(course_of(job, tmp_path).problem.clients).encode() not in told
+    assert client_data_digest(trial_of(job, tmp_path).problem.clients).encode() not in told
     assert str(first).encode() not in told
     assert hashlib.sha256(path.read_bytes()).hexdigest().encode() not in told
     assert (run.folder / CHECKSUM_KEY).stat().st_mode & 0o077 == 0
     assert read_learned(run.folder).files == ()
     assert not reproduce(run.folder).differences
-    assert (tmp_path / "run-again-001" / CHECKSUM_KEY).read_bytes() != (run.folder / CHECKSUM_KEY).read_bytes()
+    assert (tmp_path / "run-again-001" / CHECKSUM_KEY).read_bytes() != (
+        run.folder / CHECKSUM_KEY
+    ).read_bytes()
     path.write_text("\n".join([*lines, "1,1,0,a"]))
     with pytest.raises(JobError, match="is not the one the run was begun with"):
         reproduce(run.folder)

@@ -129,13 +129,13 @@ def check_every_stop(job: dict[str, Any], tmp_path: Path) -> None:
     folder, stops = tmp_path / "whole", []
 
     def copy(event: Event) -> None:
-        if event.kind in ("round", "arm_done"):
+        if event.kind in ("round", "trial_done"):
             stops.append(shutil.copytree(folder, tmp_path / f"stop-{len(stops)}"))
 
     run_job(job, out=folder, on_event=copy)
     last = shutil.copytree(folder, tmp_path / "ended")
-    arms = json.loads((last / TRIALS).read_text())
-    RunFolder(last).write_json(TRIALS, [{**arm, "done": False} for arm in arms])
+    trials = json.loads((last / TRIALS).read_text())
+    RunFolder(last).write_json(TRIALS, [{**trial, "done": False} for trial in trials])
     assert len(stops) >= 4
     for stop in (*stops, last):
         resume(stop)

@@ -27,7 +27,7 @@ def test_a_row_without_the_wear_says_nothing_of_more_wear(job_fields, pack):
     applied = [
         next(
             row["applied"]
-            for row in rule_table(one, constraint_module(one), Flat(), [{}], "arm")
+            for row in rule_table(one, constraint_module(one), Flat(), [{}], "trial")
             if row["rule"] == "risk_follows_wear"
         )
         for one in (prepared, lacking)
@@ -87,7 +87,7 @@ def test_an_example_names_the_site_where_every_site_brings_its_own_table(job_fie
     named = replace(sited, test=sited.test.with_texts(SITE_COLUMN, ["graz"] * sited.test.rows))
     examples = [
         line["example"]
-        for line in rule_table(named, constraint_module(named), Denying(), [{}], "arm")
+        for line in rule_table(named, constraint_module(named), Denying(), [{}], "trial")
         if line["example"]
     ]
     assert examples

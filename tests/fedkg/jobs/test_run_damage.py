@@ -126,8 +126,8 @@ def test_a_log_that_was_written_anew_lacks_the_noted_checksum(run: Path) -> None
     noted = verify(run).checksum
     resume(run)
     assert verify(run, checksum=noted).problems == ()
-    names = json.loads((run / "arms.json").read_text())
-    (run / "arms.json").write_text(json.dumps(names))
+    names = json.loads((run / "trials.json").read_text())
+    (run / "trials.json").write_text(json.dumps(names))
     files = [name for name in bytes_of(run) if name not in (LOG, ".lock")]
     (run / LOG).unlink()
     RunFolder(run).log_files(files)

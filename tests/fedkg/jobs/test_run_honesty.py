@@ -27,7 +27,9 @@ def _no_report(monkeypatch, tmp_path):
 def test_violations_are_measured_alike_for_all_algorithms(job_fields, tmp_path, scoring):
     fields = {**job_fields, "corrupt": None, "scoring": {**job_fields["scoring"], **scoring}}
     rows = RunFolder(run_job(fields, out=tmp_path / "run").folder).rows("rounds.csv")
-    first = {row["arm"]: (row["rho_worst"], row["rho_mean"]) for row in rows if row["round"] == "1"}
+    first = {
+        row["trial"]: (row["rho_worst"], row["rho_mean"]) for row in rows if row["round"] == "1"
+    }
     assert first["fedavg-s0"] == first["scfa-s0"]
     if "soft_tolerance" in scoring:
         assert first["fedavg-s0"] == ("0.0", "0.0")
@@ -44,7 +46,7 @@ def test_graded_scoring_reports_equal_models_alike(job_fields, tmp_path):
             "training": {**job_fields["training"], "rounds": 1},
         }
         folder = RunFolder(run_job(fields, out=tmp_path / str(graded)).folder)
-        columns = ("arm", "rho_worst", "rho_mean", "zone")
+        columns = ("trial", "rho_worst", "rho_mean", "zone")
         measured.append([[row[name] for name in columns] for row in folder.rows("rounds.csv")])
         alphas.append([row["alpha"] for row in folder.rows("clients.csv")])
     assert measured[0] == measured[1]

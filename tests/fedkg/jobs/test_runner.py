@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("no_report")
 
 FILES = {
     "log.jsonl",
-    "arms.json",
+    "trials.json",
     "checks.csv",
     "clients.csv",
     "environment.json",
@@ -41,7 +41,7 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
         for path in run.folder.iterdir()
         if path.is_file() and not path.name.startswith(".")
     } == FILES
-    kinds = ["prepared", *(["arm", "round", "round", "round", "arm_done"] * 4), "finished"]
+    kinds = ["prepared", *(["trial", "round", "round", "round", "trial_done"] * 4), "finished"]
     assert [e.kind for e in events if e.kind != "note"] == kinds
     assert [e.message for e in events if e.kind == "note"] == [
         "the sites of a round are trained one after the other: as the job says",
@@ -56,7 +56,7 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
     assert {"python", "platform", "job_sha256", "pack_sha256", "libraries", "started"} <= set(
         environment
     )
-    assert all(entry["done"] for entry in json.loads((run.folder / "arms.json").read_text()))
+    assert all(entry["done"] for entry in json.loads((run.folder / "trials.json").read_text()))
     rows = RunFolder(run.folder).rows("rounds.csv")
     assert len(rows) == 12
     assert all(0 <= float(row["f1"]) <= 1 and row["zone"] and int(row["bytes"]) > 0 for row in rows)
@@ -64,12 +64,12 @@ def test_a_run_writes_its_folder_and_tells_what_happens(job_fields, tmp_path):
     assert {
         row["status"]
         for row in clients
-        if row["arm"].endswith("flipped-labels") and row["client"] == "linz"
+        if row["trial"].endswith("flipped-labels") and row["client"] == "linz"
     } == {"corrupted"}
-    for arm in {row["arm"] for row in clients if row["arm"].startswith("fedavg")}:
-        assert sum(float(row["alpha"]) for row in clients if row["arm"] == arm) == pytest.approx(
-            3.0
-        )
+    for trial in {row["trial"] for row in clients if row["trial"].startswith("fedavg")}:
+        assert sum(
+            float(row["alpha"]) for row in clients if row["trial"] == trial
+        ) == pytest.approx(3.0)
     split = json.loads((run.folder / "split.json").read_text())
     assert (
         sum(site["rows"] for site in split["splits"][0]["sites"].values())
@@ -87,7 +87,7 @@ def test_fedavg_and_scfa_begin_alike_and_a_run_can_be_repeated_to_the_bit(job_fi
     two = run_job(job_fields, out=tmp_path / "two").folder
     assert figures(one) == figures(two)
     rows = RunFolder(one).rows("rounds.csv")
-    first = {row["arm"]: row["train_loss"] for row in rows if row["round"] == "1"}
+    first = {row["trial"]: row["train_loss"] for row in rows if row["round"] == "1"}
     assert first["fedavg-s0"] == first["scfa-s0"]
 
 
@@ -132,7 +132,7 @@ def test_a_penalty_teaches_the_rules(job_fields, tmp_path):
         {**fields, "training": {**job_fields["training"], "rounds": 6}}, out=tmp_path / "run"
     )
     rates = {
-        (row["arm"], row["rule"]): float(row["rate"])
+        (row["trial"], row["rule"]): float(row["rate"])
         for row in RunFolder(run.folder).rows("rules.csv")
     }
     assert rates["taught-s0", "risk_follows_wear"] < 0.5 * rates["fedavg-s0", "risk_follows_wear"]
@@ -142,7 +142,7 @@ def test_the_model_may_differ_between_arms(job_fields, tmp_path):
     fields = {**job_fields, "corrupt": None, "compare": {"model.dropout": [0.0, 0.5]}}
     run_job(fields, out=tmp_path / "run")
     losses = {
-        row["arm"]: row["train_loss"] for row in RunFolder(tmp_path / "run").rows("rounds.csv")
+        row["trial"]: row["train_loss"] for row in RunFolder(tmp_path / "run").rows("rounds.csv")
     }
     assert losses["dropout0-scfa-s0"] != losses["dropout0.5-scfa-s0"]
 

@@ -196,21 +196,23 @@ def test_injected_knowledge_is_obeyed_to_the_last_row(tmp_path):
     job = grades(tmp_path)
     job["model"] = {**job["model"], "inject": {"trust": 0.3}}
     job = read_job_of(job)
-    ground = create_experiment(job, load_rules(job)[0])
-    (arm,) = expand_trials(job)
-    ground.prepare([arm])
-    course = ground.course(arm)
+    experiment = create_experiment(job, load_rules(job)[0])
+    (config,) = expand_trials(job)
+    experiment.prepare([config])
+    trial = experiment.build_trial(config)
     params = {
-        name: 30 * torch.randn_like(value) for name, value in course.problem.model.init(0).items()
+        name: 30 * torch.randn_like(value) for name, value in trial.problem.model.init(0).items()
     }
-    answers = course.problem.model.apply(
+    answers = trial.problem.model.apply(
         {name: value[None] for name, value in params.items()},
-        course.inputs.of(torch.arange(len(course.inputs.place))),
+        trial.inputs.rows_at(torch.arange(len(trial.inputs.row_of))),
     )[0]  # type: ignore[attr-defined]
-    heat = ground.samples.source.x[:, 0]  # type: ignore[attr-defined]
+    heat = experiment.samples.source.x[:, 0]  # type: ignore[attr-defined]
     assert bool((answers[heat > 70][:, 0].exp() == 0).all())
     assert bool(
-        (answers[(heat > 70) & (ground.samples.source.x[:, 1] > 5)].exp()[:, 2] >= 0.3 - 1e-6).all()
+        (
+            answers[(heat > 70) & (experiment.samples.source.x[:, 1] > 5)].exp()[:, 2] >= 0.3 - 1e-6
+        ).all()
     )  # type: ignore[attr-defined]
 
 
@@ -254,10 +256,12 @@ def test_the_trust_is_chosen_and_said(tmp_path):
 
 def test_labels_of_a_site_are_turned_round(tmp_path):
     job = read_job_of(fields(data={"split": "iid"}, corrupt={"site": "north"}))
-    ground = create_experiment(job, load_rules(job)[0])
+    experiment = create_experiment(job, load_rules(job)[0])
     sound, damaged = expand_trials(job)
-    ground.prepare([sound, damaged])
-    before, after = (ground.course(arm).problem.clients.y for arm in (sound, damaged))
+    experiment.prepare([sound, damaged])
+    before, after = (
+        experiment.build_trial(config).problem.clients.y for config in (sound, damaged)
+    )
     assert torch.equal(after[0], 9 - before[0])
     assert torch.equal(after[1], before[1])
 
@@ -438,7 +442,7 @@ def test_marked_layers_are_those_that_a_site_may_keep():
     assert head_parameters(Model(shared=("layers.0.",)), model) == tuple(
         name for name in names if not name.startswith("layers.0.")
     )
-    with pytest.raises(JobError, match="begins so"):
+    with pytest.raises(JobError, match="has this prefix"):
         head_parameters(Model(private=("layers.7.",)), model)
 
 
@@ -494,12 +498,12 @@ def test_knowledge_of_a_label_that_no_rule_reads_is_injected(tmp_path):
     }
     job["model"] = {"kind": "softmax", "inject": {}}
     job = read_job_of(job)
-    ground = create_experiment(job, load_rules(job)[0])
-    (arm,) = expand_trials(job)
-    ground.prepare([arm])
-    course = ground.course(arm)
-    params = {name: value[None] for name, value in course.problem.model.init(0).items()}
-    answers = course.problem.model.apply(
-        params, course.inputs.of(torch.arange(len(course.inputs.place)))
+    experiment = create_experiment(job, load_rules(job)[0])
+    (config,) = expand_trials(job)
+    experiment.prepare([config])
+    trial = experiment.build_trial(config)
+    params = {name: value[None] for name, value in trial.problem.model.init(0).items()}
+    answers = trial.problem.model.apply(
+        params, trial.inputs.rows_at(torch.arange(len(trial.inputs.row_of)))
     )[0]  # type: ignore[attr-defined]
     assert set(answers.argmax(-1).tolist()) == {names.index("Aspen")}

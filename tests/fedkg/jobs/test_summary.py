@@ -9,7 +9,7 @@ from fedkg.jobs.comparison.summary import compare_trials, describe_comparison, s
 from fedkg.jobs.trials import expand_trials
 
 
-def arms(seeds: int = 2, corrupt: bool = False):
+def configs(seeds: int = 2, corrupt: bool = False):
     fields = {
         "pack": "p",
         "sites": ["graz", "linz"],
@@ -21,7 +21,7 @@ def arms(seeds: int = 2, corrupt: bool = False):
     )
 
 
-def lines(arm: str, f1: list[float], rho: float = 0.2):
+def lines(trial: str, f1: list[float], rho: float = 0.2):
     fields = {
         "precision": "0.5",
         "recall": "0.5",
@@ -32,7 +32,7 @@ def lines(arm: str, f1: list[float], rho: float = 0.2):
         "bytes_paper": "30",
     }
     return [
-        {"arm": arm, "round": str(i), "f1": "" if value < 0 else str(value), **fields}
+        {"trial": trial, "round": str(i), "f1": "" if value < 0 else str(value), **fields}
         for i, value in enumerate(f1, start=1)
     ]
 
@@ -44,7 +44,7 @@ def test_figures_by_hand():
         + lines("scfa-s0", [0.6, 0.7, 0.8])
         + lines("scfa-s1", [0.4, 0.5, 0.6])
     )
-    base, ours = compare_trials(arms(), rounds, [], 0.5)
+    base, ours = compare_trials(configs(), rounds, [], 0.5)
     assert base["f1"]["mean"] == pytest.approx(0.5)
     assert base["f1"]["spread"] == pytest.approx(0.1414, abs=1e-4)
     assert base["rounds_to_target"] == {
@@ -66,7 +66,7 @@ def test_figures_by_hand():
 
 def test_rounds_without_an_evaluation_are_not_counted_but_numbered():
     rounds = lines("fedavg-s0", [-1, 0.3, -1, 0.6]) + lines("scfa-s0", [-1, 0.0, -1, 0.0])
-    base, ours = compare_trials(arms(1), rounds, [], 0.5)
+    base, ours = compare_trials(configs(1), rounds, [], 0.5)
     assert base["rounds_to_target"]["values"] == [4.0]
     assert ours["reached"] == 0
     assert ours["rounds_to_90"]["mean"] is None
@@ -79,25 +79,26 @@ def test_mixed_seeds_are_no_clear_difference():
         + lines("scfa-s0", [0.6])
         + lines("scfa-s1", [0.45])
     )
-    (said,) = describe_comparison(compare_trials(arms(), rounds, [], 0.5), 0.5)
+    (said,) = describe_comparison(compare_trials(configs(), rounds, [], 0.5), 0.5)
     assert "higher, by 0.025 ± 0.106 (on 1 of 2 seeds), which may be chance" in said
     assert "clearly" not in said
 
 
 def test_one_seed_says_little_and_nobody_reaches_the_target():
     said = describe_comparison(
-        compare_trials(arms(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.5), 0.5
+        compare_trials(configs(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.5),
+        0.5,
     )
     assert "one seed, which says little" in said[0]
     assert said[-1] == "No training reached an F1 of 0.5 on the test rows."
 
 
 def test_the_corrupted_site_s_weight_is_compared_with_its_share():
-    found = [arm for arm in arms(1, corrupt=True) if arm.corrupt]
-    rounds = [line for arm in found for line in lines(arm.id, [0.5])]
+    found = [trial for trial in configs(1, corrupt=True) if trial.corrupt]
+    rounds = [line for trial in found for line in lines(trial.id, [0.5])]
     clients = [
-        {"arm": arm.id, "client": client, "alpha": alpha, "share": "0.4"}
-        for arm, alpha in zip(found, ("0.4", "0.1"), strict=True)
+        {"trial": trial.id, "client": client, "alpha": alpha, "share": "0.4"}
+        for trial, alpha in zip(found, ("0.4", "0.1"), strict=True)
         for client, alpha in (("graz", "0.6"), ("linz", alpha))
     ]
     results = compare_trials(found, rounds, clients, 0.5)
@@ -129,7 +130,7 @@ def test_a_tie_is_not_called_lower_on_all_seeds():
         + lines("scfa-s0", [0.5])
         + lines("scfa-s1", [0.4])
     )
-    (said,) = describe_comparison(compare_trials(arms(), rounds, [], 0.5), 0.5)
+    (said,) = describe_comparison(compare_trials(configs(), rounds, [], 0.5), 0.5)
     assert "lower, by 0.050 ± 0.071 (on 1 of 2 seeds), which may be chance" in said
 
 
@@ -151,7 +152,7 @@ def test_the_base_is_the_arm_with_plain_averaging_whatever_it_is_called():
 def test_what_sites_reach_alone_is_not_held_to_rows_of_others():
     """A site's own model on everybody's rows says nothing of what a federation is worth; its own rows do (`over_sites.alone`)."""
     base, ours = compare_trials(
-        arms(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1
+        configs(1), lines("fedavg-s0", [0.2]) + lines("scfa-s0", [0.3]), [], 0.1
     )
     assert len(describe_comparison([base, ours], 0.1)) == 1
     assert describe_comparison([base, ours | {"baseline": True}], 0.1) == []

@@ -100,8 +100,8 @@ def test_a_stopped_sweep_goes_on_without_running_again_what_is_done(job: Path, t
     rest: list[Event] = []
     assert figures(resume_sweep(tmp_path / "stopped", on_event=rest.append)) == whole
     assert (tmp_path / "stopped" / "cells" / "s0" / "results.json").stat().st_mtime_ns == first
-    assert [event.arm_number for event in rest if event.kind == "arm_done"] == [3, 4, 5, 6]
-    assert {event.arms for event in rest if event.kind == "arm_done"} == {6}
+    assert [event.trial_number for event in rest if event.kind == "trial_done"] == [3, 4, 5, 6]
+    assert {event.trials for event in rest if event.kind == "trial_done"} == {6}
     assert [run.state for run in read_status(tmp_path / "stopped").runs] == ["done"] * 3
 
 

@@ -81,7 +81,7 @@ def test_runs_side_by_side_are_those_one_after_the_other_and_a_failed_one_leaves
 
     def watch(event: Event) -> None:
         events.append(event)
-        if event.kind in ("arm", "note"):
+        if event.kind in ("trial", "note"):
             told = read_status(tmp_path / "two")
             assert told.running
             seen.append([run.state for run in told.runs])
@@ -98,8 +98,10 @@ def test_runs_side_by_side_are_those_one_after_the_other_and_a_failed_one_leaves
             for folder in ("one", "two")
         ]
         assert len({tuple(file.read_bytes() for file in sorted(files)) for files in states}) == 1
-    assert sorted(event.arm_number for event in events if event.kind == "arm_done") == [1, 3]
-    assert {event.arms for event in events if event.kind in ("arm", "round", "arm_done")} == {3}
+    assert sorted(event.trial_number for event in events if event.kind == "trial_done") == [1, 3]
+    assert {event.trials for event in events if event.kind in ("trial", "round", "trial_done")} == {
+        3
+    }
     told = [event.message for event in events if event.kind == "note"]
     assert {
         f"run {place} of 3: {cell.id}"

@@ -38,7 +38,7 @@ NAN = float("nan")
 def test_a_lead_counts_beyond_chance(
     one: tuple[float, ...], other: tuple[float, ...], clear: int
 ) -> None:
-    assert paired_test(one, other).clear == clear
+    assert paired_test(one, other).direction == clear
 
 
 def test_it_is_the_one_sided_paired_t_test() -> None:
@@ -48,7 +48,7 @@ def test_it_is_the_one_sided_paired_t_test() -> None:
     for count in range(2, 18):
         one, other = stream.normal(0.3, 1.0, count), stream.normal(0.0, 1.0, count)
         p = stats.ttest_rel(one, other, alternative="greater").pvalue
-        assert paired_test(one.tolist(), other.tolist()).clear == (
+        assert paired_test(one.tolist(), other.tolist()).direction == (
             1 if p < 0.05 else -1 if p > 0.95 else 0
         )
 

@@ -16,7 +16,7 @@ from fedkg.jobs.run_log import LOG
 SITES = {"graz": 300, "linz": 500, "wien": 200}
 
 
-def arm(
+def trial(
     algorithm: str, seed: int, alpha: str, corrupted: str = "", done: bool = True
 ) -> dict[str, Any]:
     return {
@@ -69,18 +69,18 @@ def write_run(
     folder: Path, *, title: str = "Three sites, one model", finished: bool = True
 ) -> Path:
     folder.mkdir()
-    arms = [
-        arm(a, s, "1", site, finished or site == "")
+    trials = [
+        trial(a, s, "1", site, finished or site == "")
         for site in ("", "linz")
         for a in ("fedavg", "scfa")
         for s in (0, 1)
     ]
     rounds, clients, rules = [], [], []
-    for entry in arms:
+    for entry in trials:
         for n in (1, 2, 3):
             rounds.append(
                 {
-                    "arm": entry["id"],
+                    "trial": entry["id"],
                     "round": n,
                     "f1": 0.2 * n,
                     "rho_worst": 0.3 / n,
@@ -97,7 +97,7 @@ def write_run(
                 )
                 clients.append(
                     {
-                        "arm": entry["id"],
+                        "trial": entry["id"],
                         "round": n,
                         "client": site,
                         "samples": samples,
@@ -107,7 +107,7 @@ def write_run(
                 )
         rules.append(
             {
-                "arm": entry["id"],
+                "trial": entry["id"],
                 "rule": "heat",
                 "title": "Heat stays in the tool.",
                 "kind": "causal",
@@ -117,7 +117,7 @@ def write_run(
         )
         rules.append(
             {
-                "arm": entry["id"],
+                "trial": entry["id"],
                 "rule": "wear_risk",
                 "title": "",
                 "kind": "temporal",
@@ -151,7 +151,7 @@ def write_run(
     (folder / "environment.json").write_text(
         json.dumps({"python": "3.11", "libraries": {"torch": "2.13"}})
     )
-    (folder / "arms.json").write_text(json.dumps(arms))
+    (folder / "trials.json").write_text(json.dumps(trials))
     sites = {site: {"rows": samples, "positives": 10} for site, samples in SITES.items()}
     split = {"setting": {"data.alpha": "1"}, "seed": 0, "corrupted": "", "sites": sites}
     (folder / "split.json").write_text(
@@ -159,10 +159,10 @@ def write_run(
     )
     if finished:
         rows = [
-            result(arms[0], (0.6, 0.61), 0.2),
-            result(arms[2], (0.6, 0.62), 0.03),
-            result(arms[4], (0.3, 0.31), 0.3),
-            result(arms[6], (0.6, 0.62), 0.04),
+            result(trials[0], (0.6, 0.61), 0.2),
+            result(trials[2], (0.6, 0.62), 0.03),
+            result(trials[4], (0.3, 0.31), 0.3),
+            result(trials[6], (0.6, 0.62), 0.04),
         ]
         (folder / "results.json").write_text(
             json.dumps(

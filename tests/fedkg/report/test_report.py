@@ -138,7 +138,7 @@ def test_equal_folders_give_equal_reports(run_folder: RunFolder) -> None:
     assert not list(folder.glob(".report*"))
 
 
-@pytest.mark.parametrize("name", ["clients.csv", "arms.json", "split.json", "job.yaml"])
+@pytest.mark.parametrize("name", ["clients.csv", "trials.json", "split.json", "job.yaml"])
 def test_a_damaged_run_gets_no_report(run_folder: RunFolder, name: str) -> None:
     folder = run_folder()
     (folder / name).write_bytes((folder / name).read_bytes()[:-3])
@@ -353,11 +353,11 @@ def test_one_is_told_as_one(run_folder: RunFolder) -> None:
         rounds=(replace(records.rounds[0], notes="the training ends"), *records.rounds[1:4]),
     )
     assert describe_outcome(noted)[-1] == "The training ends (FedAvg)."
-    one = records.arms[0].id
+    one = records.trials[0].id
     alone = replace(
         records,
-        arms=records.arms[:1],
-        rounds=tuple(row for row in records.rounds if row.arm == one),
+        trials=records.trials[:1],
+        rounds=tuple(row for row in records.rounds if row.trial == one),
         results=(),
         rules=(),
     )

@@ -22,7 +22,7 @@ from fedkg.report.theory_tables import property_lines, theory_tables
 RunFolder = Callable[..., Path]
 
 SITES = """\
-arm,client,samples,test_rows,positives,f1,precision,recall,accuracy,rmse,mse,loss,violation
+trial,client,samples,test_rows,positives,f1,precision,recall,accuracy,rmse,mse,loss,violation
 fedavg-1-0-sound,graz,300,60,5,0.5,0.5,0.5,,,,0.1,0.2
 fedavg-1-0-sound,linz,500,100,0,,,,,,,0.1,0.1
 fedavg-1-1-sound,graz,300,60,5,0.7,0.5,0.5,,,,0.1,0.4
@@ -45,7 +45,7 @@ def folder(run_folder: RunFolder) -> Path:
     files.write_json(
         "theory.json",
         {
-            "trainings": [training("FedAvg", 0, 2.0), training("FedAvg", 1, 4.0)],
+            "trials": [training("FedAvg", 0, 2.0), training("FedAvg", 1, 4.0)],
             "properties": [{"name": "calm", "convex": True}],
         },
     )

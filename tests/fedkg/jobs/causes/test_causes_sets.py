@@ -63,7 +63,7 @@ def test_stations_side_by_side(tmp_path: Path) -> None:
     [
         (("station 2", "station 200"), "has no column `station 200`"),
         (("set: traffic", "set: trafic"), "did you mean `traffic`"),
-        (("set: traffic", "set: mnist"), "is no series"),
+        (("set: traffic", "set: mnist"), "is not a series"),
         (("gaps: 24", "gaps: 0, runs: []"), "no stretch"),
         ((", b: [station 2]", ""), "names a alone"),
         (("set: traffic, ", ""), "`data.runs` and `data.size` are of a data set"),

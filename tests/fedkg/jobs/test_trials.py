@@ -13,41 +13,46 @@ from fedkg.jobs.unused_settings import FIELD_USES, find_untrained_algorithms, fi
 BASE = {"pack": "p", "sites": {"graz": {}, "linz": {}}}
 
 
-def arms(**fields):
+def configs(**fields):
     return expand_trials(Job.model_validate({**BASE, **fields}))
 
 
 def test_a_plain_job_is_one_arm():
-    (arm,) = arms()
-    assert (arm.id, arm.algorithm, arm.seed, arm.corrupt) == ("scfa-s0", "scfa", 0, None)
+    (config,) = configs()
+    assert (config.id, config.algorithm, config.seed, config.corrupt) == (
+        "scfa-s0",
+        "scfa",
+        0,
+        None,
+    )
 
 
 def test_every_combination_and_seed():
-    found = arms(compare={"data.alpha": [0.1, 10], "algorithm": ["fedavg", "scfa"]}, seeds=3)
+    found = configs(compare={"data.alpha": [0.1, 10], "algorithm": ["fedavg", "scfa"]}, seeds=3)
     assert len(found) == 12
-    assert len({arm.id for arm in found}) == 12
+    assert len({config.id for config in found}) == 12
     assert found[0].id == "alpha0.1-fedavg-s0"
     assert found[0].job.data.alpha == 0.1
     assert dict(found[0].setting) == {"data.alpha": "0.1"}
 
 
 def test_arms_with_the_same_data_share_a_scenario():
-    found = arms(
+    found = configs(
         compare={"data.alpha": [1, 10], "algorithm": ["fedavg", "scfa"]},
         seeds=2,
         corrupt={"site": "linz"},
     )
     assert len(found) == 16
-    assert len({arm.scenario for arm in found}) == 8
+    assert len({config.split_key for config in found}) == 8
 
 
 def test_corrupted_arms_may_compare_less():
-    found = arms(
+    found = configs(
         compare={"data.alpha": [1, 10], "algorithm": ["fedavg", "scfa"]},
         corrupt={"site": "linz", "compare": {"data.alpha": [10]}},
     )
-    corrupted = [arm for arm in found if arm.corrupt]
-    assert [arm.id for arm in corrupted] == [
+    corrupted = [config for config in found if config.corrupt]
+    assert [config.id for config in corrupted] == [
         "alpha10-fedavg-s0-linz-flipped-labels",
         "alpha10-scfa-s0-linz-flipped-labels",
     ]
@@ -61,9 +66,9 @@ def test_a_named_algorithm_carries_its_own_scoring():
             "training": {"penalty": 0.1},
         }
     }
-    (arm,) = arms(algorithm="strict", algorithms=algorithms)
-    assert arm.preset == "scfa"
-    assert (arm.job.scoring.combine, arm.job.scoring.beta, arm.job.training.penalty) == (
+    (config,) = configs(algorithm="strict", algorithms=algorithms)
+    assert config.preset == "scfa"
+    assert (config.job.scoring.combine, config.job.scoring.beta, config.job.training.penalty) == (
         "min",
         2.0,
         0.1,
@@ -75,9 +80,9 @@ def test_a_named_algorithm_carries_its_own_scoring():
     [
         ({"algorithm": "fedprx"}, "algorithm: there is no such algorithm"),
         ({"compare": {"data.alfa": [1]}}, "`data.alfa` is no field"),
-        ({"compare": {"data.rows": [1]}}, "`data.rows` is the same in all arms"),
+        ({"compare": {"data.rows": [1]}}, "`data.rows` is the same in all trials"),
         ({"compare": {"data.alpha": ["wide"]}}, "compare: `data.alpha`"),
-        ({"compare": {"data.alpha": [1, 1]}}, "two arms would be called"),
+        ({"compare": {"data.alpha": [1, 1]}}, "two trials would be called"),
         ({"compare": {"data.alpha": []}}, "compare.data.alpha: no value"),
         ({"corrupt": {"site": "paris"}}, "corrupt.site"),
         ({"corrupt": {"site": "linz", "compare": {"data.beta": [1]}}}, "`data.beta` is no field"),
@@ -101,7 +106,7 @@ def test_a_named_algorithm_carries_its_own_scoring():
 )
 def test_contradictions_are_named(fields, said):
     with pytest.raises(JobError) as caught:
-        arms(**fields)
+        configs(**fields)
     assert said in str(caught.value)
 
 
@@ -135,7 +140,7 @@ def test_what_no_arm_looks_at_is_told():
         "data": {"split": "iid", "alpha": 0.1, "size_alpha": 1.0},
         "training": {"workers": 2, "executor": "stacked"},
     }
-    told = find_unused_settings(arms(**given, scoring={"beta": 2.0}, algorithm="fedavg"))
+    told = find_unused_settings(configs(**given, scoring={"beta": 2.0}, algorithm="fedavg"))
     assert [text.partition("`")[2].partition("`")[0] for text in told] == [
         "data.alpha",
         "data.size_alpha",
@@ -145,7 +150,7 @@ def test_what_no_arm_looks_at_is_told():
     assert "belongs to `data.split: dirichlet` or `sizes`" in told[0]
     assert (
         find_unused_settings(
-            arms(
+            configs(
                 **given,
                 scoring={"beta": 2.0},
                 compare={"data.split": ["iid", "dirichlet"], "training.executor": ["auto"]},
@@ -153,25 +158,29 @@ def test_what_no_arm_looks_at_is_told():
         )
         == ()
     )
-    assert find_unused_settings(arms(data={"alpha": 1.0})) == ()
+    assert find_unused_settings(configs(data={"alpha": 1.0})) == ()
     mined = {"unit": "example", "noise": 1.0, "mined": {"epsilon": 2.0}}
-    [said] = find_unused_settings(arms(privacy=mined, algorithm="fedavg"))
+    [said] = find_unused_settings(configs(privacy=mined, algorithm="fedavg"))
     assert said.startswith("`privacy.mined` is not looked at")
     joints = {"own": {"grouping": {"fedstl": {"clusters": 2, "cluster_epochs": 0}}}}
     series = {"set": "traffic", "window": {"history": 4, "horizon": 2}, "server": 0.2}
     assert (
-        find_unused_settings(arms(privacy=mined, data=series, algorithms=joints, algorithm="own"))
+        find_unused_settings(
+            configs(privacy=mined, data=series, algorithms=joints, algorithm="own")
+        )
         == ()
     )
-    assert find_unused_settings(arms(data={"rows": 400})) == ()
+    assert find_unused_settings(configs(data={"rows": 400})) == ()
     apart = {"graz": {"table": "a.csv"}, "linz": {"table": "b.csv"}}
     assert [
         note.split()[0]
         for note in find_unused_settings(
-            arms(sites=apart, data={"split": "column", "site_column": "plant", "size_alpha": 2.0})
+            configs(
+                sites=apart, data={"split": "column", "site_column": "plant", "size_alpha": 2.0}
+            )
         )
     ] == [*("`data.split`", "`data.size_alpha`", "`data.site_column`")]
-    assert find_unused_settings(arms(data={"rows": 400, "path": "table.csv"})) == (
+    assert find_unused_settings(configs(data={"rows": 400, "path": "table.csv"})) == (
         "`data.rows` is not looked at: it belongs to the generator of the table",
     )
     assert set(FIELD_USES) <= {
@@ -186,7 +195,7 @@ def test_a_corrupted_site_must_be_named():
         "algorithm": "fedavg",
     }
     with pytest.raises(JobError, match="to be named in the job"):
-        arms(**fields, corrupt={"site": "north"})
+        configs(**fields, corrupt={"site": "north"})
 
 
 def test_algorithms_that_are_defined_and_not_trained_are_told():
