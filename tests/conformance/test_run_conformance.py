@@ -1,253 +1,357 @@
-"""`fedkg run` on a table against a naive NumPy loop of FedAvg, SCFA and PC-FedAvg, over drawn job files.
-
-The model is logistic regression and every minibatch is a whole site, so that a local epoch is one step of gradient
-descent. From the product come the rows of each site, their scaling, the initial model and the cohort of each round.
-"""
+"""`fedkg run` on a table against the naive NumPy loop of each algorithm, over drawn job files."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import plain_loops
 import pytest
+from command import Command, call
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from plain_federation import Array, Federation, Round
+from plain_job import DrawnJob, Finished, drawn_jobs, run_drawn
 
-import fedkg
-from fedkg.jobs import run_job
-from fedkg.jobs.checkpoint import load_state
-from fedkg.jobs.folder import RunFolder
-from fedkg.jobs.schema.job_reader import parse_job
-from fedkg.jobs.tables.table_data import prepare_tables
-from fedkg.models import MLP
-
-Array = NDArray[np.float64]
 FEW = settings(
-    max_examples=10,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     phases=[Phase.explicit, Phase.generate],  # to shrink a job takes minutes
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-RULES = """
-signal load span 0 .. 10
-signal heat span 0 .. 10
-output failure in probability span 0 .. 1
-rule overload  kind capacity weight {w0} {h0} require if load > 6 then failure >= {p}
-rule calm      kind causal   weight {w1} {h1} require if load < 4 then failure < {p}
-rule hot       kind capacity weight {w2} {h2} require if heat > 7 then failure >= 0.4
-set ball keep parameters in l2_ball(radius = 0.3)
-"""
+TOLERANCE = 2e-5
+"""Of float32, relative to the largest parameter. Adaptive steps divide by small numbers: there it is a hundred times as much."""
 
 
-@st.composite
-def jobs(draw: st.DrawFn, *, whole: bool = False) -> tuple[str, str, dict[str, Any]]:
-    """Rules, a table and a job: sites of unequal size, rule weights, hard flags, epochs, executors."""
-    stream = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    sizes = draw(st.lists(st.integers(12, 80), min_size=2, max_size=4))
-    lines = ["site,load,heat,failure"]
-    for k, size in enumerate(sizes):
-        x = stream.uniform(0, 10, (size, 2))
-        bent = stream.choice([-1, 1])
-        y = stream.uniform(size=size) < 1 / (1 + np.exp(-bent * (x[:, 0] + x[:, 1] / 2 - 7)))
-        lines += [f"s{k},{a:.4f},{b:.4f},{int(c)}" for (a, b), c in zip(x, y, strict=True)]
-    numbers: dict[str, Any] = {f"w{i}": draw(st.sampled_from([1, 2, 5])) for i in range(3)}
-    numbers |= {f"h{i}": draw(st.sampled_from(["", "hard"])) for i in range(3)}
-    rules = RULES.format(p=draw(st.sampled_from([0.45, 0.5, 0.55])), **numbers)
-    fields = {
-        "sites": [f"s{k}" for k in range(len(sizes))],
-        "data": {"label": "failure", "split": "column", "min_samples": 1, "server": 0.3},
-        "model": {"hidden": []},
-        "training": {
-            "rounds": draw(st.integers(1, 4)),
-            "participation": 1.0 if whole else draw(st.sampled_from([0.5, 0.75, 1.0])),
-            "local_epochs": draw(st.integers(1, 3)),
-            "batch": 1000,
-            "schedule": "constant",
-            "positive_weight": 1,
-            "learning_rate": draw(st.sampled_from([0.1, 1.0])),
-            "executor": draw(st.sampled_from(["stacked", "sequential"])),
-        },
-        "scoring": {
-            "probe": "plain",
-            "probe_rows": 100_000,
-            "soft_tolerance": draw(st.sampled_from([0.0, 0.05, 0.5])),
-        },
-        "evaluation": {"local_baseline": False},
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`fedkg` without the drawing of reports, which has its own tests."""
+    monkeypatch.setattr("fedkg.report.write_report", lambda folder: Path(folder) / "report.html")
+    return partial(call, capsys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """An algorithm section, and the loop that must lead to the same rounds.
+
+    Attributes:
+        section: of the job file. loop: of the finished run. scoring: of the job. rules: text behind the drawn ones.
+        models: how many the server holds. home: where the state keeps what clients keep to themselves.
+        tolerance: relative to the largest parameter.
+    """
+
+    section: Mapping[str, Any]
+    loop: Callable[[Finished], list[Round]]
+    scoring: Mapping[str, Any] = field(default_factory=dict)
+    rules: str = ""
+    models: int = 1
+    home: str = ""
+    tolerance: float = TOLERANCE
+
+
+Make = Callable[[st.DrawFn, DrawnJob], Case]
+
+
+def fedavg(draw: st.DrawFn, job: DrawnJob) -> Case:
+    return Case(
+        section={"preset": "fedavg"},
+        loop=lambda run: plain_loops.fedavg(run.federation, run.start, run.cohorts),
+    )
+
+
+def fedprox(draw: st.DrawFn, job: DrawnJob) -> Case:
+    mu = draw(st.sampled_from([0.05, 1.0]))
+    return Case(
+        section={"preset": "fedprox", "proximal": mu},
+        loop=lambda run: plain_loops.fedavg(run.federation, run.start, run.cohorts, mu),
+    )
+
+
+def fedopt(draw: st.DrawFn, job: DrawnJob) -> Case:
+    kind = draw(st.sampled_from(["adam", "yogi", "adagrad"]))
+    options = {"rate": 0.1, "beta1": draw(st.sampled_from([0.0, 0.9])), "tau": 0.01}
+    section = options if kind == "adagrad" else {**options, "beta2": 0.9}
+    return Case(
+        section={"preset": f"fed{kind}", "server": {kind: section}},
+        loop=lambda run: plain_loops.fedopt(
+            run.federation, run.start, run.cohorts, kind, beta2=0.9, **options
+        ),
+        tolerance=100 * TOLERANCE,
+    )
+
+
+def scaffold(draw: st.DrawFn, job: DrawnJob) -> Case:
+    rate = draw(st.sampled_from([0.5, 1.0]))
+    return Case(
+        section={"preset": "scaffold", "server": {"add": {"rate": rate}}},
+        loop=lambda run: plain_loops.scaffold(run.federation, run.start, run.cohorts, rate),
+    )
+
+
+def scaffnew(draw: st.DrawFn, job: DrawnJob) -> Case:
+    return Case(
+        section={"preset": "scaffnew"},
+        loop=lambda run: plain_loops.scaffnew(run.federation, run.start, run.cohorts),
+    )
+
+
+def fedrep(draw: st.DrawFn, job: DrawnJob) -> Case:
+    first = draw(st.sampled_from([0.3, 0.5]))
+    return Case(
+        section={"preset": "fedrep", "private": {"first": first}},
+        loop=lambda run: plain_loops.fedrep(run.federation, run.start, run.cohorts, first),
+        home="start/",
+    )
+
+
+def ditto(draw: st.DrawFn, job: DrawnJob) -> Case:
+    strength = draw(st.sampled_from([0.2, 1.0]))
+    return Case(
+        section={"preset": "ditto", "personal": {"strength": strength}},
+        loop=lambda run: plain_loops.ditto(run.federation, run.start, run.cohorts, strength),
+        home="own/",
+    )
+
+
+def ifca(draw: st.DrawFn, job: DrawnJob) -> Case:
+    models = draw(st.sampled_from([2, 3]))
+    return Case(
+        section={"preset": "ifca", "grouping": {"ifca": {"models": models}}},
+        loop=lambda run: plain_loops.ifca(run.federation, run.start, run.cohorts),
+        models=models,
+    )
+
+
+def local_only(draw: st.DrawFn, job: DrawnJob) -> Case:
+    return Case(
+        section={"preset": "local_only"},
+        loop=lambda run: plain_loops.local_only(run.federation, run.start, run.cohorts),
+        home="start/",
+    )
+
+
+def centralised(draw: st.DrawFn, job: DrawnJob) -> Case:
+    return Case(
+        section={"preset": "centralised"},
+        loop=lambda run: plain_loops.fedavg(run.federation, run.start, run.cohorts),
+    )
+
+
+def trimmed(draw: st.DrawFn, job: DrawnJob) -> Case:
+    trim = draw(st.sampled_from([0.34, 0.5]))
+    aggregate: dict[str, Any] = {"median": {}} if trim == 0.5 else {"trimmed_mean": {"trim": trim}}
+    return Case(
+        section={"aggregate": aggregate},
+        loop=lambda run: plain_loops.trimmed_mean(run.federation, run.start, run.cohorts, trim),
+    )
+
+
+def krum(draw: st.DrawFn, job: DrawnJob) -> Case:
+    attackers, keep = draw(st.sampled_from([(0, 1), (1, 1), (0, 2), (1, 3), (1, None)]))
+    aggregate: dict[str, Any] = {"krum": {"attackers": attackers}}
+    if keep != 1:
+        aggregate = {"multi_krum": {"attackers": attackers, "keep": keep}}
+    return Case(
+        section={"aggregate": aggregate},
+        loop=lambda run: plain_loops.krum(run.federation, run.start, run.cohorts, attackers, keep),
+    )
+
+
+def fltrust(draw: st.DrawFn, job: DrawnJob) -> Case:
+    return Case(
+        section={"preset": "fltrust"},
+        loop=lambda run: plain_loops.fltrust(run.federation, run.start, run.cohorts),
+    )
+
+
+def local_optimiser(draw: st.DrawFn, job: DrawnJob) -> Case:
+    kind = draw(st.sampled_from(["sgd", "adam"]))
+    if kind == "sgd":
+        section, walk = {"momentum": 0.5, "weight_decay": 0.1}, plain_loops.momentum_descent
+        local = walk(0.5, 0.1)
+    else:
+        section = {"beta1": 0.8, "beta2": 0.9, "tau": 0.01}
+        local = plain_loops.adam(0.8, 0.9, 0.01)
+    return Case(
+        section={"local": {kind: section}},
+        loop=lambda run: plain_loops.fedavg(run.federation, run.start, run.cohorts, walk=local),
+        tolerance=TOLERANCE if kind == "sgd" else 100 * TOLERANCE,
+    )
+
+
+def scfa(draw: st.DrawFn, job: DrawnJob) -> Case:
+    scoring: dict[str, Any] = {
+        "combine": draw(st.sampled_from(["mean", "product", "min"])),
+        "beta": draw(st.sampled_from([1.0, 2.5])),
+        "graded": draw(st.booleans()),
+        "hard_tolerance": draw(st.sampled_from([0.0, 0.3])),
+        "soft_tolerance": draw(st.sampled_from([0.0, 0.05, 0.5])),
+        "on_all_invalid": draw(st.sampled_from(["skip", "fedavg"])),
     }
-    return rules, "\n".join(lines) + "\n", fields
+    return Case(
+        section={"preset": "scfa"},
+        scoring=scoring,
+        loop=lambda run: plain_loops.scfa(
+            run.federation, run.start, run.cohorts, run.rules, plain_loops.Scoring(**scoring)
+        ),
+    )
 
 
-class Loop:
-    """The job's data and model in NumPy."""
+def joints_together(draw: st.DrawFn, job: DrawnJob) -> Case:
+    """Weights by the rules, a proximal term, momentum at the sites and a server's step of half the update."""
+    walk = plain_loops.momentum_descent(0.5, 0.0)
+    return Case(
+        section={
+            "weighting": "scfa",
+            "proximal": 0.3,
+            "local": {"sgd": {"momentum": 0.5}},
+            "server": {"add": {"rate": 0.5}},
+        },
+        loop=lambda run: plain_loops.scfa(
+            run.federation,
+            run.start,
+            run.cohorts,
+            run.rules,
+            plain_loops.Scoring(),
+            mu=0.3,
+            walk=walk,
+            step=lambda w, update: w + 0.5 * update,
+        ),
+    )
 
-    def __init__(self, fields: Mapping[str, Any], pack: fedkg.Pack, folder: Path) -> None:
-        job = parse_job(dict(fields), name="j", base=folder)
-        prepared = prepare_tables(job, pack)
-        self.job, self.server = job, prepared.server
-        (frame,) = prepared.train.values()
-        self.x, self.y = {}, {}
-        for site in job.sites:
-            own = frame.take(np.flatnonzero(np.array(frame.texts("site"), dtype=object) == site))
-            self.x[site] = prepared.inputs(own).double().numpy()
-            self.y[site] = own.numbers("failure")
-        self.probe = prepared.inputs(prepared.server).double().numpy()
-        start = MLP(inputs=self.probe.shape[1], hidden=()).init(0)
-        self.start: Array = np.concatenate(
-            [start["layers.0.weight"].double().numpy().ravel(), start["layers.0.bias"].numpy()]
+
+BALL = "set ball keep parameters in l2_ball(radius = {radius})\n"
+
+
+def onto_ball(radius: float) -> plain_loops.Project:
+    return lambda k, x: x * min(1.0, radius / float(np.linalg.norm(x)))
+
+
+def sets_as_a_penalty(draw: st.DrawFn, job: DrawnJob) -> Case:
+    penalty, growing = draw(st.sampled_from([0.3, 1.0])), draw(st.booleans())
+    project = onto_ball(0.3)
+
+    def pull(number: int, k: int, v: Array) -> Array:
+        return penalty * (np.sqrt(number) if growing else 1) * (v - project(k, v))
+
+    kept = {"sets": {"penalty": penalty, "growing": growing}}
+    if draw(st.booleans()):
+        return Case(
+            section={"preset": "scaffold", **kept},
+            rules=BALL.format(radius=0.3),
+            loop=lambda run: plain_loops.scaffold(
+                run.federation, run.start, run.cohorts, 1.0, pull
+            ),
         )
-
-    def chance(self, w: Array, x: Array) -> Array:
-        """Probabilities [B] of rows [B, F] under parameters [F + 1]."""
-        return 1 / (1 + np.exp(-(x @ w[:-1] + w[-1])))
-
-    def gradient(self, site: str, w: Array) -> Array:
-        """The gradient of a site's mean loss, [F + 1]."""
-        away = (self.chance(w, self.x[site]) - self.y[site]) / len(self.y[site])
-        return np.append(away @ self.x[site], away.sum())
-
-    def trained(self, site: str, w: Array) -> Array:
-        """A site's parameters after its local epochs."""
-        for _ in range(self.job.training.local_epochs or 1):
-            w = w - self.job.training.learning_rate * self.gradient(site, w)
-        return w
-
-    def validity(self, w: Array, rules: str) -> float:
-        """Sum of the weights of satisfied rules over that of evaluated ones, on the server's rows; NaN for none."""
-        p, columns = (
-            self.chance(w, self.probe),
-            {n: self.server.numbers(n) for n in ("load", "heat")},
-        )
-        good = total = 0.0
-        for line in rules.splitlines():
-            if not line.startswith("rule"):
-                continue
-            words = line.split()
-            weight, hard = float(words[words.index("weight") + 1]), "hard" in words
-            where = words.index("if")
-            value, limit = columns[words[where + 1]], float(words[where + 3])
-            applies = value > limit if words[where + 2] == ">" else value < limit
-            asked = float(words[-1])
-            violated = p < asked if words[-2] == ">=" else p >= asked
-            if applies.any():
-                share = (violated & applies).sum() / applies.sum()
-                tolerance = 0.0 if hard else self.job.scoring.soft_tolerance
-                good, total = good + weight * (share <= tolerance), total + weight
-        return good / total if total else float("nan")
+    return Case(
+        section={"proximal": 0.2, **kept},
+        rules=BALL.format(radius=0.3),
+        loop=lambda run: plain_loops.fedavg(run.federation, run.start, run.cohorts, 0.2, pull),
+    )
 
 
-def compare(
-    made: tuple[str, str, dict[str, Any]],
-    algorithm: Mapping[str, Any],
-    expected: Callable[[Loop, list[list[str]], str], tuple[Array, list[dict[str, float]]]],
-) -> None:
-    """Run the job, run the loop on the same cohorts, and compare the models [G, F + 1] and the weights of all rounds."""
-    rules, table, fields = made
+def pcfedavg(draw: st.DrawFn, job: DrawnJob) -> Case:
+    strength = draw(st.sampled_from([0.0, 0.5]))
+    penalty = draw(st.sampled_from([None, 0.7]))
+    growing = penalty is not None and draw(st.booleans())
+    smooth = draw(st.sampled_from([None, 4.0]))
+    given = draw(st.booleans())
+    agents: dict[str, Any] = {
+        "strength": strength,
+        "penalty": penalty,
+        "growing": growing,
+        "form": draw(st.sampled_from(["two", "all"])),
+        "smooth": smooth,
+        "by_rule": smooth is not None,
+        "given": {"radius": 0.3} if given else {},
+    }
+
+    def loop(run: Finished) -> list[Round]:
+        f, m = run.federation, len(run.federation.x)
+
+        def rho(number: int) -> float:
+            first = np.sqrt(f.rounds) if penalty is None else penalty
+            return float(first * (np.sqrt(number) if growing else 1))
+
+        def step(number: int) -> float:
+            if smooth is None:
+                return f.rate_of(number, -1)
+            total = smooth / m + rho(number) + strength * (1 - 1 / m)
+            local = max(len(f.minibatches(number, i)) for i in range(m))
+            return min(1 / (4 * total), 1 / (8 * total * (local - 1)) if local > 1 else np.inf)
+
+        start = np.repeat(run.start, m, 0)
+        project = onto_ball(0.3)
+        return plain_loops.pcfedavg(f, start, run.cohorts, project, [strength] * m, rho, step)[0]
+
+    return Case(
+        section={"preset": "pcfedavg", "agents": agents},
+        rules=BALL.format(radius="job" if given else 0.3),
+        loop=loop,
+    )
+
+
+ALL = {"whole": True, "own": False}
+CASES: dict[str, tuple[Make, dict[str, Any]]] = {
+    "FedAvg": (fedavg, {}),
+    "FedProx": (fedprox, {}),
+    "adaptive server steps": (fedopt, {}),
+    "SCAFFOLD": (scaffold, {}),
+    "Scaffnew": (scaffnew, {**ALL, "counted_steps": True}),
+    "FedRep": (fedrep, {"deep": True}),
+    "Ditto": (ditto, {}),
+    "IFCA": (ifca, {}),
+    "local training alone": (local_only, {}),
+    "training at one place": (centralised, ALL),
+    "median and trimmed mean": (trimmed, {"least": 3, "whole": True}),
+    "Krum and multi-Krum": (krum, {"least": 5, "whole": True}),
+    "FLTrust": (fltrust, {}),
+    "local optimisers": (local_optimiser, {}),
+    "SCFA": (scfa, {}),
+    "joints together": (joints_together, {}),
+    "sets as a penalty": (sets_as_a_penalty, {}),
+    "PC-FedAvg": (pcfedavg, ALL),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(data=st.data())
+@FEW
+def test_run_is_the_plain_loop(name: str, data: st.DataObject, cli: Command) -> None:
+    make, how = CASES[name]
+    job = data.draw(drawn_jobs(**how))
+    case = make(data.draw, job)
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        (folder / "rules.fkg").write_text(rules)
-        (folder / "table.csv").write_text(table)
-        fields = {
-            **fields,
-            "rules": [str(folder / "rules.fkg")],
-            "data": {**fields["data"], "path": str(folder / "table.csv")},
-            "algorithm": dict(algorithm),
-        }
-        run = run_job(fields, out=folder / "run", report=False)
-        files = RunFolder(run.folder)
-        (trial,) = files.read_json("trials.json")
-        rows = files.rows("clients.csv")
-        state = load_state(files, trial["id"])
-        assert state is not None
-        loop = Loop(fields, fedkg.load(run.folder / "pack.fkgpack"), folder)
-    rounds = [
-        [row for row in rows if int(row["round"]) == number]
-        for number in range(1, loop.job.training.rounds + 1)
-    ]
-    models, weights = expected(loop, [[row["client"] for row in one] for one in rounds], rules)
-    for found, wanted in zip(rounds, weights, strict=True):
-        assert {row["client"]: float(row["alpha"]) for row in found} == pytest.approx(
-            wanted, abs=1e-9
+        run = run_drawn(
+            cli,
+            Path(place),
+            job,
+            case.section,
+            more_rules=case.rules,
+            models=case.models,
+            **case.scoring,
         )
-    found = np.concatenate(
-        [
-            state.models[f"layers.0.{name}"].double().flatten(1).numpy()
-            for name in ("weight", "bias")
-        ],
-        1,
-    )
-    np.testing.assert_allclose(found, models, rtol=0, atol=2e-5 * max(1.0, np.abs(models).max()))
+    expected = case.loop(run)
+    for found, wanted in zip(run.weights, expected, strict=True):
+        assert found == pytest.approx(wanted.alpha, abs=1e-5)
+    last, f = expected[-1], run.federation
+    same(f, f.flat(run.state.models), last.models, case.tolerance)
+    if case.home:
+        kept = [one for one in f.shapes if f"{case.home}{one}" in run.state.clients]
+        assert kept
+        spoken = np.concatenate([np.full(np.prod(f.shapes[one]), one in kept) for one in f.shapes])
+        everybody = list(range(len(f.x)))
+        rows = [run.state.clients[case.home + one][everybody].double().flatten(1) for one in kept]
+        found_rows = np.concatenate([one.numpy() for one in rows], 1)
+        same(f, found_rows, np.stack([last.own[k][spoken] for k in everybody]), case.tolerance)
 
 
-def weighted(
-    loop: Loop, cohorts: list[list[str]], score: Callable[[Array], float]
-) -> tuple[Array, list[dict[str, float]]]:
-    """FedAvg with the weights n_k s_k; a site without a score counts by n_k."""
-    w, weights = loop.start, []
-    for cohort in cohorts:
-        ends = {site: loop.trained(site, w) for site in cohort}
-        raw = {}
-        for site, end in ends.items():
-            s = score(end)
-            raw[site] = len(loop.y[site]) * (1.0 if np.isnan(s) else s)
-        total = sum(raw.values())
-        weights.append({site: one / total if total else 0.0 for site, one in raw.items()})
-        w = w + sum(weights[-1][site] * (ends[site] - w) for site in cohort)
-    return w[None], weights
-
-
-@given(made=jobs())
-@FEW
-def test_fedavg(made: tuple[str, str, dict[str, Any]]) -> None:
-    compare(
-        made, {"preset": "fedavg"}, lambda loop, cohorts, _: weighted(loop, cohorts, lambda w: 1.0)
-    )
-
-
-@given(made=jobs())
-@FEW
-def test_scfa(made: tuple[str, str, dict[str, Any]]) -> None:
-    compare(
-        made,
-        {"preset": "scfa"},
-        lambda loop, cohorts, rules: weighted(loop, cohorts, lambda w: loop.validity(w, rules)),
-    )
-
-
-@given(
-    made=jobs(whole=True),
-    strength=st.sampled_from([0.0, 0.5]),
-    form=st.sampled_from(["two", "all"]),
-)
-@FEW
-def test_pcfedavg(made: tuple[str, str, dict[str, Any]], strength: float, form: str) -> None:
-    penalty, radius = 0.7, 0.3
-
-    def expected(
-        loop: Loop, cohorts: list[list[str]], rules: str
-    ) -> tuple[Array, list[dict[str, float]]]:
-        sites, step = list(loop.job.sites), loop.job.training.learning_rate
-        m = len(sites)
-        blocks = np.repeat(loop.start[None], m, 0)
-        for _ in cohorts:
-            sent = []
-            for i, site in enumerate(sites):
-                x = blocks.copy()
-                for _ in range(loop.job.training.local_epochs or 1):
-                    z = x.mean(0)
-                    e, length = x[i] - z, np.linalg.norm(x[i])
-                    outside = x[i] * (1 - min(1.0, radius / length))
-                    g = loop.gradient(site, z)
-                    move = np.repeat((g / m - strength / m * e)[None], m, 0)
-                    move[i] = g / m + strength * (1 - 1 / m) * e + penalty * outside
-                    x = x - step * move
-                sent.append(x)
-            blocks = np.mean(sent, 0)
-        return blocks, [dict.fromkeys(cohort, 1 / m) for cohort in cohorts]
-
-    section = {"strength": strength, "penalty": penalty, "form": form}
-    compare(made, {"preset": "pcfedavg", "agents": section}, expected)
+def same(f: Federation, found: Array, expected: Array, tolerance: float) -> None:
+    size = max(1.0, float(np.abs(expected).max()))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * size)
