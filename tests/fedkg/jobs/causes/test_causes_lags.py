@@ -81,13 +81,13 @@ def test_a_client_is_not_called_as_another_column_of_the_losses(tmp_path: Path, 
 
 
 def test_a_learning_on_another_device_gives_the_same(
-    environment_changes: torch.device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    elsewhere: torch.device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     asked: list[str] = []
 
     def named(name: str, field: str) -> torch.device:
         asked.append(f"{field}: {name}")
-        return environment_changes
+        return elsewhere
 
     monkeypatch.setattr("fedkg.federated.on_device.device_named", named)
     text = JOB.replace("steps: 500", "steps: 160").replace(

@@ -1,4 +1,4 @@
-"""Rules as people write them, on tables as they come, against a meaning that knows nothing of packs: `written_rules`."""
+"""Rules as people write them, on tables as they come, against a meaning that knows nothing of packs: `random_rules`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from written_rules import GRAPH, HEAD, Cells, Trace, Writer, Written
+from random_rules import GRAPH, HEAD, Cells, Trace, Writer, Written
 
 from fedkg.evaluation import evaluate
 from fedkg.tables import read_bytes

@@ -24,7 +24,7 @@ GOLDEN = ROOT / "tests" / "golden"
 MILLING = (ROOT / "examples" / "milling" / "rules.fkg").read_text(encoding="utf-8")
 CASES = [
     case
-    for folder in ("binding", "banks", "stands")
+    for folder in ("binding", "banks", "bad_rules")
     for case in cases_under(GOLDEN / folder)
     if len(case.source) < 2000
 ]

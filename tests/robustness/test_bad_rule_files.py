@@ -12,7 +12,7 @@ from fedkg_compiler.diagnostics import CODES, render
 from fedkg_compiler.driver import compile_rules
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-CASES = cases_under(GOLDEN / "stands")
+CASES = cases_under(GOLDEN / "bad_rules")
 GRAPH = b"@prefix c: <https://example.org/c#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
 BESIDE = {
     "nothing.csv": b"",
