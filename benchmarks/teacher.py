@@ -90,7 +90,7 @@ def main() -> None:
             begun = time.perf_counter()
             teacher = Teacher(bank, options.steps)
             building = time.perf_counter() - begun
-            nearest = teacher.closest(traces)
+            nearest = teacher.nearest(traces)
             broken = trace_values(
                 bank.skeleton, nearest[:500].numpy(), bank.params[0].tolist(), end="strict"
             ).violated
@@ -101,7 +101,7 @@ def main() -> None:
             seconds = []
             for _ in range(options.repeats):
                 begun = time.perf_counter()
-                teacher.closest(traces)
+                teacher.nearest(traces)
                 seconds.append(time.perf_counter() - begun)
             median = statistics.median(seconds) + building
             name = f"x >= {trigger}: x >= {answer} in [{soonest}, {latest}]"

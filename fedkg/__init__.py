@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedkg.authoring import CompileError, RuleWarning, compile  # noqa: A004  the public name, fixed
+    from fedkg.authoring import CompileError, RuleWarning, compile  # noqa: A004
     from fedkg.constraints.binding.layout import columns, logit, probability, scores
     from fedkg.constraints.module import ConstraintModule
     from fedkg.errors import FedkgError
@@ -63,11 +63,11 @@ _HOMES = {
     "run": ("fedkg.jobs", "run_job"),
     "scores": ("fedkg.constraints.binding.layout", "scores"),
 }
-"""Where each public name lives: (module, name there)."""
+"""Module and name there of each public name."""
 
 
 def __getattr__(name: str) -> Any:
-    """The public name `name`, its module imported now. `Any`: it may be a class, a function or a text."""
+    """Import and return the public name `name`. `Any`: a class, a function or a string."""
     if name == "__version__":
         from importlib import metadata
 

@@ -1,4 +1,4 @@
-"""`python -m fedkg` is the command `fedkg`."""
+"""`python -m fedkg` runs the command `fedkg`."""
 
 from fedkg.cli.main import run
 

@@ -1,7 +1,8 @@
-"""Where the runtime meets the compiler: everything the faces need of rule files.
+"""The runtime's access to the compiler for rule files.
 
-`fedkg.ontologies` has what they need of ontologies, `fedkg.graphs` what jobs need of graphs. No other modules of `fedkg` import
-`fedkg_compiler`, and these three do so only inside their functions, so that an installation without the compiler loads and evaluates packs.
+`fedkg.ontologies` covers ontologies, and `fedkg.graphs` covers the graphs of jobs. No other module
+of `fedkg` imports `fedkg_compiler`, and these three import it only inside functions, so an
+installation without the compiler can load and evaluate packs.
 """
 
 from __future__ import annotations
@@ -30,26 +31,27 @@ if TYPE_CHECKING:
     from fedkg_compiler.reason.origin import Origin
 
 BINARY = (b"PK\x03\x04", b"PAR1", b"\x1f\x8b")
-"""How workbooks, Parquet files and archives begin."""
+"""First bytes of workbooks, Parquet files and archives."""
 STATEMENTS = (
     *("use", "prefix", "timeline", "rows", "signal", "output", "label", "rule"),
     *("template", "infer", "range", "predict", "set", "cause", "example", "load"),
 )
-"""Words that statements begin with."""
+"""First words of statements."""
 COMPILER_LIBRARIES = frozenset(
     {"lark", "rdflib", "oxrdflib", "pyoxigraph", "pint", "sympy", "fedkg_compiler"}
 )
 
 
 class RuleWarning(UserWarning):
-    """The rules were compiled, but something in them is probably not what was meant."""
+    """The rules were compiled, but part of them probably does not mean what the author intended."""
 
 
 class CompileError(FedkgError):
     """Rules that cannot be compiled.
 
     Attributes:
-        diagnostics: every problem, in file order; each has a code, a severity, a span, a message and a help.
+        diagnostics: every problem, in file order; each has a code, a severity, a span, a message
+            and a help.
     """
 
     def __init__(self, diagnostics: Sequence[Diagnostic], rendered: str) -> None:
@@ -76,14 +78,15 @@ def check(
     client: str = "",
     fresh: bool = False,
 ) -> Compilation:
-    """The pack (None when there is an error) and all diagnostics of rule files and RDF graphs, or of one rule text.
+    """Compile rule files and RDF graphs, or one rule text; return the pack and all diagnostics.
 
-    With `client`, a name or an IRI, it is the private pack of that client. What was compiled before is taken as long as nothing has
-    changed, without the examples; `fresh` compiles in any case.
+    The pack is None if there is an error. With `client`, a name or an IRI, it is the private pack
+    of that client. An earlier result, which has no example results, is reused while nothing has
+    changed; `fresh` always compiles.
 
     Raises:
-        UsageError: when a file does not exist.
-        MissingExtra: when the compiler is not installed.
+        UsageError: a file does not exist.
+        MissingExtra: the compiler is not installed.
     """
     files = [resolve_source(path) for path in (*paths, *graphs)]
     with needs_compiler("compiling rules"):
@@ -104,25 +107,27 @@ def compile(  # noqa: A001  the public name, fixed
     graphs: Sequence[str | Path] = (),
     client: str = "",
 ) -> Pack:
-    """The constraint pack of rule files (and RDF graphs among them), or of one rule text.
+    """Compile rule files (and RDF graphs among them), or one rule text, to a constraint pack.
 
     Warnings of the compiler are issued as `RuleWarning`.
 
     Args:
-        paths: one file or several: rule files (`.fkg`), queries (`.rq`), shapes and graphs (`.ttl`, `.shacl`, `.nt`, `.rdf`, `.owl`,
-            `.jsonld`).
-        text: the rules themselves, in place of files.
-        graphs: more graphs that the rules may speak about: files, stores on disk (`fedkg graph load`), and addresses of SPARQL
-            endpoints (texts that begin with ``https://``), all three also among `paths`.
-        client: name or IRI of the client whose private pack is made; "" for the public pack.
+        paths: one file or several: rule files (`.fkg`), queries (`.rq`), shapes and graphs (`.ttl`,
+            `.shacl`, `.nt`, `.rdf`, `.owl`, `.jsonld`).
+        text: the rules themselves, instead of files.
+        graphs: more graphs that the rules may refer to: files, stores on disk (`fedkg graph load`),
+            and addresses of SPARQL endpoints (strings that begin with ``https://``). All three may
+            also appear in `paths`.
+        client: name or IRI of the client to compile the private pack for; "" for the public pack.
 
     Raises:
         CompileError: with every diagnostic of every file.
-        UsageError: when a file does not exist, neither files nor text are given, or the text of rules as a path.
+        UsageError: a file does not exist, there are neither files nor text, or a path is a rule
+            text.
     """
     if isinstance(paths, str) and text is None and is_rule_text(paths):
         raise UsageError(
-            "the rules themselves stand where their file is named",
+            "`paths` contains the rules themselves instead of the path of their file",
             expected="the path of a rule file",
             received=repr(paths if len(paths) <= 40 else paths[:37] + "..."),
             help='fedkg.compile(text="...")',
@@ -146,13 +151,14 @@ def compile(  # noqa: A001  the public name, fixed
 def run_examples(
     paths: Sequence[str | Path] = (), *, text: str | None = None, graphs: Sequence[str | Path] = ()
 ) -> tuple[tuple[ExampleResult, ...], tuple[Diagnostic, ...]]:
-    """What comes out of the examples in rule files, or in one rule text, and what the compiler says of the rules.
+    """Run the examples in rule files, or in one rule text; return their results and all
+    diagnostics.
 
-    Where the rules have an error, there are no results.
+    There are no results if the rules have an error.
 
     Raises:
-        UsageError: when a file does not exist.
-        MissingExtra: when the compiler is not installed.
+        UsageError: a file does not exist.
+        MissingExtra: the compiler is not installed.
     """
     from fedkg.evaluation.examples import run_example
 
@@ -163,15 +169,16 @@ def run_examples(
 
 
 MOST_SHOWN = 200
-"""Diagnostics that are shown as text, errors first: more are not read."""
+"""Most diagnostics that are shown as text, errors first; nobody reads more."""
 
 
 def render(
     diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = None, *, client: str = ""
 ) -> str:
-    """Diagnostics as text, each with its source lines underlined where the file can be read (or stands in `texts`).
+    """Format diagnostics as text, each with its source lines underlined.
 
-    For a `client` no line of a graph is shown: it may be a fact about another one.
+    Lines are shown if the file can be read, or if `texts` has its text. With `client`, no line of a
+    graph is shown, because it may be a fact about another client.
     """
     with needs_compiler("explaining rules"):
         from fedkg_compiler.diagnostics import render as render_one
@@ -190,7 +197,10 @@ def render(
 
 
 def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
-    """Diagnostics as `fedkg check --json` prints them; without any, nothing of the compiler is loaded. `Any`: JSON."""
+    """Diagnostics as `fedkg check --json` prints them. `Any`: JSON.
+
+    An empty list does not load the compiler.
+    """
     if not diagnostics:
         return {"diagnostics": []}
     with needs_compiler("explaining rules"):
@@ -200,7 +210,11 @@ def diagnostics_json(diagnostics: Sequence[Diagnostic]) -> dict[str, Any]:
 
 
 def apply_fixes(paths: Sequence[str | Path]) -> Mended:
-    """Rule files with their certain fixes put in (nothing is written), and what is left to say. Raises UsageError, OSError."""
+    """Apply the certain fixes to rule files in memory; return the new texts and the remaining
+    diagnostics.
+
+    Nothing is written. Raises UsageError, OSError.
+    """
     files = [require_file(path) for path in paths]
     with needs_compiler("mending rules"):
         from fedkg_compiler.authoring.fixes import apply_fixes as put_in
@@ -209,7 +223,9 @@ def apply_fixes(paths: Sequence[str | Path]) -> Mended:
 
 
 def check_with_inputs(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]:
-    """`check`, and every file that was read for it, the rule files' sheets and graphs too."""
+    """Run `check`, and return every file it read as well, including the rule files' sheets and
+    graphs.
+    """
     with needs_compiler("compiling rules"):
         from fedkg_compiler.inputs import recording
 
@@ -218,7 +234,9 @@ def check_with_inputs(paths: Sequence[str | Path]) -> tuple[Compilation, Inputs]
 
 
 def format_rule_file(body: bytes, name: str) -> tuple[str, str | None, tuple[Diagnostic, ...]]:
-    """The text of a rule file, its canonical form (None where it has syntax errors), and those errors."""
+    """Return the text of a rule file, its canonical form (None with syntax errors) and those
+    errors.
+    """
     with needs_compiler("formatting rules"):
         from fedkg_compiler.syntax.printing import format_rule_file as form
         from fedkg_compiler.syntax.text import decode
@@ -229,7 +247,7 @@ def format_rule_file(body: bytes, name: str) -> tuple[str, str | None, tuple[Dia
 
 
 def explain(code: str) -> tuple[str, str]:
-    """The title and the page of a diagnostic's code. Raises UsageError, with the nearest code, when there is none."""
+    """Return the title and the page of a diagnostic code. Raises UsageError for an unknown code."""
     with needs_compiler("explaining codes"):
         from fedkg_compiler.diagnostics import CODES
 
@@ -242,17 +260,21 @@ def explain(code: str) -> tuple[str, str]:
 
 
 def explain_rule(paths: Sequence[str | Path], rule: str, entity: str = "") -> Description:
-    """What a rule of these files (or of a pack) asks for, with examples that the interpreter has confirmed.
+    """Explain a rule of these files, or of a pack, with examples that the interpreter has
+    confirmed.
 
     Raises:
-        UsageError: when there is no such rule or entity. CompileError, PackError: when the files are wrong.
+        UsageError: an unknown rule or entity.
+        CompileError, PackError: the files are wrong.
     """
     pack, _ = load_or_compile(paths)
     return explain_in(pack, rule, entity)
 
 
 def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
-    """What a rule of a pack asks for, as `explain_rule` says it. Raises UsageError when there is no such rule or entity."""
+    """Explain a rule of a pack, as `explain_rule` does. Raises UsageError for an unknown rule or
+    entity.
+    """
     from fedkg.evaluation.replay import replay
 
     with needs_compiler("explaining rules"):
@@ -270,7 +292,10 @@ def explain_in(pack: Pack, rule: str, entity: str = "") -> Description:
 def find_origins(
     paths: Sequence[str | Path], rules: Sequence[str], entity: str
 ) -> tuple[Origin, ...]:
-    """The triples that put an entity's rows into the banks of rules, with what they follow from; none for a pack, which has no graph."""
+    """Return the triples that put an entity's rows into the banks of rules, with their derivations.
+
+    A pack has no graph, so its rules have no origins.
+    """
     if not all(is_authored(path) for path in paths):
         return ()
     with needs_compiler("explaining rules"):
@@ -282,7 +307,9 @@ def find_origins(
 def compare_rules(
     old: Sequence[str | Path], new: Sequence[str | Path]
 ) -> tuple[RuleDifference, ...]:
-    """What became of each rule between two versions: packs, or rule files with their graphs. Raises CompileError, PackError."""
+    """Compare two versions rule by rule: packs, or rule files with their graphs. Raises
+    CompileError, PackError.
+    """
     before, _ = load_or_compile(old)
     after, _ = load_or_compile(new)
     with needs_compiler("comparing rules"):
@@ -292,7 +319,7 @@ def compare_rules(
 
 
 def list_codes() -> dict[str, str]:
-    """Every diagnostic's code with its title."""
+    """Return every diagnostic code with its title."""
     with needs_compiler("explaining codes"):
         from fedkg_compiler.diagnostics import CODES
 
@@ -300,7 +327,8 @@ def list_codes() -> dict[str, str]:
 
 
 def draft_rules(limits: Table | None, table: Table, *, limits_name: str, table_name: str) -> str:
-    """A first rule file from a sheet of limits, or from the table's own ranges. Raises TableError."""
+    """Draft a rule file from a sheet of limits, or from the table's own ranges. Raises
+    TableError."""
     with needs_compiler("writing rules"):
         from fedkg_compiler.authoring.draft import draft_rules
 
@@ -308,7 +336,11 @@ def draft_rules(limits: Table | None, table: Table, *, limits_name: str, table_n
 
 
 def find_missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None]]:
-    """How many tags a sheet of limits has, and those that are no column of the table, each with a near header. Raises TableError."""
+    """Return the number of tags in a sheet of limits, and its tags that are not a column of the
+    table.
+
+    Each missing tag comes with a similar header, or None. Raises TableError.
+    """
     with needs_compiler("writing rules"):
         from fedkg_compiler.authoring import find_missing_tags as find
 
@@ -316,7 +348,9 @@ def find_missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str |
 
 
 def is_authored(path: str | Path) -> bool:
-    """Whether a file is something to compile (rules, queries, shapes, a graph or a store of graphs) rather than a pack or a table."""
+    """Return whether a file is input of the compiler (rules, queries, shapes, graphs) rather than a
+    pack or table.
+    """
     from fedkg_compiler.inputs import (
         GRAPH_SUFFIXES,
         QUERY_SUFFIXES,
@@ -333,25 +367,27 @@ def is_authored(path: str | Path) -> bool:
 
 
 def parse_sources(arguments: Sequence[str]) -> list[str | Path]:
-    """What a command line names: paths, and addresses of endpoints as they are (a path would lose one of the slashes)."""
+    """Turn command-line arguments into paths; keep endpoint addresses, because a path would lose a
+    slash.
+    """
     from fedkg_compiler.inputs import is_endpoint
 
     return [argument if is_endpoint(argument) else Path(argument) for argument in arguments]
 
 
 def is_graph(path: str | Path) -> bool:
-    """Whether a file is taken as a graph, which may hold shapes."""
+    """Return whether a file is read as a graph, which may contain shapes."""
     from fedkg_compiler.inputs import GRAPH_SUFFIXES
 
     return Path(path).suffix.lower() in GRAPH_SUFFIXES
 
 
 def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic, ...]]:
-    """The pack behind one pack file, or behind rule files, with the compiler's notes on it.
+    """Load one pack file, or compile rule files; return the pack with the compiler's notes.
 
     Raises:
-        UsageError: when packs and rules are mixed, or a file is neither.
-        PackError, CompileError: when the pack or the rules are wrong.
+        UsageError: packs and rules are mixed, or a file is neither.
+        PackError, CompileError: the pack or the rules are wrong.
     """
     from fedkg.pack import load
 
@@ -362,11 +398,12 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
     if packs:
         if (
             Path(packs[0]).suffix.lower() != ".fkgpack"
-        ):  # a wrong name, and no pack in a wrong place
+        ):  # report a missing file before a misplaced pack
             require_file(packs[0])
         raise UsageError(
-            f"{packs[0]} stands among rule files",
-            expected="one pack (.fkgpack), or rule files (.fkg), queries (.rq), shapes and graphs (.ttl, .shacl, .nt, .rdf, .owl, .jsonld)",
+            f"{packs[0]} is a pack among rule files",
+            expected="one pack (.fkgpack), or rule files (.fkg), queries (.rq), shapes and graphs "
+            "(.ttl, .shacl, .nt, .rdf, .owl, .jsonld)",
         )
     result = check(paths)
     if result.pack is None:
@@ -375,7 +412,9 @@ def load_or_compile(paths: Sequence[str | Path]) -> tuple[Pack, tuple[Diagnostic
 
 
 def is_rdf_data(rules: Sequence[str | Path], data: str | Path) -> bool:
-    """Whether a file is RDF that shapes among the rules are to be checked on, rather than a graph that stands where a table should."""
+    """Return whether a file is RDF data to check with shapes, rather than a graph in place of a
+    table.
+    """
     paths = [Path(path) for path in (*rules, data)]
     if not is_graph(paths[-1]) or not all(path.is_file() for path in paths):
         return False
@@ -388,10 +427,13 @@ def is_rdf_data(rules: Sequence[str | Path], data: str | Path) -> bool:
 def compile_for_rdf(
     rules: Sequence[str | Path], data: str | Path
 ) -> tuple[tuple[tuple[str, Pack, Table], ...], tuple[Diagnostic, ...]]:
-    """The shapes among rule files, compiled for an RDF file: for each class that they target its IRI, a pack, and the members as a table.
+    """Compile the shapes among rule files for an RDF file.
+
+    Return, for each class that they target, its IRI, a pack, and the members as a table; and the
+    diagnostics.
 
     Raises:
-        CompileError: when the rules, the shapes or the data are wrong.
+        CompileError: the rules, the shapes or the data are wrong.
     """
     with needs_compiler("reading shapes"):
         from fedkg_compiler.shacl.rows import compile_for_rdf as compile_
@@ -403,19 +445,24 @@ def compile_for_rdf(
 
 
 def is_rule_text(path: str) -> bool:
-    """Whether something that is no file reads as rules and not as a path: several lines, or a word that begins a statement."""
+    """Return whether a string is rules rather than a path: several lines, or a keyword at the
+    beginning.
+    """
     return (
         "\n" in path.strip() or path.lstrip().startswith(tuple(f"{word} " for word in STATEMENTS))
     ) and not os.path.lexists(path)
 
 
 def require_file(path: str | Path) -> Path:
-    """The path of a file that exists. Raises UsageError."""
+    """Return the path of an existing file. Raises UsageError."""
     path = Path(path)
     if not path.exists():
         endpoint = str(path).lower().startswith(("http:/", "https:/"))
         advice = (
-            "no endpoint is asked here: put its graph into a store first, with `fedkg graph load`"
+            (
+                "this command does not query endpoints: load the graph into a store first, with "
+                "`fedkg graph load`"
+            )
             if endpoint
             else ""
         )
@@ -423,20 +470,24 @@ def require_file(path: str | Path) -> Path:
     if path.is_dir():
         raise UsageError(
             f"{path} is a folder, not a file",
-            help=f"is it to be a store of graphs? fedkg graph load {path} FILES...",
+            help=f"to make it a store of graphs: fedkg graph load {path} FILES...",
         )
     return path
 
 
 def resolve_source(path: str | Path) -> str | Path:
-    """What the compiler takes: the address of an endpoint, a store, or the path of a file that exists. Raises UsageError."""
+    """Return the compiler's input: an endpoint address, a store, or the path of an existing file.
+    Raises UsageError.
+    """
     from fedkg_compiler.inputs import is_endpoint, is_store
 
     return path if is_endpoint(path) or is_store(Path(path)) else require_file(path)
 
 
 def _source_text(path: Path) -> str | None:
-    """A rule file's text as the diagnostics count it, or None when it cannot be read or has nothing to show (a workbook, an archive)."""
+    """Return a rule file's text with the line numbers of diagnostics; None for unreadable or binary
+    files.
+    """
     from fedkg_compiler.resources import library_path
 
     try:

@@ -1,6 +1,7 @@
-"""Which choices at the joints of an algorithm contradict each other, why, and what to do instead.
+"""Contradictions between the choices of an algorithm, with their reasons and alternatives.
 
-The one list of them, for job files (before anything is loaded) and for algorithms put together in Python.
+This is the only list of them, for job files (before anything is loaded) and for algorithms composed
+in Python.
 """
 
 from __future__ import annotations
@@ -16,205 +17,284 @@ Exchange = Literal["models", "none", "data"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlgorithmChoices:
-    """What of an algorithm and its settings can contradict something else; the defaults are FedAvg's.
+    """The choices of an algorithm and its settings that can contradict each other; the defaults are
+    FedAvg's.
 
     Attributes:
         exchange: what the clients send: models, nothing, or all their data before the first round.
-        by_rules: whether updates are weighted by the rules. aggregate: how they become one. adds: whether the server adds it as it is.
-        local: the clients' optimiser. proximal: whether they are pulled to what they received. protected: whether updates are clipped
-        or noised.
-        private: whether some layers stay at home. server_trains: whether the server trains what it has of them on rows that are shared.
-        personal: whether clients train a model of their own beside.
-        models: how many the server holds. chosen_by: what puts clients into clusters of them: their loss, or the properties of their data.
-        blocks: whether the server holds one for each client, of which all clients speak (PC-FedAvg).
-        penalised: whether the distance to each client's set is a penalty beside its loss.
-        unit: what differential privacy protects: nothing, the samples of each client (``example``), or all that a client has (``client``).
-        taught: whether properties that were mined without privacy steer the clients' training.
-        evenly: whether clusters are filled evenly. on_samples: whether the server puts clients into clusters by samples of theirs, and not
-        by rows of its own. pooled: whether a property was mined, without privacy, in the data of all clients together.
-        half: whether local steps are made in mixed precision. rounded: whether updates travel in fewer bits.
-        everybody: whether all clients take part in each round. alike: whether they make equally many steps.
-        sampled: how many take part, where that is known. attackers, trim: of Krum and the trimmed mean; Krum with 0 attackers is proven
-        against nobody, and may have as few clients as it likes.
+        rule_weighting: whether updates are weighted by the rules.
+        aggregate: how updates become one.
+        plain_server_step: whether the server adds the aggregate without another step.
+        local: the clients' optimiser.
+        proximal: whether a proximal term pulls clients to the received model.
+        protected_updates: whether updates are clipped or noised.
+        private_layers: whether some layers stay at the clients.
+        server_trains: whether the server trains on shared rows.
+        personal_models: whether clients also train a personal model.
+        model_count: number of models at the server.
+        clustered_by: how clients choose among them: by loss, or by the properties of their data.
+        agent_blocks: whether the server has a model for each client, and all clients send all of
+            them (PC-FedAvg).
+        set_penalty: whether the distance to each client's set is a penalty in its loss.
+        privacy_unit: what differential privacy protects: nothing, single samples (``example``), or
+            all data of a client (``client``).
+        property_training: whether properties that were mined without privacy affect the clients'
+            training.
+        equal_clusters: whether clusters have equal sizes.
+        clusters_by_client_samples: whether the server assigns clusters by samples of the clients
+            instead of its own rows.
+        pooled_property: whether a property was mined, without privacy, in the data of all clients
+            together.
+        mixed_precision: whether local steps use mixed precision.
+        compressed_updates: whether updates are sent with fewer bits.
+        full_participation: whether all clients take part in each round.
+        equal_steps: whether all clients make the same number of steps.
+        clients_per_round: number of participants, if known.
+        attackers, trim: of Krum and the trimmed mean. Krum with 0 attackers has no proof of
+            robustness and accepts any number of clients.
     """
 
     exchange: Exchange = "models"
-    by_rules: bool = False
+    rule_weighting: bool = False
     aggregate: Aggregates = "mean"
-    adds: bool = True
+    plain_server_step: bool = True
     local: Locals = "sgd"
     proximal: bool = False
-    protected: bool = False
-    private: bool = False
+    protected_updates: bool = False
+    private_layers: bool = False
     server_trains: bool = False
-    personal: bool = False
-    models: int = 1
-    chosen_by: Literal["loss", "property"] = "loss"
-    blocks: bool = False
-    penalised: bool = False
-    unit: Literal["none", "example", "client"] = "none"
-    taught: bool = False
-    evenly: bool = False
-    on_samples: bool = True
-    pooled: bool = False
-    half: bool = False
-    rounded: bool = False
-    everybody: bool = True
-    alike: bool = True
-    sampled: int | None = None
+    personal_models: bool = False
+    model_count: int = 1
+    clustered_by: Literal["loss", "property"] = "loss"
+    agent_blocks: bool = False
+    set_penalty: bool = False
+    privacy_unit: Literal["none", "example", "client"] = "none"
+    property_training: bool = False
+    equal_clusters: bool = False
+    clusters_by_client_samples: bool = True
+    pooled_property: bool = False
+    mixed_precision: bool = False
+    compressed_updates: bool = False
+    full_participation: bool = True
+    equal_steps: bool = True
+    clients_per_round: int | None = None
     attackers: int = 0
     trim: float = 0.0
 
     @property
     def variates(self) -> bool:
-        """Whether the clients' steps are corrected by control variates."""
+        """Whether control variates correct the clients' steps."""
         return self.local in ("scaffold", "scaffnew")
 
     @property
     def plain(self) -> bool:
-        """Whether nothing is chosen that makes a difference only where models are exchanged."""
+        """Whether no choice depends on the exchange of models."""
         common = (
             not (
-                self.by_rules
+                self.rule_weighting
                 or self.proximal
-                or self.private
-                or self.personal
+                or self.private_layers
+                or self.personal_models
                 or self.variates
-                or self.blocks
+                or self.agent_blocks
             )
-            and self.adds
+            and self.plain_server_step
         )
-        return common and self.aggregate == "mean" and self.models == 1
+        return common and self.aggregate == "mean" and self.model_count == 1
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Choices that cannot stand together: the sentence that says why, and what to do."""
+    """A contradiction between choices: the reason, and what to do instead."""
 
     reason: str
     help: str
 
 
-Rule = tuple[Callable[[AlgorithmChoices], bool], str, str]
+ConflictRule = tuple[Callable[[AlgorithmChoices], bool], str, str]
 
-_RULES: tuple[Rule, ...] = (
+_CONFLICTS: tuple[ConflictRule, ...] = (
     (
         lambda c: c.exchange == "none" and not c.plain,
-        "nothing is exchanged, so there is nothing to weigh, group, aggregate, correct or pull to",
-        "leave out all but the local optimiser, or exchange models",
+        (
+            "nothing is exchanged, so weighting, grouping, aggregation, correction and proximal "
+            "terms have no effect"
+        ),
+        "keep only the local optimiser, or exchange models",
     ),
     (
         lambda c: c.exchange == "data" and not c.plain,
-        "all data is in one place, so there is one client: nothing to weigh, group, aggregate, correct, pull to or keep private",
-        "leave out all but the local optimiser, or exchange models",
+        (
+            "all data is in one place, so there is one client, and weighting, grouping, "
+            "aggregation, correction, proximal terms and private layers have no effect"
+        ),
+        "keep only the local optimiser, or exchange models",
     ),
     (
-        lambda c: c.by_rules and c.aggregate in ("trimmed_mean", "krum"),
-        "medians, trimmed means and Krum count every client alike, so that weights by the rules would be ignored",
+        lambda c: c.rule_weighting and c.aggregate in ("trimmed_mean", "krum"),
+        (
+            "medians, trimmed means and Krum count every client alike, so they would ignore "
+            "weights by the rules"
+        ),
         "`aggregate: mean` with weights by the rules, or `weighting: samples`",
     ),
     (
-        lambda c: c.by_rules and c.aggregate == "fltrust",
-        "FLTrust weighs by its own trust in each update, so that weights by the rules would be ignored",
+        lambda c: c.rule_weighting and c.aggregate == "fltrust",
+        "FLTrust weighs by its own trust in each update, so it would ignore weights by the rules",
         "`aggregate: mean` with weights by the rules, or `weighting: samples`",
     ),
     (
-        lambda c: c.by_rules and c.private and not c.server_trains,
-        "the rules judge whole models; the server would put a head that nobody trains on the layers it receives",
-        "`weighting: samples`, or the rules as a penalty (`training.penalty`), which each site's whole model obeys",
+        lambda c: c.rule_weighting and c.private_layers and not c.server_trains,
+        (
+            "the rules judge whole models; the server would add a head that nobody trains to the "
+            "shared layers"
+        ),
+        (
+            "`weighting: samples`, or the rules as a penalty (`training.penalty`) on each site's "
+            "whole model"
+        ),
     ),
     (
-        lambda c: c.private and c.aggregate in ("krum", "fltrust"),
-        "Krum and FLTrust compare whole updates, and private layers are never sent: a corrupt site would hide there",
-        "`aggregate: median` or `trimmed_mean`, which look at each parameter alone",
+        lambda c: c.private_layers and c.aggregate in ("krum", "fltrust"),
+        (
+            "Krum and FLTrust compare whole updates, but private layers are never sent: a "
+            "corrupt site would hide there"
+        ),
+        "`aggregate: median` or `trimmed_mean`, which treat each parameter separately",
     ),
     (
-        lambda c: c.private and c.models > 1 and c.chosen_by == "loss",
-        "clusters that clients choose by their loss need whole models, and private layers fit the client's own cluster only",
+        lambda c: c.private_layers and c.model_count > 1 and c.clustered_by == "loss",
+        (
+            "choosing a cluster by loss needs whole models, but private layers fit only the "
+            "client's current cluster"
+        ),
         "either clusters or private layers",
     ),
     (
-        lambda c: c.local == "two_phases" and not c.private,
-        "private layers first, then shared ones: there are no private layers",
+        lambda c: c.local == "two_phases" and not c.private_layers,
+        "training private layers first needs private layers: there are no private layers",
         "name the private layers",
     ),
     (
-        lambda c: c.variates and c.private,
-        "control variates correct every layer towards the common objective; private layers have none",
+        lambda c: c.variates and c.private_layers,
+        (
+            "control variates correct every layer towards the common objective; private layers "
+            "have none"
+        ),
         "plain gradient descent with private layers, or control variates without them",
     ),
     (
-        lambda c: c.variates and c.models > 1,
-        "control variates belong to one common model; clients that change their cluster would carry those of another",
+        lambda c: c.variates and c.model_count > 1,
+        (
+            "control variates belong to one common model; a client that changes its cluster "
+            "would use those of another model"
+        ),
         "plain gradient descent within clusters",
     ),
     (
-        lambda c: c.variates and c.protected,
-        "control variates are gradients of the client's data; clipping and noise protect the update alone",
+        lambda c: c.variates and c.protected_updates,
+        (
+            "control variates are gradients of the client's data; clipping and noise protect the "
+            "update alone"
+        ),
         "plain gradient descent under privacy",
     ),
     (
         lambda c: c.local == "scaffold" and c.aggregate in ("trimmed_mean", "krum", "fltrust"),
-        "the server adds up control variates as they come: a corrupt site would pull all others by them, past the aggregate",
+        (
+            "the server sums control variates without the robust aggregate: a corrupt site would "
+            "pull all others by them"
+        ),
         "plain gradient descent under a robust aggregate, or `aggregate: mean`",
     ),
     (
-        lambda c: c.local == "scaffold" and c.by_rules,
-        "the server adds up control variates by samples: a site that weights by the rules keep out would pull all others by them",
+        lambda c: c.local == "scaffold" and c.rule_weighting,
+        (
+            "the server sums control variates by samples: a site with a weight of 0 by the rules "
+            "would pull all others by them"
+        ),
         "plain gradient descent with weights by the rules, or `weighting: samples`",
     ),
     (
         lambda c: (
-            c.local == "scaffnew" and not (c.aggregate == "mean" and c.adds and not c.by_rules)
+            c.local == "scaffnew"
+            and not (c.aggregate == "mean" and c.plain_server_step and not c.rule_weighting)
         ),
-        "Scaffnew's variates cancel only where the server takes the mean of the models, weighted by samples",
-        "`local: scaffold`, whose variates the server keeps, or the plain mean",
+        (
+            "Scaffnew's variates cancel only if the server takes the mean of the models, "
+            "weighted by samples"
+        ),
+        "`local: scaffold`, with variates at the server, or the plain mean",
     ),
     (
-        lambda c: c.local == "scaffnew" and not c.everybody,
-        "Scaffnew's variates cancel only where all clients take part in every round",
-        "`participation: 1`, or `local: scaffold`, which allows for clients that stay away",
+        lambda c: c.local == "scaffnew" and not c.full_participation,
+        "Scaffnew's variates cancel only if all clients take part in every round",
+        "`participation: 1`, or `local: scaffold`, which supports partial participation",
     ),
     (
-        lambda c: c.local == "scaffnew" and not c.alike,
-        "Scaffnew's variates cancel only where all clients make equally many steps",
-        "`local_steps` instead of `local_epochs` (steps = epochs * rows of a site / rows in a batch), or `local: scaffold`",
+        lambda c: c.local == "scaffnew" and not c.equal_steps,
+        "Scaffnew's variates cancel only if all clients make equally many steps",
+        (
+            "`local_steps` instead of `local_epochs` (steps = epochs * rows of a site / rows in "
+            "a batch), or `local: scaffold`"
+        ),
     ),
     (
-        lambda c: len({c.blocks, c.local == "blocks", c.aggregate == "blocks"}) > 1,
-        "PC-FedAvg's agents speak of the models of all agents, which takes its own start, its own steps and the mean of blocks together",
-        "`pcfedavg` with its own start, local optimiser and aggregate; its terms and server step may be others",
+        lambda c: len({c.agent_blocks, c.local == "blocks", c.aggregate == "blocks"}) > 1,
+        (
+            "PC-FedAvg's agents send the models of all agents, which requires its start, its "
+            "local optimiser and its mean of blocks together"
+        ),
+        (
+            "`pcfedavg` with its own start, local optimiser and aggregate; you can replace its "
+            "terms and its server step"
+        ),
     ),
     (
-        lambda c: c.blocks and c.by_rules,
-        "PC-FedAvg is the plain mean of all agents: one that weights by the rules keep out could not move its block into its own set",
-        "`weighting: samples`, which counts all agents alike here, or the rules as a penalty (`training.penalty`)",
+        lambda c: c.agent_blocks and c.rule_weighting,
+        (
+            "PC-FedAvg is the plain mean of all agents: one with a weight of 0 by the rules "
+            "could not move its block into its own set"
+        ),
+        (
+            "`weighting: samples`, which counts all agents equally here, or the rules as a "
+            "penalty (`training.penalty`)"
+        ),
     ),
     (
         lambda c: (
-            c.blocks
-            and (c.proximal or c.private or c.personal or c.models > 1 or c.exchange != "models")
+            c.agent_blocks
+            and (
+                c.proximal
+                or c.private_layers
+                or c.personal_models
+                or c.model_count > 1
+                or c.exchange != "models"
+            )
         ),
-        "PC-FedAvg holds a model for each client already, and pulls it to the average of all",
-        "`agents.strength` in place of `proximal` and `personal`; neither private layers nor clusters",
+        "PC-FedAvg already has a model for each client, and pulls it to the average of all",
+        "`agents.strength` instead of `proximal` and `personal`; no private layers or clusters",
     ),
     (
-        lambda c: c.blocks and c.penalised,
-        "PC-FedAvg penalises the distance of each agent's own block to its set already",
-        "`agents`, or `sets` under another algorithm",
+        lambda c: c.agent_blocks and c.set_penalty,
+        "PC-FedAvg already penalises the distance of each agent's block to its set",
+        "`agents`, or `sets` with another algorithm",
     ),
     (
-        lambda c: c.blocks and not c.everybody,
-        "PC-FedAvg needs all agents in every round: the block of one that is away would drift without its set",
+        lambda c: c.agent_blocks and not c.full_participation,
+        (
+            "PC-FedAvg needs all agents in every round: the block of an absent agent would drift "
+            "without its set"
+        ),
         "`participation: 1`",
     ),
     (
-        lambda c: c.aggregate == "fltrust" and c.models > 1,
-        "FLTrust compares with one update that the server makes from one model",
+        lambda c: c.aggregate == "fltrust" and c.model_count > 1,
+        "FLTrust compares with one update of the server, which belongs to one model",
         "`aggregate: median` within clusters",
     ),
     (
-        lambda c: c.aggregate == "krum" and c.models > 1,
+        lambda c: c.aggregate == "krum" and c.model_count > 1,
         "a cluster may be smaller than Krum needs",
         "`aggregate: median` within clusters",
     ),
@@ -222,8 +302,8 @@ _RULES: tuple[Rule, ...] = (
         lambda c: (
             c.aggregate == "krum"
             and c.attackers > 0
-            and c.sampled is not None
-            and c.sampled < 2 * c.attackers + 3
+            and c.clients_per_round is not None
+            and c.clients_per_round < 2 * c.attackers + 3
         ),
         "Krum needs at least 2 attackers + 3 clients in a round",
         "fewer `attackers`, or a larger share of the clients in each round",
@@ -232,99 +312,154 @@ _RULES: tuple[Rule, ...] = (
         lambda c: (
             c.aggregate == "trimmed_mean"
             and 0 < c.trim < 0.5
-            and c.sampled is not None
-            and min(int(c.trim * c.sampled + 1e-9), (c.sampled - 1) // 2) < 1
+            and c.clients_per_round is not None
+            and min(int(c.trim * c.clients_per_round + 1e-9), (c.clients_per_round - 1) // 2) < 1
         ),
-        "the trimmed mean would take no client away at either end",
-        "a `trim` of at least 1 / clients in a round, or a larger share of the clients in each round",
+        "the trimmed mean would remove no client at either end",
+        (
+            "a `trim` of at least 1 / clients in a round, or a larger share of the clients in "
+            "each round"
+        ),
     ),
     (
         lambda c: (
             c.aggregate == "trimmed_mean"
             and c.trim >= 0.5
-            and c.sampled is not None
-            and c.sampled < 3
+            and c.clients_per_round is not None
+            and c.clients_per_round < 3
         ),
-        "the median of one or two clients is their mean: it would leave nobody out",
+        "the median of one or two clients is their mean, which excludes nobody",
         "at least three clients in each round, or `aggregate: mean`",
     ),
     (
-        lambda c: c.unit != "none" and c.exchange == "data",
-        "all rows are sent before the first round: there is nothing left that clipping and noise could protect",
+        lambda c: c.privacy_unit != "none" and c.exchange == "data",
+        (
+            "all rows are sent before the first round, so there is nothing left that clipping "
+            "and noise could protect"
+        ),
         "exchange models, or leave out `privacy`",
     ),
     (
-        lambda c: c.unit == "client" and c.exchange == "none",
+        lambda c: c.privacy_unit == "client" and c.exchange == "none",
         "nothing is sent, so there is no sum in which a client could hide",
         "exchange models, or leave out `privacy`",
     ),
     (
-        lambda c: c.unit == "example" and c.models > 1 and c.chosen_by == "loss",
-        "clients tell the server which model fits their samples best, and that choice is not noised",
-        "clusters by properties that were mined privately, `unit: client` (under which the choice is the client's own), or one model",
+        lambda c: c.privacy_unit == "example" and c.model_count > 1 and c.clustered_by == "loss",
+        (
+            "clients reveal to the server which model fits their samples best, and that choice "
+            "is not noised"
+        ),
+        (
+            "clusters by privately mined properties, `unit: client` (each client then chooses "
+            "locally), or one model"
+        ),
     ),
     (
-        lambda c: c.unit != "none" and c.server_trains,
-        "the server trains clusters on samples that clients send; clipping and noise do not cover these",
-        "`cluster_epochs: 0`: clusters are then what their members' updates make of them",
+        lambda c: c.privacy_unit != "none" and c.server_trains,
+        (
+            "the server trains clusters on samples that clients send; clipping and noise do not "
+            "cover these"
+        ),
+        "`cluster_epochs: 0`: clusters then depend only on their members' updates",
     ),
     (
         lambda c: (
-            c.unit == "example" and c.models > 1 and c.chosen_by == "property" and c.on_samples
+            c.privacy_unit == "example"
+            and c.model_count > 1
+            and c.clustered_by == "property"
+            and c.clusters_by_client_samples
         ),
-        "clients send some of their samples, by which the server puts them into clusters; clipping and noise do not cover these",
-        "clusters by rows of the server and properties mined privately (`inferred_privately`; in jobs `privacy.mined`)",
+        (
+            "clients send some of their samples, by which the server assigns clusters; clipping "
+            "and noise do not cover these"
+        ),
+        (
+            "clusters by rows of the server and privately mined properties "
+            "(`inferred_privately`; in jobs `privacy.mined`)"
+        ),
     ),
     (
-        lambda c: c.unit == "client" and c.models > 1 and c.chosen_by == "property" and c.evenly,
-        "clusters of equal size put one client where another one leaves room, so that what one client can change has no bound",
-        "`assignment: argmin`, by which each client's cluster is its own matter",
+        lambda c: (
+            c.privacy_unit == "client"
+            and c.model_count > 1
+            and c.clustered_by == "property"
+            and c.equal_clusters
+        ),
+        (
+            "the place of a client in clusters of equal size depends on the others, so the "
+            "influence of one client has no bound"
+        ),
+        "`assignment: argmin`, which assigns each client independently",
     ),
     (
-        lambda c: c.unit == "client" and c.pooled,
-        "a property `per run` is mined in the data of all clients together and steers them all; the noise on sums does not cover it",
-        "`infer ... per client`, which is each client's own matter",
+        lambda c: c.privacy_unit == "client" and c.pooled_property,
+        (
+            "a property `per run` is mined in the data of all clients together and affects them "
+            "all; the noise on sums does not cover it"
+        ),
+        "`infer ... per client`, which uses each client's data separately",
     ),
     (
-        lambda c: c.unit == "example" and c.taught,
-        "properties mined in all samples of a client steer its steps, which clipping sample by sample does not cover",
-        "`unit: client`, or properties mined privately (`fedkg.mining.private`), whose cost is added to the ledger",
+        lambda c: c.privacy_unit == "example" and c.property_training,
+        (
+            "properties mined in all samples of a client affect its steps, which clipping of "
+            "single samples does not cover"
+        ),
+        (
+            "`unit: client`, or privately mined properties (`fedkg.mining.private`), with their "
+            "cost in the ledger"
+        ),
     ),
     (
-        lambda c: c.unit == "client" and c.aggregate != "mean" and not c.blocks,
-        "noise is sized for a sum in which each client counts at most its clip; of medians, Krum and FLTrust no such bound is known",
-        "`aggregate: mean`, or `unit: example`, under which any aggregate is free",
+        lambda c: c.privacy_unit == "client" and c.aggregate != "mean" and not c.agent_blocks,
+        (
+            "the noise fits a sum in which each client counts at most its clip; medians, Krum "
+            "and FLTrust have no known bound"
+        ),
+        "`aggregate: mean`, or `unit: example`, which allows any aggregate",
     ),
     (
-        lambda c: c.unit == "client" and c.blocks,
-        "PC-FedAvg's server keeps a model for each client, made of that client's update alone: there is no sum in which it could hide",
+        lambda c: c.privacy_unit == "client" and c.agent_blocks,
+        (
+            "PC-FedAvg's server stores a model for each client from that client's update alone: "
+            "there is no sum in which it could hide"
+        ),
         "`unit: example`",
     ),
     (
-        lambda c: c.unit == "example" and c.half,
-        "mixed precision is for automatic differentiation of a whole minibatch; here each sample is clipped on its own",
-        "`precision: float32` under `unit: example`",
+        lambda c: c.privacy_unit == "example" and c.mixed_precision,
+        (
+            "mixed precision needs automatic differentiation of a whole minibatch, but here each "
+            "sample is clipped separately"
+        ),
+        "`precision: float32` with `unit: example`",
     ),
     (
-        lambda c: c.local == "scaffnew" and c.rounded,
-        "Scaffnew's variates cancel only where the mean of the models is exact; updates rounded on the way add up to a drift",
+        lambda c: c.local == "scaffnew" and c.compressed_updates,
+        (
+            "Scaffnew's variates cancel only if the mean of the models is exact; rounded updates "
+            "add up to a drift"
+        ),
         "`local: scaffold`, or leave out `wire`",
     ),
 )
 
 
-def find_contradictions(composition: AlgorithmChoices) -> tuple[Contradiction, ...]:
-    """All reasons why an algorithm so put together cannot be meant; only the first where nothing is exchanged, as others follow from it."""
+def find_contradictions(choices: AlgorithmChoices) -> tuple[Contradiction, ...]:
+    """All contradictions between the choices; only the first if no models are exchanged, because
+    the others follow from it.
+    """
     found = tuple(
         Contradiction(reason, instead)
-        for applies, reason, instead in _RULES
-        if applies(composition)
+        for applies, reason, instead in _CONFLICTS
+        if applies(choices)
     )
-    return found[:1] if composition.exchange != "models" else found
+    return found[:1] if choices.exchange != "models" else found
 
 
 def format_contradictions(found: Sequence[Contradiction]) -> tuple[str, str]:
-    """Contradictions in words: the reasons, and what to do instead, numbered where there are several."""
+    """The reasons of contradictions, and what to do instead, numbered if there are several."""
     if len(found) == 1:
         return found[0].reason, found[0].help
     reasons = "; ".join(f"({place}) {one.reason}" for place, one in enumerate(found, 1))

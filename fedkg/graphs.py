@@ -1,4 +1,4 @@
-"""What jobs need of graphs: what these say, as models read it, and what endpoints held that were asked; it meets the compiler here."""
+"""Knowledge graphs as models and jobs read them; one of the modules that import the compiler."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from fedkg.authoring import CompileError, needs_compiler, render, resolve_source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTable:
-    """What graphs say, as graph encoders read it.
+    """The nodes and edges of graphs, for graph encoders.
 
     Attributes:
-        nodes: their names. edges: positions of two nodes. columns: the node behind each column that is named (`fkg:column`).
-        checksums: of each graph by its name: of a file's bytes, or of what a store or an endpoint holds.
+        nodes: their names.
+        edges: pairs of positions in `nodes`.
+        columns: by column name (`fkg:column`), the position of its node.
+        checksums: by graph name, the checksum of its file, or of the content of its store or
+            endpoint.
     """
 
     nodes: tuple[str, ...]
@@ -25,10 +28,11 @@ class NodeTable:
 
 
 def load_node_table(graphs: Sequence[str]) -> NodeTable:
-    """What graph files, stores on disk and endpoints say together.
+    """Read graph files, stores on disk and endpoints into one table of nodes.
 
     Raises:
-        CompileError: one cannot be read. UsageError: there is none.
+        CompileError: a graph cannot be read.
+        UsageError: a graph does not exist.
     """
     with needs_compiler("reading graphs"):
         from fedkg_compiler.ontology.node_table import load_node_table as table_of
@@ -56,10 +60,12 @@ def load_node_table(graphs: Sequence[str]) -> NodeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointFetch:
-    """What an endpoint held when it was asked.
+    """The content of an endpoint at the time of the query.
 
     Attributes:
-        address: without what stands after ``?``. triples: how many. sha256: of their sorted lines, as packs have it of their graph.
+        address: without the part after ``?``.
+        triples: their number.
+        sha256: checksum of their sorted lines, as packs store it for their graph.
     """
 
     address: str
@@ -69,7 +75,9 @@ class EndpointFetch:
 
 @contextmanager
 def record_fetches() -> Iterator[list[EndpointFetch]]:
-    """A list of what endpoints held that were asked in the block; it is filled when the block ends without an error."""
+    """Record the endpoints that are queried inside the block; the list is filled when the block
+    ends without an error.
+    """
     found: list[EndpointFetch] = []
     with needs_compiler("reading graphs"):
         from fedkg_compiler.inputs import recording

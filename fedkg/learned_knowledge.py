@@ -1,6 +1,7 @@
-"""What a run has learnt of its domain, as data: properties mined in the sites' series, causes, and how often rules were broken.
+"""Knowledge that a run learned, as data: mined properties, causes, and violations of rules.
 
-A run folder holds it in its tables; the compiler writes it to the knowledge graph, and proposes rules from it.
+A run folder stores it in tables. The compiler writes it to the knowledge graph and proposes rules
+from it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ from typing import Literal
 from fedkg.pack.node import Node
 
 TimeRange = tuple[str, str]
-"""First and last time of data, as it says itself: moments (``2024-03-09T10:00:00``), steps (``0 s``, ``192 cycle``) or rows (``row 1``)."""
+"""First and last time of data, as text: moments (``2024-03-09T10:00:00``), steps (``0 s``, ``192
+cycle``) or rows (``row 1``).
+"""
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T.*)?")
 
 
 def combine_ranges(windows: Sequence[TimeRange | None]) -> TimeRange | None:
-    """What several data reach over together: that of all if alike, else from the first moment to the last; None without moments."""
+    """Return the range that covers all given ranges; None if they have no comparable moments.
+
+    Equal ranges give that range. Otherwise all must be moments, and the result runs from the first
+    moment to the last.
+    """
     known = [window for window in windows if window is not None]
     if len(known) < len(windows) or not known:
         return None
@@ -27,16 +34,17 @@ def combine_ranges(windows: Sequence[TimeRange | None]) -> TimeRange | None:
         return None
     if (
         len({end.endswith("Z") for window in known for end in window}) > 1
-    ):  # in UTC and without a zone: nobody knows which is first
+    ):  # moments with and without a zone cannot be ordered
         return None
     return min(first for first, _ in known), max(last for _, last in known)
 
 
 class MinedNumber(Node):
-    """One number that was found in data, in `unit` ("" where it has none, or counts steps).
+    """A number that was mined from data, in `unit` ("" if it has none, or counts steps).
 
     Attributes:
-        direction: in which direction the property is easier to keep: ``up``, ``down``, or ``none`` where the formula does not tell.
+        direction: the direction in which the property gets easier to satisfy: ``up``, ``down``, or
+            ``none`` if the formula does not determine it.
     """
 
     name: str
@@ -47,13 +55,17 @@ class MinedNumber(Node):
 
 
 class MinedProperty(Node):
-    """An inference with the numbers that the series of one client, or of all, gave it.
+    """An inference with the numbers mined from the series of one client, or of all.
 
     Attributes:
-        inference: its name in the rules. template: of which it is a case. text: the call as written, with its open numbers (``?low``).
-        client: in whose series; "" for those of all. numbers: in the order of the inference. traces: how many series there were.
-        epsilon: what each series spent of its privacy; None where the numbers were found without.
-        window: from when to when these series reach, as the data says itself; None where it has no time.
+        inference: its name in the rules.
+        template: the template that it calls.
+        text: the call as written, with its open numbers (``?low``).
+        client: the client with the series; "" for the series of all clients.
+        numbers: in the order of the inference.
+        traces: number of series.
+        epsilon: privacy budget that each series spent; None without differential privacy.
+        window: time range of the series; None if the data has no time.
     """
 
     inference: str
@@ -67,20 +79,25 @@ class MinedProperty(Node):
 
     @property
     def confidence(self) -> float:
-        """The share of further series, of the same source as those seen, that are expected to keep the property: 1 - P / (S + 1).
+        """Expected share of further series from the same source that satisfy the property: 1 - P /
+        (S + 1).
 
-        Each of P numbers is held in its place by one of S series, which another series outdoes with probability 1 / (S + 1) (scenario
-        approach: Campi and Garatti 2008, theorem 1). It says nothing where series are not exchangeable, or numbers are quantiles.
+        Each of P numbers is determined by one of S series; another series exceeds it with
+        probability 1 / (S + 1) (scenario approach: Campi and Garatti 2008, theorem 1). The bound
+        does not apply if the series are not exchangeable, or if the numbers are quantiles.
         """
         return max(0.0, 1.0 - len(self.numbers) / (self.traces + 1))
 
 
 class RuleEvidence(Node):
-    """How often a rule was broken, by the data itself or by what a trained model predicts.
+    """How often the data, or the predictions of a trained model, violated a rule.
 
     Attributes:
-        about: ``data`` or ``model``. training: of which training the model is; "" for data. applied: evaluations that were decided.
-        violated: of them broken. example: one of them in words, "" where there is none.
+        about: ``data`` or ``model``.
+        training: the training of the model; "" for data.
+        applied: evaluations with a verdict.
+        violated: number of violations among them.
+        example: text of one violation, "" if there is none.
     """
 
     rule: str
@@ -94,18 +111,22 @@ class RuleEvidence(Node):
 
     @property
     def rate(self) -> float | None:
-        """The violation rate; None where nothing was evaluated."""
+        """The violation rate; None if no evaluation has a verdict."""
         return self.violated / self.applied if self.applied else None
 
 
 class Precedence(Node):
-    """What an edge says of two columns: where one rises, the other follows.
+    """A relation between two columns of an edge: when one rises, the other follows.
 
     Attributes:
-        leads: a column of the driver. rise: by how much it rises in one step, as in one step in ten.
-        follows: a column of the driven client. answer: by how much that rises in one of the `within` steps after, in four of five such
-            cases; below 0: by how much it falls.
-        kept: the share of the cases in which it did. chance: the share of all steps after which it did. cases: how many there were.
+        leads: a column of the driver.
+        rise: how much it rises in one step, in the largest tenth of steps.
+        follows: a column of the driven client.
+        answer: how much that column rises in one of the `within` following steps, in four of five
+            of these cases; negative if it falls.
+        kept: share of the cases in which it did.
+        chance: share of all steps after which it did.
+        cases: number of cases.
     """
 
     leads: str
@@ -119,13 +140,16 @@ class Precedence(Node):
 
 
 class CausalEdge(Node):
-    """What drives what, as a run has found it.
+    """A causal edge between two clients, as a run identified it.
 
     Attributes:
-        driver, driven: clients. strength: the norm of the learned block. lag: in steps of the series.
-        p_value: of the strength where nothing drives anything; None where it was not tested.
-        adjusted: the same corrected for how many pairs were tested (Benjamini and Hochberg 1995).
-        precedence: what the edge says of columns; None where it was not looked for, or says nothing.
+        driver, driven: clients.
+        strength: the norm of the learned block.
+        lag: in steps of the series.
+        p_value: of the strength under independence; None if it was not tested.
+        adjusted: the p-value corrected for the number of tested pairs (Benjamini and Hochberg
+            1995).
+        precedence: relation between columns; None if it was not searched for, or if none exists.
     """
 
     driver: str
@@ -138,19 +162,22 @@ class CausalEdge(Node):
 
 
 class UsedFile(Node):
-    """A file that a run read, by its name and its SHA-256."""
+    """A file that a run read, with its name and SHA-256."""
 
     name: str
     sha256: str
 
 
 class LearnedKnowledge(Node):
-    """All that one run has learnt.
+    """Everything that one run learned.
 
     Attributes:
-        run: SHA-256 of its job file, in hexadecimal digits. title: the job's. software: name and version of what ran. began: when, as
-            ISO 8601. window: from when to when the data reaches, as it says itself; None where it has no time.
-        step: seconds between two steps of the series; None where the rules declare none.
+        run: SHA-256 of its job file, in hexadecimal digits.
+        title: the job's.
+        software: name and version of the program.
+        began: start time, as ISO 8601.
+        window: time range of the data; None if it has no time.
+        step: seconds between two steps of the series; None if the rules declare none.
     """
 
     run: str

@@ -1,7 +1,9 @@
-"""Limits on the files that fedkg reads, so that a small hostile file cannot fill the memory or keep a command busy for hours.
+"""Limits on the files that fedkg reads, against small hostile files that fill the memory or block a
+command.
 
-Every reader of a file gets its bytes from here. A file beyond a limit raises `LimitError`, which names the limit and shows how
-to raise it: `fedkg --limit expanded=2GB COMMAND`, or the environment variable `FEDKG_LIMITS` (``expanded=2GB,columns=50000``).
+Every reader of a file gets its bytes from here. A file above a limit raises `LimitError`, which
+names the limit and shows how to raise it: `fedkg --limit expanded=2GB COMMAND`, or the environment
+variable `FEDKG_LIMITS` (``expanded=2GB,columns=50000``).
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ VARIABLE = "FEDKG_LIMITS"
 MB = 10**6
 BYTES = {"": 1, "kb": 10**3, "mb": MB, "gb": 10**9}
 LEAST_AT_ONCE = 1 << 16
-"""Bytes of a file that are asked for in one go; of a larger file, all of it."""
+"""Bytes of the first read of a file; the second read takes the rest."""
 CHUNK = 1 << 20
 """Bytes that are decompressed at once."""
 SMALL = 8 * MB
-"""Up to so many expanded bytes the ratio does not matter: a table of zeros compresses well."""
+"""Expanded bytes below which the ratio is not checked: a table of zeros compresses well."""
 
 DEFAULTS = {
     "file": 256 * MB,
@@ -59,13 +61,13 @@ MEANINGS = {
     "fields": "fields and values of a job file, with aliases written out",
     "depth": "levels of a job file",
 }
-"""What each limit counts."""
+"""The quantity that each limit counts."""
 
 IN_BYTES = frozenset({"file", "expanded", "document", "job"})
 
 
 def limit(name: str) -> int:
-    """The limit of this name: its default, or what `FEDKG_LIMITS` says.
+    """Return a limit: its default, or the value from `FEDKG_LIMITS`.
 
     Raises:
         UsageError: `FEDKG_LIMITS` has an unknown name or a value that is not a positive number.
@@ -89,7 +91,7 @@ def raise_limits(settings: list[str]) -> None:
 
 @lru_cache(maxsize=8)
 def _changed(text: str) -> dict[str, int]:
-    """The limits in a text such as ``expanded=2GB,columns=50000``."""
+    """Parse limits from text such as ``expanded=2GB,columns=50000``."""
     found = {}
     for setting in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (part.strip() for part in setting.partition("="))
@@ -112,7 +114,7 @@ def _changed(text: str) -> dict[str, int]:
 
 
 def format_limit(name: str, value: int) -> str:
-    """A value of a limit as text: ``256 MB``, ``20,000``."""
+    """Format a value of a limit: ``256 MB``, ``20,000``."""
     if name in IN_BYTES:
         factor, unit = next(
             ((f, u) for f, u in ((10**9, "GB"), (MB, "MB"), (10**3, "kB")) if value >= f),
@@ -123,7 +125,7 @@ def format_limit(name: str, value: int) -> str:
 
 
 def require_within_limit(name: str, value: int, what: str, *, at_least: bool = False) -> None:
-    """Reject a value beyond the limit of this name.
+    """Reject a value above the limit of this name.
 
     Args:
         what: names the file in the message.
@@ -136,15 +138,16 @@ def require_within_limit(name: str, value: int, what: str, *, at_least: bool = F
     if value > most:
         raised = f"{name}={_round(name, max(value, 4 * most if at_least else 0))}"
         raise LimitError(
-            f"{what} is beyond the limit `{name}`: {MEANINGS[name]}",
+            f"{what} is above the limit `{name}`: {MEANINGS[name]}",
             expected=f"at most {format_limit(name, most)}",
             received=f"{'at least ' if at_least else ''}{format_limit(name, value)}",
-            help=f"if you trust the file, raise the limit: fedkg --limit {raised} ..., or {VARIABLE}={raised}",
+            help=f"if you trust the file, raise the limit: fedkg --limit {raised} ..., or "
+            f"{VARIABLE}={raised}",
         )
 
 
 def _round(name: str, value: int) -> str:
-    """A value with one digit, not below `value`, as a setting: ``300MB``."""
+    """Round a value up to one digit, as a setting: ``300MB``."""
     step = 10 ** (len(str(value)) - 1)
     rounded = -(-value // step) * step
     factor, unit = next(
@@ -155,14 +158,14 @@ def _round(name: str, value: int) -> str:
 
 
 def read_file(path: str | Path, *, name: str = "file") -> bytes:
-    """The bytes of an ordinary file within the limit `name`.
+    """Read an ordinary file within the limit `name`.
 
     Raises:
         OSError: the file cannot be read, or is not an ordinary file (a pipe, a device).
         ValueError: the path has a null character.
         LimitError: the file is larger than the limit; nothing has been read.
     """
-    # a pipe that nobody writes to would block without O_NONBLOCK
+    # without O_NONBLOCK, opening a pipe without a writer would block
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     handle = os.open(path, flags | getattr(os, "O_CLOEXEC", 0))
     try:
@@ -172,25 +175,25 @@ def read_file(path: str | Path, *, name: str = "file") -> bytes:
         if not stat.S_ISREG(found.st_mode):
             raise OSError(22, "not an ordinary file but a pipe, a socket or a device", str(path))
         require_within_limit(name, found.st_size, str(path))
-        # without Python's file objects, which take longer than a small file
+        # Python's file objects take longer than reading a small file
         parts, size = [os.read(handle, max(LEAST_AT_ONCE, found.st_size))], 0
         while parts[-1]:
             size += len(parts[-1])
             require_within_limit(
                 name, size, str(path), at_least=True
-            )  # it may grow while it is read
+            )  # the file may grow during the read
             parts.append(os.read(handle, LEAST_AT_ONCE))
-        return b"".join(parts[:-1])  # one alone is not copied
+        return b"".join(parts[:-1])  # a single chunk needs no copy
     finally:
         os.close(handle)
 
 
 def gunzip(body: bytes, what: str) -> bytes:
-    """The expanded bytes of a gzip file.
+    """Expand the bytes of a gzip file.
 
     Raises:
-        OSError, EOFError, zlib.error: it is not a whole gzip file.
-        LimitError: it expands beyond the limit `expanded` or `ratio`; `what` names it.
+        OSError, EOFError, zlib.error: the bytes are not a complete gzip file.
+        LimitError: the file expands above the limit `expanded` or `ratio`; `what` names it.
     """
     import gzip
     import io
@@ -204,37 +207,42 @@ def gunzip(body: bytes, what: str) -> bytes:
 
 
 def open_zip(body: bytes, what: str) -> zipfile.ZipFile:
-    """The zip file in these bytes.
+    """Open the zip file in these bytes.
 
     Raises:
-        zipfile.BadZipFile: it is not a zip file.
-        LimitError: it has more files than the limit `members`.
+        zipfile.BadZipFile: the bytes are not a zip file.
+        LimitError: the archive has more files than the limit `members`.
     """
     import io
     import zipfile
 
-    require_within_limit("members", body.count(b"PK\x01\x02"), what)  # each file's entry begins so
+    require_within_limit(
+        "members", body.count(b"PK\x01\x02"), what
+    )  # signature of a file's entry in the central directory
     return zipfile.ZipFile(io.BytesIO(body))
 
 
 def unzip(
     archive: zipfile.ZipFile, names: list[str], what: str, *, keep: bool = True
 ) -> dict[str, bytes]:
-    """The expanded members of a zip file; the limits hold for all of them together.
+    """Expand members of a zip file; the limits apply to all of them together.
 
     Args:
-        keep: false: expand and count them, and keep nothing.
+        keep: false: expand and count them, but return no bytes.
 
     Raises:
-        KeyError: there is no such member. zipfile.BadZipFile, zlib.error, EOFError: it is damaged.
-        LimitError: they expand beyond the limit `expanded` or `ratio`.
+        KeyError: an unknown member.
+        zipfile.BadZipFile, zlib.error, EOFError: the archive is damaged.
+        LimitError: the members expand above the limit `expanded` or `ratio`.
     """
     entries = [archive.getinfo(name) for name in names]
     packed = sum(entry.compress_size for entry in entries)
     found, total = {}, 0
     for entry in entries:
         out = bytearray()
-        for part in _parts(archive, entry):  # counted, as the declared sizes may be wrong
+        for part in _parts(
+            archive, entry
+        ):  # count the bytes, because the declared sizes may be wrong
             total += len(part)
             _require_expansion(total, packed, what)
             if keep:
@@ -256,11 +264,11 @@ def _require_expansion(expanded: int, compressed: int, what: str) -> None:
 
 
 def parse_json(body: bytes, what: str) -> Any:
-    """A JSON document within the limits `document` and `values`. `Any`: JSON.
+    """Parse a JSON document within the limits `document` and `values`. `Any`: JSON.
 
     Raises:
-        ValueError: it is not JSON in UTF-8, or is nested too deeply.
-        LimitError: it is too large.
+        ValueError: the document is not JSON in UTF-8, or is nested too deeply.
+        LimitError: the document is too large.
     """
     import json
 

@@ -1,4 +1,6 @@
-"""What the faces need of ontologies, graphs and findings: one of the places where the runtime meets the compiler."""
+"""Ontologies, graphs and learned knowledge for the command line; one of the modules that import the
+compiler.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def reason(asked: Sequence[str], *, dl: bool, limit: float) -> tuple[Reasoned, list[Diagnostic]]:
-    """What follows from files and ontologies of the catalogue, and what is wrong with them; with `dl`, HermiT is asked too."""
+    """Derive the consequences of files and ontologies of the catalogue, and collect their problems.
+
+    With `dl`, the reasoner HermiT runs as well.
+    """
     with needs_compiler("reasoning"):
         from fedkg_compiler.ontology.reasoned import reason as found
 
@@ -31,7 +36,9 @@ def reason(asked: Sequence[str], *, dl: bool, limit: float) -> tuple[Reasoned, l
 
 
 def load_catalog() -> Catalog:
-    """The catalogue of ontologies, with what the user has added. Raises FedkgError when it cannot be read."""
+    """Load the catalogue of ontologies, with the user's additions. Raises FedkgError if it cannot
+    be read.
+    """
     with needs_compiler("listing ontologies"):
         from fedkg_compiler.ontology.catalog import load_catalog
 
@@ -39,7 +46,9 @@ def load_catalog() -> Catalog:
 
 
 def list_entries() -> list[EntryInfo]:
-    """Every ontology of the catalogue, by name. Raises FedkgError when the catalogue cannot be read."""
+    """List every ontology of the catalogue by name. Raises FedkgError if the catalogue cannot be
+    read.
+    """
     with needs_compiler("listing ontologies"):
         from fedkg_compiler.ontology.entries import list_entries
 
@@ -47,7 +56,10 @@ def list_entries() -> list[EntryInfo]:
 
 
 def entry_with_terms(name: str) -> tuple[EntryInfo, tuple[Diagnostic, ...]]:
-    """An ontology of the catalogue with its terms, and what is wrong with its files. Raises UsageError where there is none of the name."""
+    """Return an ontology of the catalogue with its terms, and the problems of its files.
+
+    Raises UsageError for an unknown name.
+    """
     with needs_compiler("listing terms"):
         from fedkg_compiler.ontology.entries import show_entry
 
@@ -57,7 +69,10 @@ def entry_with_terms(name: str) -> tuple[EntryInfo, tuple[Diagnostic, ...]]:
 def add_ontology(
     name: str, source: str, sha256: str | None
 ) -> tuple[dict[str, str] | None, tuple[Diagnostic, ...]]:
-    """Put an ontology on the user's shelf: what was recorded, or None with the reason. Raises UsageError for a wrong name or checksum."""
+    """Add an ontology to the user's local catalogue; return its record, or None with the reasons.
+
+    Raises UsageError for a wrong name or checksum.
+    """
     with needs_compiler("adding ontologies"):
         from fedkg_compiler.ontology.shelf import add_entry
 
@@ -66,7 +81,9 @@ def add_ontology(
 
 
 def remove_ontology(name: str) -> dict[str, str]:
-    """Take an added ontology off the user's shelf and return its record. Raises UsageError when it was not added."""
+    """Remove an ontology from the user's local catalogue and return its record. Raises UsageError
+    if the user never added it.
+    """
     with needs_compiler("removing ontologies"):
         from fedkg_compiler.ontology.shelf import remove_entry
 
@@ -76,10 +93,13 @@ def remove_ontology(name: str) -> dict[str, str]:
 def load_store(
     folder: str | Path, files: Sequence[str | Path]
 ) -> tuple[dict[str, Any] | None, tuple[Diagnostic, ...]]:
-    """Put graph files, or what endpoints hold, into a store on disk: what came of it, or None with the reason. `Any`: JSON.
+    """Load graph files, or the content of endpoints, into a store on disk. `Any`: JSON.
+
+    Return a summary, or None with the reasons.
 
     Raises:
-        UsageError: a file is not there, or the folder holds something else. FedkgError: the store is damaged.
+        UsageError: a file does not exist, or the folder holds something else.
+        FedkgError: the store is damaged.
     """
     with needs_compiler("loading graphs"):
         from fedkg_compiler.inputs import is_endpoint
@@ -102,7 +122,9 @@ def load_store(
 
 
 def store_facts(folder: str | Path) -> dict[str, Any]:
-    """What is in a store on disk. `Any`: JSON. Raises UsageError where there is none, FedkgError where it is damaged."""
+    """Describe a store on disk. `Any`: JSON. Raises UsageError without a store, FedkgError if it is
+    damaged.
+    """
     with needs_compiler("reading a store"):
         from fedkg_compiler.inputs import is_store
         from fedkg_compiler.ontology.stores.folder import read_state
@@ -110,8 +132,8 @@ def store_facts(folder: str | Path) -> dict[str, Any]:
 
         if not is_store(Path(folder)):
             raise UsageError(
-                f"{folder} is no store of graphs",
-                help=f"make one: fedkg graph load {folder} FILES...",
+                f"{folder} is not a store of graphs",
+                help=f"create one: fedkg graph load {folder} FILES...",
             )
         try:
             state = read_state(Path(folder))
@@ -130,7 +152,10 @@ def store_facts(folder: str | Path) -> dict[str, Any]:
 
 
 def describe_term(text: str) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]:
-    """What the ontologies say of the terms that a text names, and what is wrong with their files. Raises UsageError where none has one."""
+    """Describe the terms that match a text, and return the problems of the ontologies' files.
+
+    Raises UsageError if no ontology has a matching term.
+    """
     with needs_compiler("looking up terms"):
         from fedkg_compiler.ontology.about import about
 
@@ -138,8 +163,10 @@ def describe_term(text: str) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]
 
 
 def count_statements(names: Sequence[str] = ()) -> tuple[Report, tuple[Diagnostic, ...]]:
-    """How much these ontologies (default: all) say, in numbers. Raises UsageError where there is none of a name."""
-    with needs_compiler("counting what ontologies say"):
+    """Count the statements of these ontologies (default: all). Raises UsageError for an unknown
+    name.
+    """
+    with needs_compiler("counting the statements of ontologies"):
         from fedkg_compiler.ontology.figures import report_figures
 
         known = load_catalog().names()
@@ -152,7 +179,7 @@ def count_statements(names: Sequence[str] = ()) -> tuple[Report, tuple[Diagnosti
 
 
 def format_learned_graph(learned: LearnedKnowledge) -> str:
-    """What a run has learnt as Turtle, with its origin (PROV-O)."""
+    """Format learned knowledge as Turtle, with its origin (PROV-O)."""
     with needs_compiler("writing to the graph"):
         from fedkg_compiler.learned.to_rdf import turtle
 
@@ -160,10 +187,11 @@ def format_learned_graph(learned: LearnedKnowledge) -> str:
 
 
 def load_findings(path: str | Path) -> tuple[LearnedKnowledge, ...]:
-    """What runs have learnt, from a graph that holds it.
+    """Read the learned knowledge of runs from a graph.
 
     Raises:
-        CompileError: it is no graph, or has mistakes, of which findings could be missing. FedkgError: a finding cannot be read.
+        CompileError: the file is not a graph, or has errors that could hide findings.
+        FedkgError: a finding cannot be read.
     """
     with needs_compiler("reading findings"):
         from fedkg_compiler.learned.from_rdf import read
@@ -182,10 +210,11 @@ def propose_rules(
     least: float = 0.0,
     level: float = 0.05,
 ) -> Proposal:
-    """Candidate rules from what runs have learnt: for one client or, "", for all.
+    """Propose rules from learned knowledge, for one client or, with "", for all.
 
     Args:
-        least: the confidence of properties. level: the p-value that edges have at most, corrected for the number of pairs.
+        least: smallest confidence of a property.
+        level: largest p-value of an edge, corrected for the number of pairs.
     """
     with needs_compiler("proposing rules"):
         from fedkg_compiler.learned.candidates import proposed
@@ -194,7 +223,9 @@ def propose_rules(
 
 
 def align_ontologies(first: str, second: str, least: float) -> Proposed:
-    """Mappings that somebody should look at, between two ontologies by name or file. Raises UsageError where there is none of a name."""
+    """Propose mappings between two ontologies, given by name or file, for review. Raises UsageError
+    for an unknown name.
+    """
     with needs_compiler("comparing ontologies"):
         from fedkg_compiler.ontology.alignment.between import align
 
@@ -202,7 +233,7 @@ def align_ontologies(first: str, second: str, least: float) -> Proposed:
 
 
 def format_mappings(proposed: Proposed, names: tuple[str, str]) -> str:
-    """The proposals as RDF, in a vocabulary that asserts nothing."""
+    """Format proposed mappings as RDF, in a vocabulary that asserts nothing."""
     with needs_compiler("writing proposals"):
         from fedkg_compiler.ontology.alignment.proposals import turtle
 

@@ -1,4 +1,4 @@
-"""A pack as the bytes of its file, with what is said of it: enough to write it where nobody asks what is in it. Imports no NumPy."""
+"""A compiled pack as the bytes of its file, so that a caller can write it without NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PackCounts:
-    """How many of each there are in a pack; `rows` are bound constraints, in all banks."""
+    """Numbers of the parts of a pack; `rows` are bound constraints, in all banks."""
 
     rules: int
     rows: int
@@ -29,25 +29,27 @@ class PackCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedPack:
-    """The bytes of a pack file, and what it counts."""
+    """The bytes of a pack file, with its counts."""
 
     body: bytes
     counts: PackCounts
 
     def read(self) -> Pack:
-        """The pack itself. Raises PackError when the bytes are no whole pack."""
+        """Decode the pack. Raises PackError if the bytes are not a complete pack."""
         from fedkg.pack import read_pack
 
         return read_pack(self.body)
 
 
 def write_pack(body: bytes, path: str | Path) -> Path:
-    """Write the bytes of a pack file whole or not at all (temporary file, then rename). Raises PackError where that cannot be."""
+    """Write the bytes of a pack file atomically (temporary file, then rename). Raises PackError on
+    failure.
+    """
     path = Path(path)
     if path.exists() and not path.is_file():
         raise PackError(
             f"cannot write {path}",
-            received="a folder" if path.is_dir() else "no ordinary file",
+            received="a folder" if path.is_dir() else "not an ordinary file",
             help="choose another name, in a folder that you may write to",
         )
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -57,7 +59,7 @@ def write_pack(body: bytes, path: str | Path) -> Path:
     except OSError as error:
         with suppress(
             OSError
-        ):  # where the place cannot be written there may be nothing to take away
+        ):  # if the folder cannot be written, there is no temporary file to delete
             partial.unlink(missing_ok=True)
         raise PackError(
             f"cannot write {path}",

@@ -1,4 +1,5 @@
-"""The zones of a violation rate, as J. Arafat, "Semantic-Constrained Federated Aggregation" (SCFA), draws them. Needs nothing else."""
+"""Zones of a violation rate, after J. Arafat, "Semantic-Constrained Federated Aggregation"
+(SCFA)."""
 
 from __future__ import annotations
 
@@ -12,11 +13,15 @@ ZONES: tuple[tuple[Zone, float, float, str], ...] = (
     ("danger", 0.10, 0.18, "put more weight on the rules"),
     ("critical", 0.18, 1.0, "see which rules before the model is used"),
 )
-"""Zones, best first: name, lower and upper edge, what to do; SCFA says normal operation, monitor, tighten constraints, intervene."""
+"""Zones, best first: name, lower and upper edge, what to do. SCFA's words: normal operation,
+monitor, tighten constraints, intervene.
+"""
 
 
 def classify_rate(rho: float) -> Zone:
-    """The zone of a violation rate: safe < 0.05 <= warning < 0.10 <= danger <= 0.18 < critical."""
+    """Return the zone of a violation rate: safe < 0.05 <= warning < 0.10 <= danger <= 0.18 <
+    critical.
+    """
     if rho < 0.05:
         return "safe"
     if rho < 0.10:

@@ -1,8 +1,9 @@
-"""What `torch.compile` leaves as it is.
+"""Exclusion of functions from `torch.compile`.
 
-Rules are looked up, cut into chunks and put together anew for every batch, and nearest points of polytopes are found by loops that look at
-their numbers: traced, this takes minutes or fails, and gains nothing that their few large operations do not have already. Inside a compiled
-function they run as they do outside of it, and the model around them is compiled.
+fedkg looks up rules, cuts them into chunks and reassembles them for every batch, and it finds
+nearest points of polytopes with loops that read their numbers. Tracing such code takes minutes or
+fails, and gains nothing over its few large operations. Inside a compiled function this code runs as
+usual, and the surrounding model is compiled.
 """
 
 from __future__ import annotations
@@ -18,12 +19,17 @@ R = TypeVar("R")
 
 
 def exclude_from_compile(work: Callable[P, R]) -> Callable[P, R]:
-    """A function that is not traced; unlike `torch.compiler.disable`, which imports the compiler for seconds, at no cost elsewhere."""
+    """Return a function that `torch.compile` does not trace.
+
+    Unlike `torch.compiler.disable`, it does not import the compiler (seconds) outside of compiled
+    functions.
+    """
 
     @wraps(work)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if torch.compiler.is_compiling():
-            untraced: Callable[P, R] = torch.compiler.disable(work)  # type: ignore[no-untyped-call]  # torch declares it without types
+            disable = torch.compiler.disable
+            untraced: Callable[P, R] = disable(work)  # type: ignore[no-untyped-call]
             return untraced(*args, **kwargs)
         return work(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Whether loops can be compiled: with Numba and llvmlite, which a minimal environment may lack."""
+"""Check for Numba and llvmlite, which compile loops; a minimal environment may lack them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from importlib.util import find_spec
 
 @cache
 def can_compile_loops() -> bool:
-    """Whether Numba and llvmlite are installed; warns once where they are not.
+    """Return whether Numba and llvmlite are installed; warn once if they are not.
 
-    Constraint modules and projections then use tensor operations: the same results, more slowly.
+    Without them, constraint modules and projections use tensor operations: the same results, more
+    slowly.
     """
     missing = [name for name in ("numba", "llvmlite") if not _is_installed(name)]
     if missing:
@@ -24,7 +25,7 @@ def can_compile_loops() -> bool:
 
 
 def _is_installed(name: str) -> bool:
-    try:  # without importing it, which takes long
+    try:  # does not import it, which would take long
         return find_spec(name) is not None
     except ImportError:
         return False

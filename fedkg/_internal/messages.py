@@ -1,4 +1,4 @@
-"""What something is that was given in place of something else, in the words of messages."""
+"""Text about rejected values, for error messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from torch import Tensor
 
 
 def describe_value(given: object) -> str:
-    """The type and shape of a tensor, a text or number itself, of all else the type."""
+    """Describe a value briefly: a tensor by dtype and shape, a string or number by itself, else by
+    type.
+    """
     if isinstance(given, Tensor):
         return f"{str(given.dtype).removeprefix('torch.')} {list(given.shape)}"
     if isinstance(given, str):

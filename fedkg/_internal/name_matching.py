@@ -1,4 +1,4 @@
-"""The known name, or table header, nearest to a mistyped one."""
+"""The known name, or table header, that is most similar to a misspelt one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from typing_extensions import override
 
 
 def distance(left: str, right: str, limit: int) -> int:
-    """How many letters must be changed, added, dropped or swapped with their neighbour (Damerau's count, restricted); limit + 1 if more."""
+    """Count the edits between two words, up to `limit`; limit + 1 if there are more.
+
+    An edit changes, adds or drops a letter, or swaps two neighbours (restricted Damerau-Levenshtein
+    distance).
+    """
     if abs(len(left) - len(right)) > limit:
         return limit + 1
     before: list[int] = []
@@ -28,10 +32,11 @@ def distance(left: str, right: str, limit: int) -> int:
 
 
 def nearest_name(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that is most probably meant, or None.
+    """Return the candidate that the user most probably meant, or None.
 
-    A difference of case alone always counts as near; otherwise at most a third of the letters may differ, and a word of
-    one or two letters has no neighbours. Of equally near ones the first in alphabetical order is taken.
+    Words that differ only in case always match. Otherwise at most a third of the letters may
+    differ, and a word of one or two letters matches nothing. The first in alphabetical order wins a
+    tie.
     """
     folded = word.casefold()
     limit = min((len(word) + 1) // 3, 4) if len(word) > 2 else 0
@@ -52,39 +57,41 @@ def nearest_name(word: str, candidates: Iterable[str]) -> str | None:
 
 
 class Suggestion(str):
-    """A help line that is certain: `wrong` is misspelt and `right` is meant. In everything else it is a text."""
+    """A help line with a certain correction: replace `wrong` by `right`. It is a string
+    otherwise."""
 
     __slots__ = ("right", "wrong")
     wrong: str
     right: str
 
-    def __new__(cls, said: str, wrong: str, right: str) -> Suggestion:
+    def __new__(cls, text: str, wrong: str, right: str) -> Suggestion:
         """The help line with its two words."""
-        line = super().__new__(cls, said)
+        line = super().__new__(cls, text)
         line.wrong, line.right = wrong, right
         return line
 
     @override
-    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]  # a text of three parts is made of three
-        """What a copy is made of."""
+    def __getnewargs__(self) -> tuple[str, str, str]:  # type: ignore[override]
+        """The arguments that copying and unpickling pass to `__new__`."""
         return str(self), self.wrong, self.right
 
 
 def certain_match(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that is meant for certain, or None.
+    """Return the candidate that the user certainly meant, or None.
 
-    It differs in case alone, or in one letter (of four or more, not the first one), and no other candidate does; a different digit,
-    or a different short piece of a name (``flow_a``, ``flow_in``), is another name and no slip.
+    It differs only in case, or in one letter (of four or more, not the first), and no other
+    candidate does. A different digit, or a different short piece of a name (``flow_a``,
+    ``flow_in``), makes another name, not a typo.
     """
     known = set(candidates) - {word}
     folded = [candidate for candidate in known if candidate.casefold() == word.casefold()]
     if folded:
         return folded[0] if len(folded) == 1 else None
     near = [candidate for candidate in known if distance(word, candidate, 1) <= 1]
-    return near[0] if len(near) == 1 and _a_slip(word, near[0]) else None
+    return near[0] if len(near) == 1 and _is_typo(word, near[0]) else None
 
 
-def _a_slip(word: str, meant: str) -> bool:
+def _is_typo(word: str, meant: str) -> bool:
     if (
         min(len(word), len(meant)) < _TOO_SHORT
         or word[0] != meant[0]
@@ -103,7 +110,10 @@ _TOO_SHORT = 4
 
 
 def did_you_mean(word: str, candidates: Iterable[str], otherwise: str = "") -> str:
-    """``did you mean `x`?`` for a help line (a `Suggestion` where that is certain), or `otherwise` where nothing is near."""
+    """Return ``did you mean `x`?`` for a help line, or `otherwise` if no candidate is similar.
+
+    The result is a `Suggestion` if the match is certain.
+    """
     known = list(candidates)
     near = nearest_name(word, known)
     if near is None:
@@ -116,13 +126,16 @@ _UNIT = re.compile(r"\s*[\[(][^\])]*[\])]\s*$")
 
 
 def normalise_header(header: str) -> str:
-    """A header without what people write differently: case, blanks, punctuation."""
+    """A header without case, blanks and punctuation, which people write differently."""
     return re.sub(r"[\W_]+", "", header).casefold()
 
 
 def nearest_header(header: str, candidates: Iterable[str]) -> str | None:
-    """The header that is probably meant: the same but for blanks, punctuation and a unit in brackets, else near in letters, else one that
-    holds the other."""
+    """Return the header that the user most probably meant, or None.
+
+    Headers match if they are equal except for blanks, punctuation and a unit in brackets; then if
+    their letters are similar; then if one contains the other.
+    """
     folded: dict[str, str] = {}
     for candidate in candidates:
         folded.setdefault(normalise_header(candidate), candidate)

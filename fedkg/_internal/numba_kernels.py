@@ -1,7 +1,8 @@
-"""Loops compiled by Numba at run time, for work that tensor operations can do only in many passes over memory.
+"""Loops compiled by Numba, for work that tensor operations can do only in many passes over memory.
 
-Import modules with kernels where they are first needed: Numba takes half a second to load, and each kernel is compiled once per machine
-and kept on disk (`kept_in`). Kernels see NumPy arrays; what they compute is the same for any number of threads.
+Import modules with kernels where they are first needed: Numba takes half a second to load. Each
+kernel is compiled once per machine and cached on disk (`cache_folder`). Kernels work on NumPy
+arrays; their results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -23,19 +24,23 @@ from numba.extending import intrinsic as _intrinsic
 
 R = TypeVar("R")
 
-_njit: Any = numba.njit  # its types know fewer options than it does
-_config: Any = numba.config  # a module whose names are made when it is imported
+_njit: Any = numba.njit  # `Any`: Numba's type stubs lack some options
+_config: Any = numba.config  # `Any`: Numba creates the attributes of this module at import
 
 STALE_AFTER_SECONDS = 24 * 60 * 60
-"""Seconds after which kernels of other sources are thrown away: until then a program that has loaded these may still be at work."""
+"""Age at which cached kernels of other sources are deleted; a running program may still use younger
+ones.
+"""
 
 _SETTING = Lock()
 
 
 def kernel(function: Callable[..., R]) -> Callable[..., R]:
-    """The function as a compiled loop: no interpreter lock, divisions as IEEE 754 has them, no reordering of sums."""
+    """Compile a function to a loop without the interpreter lock, with IEEE 754 division and ordered
+    sums.
+    """
     folder = cache_folder(Path(function.__code__.co_filename).resolve().parent)
-    with _SETTING:  # where Numba keeps a kernel it decides when the kernel is declared
+    with _SETTING:  # Numba fixes a kernel's cache folder at declaration
         own = _config.CACHE_DIR
         try:
             _config.CACHE_DIR = own if folder is None else str(folder)
@@ -45,12 +50,15 @@ def kernel(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def kernel_part(function: Callable[..., R]) -> Callable[..., R]:
-    """A part of kernels that only kernels call: without what calls from Python need, which takes long to compile."""
+    """Compile a function that only kernels call; it has no slow-to-compile entry point for
+    Python."""
     return _compiled(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def instruction(typed: Callable[..., Any]) -> Any:
-    """What kernels call by the name of a function that says its types and writes its code, for what Numba has no name for."""
+    """Declare an instruction for kernels that Numba has no name for: the function types it and
+    writes its code.
+    """
     return _intrinsic(typed)
 
 
@@ -60,10 +68,12 @@ def _compiled(function: Callable[..., R], **options: bool) -> Callable[..., R]:
 
 @cache
 def cache_folder(package: Path) -> Path | None:
-    """Where the kernels of a folder of sources are kept; None where nothing can be written, and they are compiled in each process.
+    """Return the folder with the cached kernels of a package; None if it cannot be written.
 
-    It is `$NUMBA_CACHE_DIR`, or else `$XDG_CACHE_HOME/fedkg/kernels` (by default `~/.cache/fedkg/kernels`), and in it a folder named by all
-    these sources, this file and the versions of Numba and Python: Numba itself looks at the file of a kernel alone, not at what it calls.
+    Without a folder, each process compiles its kernels. The folder is below `$NUMBA_CACHE_DIR`, or
+    else `$XDG_CACHE_HOME/fedkg/kernels` (default `~/.cache/fedkg/kernels`). Its name depends on all
+    sources of the package, on this file and on the versions of Numba and Python, because Numba
+    itself checks only the file of a kernel, not the functions that it calls.
     """
     try:
         state = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
@@ -83,7 +93,7 @@ def cache_folder(package: Path) -> Path | None:
 
 
 def _base() -> Path:
-    """Where kernels are kept. Raises RuntimeError without a home."""
+    """Return the root of all kernel caches. Raises RuntimeError without a home directory."""
     if _config.CACHE_DIR:
         return Path(_config.CACHE_DIR)
     base = os.environ.get("XDG_CACHE_HOME")
@@ -91,7 +101,7 @@ def _base() -> Path:
 
 
 def _forget_others(folder: Path) -> None:
-    """Throw away what was kept for other sources in place of these, once it is unused for long enough."""
+    """Delete the caches of other sources of the same package that nobody has used for a while."""
     for other in folder.parent.iterdir():
         try:
             if (
@@ -101,4 +111,4 @@ def _forget_others(folder: Path) -> None:
             ):
                 shutil.rmtree(other, ignore_errors=True)
         except OSError:
-            continue  # another process does the same
+            continue  # another process deletes it at the same time

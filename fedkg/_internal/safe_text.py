@@ -1,4 +1,4 @@
-"""Text from files that is safe to show: characters that steer a terminal, or reorder a line, appear as escapes."""
+"""Text from files made safe to show: control and direction characters become escapes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff"
     "\U000e0000-\U000e007f]"
 )
-"""Controls but tab and newline, C1 controls, marks of writing direction, invisible spaces and tags, halves of a character."""
+"""Controls except tab and newline, C1 controls, marks of writing direction, invisible spaces and
+tags, and unpaired surrogates.
+"""
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How cells begin that a spreadsheet would compute (source: OWASP, CSV injection)."""
+"""First characters of cells that a spreadsheet would compute (source: OWASP, CSV injection)."""
 
 
 def escape_hidden(text: str) -> str:
@@ -24,7 +26,7 @@ def escape_hidden(text: str) -> str:
 
 
 def escape_hidden_in(value: object) -> object:
-    """What a page shows of a value: a text, or markup, with hidden characters as escapes; anything else as it is."""
+    """Escape hidden characters of a string or of markup; return any other value unchanged."""
     return type(value)(escape_hidden(value)) if isinstance(value, str) else value
 
 
@@ -34,9 +36,10 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def escape_csv_cell(value: object) -> object:
-    """A cell of a CSV file: hidden characters as escapes, and an apostrophe before a text that a spreadsheet would compute.
+    """A CSV cell with escaped hidden characters, and an apostrophe before text that a spreadsheet
+    would compute.
 
-    Numbers stay, also those written as texts.
+    Numbers stay unchanged, also numbers written as text.
     """
     if not isinstance(value, str):
         return value

@@ -1,4 +1,4 @@
-"""Work in parts on as many threads as torch uses, for compiled loops that hold no interpreter lock."""
+"""Threads for compiled loops that do not hold the interpreter lock."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from threading import Lock, get_ident
 import torch
 
 PARTS_PER_THREAD = 4
-"""Parts for each thread, where there is enough to do."""
+"""Parts for each thread, if there is enough work."""
 
 _PARTS: ContextVar[int | None] = ContextVar("_PARTS", default=None)
 
 _SETTING = Lock()
 _OUTSIDE: dict[int, int] = {}
-"""Of each thread that is inside of `library_threads` now, how many the library's operations took before it came in."""
+"""By thread inside `library_threads`: the number of PyTorch's threads before it entered."""
 
 
 @contextmanager
 def library_threads(count: int) -> Iterator[None]:
-    """Inside, the library's operations take so many threads, and compiled loops as many as these took before, if that is more.
+    """Set the number of threads of PyTorch's operations in a block.
 
-    Threads of one of the library's operations wait for each other spinning, which is slow where a processor is busy elsewhere; those of
-    compiled loops sleep. A thread that begins takes the number that was set last, whoever set it: one that comes in while another is
-    inside leaves behind what was there before both.
+    Compiled loops keep the previous number of threads in the block, if that is larger.
+
+    The threads of a PyTorch operation spin while they wait for each other, which is slow on a busy
+    processor; those of compiled loops sleep. A new thread takes the number that was set last, by
+    any thread. A thread that enters while another one is inside therefore restores the number from
+    before both.
     """
     own = get_ident()
     with _SETTING:
@@ -50,17 +53,22 @@ def library_threads(count: int) -> Iterator[None]:
 
 
 def _take(count: int) -> None:
-    """The library's operations take so many threads: those of this thread and of threads that begin later."""
+    """Set the number of PyTorch's threads, for this thread and for threads that start later."""
     if torch.get_num_threads() != count:
         torch.set_num_threads(count)
 
 
 def run_in_parts(count: int, least: int, work: Callable[[int, int], object]) -> None:
-    """``work(start, stop)`` on consecutive parts of ``range(count)`` of at least `least` each, on as many threads as torch uses, or as
-    `library_threads` says.
+    """Call ``work(start, stop)`` on consecutive parts of ``range(count)`` in several threads.
 
-    Threads take one part after the other, so that one whose processor is busy elsewhere holds up no more than a part. The parts must
-    write to different places. Errors of any part are raised.
+    The number of threads is PyTorch's, or that of compiled loops inside `library_threads`. A thread
+    takes the next part when it has finished one, so a busy processor delays at most one part. The
+    parts must write to different places. Errors of any part are raised.
+
+    Args:
+        count: size of the range.
+        least: smallest size of a part.
+        work: the function to call.
     """
     if count < 2 * least:
         work(0, count)
@@ -72,16 +80,16 @@ def run_in_parts(count: int, least: int, work: Callable[[int, int], object]) -> 
         return
     places = iter(range(parts))
 
-    def some() -> None:
-        for place in places:  # taking the next one is a single step of the interpreter
+    def take_parts() -> None:
+        for place in places:  # safe without a lock: `next` is one step of the interpreter
             work(count * place // parts, count * (place + 1) // parts)
 
-    others = [_threads().submit(some) for _ in range(min(threads, parts) - 1)]
+    others = [_threads().submit(take_parts) for _ in range(min(threads, parts) - 1)]
     try:
-        some()
+        take_parts()
     finally:
         others = [other for other in others if not other.cancel()]
-        wait(others)  # before what they write to may go
+        wait(others)  # the caller may free their output after this function returns
     for other in others:
         other.result()
 
@@ -91,13 +99,13 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="fedkg")
 
 
-def _alone() -> None:
-    """Forget the threads that there were, which do not survive a fork."""
-    global _SETTING  # one of them may have held it
+def _reset_after_fork() -> None:
+    """Drop the thread pool in a forked process, where its threads do not exist."""
+    global _SETTING  # a thread of the parent may have held it
     _SETTING = Lock()
     _OUTSIDE.clear()
     _threads.cache_clear()
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_alone)
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,4 +1,4 @@
-"""Python's warnings as notes for people who use the command line: one line each, without file and line of the code."""
+"""Python's warnings as one-line notes for the command line, without file and line of the code."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import warnings
 from typing import TextIO
 
 FOR_DEVELOPERS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ResourceWarning)
-"""Categories about code, which say nothing about the user's rules or data."""
+"""Categories about code; they tell the user nothing about rules or data."""
 
 
 def show_warnings_as_notes() -> None:
-    """Print each warning of this process once, as ``note: ...`` on stderr. Options of Python (``-W``) are left in force."""
+    """Print each warning of this process once, as ``note: ...`` on stderr; options of Python
+    (``-W``) still apply.
+    """
     if sys.warnoptions:
         return
     shown: set[str] = set()
@@ -26,7 +28,10 @@ def show_warnings_as_notes() -> None:
     ) -> None:
         text = " ".join(str(message).split())
         if issubclass(category, RuntimeWarning):
-            text = f"some numbers are too large or undefined ({text}); results that need them are unknown"
+            text = (
+                f"some numbers are too large or undefined ({text}); "
+                "results that need them are unknown"
+            )
         if text not in shown and not issubclass(category, FOR_DEVELOPERS):
             shown.add(text)
             sys.stderr.write(f"note: {text}\n")

@@ -1,4 +1,6 @@
-"""Tables for federations: the milling data set, splits over sites, standardisation, units of sites' columns; `fedkg.data.sets` has more."""
+"""Tables for federations: milling data, splits over sites, standardisation and units; see also
+`fedkg.data.sets`.
+"""
 
 from fedkg.data.column_units import unit_conversion
 from fedkg.data.frame import Frame, concatenate, from_table

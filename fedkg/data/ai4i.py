@@ -1,10 +1,13 @@
-"""The milling machine table of AI4I 2020 (Matzka, 2020, UCI): its columns, its failure conditions, a generator and a loader.
+"""The milling machine table of AI4I 2020 (Matzka, 2020, UCI): columns, failure conditions,
+generator, loader.
 
-The published description fixes the marginals: variants L/M/H, temperatures as normalised random walks, torque, tool wear per part and the
-five failure modes. One sentence of it is not enough to draw a table from: a speed "calculated from a power of 2,860 W" alone would be
-683 rpm at 40 Nm, and every row would fail for too little power. The public file shows how the figure enters: as a part that 2,860 W turn
-at the cutting torque and the spindle's own friction, on top of a base speed. The base speed, the friction and the spread of the noise
-(908 rpm, 5.7 Nm, 50 rpm) are fitted to the public file; the residual then has the same spread at every torque.
+The published description fixes the marginals: variants L/M/H, temperatures as normalised random
+walks, torque, tool wear per part and the five failure modes. One sentence of it does not suffice to
+draw a table: a speed "calculated from a power of 2,860 W" alone would be 683 rpm at 40 Nm, and
+every row would fail for too little power. The public file shows how the power enters: as a part
+that 2,860 W turn at the cutting torque plus the friction of the spindle, on top of a base speed.
+The base speed, the friction and the spread of the noise (908 rpm, 5.7 Nm, 50 rpm) are fitted to the
+public file; the residual then has the same spread at every torque.
 """
 
 from __future__ import annotations
@@ -47,10 +50,12 @@ DEFAULT_SEED = 6
 
 
 def generate(rows: int = DEFAULT_ROWS, seed: int = DEFAULT_SEED) -> Frame:
-    """A table of the same form and the same laws as the public file; equal arguments give equal tables.
+    """Generate a table with the form and the distributions of the public file; equal arguments give
+    equal tables.
 
-    Values are rounded to the file's decimals before any condition is tested, so that a rule which states a condition finds exactly the
-    rows of its failure column. Between seeds the number of heat failures spreads most (it hangs on where two random walks go).
+    Values are rounded to the decimals of the file before any condition is tested, so a rule that
+    states a condition finds exactly the rows of its failure column. The number of heat failures
+    varies most between seeds, because it depends on two random walks.
     """
     streams = [
         np.random.Generator(np.random.PCG64(child))
@@ -95,10 +100,10 @@ def generate(rows: int = DEFAULT_ROWS, seed: int = DEFAULT_SEED) -> Frame:
 
 
 def load(path: str | Path) -> Frame:
-    """The public file (comma or tab separated, gzip or not) or any table with its columns.
+    """Load the public file (comma or tab separated, gzip or not) or any table with its columns.
 
     Raises:
-        TableError: when the file cannot be read, lacks a column, or has text in a column of numbers.
+        TableError: the file cannot be read, lacks a column, or has text in a column of numbers.
     """
     from fedkg.tables import read_table
 
@@ -106,29 +111,32 @@ def load(path: str | Path) -> Frame:
 
 
 def round_to_file(values: F64, digits: int) -> F64:
-    """Values with the decimals of the public file."""
+    """Round values to the decimals of the public file."""
     return np.asarray(np.round(values, digits), dtype=np.float64)
 
 
 def heat_failure(air: F64, process: F64, speed: F64) -> Mask:
-    """Heat is not carried away: process and air less than 8.6 K apart while the tool turns slower than 1,380 rpm."""
+    """Heat dissipation failure: process and air differ by less than 8.6 K below 1,380 rpm."""
     return (process - air < 8.6) & (speed < 1380.0)
 
 
 def power_failure(speed: F64, torque: F64) -> Mask:
-    """The power (torque times angular speed) lies outside 3,500 .. 9,000 W."""
+    """Power failure: torque times angular speed is outside 3,500 .. 9,000 W."""
     power = torque * (speed * RAD_PER_S)
     return (power < 3500.0) | (power > 9000.0)
 
 
 def strain_failure(torque: F64, wear: F64, variant: NDArray[Any]) -> Mask:
-    """Torque times tool wear exceeds the variant's limit: 11,000, 12,000, 13,000 min Nm for L, M, H."""
+    """Overstrain failure: torque times tool wear exceeds the limit of the variant.
+
+    The limits are 11,000, 12,000 and 13,000 min Nm for L, M and H.
+    """
     limits = np.array([STRAIN_LIMITS[letter] for letter in variant.tolist()])
     return torque * wear > limits
 
 
 def _walk(stream: np.random.Generator, rows: int) -> F64:
-    """A random walk [N] brought to mean 0 and standard deviation 1."""
+    """A random walk [N] with mean 0 and standard deviation 1."""
     steps: F64 = np.cumsum(stream.normal(size=rows))
     spread = float(steps.std())
     return np.asarray((steps - steps.mean()) / (spread if spread > 0.0 else 1.0), dtype=np.float64)
@@ -142,10 +150,11 @@ def _positive_normal(stream: np.random.Generator, rows: int, mean: float, deviat
 
 
 def _tool_wear(stream: np.random.Generator, variant: NDArray[Any]) -> tuple[F64, Mask]:
-    """Tool wear [N] before each part, and where a tool failed [N].
+    """Tool wear [N] before each part, and the rows [N] with a tool failure.
 
-    Each tool has a life drawn from 200 .. 240 min; at the first part with that much wear (never beyond 240 min) it fails
-    (51 times in 120) or is replaced, and the next part meets a new tool.
+    The life of each tool is drawn from 200 .. 240 min. At the first part with that much wear (never
+    above 240 min) the tool fails (51 times in 120) or is replaced, and the next part gets a new
+    tool.
     """
     rows = len(variant)
     worn = np.concatenate(

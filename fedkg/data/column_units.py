@@ -1,4 +1,4 @@
-"""Units that sites write for their columns, converted to the unit the rules use."""
+"""Conversion of the units of a site's columns to the units of the rules."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from fedkg.units import conversion as between
 
 
 def unit_conversion(given: str, wanted: str, *, where: str) -> Conversion:
-    """How a column in unit `given` becomes one in unit `wanted`.
+    """Return the conversion of a column from one unit to another.
 
     Raises:
-        JobError: when a unit is not known, has several readings, or the two measure different quantities; `where` names the job's field.
+        JobError: a unit is unknown or ambiguous, or the two measure different quantities; `where`
+            names the field of the job.
     """
     source, target = _unit(given, where), _unit(wanted, where)
     try:

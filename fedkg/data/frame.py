@@ -1,4 +1,6 @@
-"""A table in memory that can be cut, joined and relabelled: named columns of equal length. N stands for its rows."""
+"""A table in memory to select, concatenate and extend: named columns of equal length. N is the
+number of rows.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,11 @@ from fedkg.tables import Table
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Frame:
-    """Columns of equal length, numbers as float64 and texts as objects.
+    """Columns of equal length, numbers as float64 and text as objects.
 
     Attributes:
-        name: what to call the table in messages: a file name, or where it comes from.
-        columns: header to array [N]; float64 for numbers, object (str) for texts.
+        name: name of the table in messages: a file name, or its origin.
+        columns: header to array [N]; float64 for numbers, object (str) for text.
     """
 
     name: str
@@ -35,14 +37,18 @@ class Frame:
         return len(next(iter(self.columns.values()))) if self.columns else 0
 
     def numbers(self, header: str) -> NDArray[np.float64]:
-        """A column as float64 [N]. Raises TableError, naming table, column and row, when there is none or it holds text."""
+        """A column as float64 [N]. Raises TableError with table, column and row if it is missing or
+        holds text.
+        """
         column = self.columns.get(header)
         if column is not None and column.dtype != object:
             return column.astype(np.float64, copy=False)
         return self.table().numbers(header)
 
     def texts(self, header: str) -> list[str]:
-        """A column as texts; whole numbers are written without a point. Raises TableError when there is none."""
+        """A column as text; whole numbers have no decimal point. Raises TableError if it is
+        missing.
+        """
         return self.table().texts(header)
 
     def take(self, index: NDArray[Any]) -> Frame:
@@ -53,17 +59,17 @@ class Frame:
         )
 
     def with_texts(self, header: str, cells: Sequence[str]) -> Frame:
-        """The frame with one text column put in or replaced."""
+        """The frame with one text column added or replaced."""
         return Frame(name=self.name, columns={**self.columns, header: text_array(cells)})
 
     def with_numbers(self, header: str, values: NDArray[np.float64]) -> Frame:
-        """The frame with one number column put in or replaced."""
+        """The frame with one numeric column added or replaced."""
         return Frame(
             name=self.name, columns={**self.columns, header: np.asarray(values, dtype=np.float64)}
         )
 
     def table(self) -> Table:
-        """The frame as the table that rules are evaluated on."""
+        """The frame as a table for rule evaluation."""
         return Table.of(
             self.name,
             {
@@ -74,12 +80,13 @@ class Frame:
 
 
 def from_table(table: Table, *, numeric: Collection[str] = (), text: Collection[str] = ()) -> Frame:
-    """A table that was read from a file, as a frame.
+    """Convert a table that was read from a file to a frame.
 
-    Columns named in `numeric` must hold numbers, those in `text` stay texts, of the others the content decides.
+    Columns in `numeric` must hold numbers, columns in `text` stay text, and the content decides for
+    all others.
 
     Raises:
-        TableError: when a column named in `numeric` or `text` is missing, or a numeric one holds text.
+        TableError: a column in `numeric` or `text` is missing, or a numeric one holds text.
     """
     for header in (*numeric, *text):
         table.position(header)
@@ -93,7 +100,9 @@ def from_table(table: Table, *, numeric: Collection[str] = (), text: Collection[
 
 
 def concatenate(frames: Sequence[Frame], name: str) -> Frame:
-    """Frames one below the other, with the headers they have in common; a column that is text in one of them becomes text."""
+    """Concatenate the rows of frames, with their common headers; a column with text in one frame
+    becomes text.
+    """
     columns: dict[str, NDArray[Any]] = {}
     for header in frames[0].headers:
         if not all(header in frame.columns for frame in frames):
@@ -106,7 +115,7 @@ def concatenate(frames: Sequence[Frame], name: str) -> Frame:
 
 
 def text_array(cells: Sequence[str]) -> NDArray[Any]:
-    """Texts as an object array [N]."""
+    """Strings as an object array [N]."""
     array = np.empty(len(cells), dtype=object)
     array[:] = cells
     return array

@@ -1,12 +1,14 @@
-"""Which row belongs to which site. N rows, K sites, C classes.
+"""Splits of rows over sites. N rows, K sites, C classes.
 
-`dirichlet` makes sites differ in class mix and in size, in the usual way (Hsu, Qi and Brown, 2019, "Measuring the effects of non-identical
-data distribution"): for every class c a share per site is drawn, p_c ~ Dirichlet(alpha * K * q), and the class's rows are dealt out in
-those shares. The base measure q is uniform, or itself drawn from Dirichlet(size_alpha), which makes sites differ in size even where alpha
-is large. Small alpha: each site sees few classes and sizes differ by orders of magnitude; alpha = 10: nearly equal sites.
+`dirichlet` makes sites differ in class mix and in size, in the usual way (Hsu, Qi and Brown, 2019,
+"Measuring the effects of non-identical data distribution"): for every class c it draws a share per
+site, p_c ~ Dirichlet(alpha * K * q), and distributes the rows of the class in those shares. The
+base measure q is uniform, or itself drawn from Dirichlet(size_alpha), which makes sites differ in
+size even for large alpha. With small alpha, each site has few classes, and sizes differ by orders
+of magnitude; with alpha = 10, sites have nearly equal sizes.
 
-A draw that leaves a site with fewer than `min_samples` rows is thrown away and drawn again, at most `ATTEMPTS` times; then the split is
-refused by the name of the site, rather than trained with an empty one.
+A draw with fewer than `min_samples` rows at a site is repeated, at most `ATTEMPTS` times. Then
+fedkg rejects the split and names the site, instead of training with an empty one.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ Index = NDArray[np.int64]
 
 ATTEMPTS = 1000
 SHOWN_SITES = 8
-"""Sites that an error names: of more, those with the fewest rows."""
+"""Most sites that an error names; those with the fewest rows."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,7 +36,7 @@ class Split:
     Attributes:
         sites: names of the K sites.
         owner: int64 [N], position of each row's site.
-        draws: how many draws it took to satisfy `min_samples` (1 when none was thrown away, 0 when nothing was drawn).
+        draws: number of draws until `min_samples` was satisfied (0 for a split without randomness).
     """
 
     sites: tuple[str, ...]
@@ -47,7 +49,9 @@ class Split:
 
     @cached_property
     def index(self) -> tuple[Index, ...]:
-        """Positions of each site's rows, ascending; sorted once, since a federation may have 100,000 sites."""
+        """Positions of each site's rows, ascending; computed with one sort, because there may be
+        100,000 sites.
+        """
         return positions_by_owner(self.owner, len(self.sites))
 
     def counts(self) -> dict[str, int]:
@@ -60,9 +64,11 @@ class Split:
 
 
 def positions_by_owner(owner: Index, owners: int) -> tuple[Index, ...]:
-    """Positions of the rows of each owner 0 .. `owners` - 1, ascending. Rows with a negative owner [N] belong to nobody.
+    """Positions of the rows of each owner 0 .. `owners` - 1, ascending. Rows with a negative owner
+    [N] are skipped.
 
-    One sort: the cost grows with the number of rows plus the number of owners, and not with their product.
+    One sort: the cost grows with the number of rows plus the number of owners, not with their
+    product.
     """
     order = np.argsort(owner, kind="stable")
     order = order[np.count_nonzero(owner < 0) :]
@@ -79,7 +85,7 @@ def dirichlet(
     size_alpha: float | None = None,
     min_samples: int = 1,
 ) -> Split:
-    """A split whose class mixes and sizes follow Dirichlet(alpha); see the module's text.
+    """Draw a split with class mixes and sizes from Dirichlet(alpha); see the text of the module.
 
     Args:
         labels: class of each row [N].
@@ -87,7 +93,7 @@ def dirichlet(
         size_alpha: concentration of the sites' sizes, or None for a uniform base.
 
     Raises:
-        JobError: when some site has fewer than `min_samples` rows in every draw.
+        JobError: every draw leaves some site with fewer than `min_samples` rows.
     """
     classes, codes = np.unique(labels, return_inverse=True)
     members = [np.flatnonzero(codes == c) for c in range(len(classes))]
@@ -126,10 +132,10 @@ def iid(
     *,
     min_samples: int = 1,
 ) -> Split:
-    """A split in which all sites have the same size and class mix, up to one row per class.
+    """Draw a split with the same size and class mix at all sites, up to one row per class.
 
     Raises:
-        JobError: when there are fewer than `min_samples` rows per site.
+        JobError: there are fewer than `min_samples` rows per site.
     """
     owner = np.empty(len(labels), dtype=np.int64)
     dealt = 0
@@ -137,16 +143,17 @@ def iid(
         rows = stream.permutation(np.flatnonzero(labels == label))
         owner[rows] = (np.arange(len(rows)) + dealt) % len(sites)
         dealt += len(rows)
-    return _checked(Split(sites=tuple(sites), owner=owner), min_samples, "an even split")
+    return _require_rows(Split(sites=tuple(sites), owner=owner), min_samples, "an even split")
 
 
 def by_column(
     cells: Sequence[str], sites: Sequence[str], *, column: str, min_samples: int = 1
 ) -> Split:
-    """The split that a column of the table says: its text is the site's name.
+    """Split rows by a column of the table that contains the names of the sites.
 
     Raises:
-        JobError: when a cell names no site of the job, or a site has fewer than `min_samples` rows.
+        JobError: a cell does not name a site of the job, or a site has fewer than `min_samples`
+            rows.
     """
     position = {site: i for i, site in enumerate(sites)}
     unknown = sorted({cell for cell in cells if cell not in position})
@@ -159,11 +166,13 @@ def by_column(
             help="name them under `sites`, or take another `data.site_column`",
         )
     owner = np.array([position[cell] for cell in cells], dtype=np.int64)
-    return _checked(Split(sites=tuple(sites), owner=owner), min_samples, f"column `{column}`")
+    return _require_rows(Split(sites=tuple(sites), owner=owner), min_samples, f"column `{column}`")
 
 
 def apportion(shares: NDArray[np.float64], total: int) -> Index:
-    """Whole numbers in proportion to `shares` that sum to `total` (largest remainders; ties go to the first)."""
+    """Whole numbers in proportion to `shares` with the sum `total` (largest remainders; the first
+    wins a tie).
+    """
     exact = shares / shares.sum() * total
     counts: Index = np.floor(exact).astype(np.int64)
     order = np.argsort(-(exact - counts), kind="stable")
@@ -172,7 +181,7 @@ def apportion(shares: NDArray[np.float64], total: int) -> Index:
 
 
 def deal_names(rows: int, names: Sequence[str], stream: np.random.Generator) -> list[str]:
-    """A name for each row, every name equally often up to one, in random order."""
+    """Assign a name to each row in random order, every name equally often up to one row."""
     order = stream.permutation(rows)
     dealt = np.empty(rows, dtype=np.int64)
     dealt[order] = np.arange(rows) % len(names)
@@ -182,7 +191,9 @@ def deal_names(rows: int, names: Sequence[str], stream: np.random.Generator) -> 
 def hold_out(
     labels: NDArray[np.generic], shares: Sequence[float], stream: np.random.Generator
 ) -> list[Index]:
-    """Row positions in parts of the given shares, each class in the same proportion; ascending within a part."""
+    """Split row positions into parts with these shares, stratified by class; ascending within a
+    part.
+    """
     parts: list[list[Index]] = [[] for _ in shares]
     for label in np.unique(labels):
         rows = stream.permutation(np.flatnonzero(labels == label))
@@ -194,7 +205,7 @@ def hold_out(
     ]
 
 
-def _checked(split: Split, min_samples: int, how: str) -> Split:
+def _require_rows(split: Split, min_samples: int, how: str) -> Split:
     counts = list(split.counts().values())
     if min(counts) < min_samples:
         raise too_few_rows(split.sites, counts, min_samples, how)
@@ -204,19 +215,19 @@ def _checked(split: Split, min_samples: int, how: str) -> Split:
 def too_few_rows(
     sites: Sequence[str], counts: Sequence[int], min_samples: int, how: str
 ) -> JobError:
-    """The error of a split that leaves a site with too few rows, by its name; `how` says how the rows were dealt."""
+    """The error for a split with too few rows at a site; `how` describes the split."""
     small = int(np.argmin(counts))
     rows = "no rows" if counts[small] == 0 else f"{counts[small]} rows"
     return JobError(
         f"data.split: site `{sites[small]}` has {rows} after the split ({how})",
         expected=f"at least {min_samples} rows per site (data.min_samples)",
-        received=_fewest(sites, counts),
+        received=_describe_fewest(sites, counts),
         help="raise data.alpha, lower data.min_samples, or name fewer sites",
     )
 
 
-def _fewest(sites: Sequence[str], counts: Sequence[int]) -> str:
-    """The sites with the fewest rows, in the order of the sites; how many more there are."""
+def _describe_fewest(sites: Sequence[str], counts: Sequence[int]) -> str:
+    """The sites with the fewest rows, in the order of the sites, and the number of the others."""
     few = set(sorted(range(len(sites)), key=lambda i: counts[i])[:SHOWN_SITES])
     named = ", ".join(
         f"{site} {count}"

@@ -1,12 +1,15 @@
-"""A plant of any size: its knowledge graph, a table of what its sensors saw, and the violation queries that people have written over years.
+"""A synthetic plant of any size: knowledge graph, sensor table, and violation queries as people
+write them.
 
-The hierarchy is that of ISA-95 (IEC 62264-1): an enterprise has sites, a site areas, an area production lines, a line work cells; each
-cell has a machine tool with a mounted cutting tool of a kind that MASON names. Every tenth line buffers in a tank. Limits stand on
-machines (bare numbers), on tools, and as `fkg:Limit` nodes with QUDT quantities. Machines are rows of one table, told apart by its column
-``machine``; tanks have columns of their own. All names, numbers and faults come from one seed.
+The hierarchy is that of ISA-95 (IEC 62264-1): an enterprise has sites, a site areas, an area
+production lines, a line work cells. Each cell has a machine tool with a mounted cutting tool of a
+kind that MASON names. Every tenth line buffers in a tank. Machines have limits as bare numbers,
+tools have limits, and there are `fkg:Limit` nodes with QUDT quantities. Machines are rows of one
+table, with their name in the column ``machine``; tanks have separate columns. All names, numbers
+and faults depend on one seed.
 
-The numbers follow the milling machines of AI4I 2020 (Matzka 2020): torque about 40 N.m, speed about 1540 rpm, a process temperature near
-310 K here in degC, tool wear up to 240 min.
+The numbers follow the milling machines of AI4I 2020 (Matzka 2020): torque about 40 N.m, speed about
+1540 rpm, a process temperature near 310 K, here in degC, tool wear up to 240 min.
 """
 
 from __future__ import annotations
@@ -50,12 +53,14 @@ SHAPES = (
     "overheat",
     "unlimited",
 )
-"""The kinds of queries, in the order in which they take turns."""
+"""The kinds of queries, in the order in which they alternate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A machine tool in its work cell: names, its line, and limits in N.m, degC and minutes of tool life."""
+    """A machine tool in its work cell: names, line, and limits in N.m, degC and minutes of tool
+    life.
+    """
 
     name: str
     kind: str
@@ -69,11 +74,14 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plant:
-    """What was drawn.
+    """The drawn plant.
 
     Attributes:
-        machines: in the order of their lines. tanks: names, with the area in which each stands. lines: names, with their area.
-        sites: names. areas: names, with their site.
+        machines: in the order of their lines.
+        tanks: names, each with its area.
+        lines: names, each with its area.
+        sites: names.
+        areas: names, each with its site.
     """
 
     machines: tuple[Machine, ...]
@@ -84,7 +92,7 @@ class Plant:
 
     @property
     def entities(self) -> int:
-        """Equipment, tools and tanks together, the enterprise included."""
+        """Number of equipment, tools and tanks, including the enterprise."""
         return (
             1
             + len(self.sites)
@@ -96,7 +104,9 @@ class Plant:
 
 
 def draw_plant(entities: int, seed: int) -> Plant:
-    """A plant of about so many entities; at least one line. Equal seeds give equal plants."""
+    """Draw a plant of about this many entities, with at least one line. Equal seeds give equal
+    plants.
+    """
     generator = np.random.Generator(np.random.PCG64(seed))
     count = max(
         1,
@@ -233,7 +243,9 @@ def _term(text: str) -> str:
 
 
 def table_lines(plant: Plant, rows: int, seed: int) -> Iterator[str]:
-    """The table as CSV, line by line: machines take turns row by row; a fiftieth of the cells is empty, as sensors fail."""
+    """The table as CSV, line by line: machines alternate by row; 2 % of the cells are empty, as
+    sensors fail.
+    """
     generator = np.random.Generator(np.random.PCG64([seed, 1]))
     tanks = [tank for tank, _ in plant.tanks]
     yield ",".join(
@@ -265,7 +277,7 @@ def table_lines(plant: Plant, rows: int, seed: int) -> Iterator[str]:
 
 
 def violation_queries(plant: Plant, count: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Violation queries with their file names: of ten kinds, in the words in which different people write them."""
+    """Violation queries of ten kinds with their file names, in the style of different authors."""
     generator = np.random.Generator(np.random.PCG64([seed, 2]))
     for i in range(count):
         kind = SHAPES[i % len(SHAPES)]
@@ -346,7 +358,7 @@ def _query(kind: str, plant: Plant, generator: np.random.Generator) -> tuple[str
     }[kind]
 
 
-RULES = f"""# The plant as rules: the signals, two rules over the graph, and all that people have written as SPARQL.
+RULES = f"""# The plant as rules: the signals, two rules over the graph, and the queries that people wrote in SPARQL.
 use isa95, mason
 prefix plant: <{PLANT}>
 
@@ -371,7 +383,9 @@ queries "legacy/*.rq"
 
 
 def write_plant(folder: Path, *, entities: int, count: int, rows: int, seed: int) -> Plant:
-    """Write ``plant.nt``, ``table.csv``, ``plant.fkg`` and ``legacy/*.rq`` into a folder, which is made; the plant that was drawn."""
+    """Write ``plant.nt``, ``table.csv``, ``plant.fkg`` and ``legacy/*.rq`` into a new folder;
+    return the plant.
+    """
     plant = draw_plant(entities, seed)
     (folder / "legacy").mkdir(parents=True, exist_ok=True)
     (folder / "plant.nt").write_text(graph_text(plant), encoding="utf-8")

@@ -1,7 +1,9 @@
-"""More ways to deal rows to sites: unequal in size, in classes, or as the source has them. N rows, K sites, C classes.
+"""Further splits of rows over sites: by size, by class, or as in the source. N rows, K sites, C
+classes.
 
-Beside `fedkg.data.partition`, whose `dirichlet` skews classes (and sizes) and whose `iid` skews nothing. Every split is a `Split`; one that
-leaves a site with fewer than `min_samples` rows is drawn again, and refused by the name of the site after `ATTEMPTS` draws.
+`fedkg.data.partition` has `dirichlet`, which skews classes (and sizes), and `iid`, which skews
+nothing. Every split is a `Split`. fedkg repeats a draw that leaves a site with fewer than
+`min_samples` rows, and rejects the split after `ATTEMPTS` draws, naming the site.
 """
 
 from __future__ import annotations
@@ -23,10 +25,12 @@ def dirichlet_sizes(
     *,
     min_samples: int = 1,
 ) -> Split:
-    """A split whose sizes follow Dirichlet(alpha), all sites with the same mix of rows up to chance.
+    """Draw a split with sizes from Dirichlet(alpha); all sites have the same mix of rows up to
+    chance.
 
     Raises:
-        JobError: when alpha is not above 0, or some site has fewer than `min_samples` rows in every draw.
+        JobError: alpha is not above 0, or every draw leaves some site with fewer than `min_samples`
+            rows.
     """
     if not alpha > 0:
         raise JobError(
@@ -36,9 +40,11 @@ def dirichlet_sizes(
         )
 
     def draw() -> Index:
-        return _dealt(apportion(stream.dirichlet(np.full(len(sites), alpha)), rows), stream)
+        return _shuffle_owners(
+            apportion(stream.dirichlet(np.full(len(sites), alpha)), rows), stream
+        )
 
-    return _drawn(draw, sites, min_samples, f"sizes with alpha {alpha:g}")
+    return _draw_until_valid(draw, sites, min_samples, f"sizes with alpha {alpha:g}")
 
 
 def quantity_skew(
@@ -49,10 +55,14 @@ def quantity_skew(
     *,
     min_samples: int = 1,
 ) -> Split:
-    """A split into sizes in proportion to `shares`, one a site, such as (470, 120, 330, 95, 165); all with the same mix up to chance.
+    """Draw a split with sizes in proportion to `shares`, one per site, such as (470, 120, 330, 95,
+    165).
+
+    All sites have the same mix of rows up to chance.
 
     Raises:
-        JobError: when there is not one share above 0 for each site, or a site has fewer than `min_samples` rows.
+        JobError: there is not one share above 0 for each site, or a site has fewer than
+            `min_samples` rows.
     """
     if len(shares) != len(sites) or not min(shares, default=0) > 0:
         raise JobError(
@@ -64,7 +74,7 @@ def quantity_skew(
     counts = apportion(np.asarray(shares, dtype=np.float64), rows)
     if int(counts.min()) < min_samples:
         raise too_few_rows(sites, counts.tolist(), min_samples, "a quantity skew")
-    return Split(sites=tuple(sites), owner=_dealt(counts, stream))
+    return Split(sites=tuple(sites), owner=_shuffle_owners(counts, stream))
 
 
 def classes_per_site(
@@ -75,17 +85,20 @@ def classes_per_site(
     *,
     min_samples: int = 1,
 ) -> Split:
-    """A split in which each site holds `count` classes, drawn at random; a row goes to a random one of the sites that hold its class.
+    """Draw a split with `count` random classes at each site; a row goes to a random site with its
+    class.
 
-    After the experiments of knowledge injection (Fan and others, 2022; a draw in which nobody holds some class is drawn again).
+    After the experiments of knowledge injection (Fan and others, 2022). A draw that leaves a class
+    without a site is repeated.
 
     Raises:
-        JobError: when there are not so many classes, when the sites together cannot hold all classes, or see `dirichlet_sizes`.
+        JobError: there are fewer classes, or all sites together cannot hold all classes, or see
+            `dirichlet_sizes`.
     """
     classes, codes = np.unique(labels, return_inverse=True)
     if not 1 <= count <= len(classes):
         raise JobError(
-            "a site cannot hold so many classes",
+            "a site cannot hold this number of classes",
             expected=f"1 to {len(classes)}",
             received=str(count),
             help="data.classes_per_site: a number in this range",
@@ -108,14 +121,15 @@ def classes_per_site(
             owner[members] = stream.choice(np.flatnonzero(holds[code]), len(members))
         return owner
 
-    return _drawn(draw, sites, min_samples, f"{count} classes per site")
+    return _draw_until_valid(draw, sites, min_samples, f"{count} classes per site")
 
 
 def by_site(clients: NDArray[np.object_], *, min_samples: int = 1) -> Split:
-    """The split the source itself has: one site for each of its stations, units, runs, in order of first appearance.
+    """Split rows as in the source: one site for each station, unit or run, in order of first
+    appearance.
 
     Raises:
-        JobError: when a site has fewer than `min_samples` rows.
+        JobError: a site has fewer than `min_samples` rows.
     """
     names = list(dict.fromkeys(clients.tolist()))
     position = {name: i for i, name in enumerate(names)}
@@ -126,15 +140,15 @@ def by_site(clients: NDArray[np.object_], *, min_samples: int = 1) -> Split:
     return Split(sites=tuple(names), owner=owner)
 
 
-def _dealt(counts: Index, stream: np.random.Generator) -> Index:
-    """Owners of rows in random order, so many of each site."""
+def _shuffle_owners(counts: Index, stream: np.random.Generator) -> Index:
+    """Owners of rows in random order, with this number of rows for each site."""
     return stream.permutation(np.repeat(np.arange(len(counts)), counts))
 
 
-def _drawn(
+def _draw_until_valid(
     draw: Callable[[], Index | None], sites: Sequence[str], min_samples: int, how: str
 ) -> Split:
-    """The first draw in which every site has enough rows."""
+    """The first draw that gives every site enough rows."""
     best = [0] * len(sites)
     for number in range(1, ATTEMPTS + 1):
         owner = draw()

@@ -1,4 +1,6 @@
-"""What a split deals to whom: rows of each class at each site, shown and saved; and the split itself in a file. K sites, C classes."""
+"""Rows of each class at each site of a split, shown and saved; and the split in a file. K sites, C
+classes.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ class SplitTable:
     """Rows of each class at each site.
 
     Attributes:
-        sites: K names. classes: C names. counts: int64 [K, C].
+        sites: K names.
+        classes: C names.
+        counts: int64 [K, C].
     """
 
     sites: tuple[str, ...]
@@ -37,7 +41,7 @@ class SplitTable:
         return [["site", *self.classes, "rows"], *lines]
 
     def text(self) -> str:
-        """The table for people, columns aligned."""
+        """The table as text with aligned columns."""
         rows = self.rows()
         widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
         aligned = [
@@ -61,14 +65,16 @@ class SplitTable:
 def split_table(
     split: Split, labels: NDArray[np.generic], names: tuple[str, ...] = ()
 ) -> SplitTable:
-    """The table of a split.
+    """Count the rows of each class at each site.
 
     Args:
-        split: of N rows. labels: [N], the class of each row; unknown numbers (NaN) count as a class of their own, ``unknown``.
-        names: of classes 0, 1, ...; without them the labels themselves are the names, in order.
+        split: of N rows.
+        labels: [N], the class of each row; unknown numbers (NaN) count as a separate class,
+            ``unknown``.
+        names: of classes 0, 1, ...; by default, the sorted labels are the names.
 
     Raises:
-        JobError: when there is not one label for each row of the split.
+        JobError: there is not one label for each row of the split.
     """
     if len(labels) != len(split.owner):
         raise JobError(
@@ -87,17 +93,17 @@ def split_table(
 
 
 def save_split(split: Split, path: str | Path) -> None:
-    """Write a split to an ``.npz`` file: the sites' names and each row's site."""
+    """Write a split to an ``.npz`` file: the names of the sites and the site of each row."""
     names, owner = np.array(split.sites, dtype=np.str_), split.owner.astype(np.int32)
     with Path(path).open("wb") as file:
         np.savez_compressed(file, sites=names, owner=owner, draws=np.array(split.draws))
 
 
 def load_split(path: str | Path) -> Split:
-    """The split that `save_split` wrote.
+    """Load a split from a file of `save_split`.
 
     Raises:
-        JobError: when the file is missing, or holds no split.
+        JobError: the file is missing, or does not contain a split.
     """
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -108,11 +114,11 @@ def load_split(path: str | Path) -> Split:
             )
     except (OSError, EOFError, KeyError, ValueError) as error:
         raise JobError(
-            f"{path} holds no split", received=str(error), help="a file that `save_split` wrote"
+            f"{path} does not contain a split", received=str(error), help="a file of `save_split`"
         ) from error
     if len(owner) and not 0 <= int(owner.min()) <= int(owner.max()) < len(sites):
         raise JobError(
-            f"{path}: a row belongs to no site",
+            f"{path}: a row has an unknown site",
             expected=f"0 .. {len(sites) - 1}",
             received=str(int(owner.max())),
         )

@@ -1,4 +1,5 @@
-"""Standardisation that a federation can agree on: each site gives counts, sums and squares, nobody shows a row. N rows, F features."""
+"""Federated standardisation: sites share counts, sums and squares, but no rows. N rows, F
+features."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class Scaling:
     """Mean and standard deviation per feature.
 
     Attributes:
-        names: F feature names. mean, std: float64 [F], in source units; std is 1 for a feature that never changes.
+        names: F feature names.
+        mean, std: float64 [F], in source units; std is 1 for a constant feature.
     """
 
     names: tuple[str, ...]
@@ -26,19 +28,20 @@ class Scaling:
     std: F64
 
     def apply(self, values: F64) -> F64:
-        """Standardised values [N, F]; what is unknown (NaN) stands at the mean, 0."""
+        """Standardise values [N, F]; unknown values (NaN) become the mean, 0."""
         return np.asarray(np.nan_to_num((values - self.mean) / self.std, nan=0.0), dtype=np.float64)
 
 
 def pooled_scaling(
     parts: Iterable[F64], names: Sequence[str], *, where: str = "the training data"
 ) -> Scaling:
-    """The scaling of all parts [n_k, F] together, from each part's count, mean and squared deviations (Chan, Golub and LeVeque, 1979).
+    """Pool the parts [n_k, F] into one scaling, from the count, mean and squared deviations of each
+    part.
 
-    Unknown values are left out.
+    Unknown values are skipped. Source: Chan, Golub and LeVeque, 1979.
 
     Raises:
-        JobError: when a feature has no known value in any part.
+        JobError: a feature has no known value in any part.
     """
     count, mean, squares = np.zeros(len(names)), np.zeros(len(names)), np.zeros(len(names))
     for part in parts:
@@ -56,7 +59,7 @@ def pooled_scaling(
     empty = [name for name, n in zip(names, count.tolist(), strict=True) if n == 0]
     if empty:
         raise JobError(
-            f"column `{empty[0]}` has no value at all in {where}",
+            f"column `{empty[0]}` has no value in {where}",
             expected="numbers in at least some rows",
             help=f"leave it out of data.features: {', '.join(f'`{name}`' for name in empty)}",
         )

@@ -42,37 +42,40 @@ def check(algorithm: Algorithm, settings: Settings, population: int) -> None:
             else "none"
             if isinstance(start, OwnModel)
             else "models",
-            by_rules=isinstance(algorithm.weighting, ByValidity),
+            rule_weighting=isinstance(algorithm.weighting, ByValidity),
             aggregate=_aggregate(algorithm.aggregate),
-            adds=isinstance(algorithm.server, AddUpdate) and algorithm.server.rate == 1.0,
+            plain_server_step=isinstance(algorithm.server, AddUpdate)
+            and algorithm.server.rate == 1.0,
             local=_local(algorithm.local),
             proximal=any(isinstance(term, Proximal) for term in algorithm.terms),
-            protected=not isinstance(algorithm.privacy, NoPrivacy),
-            unit="none" if algorithm.budget is None else algorithm.budget.unit,
-            taught=any(
+            protected_updates=not isinstance(algorithm.privacy, NoPrivacy),
+            privacy_unit="none" if algorithm.budget is None else algorithm.budget.unit,
+            property_training=any(
                 isinstance(term, KnownTerm) and term.reads == "client" for term in algorithm.terms
             ),
-            evenly=isinstance(algorithm.before, ByProperty)
+            equal_clusters=isinstance(algorithm.before, ByProperty)
             and algorithm.before.assignment == "capacity",
-            on_samples=not (
+            clusters_by_client_samples=not (
                 isinstance(algorithm.before, ByProperty) and algorithm.before.inferred.public
             ),
-            pooled=any(one.pooled and one.epsilon is None for one in used_properties(algorithm)),
-            half=settings.precision != "float32",
-            rounded=settings.wire is not None,
-            private=isinstance(start, PrivateLayers),
+            pooled_property=any(
+                one.pooled and one.epsilon is None for one in used_properties(algorithm)
+            ),
+            mixed_precision=settings.precision != "float32",
+            compressed_updates=settings.wire is not None,
+            private_layers=isinstance(start, PrivateLayers),
             server_trains=not isinstance(algorithm.after, NothingAfter),
-            personal=algorithm.beside is not None,
-            models=common.models
+            personal_models=algorithm.beside is not None,
+            model_count=common.models
             if isinstance(common, BestModel)
             else common.clusters
             if isinstance(common, ClusterStart)
             else 1,
-            chosen_by="property" if isinstance(common, ClusterStart) else "loss",
-            blocks=isinstance(start, AllBlocks),
-            everybody=settings.participation == 1.0,
-            alike=settings.local_steps is not None,
-            sampled=settings.sampled(population),
+            clustered_by="property" if isinstance(common, ClusterStart) else "loss",
+            agent_blocks=isinstance(start, AllBlocks),
+            full_participation=settings.participation == 1.0,
+            equal_steps=settings.local_steps is not None,
+            clients_per_round=settings.sampled(population),
             attackers=algorithm.aggregate.attackers if isinstance(algorithm.aggregate, Krum) else 0,
         )
     )

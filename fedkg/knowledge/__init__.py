@@ -1,4 +1,5 @@
-"""Knowledge models on data, in NumPy: what a pack allows and predicts for each sample."""
+"""Knowledge models on data, in NumPy: the classes that a pack allows and predicts for each
+sample."""
 
 from fedkg.knowledge.agreement import Agreement, agreement
 from fedkg.knowledge.bins import bin_centres, bin_edges, bin_of, bins_in_interval, expected_number

@@ -1,4 +1,5 @@
-"""Whether knowledge models hold together, and with the truth, on data: assumption 5.1 of Fan et al. 2022 where it is not proven.
+"""Agreement of knowledge models with each other and with the truth, on data (assumption 5.1 of Fan
+et al. 2022).
 
 Letters: V views, B samples, C columns of the contract.
 """
@@ -21,17 +22,23 @@ from fedkg.pack.knowledge import KnowledgeModel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """One knowledge model on data.
+    """Statistics of one knowledge model on data.
 
     Attributes:
-        output: what it is about. samples: B.
-        restricted: samples for which a range model leaves something out, or a prediction model predicts.
-        empty: samples for which a range model allows nothing. first_empty: the first of them, or None.
-        disjoint: samples for which a range model allows something, but nothing that all range models of its output allow.
-            first_disjoint: the first of them, or None.
-        outside: samples for which a prediction lies outside of the ranges of its output. first_outside: the first of them, or None.
-        labelled: samples of which the truth is known as well, among `restricted`; right: those of them that the model is right about
-            (the truth lies in the range, the prediction is the truth; numbers: within half a bin of 20 over the span).
+        output: the output that the model is about.
+        samples: B.
+        restricted: samples for which a range model excludes something, or a prediction model
+            predicts.
+        empty: samples for which a range model allows nothing.
+        first_empty: the first of them, or None.
+        disjoint: samples for which a range model allows something, but all range models of its
+            output together allow nothing.
+        first_disjoint: the first of them, or None.
+        outside: samples with a prediction outside the ranges of its output.
+        first_outside: the first of them, or None.
+        labelled: samples in `restricted` with a known truth.
+        right: those of them that the model is right about (the range contains the truth, the
+            prediction equals it; numbers: within half a bin of 20 over the span).
     """
 
     model: str
@@ -52,27 +59,31 @@ class Agreement:
 def agreement(
     pack: Pack, values: Float, truth: dict[str, Float], timing: Timing | None = None
 ) -> tuple[Agreement, ...]:
-    """Every knowledge model of a pack on samples [V, B, C].
+    """Measure every knowledge model of a pack on samples [V, B, C].
 
     Args:
-        truth: for each output the true class position or number, float64 [B], NaN where unknown; outputs may be left out.
-        timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
+        truth: for each output the true class position or number, float64 [B], NaN if unknown;
+            outputs may be missing.
+        timing: position of each sample in time, for conditions over time; None: the samples are the
+            consecutive steps of one trace.
     """
     allowed = {
-        model.name: _inside(pack, model, values, timing)
+        model.name: _allowed_set(pack, model, values, timing)
         for model in pack.manifest.knowledge
         if model.kind == "range"
     }
     return tuple(
-        _one(pack, model, _of_output(pack, model, allowed), values, truth.get(model.output), timing)
+        _measure(
+            pack, model, _of_output(pack, model, allowed), values, truth.get(model.output), timing
+        )
         for model in pack.manifest.knowledge
     )
 
 
 def _of_output(
-    pack: Pack, model: KnowledgeModel, allowed: Mapping[str, _Inside]
-) -> dict[str, _Inside]:
-    """What each range model of the same output allows."""
+    pack: Pack, model: KnowledgeModel, allowed: Mapping[str, _AllowedSet]
+) -> dict[str, _AllowedSet]:
+    """The allowed set of each range model of the same output."""
     return {
         other.name: allowed[other.name]
         for other in pack.manifest.knowledge
@@ -80,10 +91,10 @@ def _of_output(
     }
 
 
-def _one(
+def _measure(
     pack: Pack,
     model: KnowledgeModel,
-    ranges: Mapping[str, _Inside],
+    ranges: Mapping[str, _AllowedSet],
     values: Float,
     truth: Float | None,
     timing: Timing | None,
@@ -91,14 +102,14 @@ def _one(
     none = np.zeros(values.shape[1], dtype=np.bool_)
     if model.kind == "range":
         inside = ranges[model.name]
-        disjoint = _joint(tuple(ranges.values())).empty & ~inside.empty
+        disjoint = _intersect(tuple(ranges.values())).empty & ~inside.empty
         right = None if truth is None else inside.contains(truth)
         return _counted(model, inside.restricted, inside.empty, disjoint, none, truth, right)
-    said = predictions(pack, model, values, timing)
-    speaks = ~np.isnan(said)
+    predicted = predictions(pack, model, values, timing)
+    speaks = ~np.isnan(predicted)
     outside = none.copy()
     for allowed in ranges.values():
-        outside |= speaks & ~allowed.contains(said) & ~allowed.empty
+        outside |= speaks & ~allowed.contains(predicted) & ~allowed.empty
     return _counted(
         model,
         speaks,
@@ -106,12 +117,12 @@ def _one(
         none,
         outside,
         truth,
-        None if truth is None else _is_right(model, said, truth),
+        None if truth is None else _is_right(model, predicted, truth),
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Inside:
+class _AllowedSet:
     """What a range model allows: a mask [B, K], or ends [B, 2]."""
 
     mask: NDArray[np.bool_] | None
@@ -149,13 +160,17 @@ class _Inside:
         return np.asarray(known & self.mask[np.arange(len(answer)), place])
 
 
-def _inside(pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None) -> _Inside:
+def _allowed_set(
+    pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None
+) -> _AllowedSet:
     if model.classes:
-        return _Inside(mask=allowed_classes(pack, model, values, timing), ends=None, span=None)
-    return _Inside(mask=None, ends=allowed_interval(pack, model, values, timing), span=model.span)
+        return _AllowedSet(mask=allowed_classes(pack, model, values, timing), ends=None, span=None)
+    return _AllowedSet(
+        mask=None, ends=allowed_interval(pack, model, values, timing), span=model.span
+    )
 
 
-def _joint(ranges: Sequence[_Inside]) -> _Inside:
+def _intersect(ranges: Sequence[_AllowedSet]) -> _AllowedSet:
     """What all range models of one output allow."""
     first = ranges[0]
     if first.mask is not None:
@@ -169,11 +184,11 @@ def _joint(ranges: Sequence[_Inside]) -> _Inside:
     return replace(first, ends=np.stack([low, high], axis=1))
 
 
-def _is_right(model: KnowledgeModel, said: Float, truth: Float) -> NDArray[np.bool_]:
+def _is_right(model: KnowledgeModel, predicted: Float, truth: Float) -> NDArray[np.bool_]:
     if model.classes:
-        return np.asarray(said == truth)
+        return np.asarray(predicted == truth)
     low, high = model.span if model.span is not None else (0.0, 0.0)
-    return np.asarray(np.abs(said - truth) <= (high - low) / 40)
+    return np.asarray(np.abs(predicted - truth) <= (high - low) / 40)
 
 
 def _counted(
@@ -193,15 +208,15 @@ def _counted(
         samples=int(restricted.shape[0]),
         restricted=int(restricted.sum()),
         empty=int(empty.sum()),
-        first_empty=_first(empty),
+        first_empty=_first_position(empty),
         disjoint=int(disjoint.sum()),
-        first_disjoint=_first(disjoint),
+        first_disjoint=_first_position(disjoint),
         outside=int(outside.sum()),
-        first_outside=_first(outside),
+        first_outside=_first_position(outside),
         labelled=int(labelled.sum()),
         right=0 if right is None else int((labelled & right).sum()),
     )
 
 
-def _first(found: NDArray[np.bool_]) -> int | None:
+def _first_position(found: NDArray[np.bool_]) -> int | None:
     return int(np.argmax(found)) if found.any() else None

@@ -1,6 +1,8 @@
-"""Regression by classes: a number's span cut into bins of equal width (Fan et al. 2022, appendix C).
+"""Regression as classification: a number's span divided into bins of equal width (Fan et al. 2022,
+appendix C).
 
-Bin i of k over [l, u] is ``[l + i w, l + (i + 1) w)`` with ``w = (u - l) / k``; the last one has its end, u, too.
+Bin i of k over [l, u] is ``[l + i w, l + (i + 1) w)`` with ``w = (u - l) / k``; the last one
+includes its end, u.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ Float = NDArray[np.float64]
 
 
 def bin_edges(span: tuple[float, float], count: int) -> Float:
-    """The ends of the bins, [count + 1]. Raises ValueError for a span or a count that gives no bins."""
+    """The edges of the bins, [count + 1]. Raises ValueError if the span or the count gives no
+    bins."""
     low, high = span
     if count < 1 or not low < high or not np.isfinite([low, high]).all():
         raise ValueError(f"no {count} bins between {low:g} and {high:g}")
@@ -20,12 +23,14 @@ def bin_edges(span: tuple[float, float], count: int) -> Float:
 
 
 def bin_centres(ends: Float) -> Float:
-    """The middle of each bin, [k]."""
+    """The centre of each bin, [k]."""
     return np.asarray((ends[1:] + ends[:-1]) / 2)
 
 
 def bin_of(number: Float, ends: Float) -> Float:
-    """The bin of each number, as float64 [B]; NaN for what is unknown, the outermost bin for what lies outside of the span."""
+    """The bin of each number, as float64 [B]; NaN for unknown numbers, the outermost bin for
+    numbers outside the span.
+    """
     place = np.clip(
         np.searchsorted(ends, number + _slack(ends), side="right") - 1, 0, len(ends) - 2
     ).astype(np.float64)
@@ -33,10 +38,13 @@ def bin_of(number: Float, ends: Float) -> Float:
 
 
 def bins_in_interval(interval: Float, ends: Float, *, open_end: bool = False) -> NDArray[np.bool_]:
-    """Which bins an interval meets, bool [B, k], from intervals [B, 2]; an empty interval, or one beyond the span, meets none.
+    """The bins that an interval intersects, bool [B, k], from intervals [B, 2].
+
+    An empty interval, or one outside the span, intersects none.
 
     Args:
-        open_end: the intervals are without their upper ends: a bin that begins there is not met.
+        open_end: the intervals exclude their upper ends, so they do not intersect a bin that begins
+            there.
     """
     low, high = interval[:, :1], interval[:, 1:]
     below, above = ends[None, :-1], ends[None, 1:]
@@ -47,7 +55,9 @@ def bins_in_interval(interval: Float, ends: Float, *, open_end: bool = False) ->
 
 
 def _slack(ends: Float) -> float:
-    """How far below a bin's beginning a number still counts as that beginning: 0.3 is the end of the third tenth of 0 .. 1."""
+    """Tolerance at the beginning of a bin: 0.3 is the end of the third tenth of 0 .. 1 in spite of
+    rounding.
+    """
     return 1e-12 * float(ends[-1] - ends[0])
 
 

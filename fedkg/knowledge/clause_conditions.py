@@ -1,4 +1,4 @@
-"""Conditions of clauses on data, and the numbers that stand in them.
+"""Evaluation of the conditions of clauses, and of the numbers in them, on data.
 
 Letters: V views, B samples, C columns of the contract, R rows of a condition's bank.
 """
@@ -23,18 +23,22 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConditionVerdict:
-    """Where a clause's condition holds, and where that is not known: bool [B, R]; neither where it fails or is not about the sample."""
+    """Verdict of a clause's condition, bool [B, R] each; both are false if it is violated or does
+    not apply to the sample.
+    """
 
     holds: Bool
     unknown: Bool
 
 
 class Conditions(Protocol):
-    """What clauses and networks read, on B samples: here from an array of values, in `fedkg.knowledge.tensor_knowledge` from tensors."""
+    """Input of clauses and networks for B samples: from an array, or in `tensor_knowledge` from
+    tensors.
+    """
 
     @property
     def samples(self) -> int:
-        """B."""
+        """Number of samples, B."""
         ...
 
     @property
@@ -42,12 +46,12 @@ class Conditions(Protocol):
         """The pack's arrays by name: the weights of networks."""
         ...
 
-    def held(self, clause: Clause) -> ConditionVerdict:
+    def verdict(self, clause: Clause) -> ConditionVerdict:
         """The verdict of a clause's condition."""
         ...
 
     def numbers(self, clause: Clause, term: Term) -> Float:
-        """The value of one of a clause's terms, [B, R]; NaN where it is unknown."""
+        """The value of one of a clause's terms, [B, R]; NaN if it is unknown."""
         ...
 
     def inputs(self, network: Network) -> Float:
@@ -60,7 +64,8 @@ class ArrayConditions:
 
     Args:
         values: float64 [V, B, C] in source units.
-        timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
+        timing: position of each sample in time, for conditions over time; None: the samples are the
+            consecutive steps of one trace.
     """
 
     def __init__(self, pack: Pack, values: Float, timing: Timing | None = None) -> None:
@@ -79,8 +84,8 @@ class ArrayConditions:
         """See `Conditions.arrays`."""
         return self._pack.arrays
 
-    def held(self, clause: Clause) -> ConditionVerdict:
-        """See `Conditions.held`."""
+    def verdict(self, clause: Clause) -> ConditionVerdict:
+        """See `Conditions.verdict`."""
         found = evaluate_bank(self._pack.conditions[clause.bank], self._values, self._timing)
         return ConditionVerdict(holds=found.satisfied, unknown=found.unknown)
 
@@ -97,7 +102,10 @@ class ArrayConditions:
 
 
 def term_bank(bank: Bank, term: Term) -> Bank:
-    """The bank of ``0 <= term`` over another bank's columns: its robustness is the term, so that no second way to evaluate terms exists."""
+    """A bank of ``0 <= term`` over the columns of another bank, with the term as its robustness.
+
+    Terms then need no second evaluator.
+    """
     zero, one = bank.params.shape[1], bank.params.shape[1] + 1
     return replace(
         bank,

@@ -1,4 +1,5 @@
-"""A model with knowledge built into its answers: ``fedkg.inject(model, prediction=..., range=..., trust=...)``.
+"""A model with knowledge built into its outputs: ``fedkg.inject(model, prediction=..., range=...,
+trust=...)``.
 
 Letters: B batch, F features, K classes.
 """
@@ -40,10 +41,11 @@ Prediction = PredictionKnowledge | Callable[[Tensor], Tensor]
 
 
 class Injected(nn.Module):
-    """A model whose answers are probabilities that obey its knowledge (Fan et al. 2022, definition 5.1).
+    """A model with output probabilities that obey its knowledge (Fan et al. 2022, definition 5.1).
+    Made by `inject`.
 
-    The model's parameters are all there is to train: knowledge and trust are no parameters and stand in no ``state_dict``, so that an
-    upload of weights tells nothing of them. Made by `inject`.
+    Only the model's parameters are trained: knowledge and trust are neither parameters nor part of
+    the ``state_dict``, so uploaded weights reveal nothing about them.
     """
 
     def __init__(
@@ -54,18 +56,22 @@ class Injected(nn.Module):
         self._range, self._prediction = (
             (range,),
             (prediction,),
-        )  # in tuples, so that no knowledge enters the state
+        )  # tuples keep the knowledge out of `state_dict`
         self.trust = trust
 
-    def known(self, x: Tensor, *, policy: Policy = "error", **places: Any) -> SampleKnowledge:
-        """What knowledge says of a batch: once for a data set, then ``injected(x[rows], known=known[rows])``.
+    def knowledge(self, x: Tensor, *, policy: Policy = "error", **places: Any) -> SampleKnowledge:
+        """Evaluate the knowledge on a batch: once for a data set, then ``injected(x[rows],
+        knowledge=knowledge[rows])``.
 
         Args:
-            x: features [B, F]. policy: what becomes of knowledge that contradicts itself, as of `reconcile`, which settles labels too.
-            places: `keys` and `previous`, as of `RangeKnowledge`.
+            x: features [B, F].
+            policy: treatment of knowledge that contradicts itself, as in `reconcile`, which also
+                handles labels.
+            places: `keys` and `previous`, as in `RangeKnowledge`.
 
         Raises:
-            KnowledgeError: a range without a class, a prediction outside of its range, under the policy "error".
+            KnowledgeError: a range without a class, or a prediction outside its range, under the
+                policy "error".
             LayoutError: knowledge that does not fit the batch.
         """
         [ranging], [predicting] = self._range, self._prediction
@@ -88,7 +94,7 @@ class Injected(nn.Module):
         if bool(((predicted < NOTHING) | (predicted >= allowed.shape[-1])).any()):
             expected = f"0 .. {allowed.shape[-1] - 1}, or {NOTHING} for nothing"
             raise LayoutError(
-                "a prediction is none of the classes",
+                "a prediction is not one of the classes",
                 expected=expected,
                 received=str(int(predicted.max())),
             )
@@ -97,20 +103,21 @@ class Injected(nn.Module):
         return reconcile(
             SampleKnowledge(allowed=allowed, predicted=predicted, names=names, ranges=ranges),
             policy=policy,
-        ).known
+        ).knowledge
 
     @override
-    def forward(self, x: Tensor, *, known: SampleKnowledge | None = None) -> Tensor:
-        """The probabilities of the classes, [B, K]: 0 outside of the range, never below the trust for the predicted class.
+    def forward(self, x: Tensor, *, knowledge: SampleKnowledge | None = None) -> Tensor:
+        """The probabilities of the classes, [B, K]: 0 outside the range, at least the trust for the
+        predicted class.
 
         In the dtype of the model's logits; under ``torch.autocast`` in float32.
 
         Raises:
             LayoutError: the model's logits are not those of K classes.
         """
-        known = self.known(x) if known is None else known
+        knowledge = self.knowledge(x) if knowledge is None else knowledge
         return injected_probabilities(
-            self._logits(x, known), known.allowed, known.predicted, self.trust
+            self._logits(x, knowledge), knowledge.allowed, knowledge.predicted, self.trust
         )
 
     def loss(
@@ -118,74 +125,82 @@ class Injected(nn.Module):
         x: Tensor,
         label: Tensor,
         *,
-        known: SampleKnowledge | None = None,
+        knowledge: SampleKnowledge | None = None,
         policy: Policy = "error",
     ) -> Tensor:
         """The cross entropy of each sample, [B], from int64 labels [B].
 
-        In the dtype of the model's logits; under ``torch.autocast`` in float32, as PyTorch's losses.
-
-        A label that knowledge rules out has probability 0, so that its loss would be infinite, without gradient (specification K3).
+        In the dtype of the model's logits; under ``torch.autocast`` in float32, as for PyTorch's
+        losses. A label that knowledge rules out has probability 0, so its loss would be infinite
+        and without a gradient (specification K3).
 
         Args:
-            policy: what becomes of such a label, and of knowledge that contradicts itself where `known` is not given, as of `reconcile`.
-                "error" raises. "drop": the sample costs 0 and teaches nothing. "repair": the label is allowed, for the loss alone.
+            policy: treatment of such a label, and of knowledge that contradicts itself if
+                `knowledge` is missing, as in `reconcile`. "error" raises. "drop": the sample has
+                loss 0 and no gradient. "repair": the loss treats the label as allowed.
 
-        Labels are looked at on a processor, and where knowledge is worked out in this very call. On a device with `known` given, in
-        `torch.func` transforms over labels and in compiled functions no number is asked for: under "error" the loss of such a label is then
-        infinite, and `reconcile` finds it beforehand; the other policies do the same everywhere. With a trust of 1, of which `inject`
-        warns, a label that is not the predicted class costs infinitely much under "error" too.
+        Labels are checked on a CPU, and if the knowledge is evaluated in this call. On a device
+        with `knowledge`, in `torch.func` transforms over labels and in compiled functions, fedkg
+        reads no numbers: under "error" the loss of such a label is then infinite, and `reconcile`
+        finds it before training; the other policies work the same everywhere. With a trust of 1,
+        which `inject` warns about, any label except the predicted class has infinite loss under
+        "error" too.
 
         Raises:
-            KnowledgeError: a label that is ruled out, under "error", with the samples and the knowledge.
-            LayoutError: the model's logits are not those of K classes; labels that are not one of the K classes for each sample.
-            UsageError: a policy that there is not.
+            KnowledgeError: a label that is ruled out, under "error", with the samples and the
+                knowledge.
+            LayoutError: the model's logits are not those of K classes; labels that are not one of
+                the K classes for each sample.
+            UsageError: an unknown policy.
         """
         check_policy(policy)
         self._check_numbers(label)
         near = not isinstance(label, Tensor) or label.device.type == "cpu"
-        shown = not torch.compiler.is_compiling() and (known is None or near)
-        known = self.known(x, policy=policy) if known is None else known
-        check_labels(label, known, shown=shown)
-        wrong = ruled_out(known, label, self.trust)
+        shown = not torch.compiler.is_compiling() and (knowledge is None or near)
+        knowledge = self.knowledge(x, policy=policy) if knowledge is None else knowledge
+        check_labels(label, knowledge, shown=shown)
+        wrong = ruled_out(knowledge, label, self.trust)
         if policy == "error":
             if shown:
-                check_ruled_out(wrong, label, known)
-        elif self.trust == 1:  # nothing is left to any class but the predicted one
-            wrong = wrong | ((known.predicted != NOTHING) & (known.predicted != label))
-        allowed, predicted = known.allowed, known.predicted
+                check_ruled_out(wrong, label, knowledge)
+        elif self.trust == 1:  # the probability of every other class is 0
+            wrong = wrong | ((knowledge.predicted != NOTHING) & (knowledge.predicted != label))
+        allowed, predicted = knowledge.allowed, knowledge.predicted
         if policy == "repair":
             allowed = with_class(allowed, label, wrong)
             predicted = torch.where(wrong, NOTHING, predicted) if self.trust == 1 else predicted
         found = -injected_log_probability(
-            self._logits(x, known), allowed, predicted, self.trust, label
+            self._logits(x, knowledge), allowed, predicted, self.trust, label
         )
         return torch.where(wrong, 0, found) if policy == "drop" else found
 
-    def decide(self, x: Tensor, *, known: SampleKnowledge | None = None) -> Tensor:
-        """The most probable class, int64 [B]; ties go to the predicted one."""
-        known = self.known(x) if known is None else known
-        return most_probable_class(self(x, known=known), known.predicted)
+    def decide(self, x: Tensor, *, knowledge: SampleKnowledge | None = None) -> Tensor:
+        """The most probable class, int64 [B]; the predicted class wins a tie."""
+        knowledge = self.knowledge(x) if knowledge is None else knowledge
+        return most_probable_class(self(x, knowledge=knowledge), knowledge.predicted)
 
     def number(
-        self, x: Tensor, *, known: SampleKnowledge | None = None, mean: bool = False
+        self, x: Tensor, *, knowledge: SampleKnowledge | None = None, mean: bool = False
     ) -> Tensor:
-        """The number that the answer's bins stand for, [B] in the output's unit: the most probable bin's centre, or the mean of all.
+        """The number of the output's bins, [B] in the output's unit: the most probable bin's
+        centre, or the mean.
 
         Raises:
             KnowledgeError: the knowledge is about classes.
         """
         ends = self._ends()
         if ends is None:
-            raise KnowledgeError(
-                "the answer is a class and stands for no number", help="model.decide(x)"
-            )
-        known = self.known(x) if known is None else known
+            raise KnowledgeError("the output is a class, not a number", help="model.decide(x)")
+        knowledge = self.knowledge(x) if knowledge is None else knowledge
         middle = torch.as_tensor(bin_centres(ends), dtype=x.dtype, device=x.device)
-        return self(x, known=known) @ middle if mean else middle[self.decide(x, known=known)]
+        return (
+            self(x, knowledge=knowledge) @ middle
+            if mean
+            else middle[self.decide(x, knowledge=knowledge)]
+        )
 
     def _ends(self) -> Float | None:
-        """The ends of the bins that the classes are; None where they are no bins."""
+        """The edges of the bins, if the classes are bins; otherwise None."""
         parts = (*self._range, *self._prediction)
         return next(
             (
@@ -197,30 +212,31 @@ class Injected(nn.Module):
         )
 
     def _check_numbers(self, label: Tensor) -> None:
-        """Raise LayoutError for numbers where the bins are asked for in which they lie."""
+        """Raise LayoutError for numbers instead of their bins."""
         ends = self._ends()
         if ends is not None and not (isinstance(label, Tensor) and label.dtype == torch.int64):
             raise LayoutError(
                 f"the labels are the bins of a number, counted from 0 to {len(ends) - 2}",
                 expected="int64, the bin of each sample",
                 received=describe_value(label),
-                help="of float64 numbers: torch.from_numpy(fedkg.knowledge.bin_of(numbers, knowledge.ends)).long()",
+                help="of float64 numbers: torch.from_numpy(fedkg.knowledge.bin_of(numbers, "
+                "knowledge.ends)).long()",
             )
 
-    def _logits(self, x: Tensor, known: SampleKnowledge) -> Tensor:
+    def _logits(self, x: Tensor, knowledge: SampleKnowledge) -> Tensor:
         check_features(x)
-        if len(known.allowed) != len(x):
+        if len(knowledge.allowed) != len(x):
             raise LayoutError(
-                "what is known is that of another batch",
+                "`knowledge` belongs to another batch",
                 expected=f"{len(x)} rows",
-                received=f"{len(known.allowed)}",
+                received=f"{len(knowledge.allowed)}",
                 help="known=model.known(x)",
             )
         logits: Tensor = self.model(x)
-        if logits.shape != known.allowed.shape:
+        if logits.shape != knowledge.allowed.shape:
             raise LayoutError(
-                "the model's answers are not one logit for each class",
-                expected=str(list(known.allowed.shape)),
+                "the model's outputs are not one logit for each class",
+                expected=str(list(knowledge.allowed.shape)),
                 received=describe_value(logits),
             )
         return logits
@@ -235,29 +251,31 @@ def inject(
     """Build knowledge into a model.
 
     Args:
-        model: any module from features [B, F] to logits [B, K]; no softmax inside.
-        prediction: what predicts a class: `PredictionKnowledge`, or a function from features to int64 [B], -1 for nothing.
-        range: what allows classes: `RangeKnowledge`, or a function from features to bool [B, K].
-        trust: how far a prediction is followed, in 0 .. 1; above 0.5 it is always the answer; nothing means 0.3. Warned of where nothing
-            predicts.
+        model: any module from features [B, F] to logits [B, K], without a softmax.
+        prediction: predicts a class: `PredictionKnowledge`, or a function from features to int64
+            [B], -1 for no prediction.
+        range: allows classes: `RangeKnowledge`, or a function from features to bool [B, K].
+        trust: weight of predictions, in 0 .. 1; above 0.5 the prediction always wins; default 0.3.
+            Warns if there is no prediction.
 
     Raises:
-        KnowledgeError: a trust outside of 0 .. 1, neither kind of knowledge, one in place of the other, or the two about different classes.
+        KnowledgeError: a trust outside 0 .. 1, neither kind of knowledge, the two kinds exchanged,
+            or about different classes.
     """
     if not callable(model):
         raise KnowledgeError(
-            "knowledge is built into a model",
-            expected="a torch.nn.Module",
-            received=type(model).__name__,
+            "inject() takes a model", expected="a torch.nn.Module", received=type(model).__name__
         )
     given, trust = trust, 0.3 if trust is None else trust
     if not 0 <= trust <= 1:
-        raise KnowledgeError("the trust in predictions is a number in 0 .. 1", received=str(trust))
+        raise KnowledgeError(
+            "the trust in predictions must be a number in 0 .. 1", received=str(trust)
+        )
     if prediction is None and range is None:
         raise KnowledgeError("there is nothing to inject", expected="prediction=, range= or both")
     if isinstance(prediction, RangeKnowledge) or isinstance(range, PredictionKnowledge):
         raise KnowledgeError(
-            "prediction and range are exchanged, or one stands in place of the other",
+            "prediction and range are exchanged, or one is passed as the other",
             expected="prediction=PredictionKnowledge(...), range=RangeKnowledge(...)",
             received=", ".join(
                 f"{name}={type(part).__name__}"
@@ -267,13 +285,13 @@ def inject(
             help="fedkg.inject(model, prediction=..., range=..., trust=...)",
         )
     if given and prediction is None:
-        warnings.warn(
-            f"a trust of {trust:g} counts for nothing: there is no prediction= to trust",
-            stacklevel=2,
-        )
+        warnings.warn(f"a trust of {trust:g} has no effect without prediction=", stacklevel=2)
     if trust == 1 and prediction is not None:
         warnings.warn(
-            "with a trust of 1 the model learns nothing where something is predicted, and any other label costs infinitely much",
+            (
+                "with a trust of 1 the model learns nothing from samples with a prediction, and "
+                "any other label has infinite loss"
+            ),
             stacklevel=2,
         )
     if isinstance(prediction, PredictionKnowledge) and isinstance(range, RangeKnowledge):
@@ -287,17 +305,17 @@ def inject(
 
 
 def _names(part: Range | Prediction | None) -> tuple[str, ...]:
-    """What says something, for messages."""
+    """Names of knowledge, for messages."""
     if isinstance(part, (RangeKnowledge, PredictionKnowledge)):
         return tuple(model.name for model in part.models)
     return () if part is None else (getattr(part, "__name__", type(part).__name__),)
 
 
 def check_features(x: object) -> None:
-    """Raise LayoutError where features are no tensor."""
+    """Raise LayoutError unless features are a tensor."""
     if not isinstance(x, Tensor):
         raise LayoutError(
-            "x is no tensor",
+            "x must be a tensor",
             expected="features [B, F]",
             received=describe_value(x),
             help="model(torch.as_tensor(x))",
@@ -305,7 +323,7 @@ def check_features(x: object) -> None:
 
 
 def _check_fit(allowed: Tensor, predicted: Tensor, shape: tuple[int, ...]) -> None:
-    """Raise LayoutError unless a range is bool [..., K] and predictions are int64 [...], of a batch of this shape."""
+    """Raise LayoutError unless a range is bool [..., K] and predictions are int64 [...]."""
     exchanged = "prediction= predicts classes, range= allows them: are they exchanged?"
     if (
         not isinstance(allowed, Tensor)
@@ -330,7 +348,8 @@ def _check_fit(allowed: Tensor, predicted: Tensor, shape: tuple[int, ...]) -> No
         swapped = isinstance(predicted, Tensor) and predicted.dtype == torch.bool
         raise LayoutError(
             "the predictions do not fit the batch",
-            expected=f"int64 {list(shape)}, the position of the predicted class, {NOTHING} for none",
+            expected=f"int64 {list(shape)}, the position of the predicted class, "
+            f"{NOTHING} for none",
             received=describe_value(predicted),
             help=exchanged if swapped else "predicted.long(), of one class for each sample",
         )

@@ -1,10 +1,13 @@
-"""Knowledge inside a model's answer: definition 5.1 of Fan et al. 2022, exact in value, gradient and support.
+"""Knowledge inside a model's output: definition 5.1 of Fan et al. 2022, exact in value, gradient
+and support.
 
-With logits z, an allowed set of classes, a predicted class g and a trust l in 0 .. 1 the answer is ``f = (1 - l) s + l e_g``, where s is
-the softmax over the allowed classes. Everything here is a pure function of tensors and works under ``torch.func`` transforms and in half
-precision. Under ``torch.autocast`` the results are float32. The allowed set must not be empty: `fedkg.knowledge.reconciliation.reconcile` sees to that.
+With logits z, an allowed set of classes, a predicted class g and a trust l in 0 .. 1, the output is
+``f = (1 - l) s + l e_g``, where s is the softmax over the allowed classes. All functions are pure
+functions of tensors and work under ``torch.func`` transforms and in half precision. Under
+``torch.autocast`` the results are float32. The allowed set must not be empty:
+`fedkg.knowledge.reconciliation.reconcile` ensures that.
 
-Letters: K classes; [...] any leading shape, alike for all arguments or broadcast.
+Letters: K classes; [...] any leading shape, equal for all arguments or broadcast.
 """
 
 from __future__ import annotations
@@ -15,19 +18,21 @@ import torch
 from torch import Tensor
 
 NOTHING = -1
-"""The predicted class where nothing is predicted."""
+"""The predicted class of a sample without a prediction."""
 
 
 def range_softmax(logits: Tensor, allowed: Tensor) -> Tensor:
-    """The softmax over the allowed classes [..., K]: exactly 0 outside of them, whatever the logits.
+    """The softmax over the allowed classes [..., K]: exactly 0 outside them, for any logits.
 
-    Logits that have overflown to infinity count as the largest number there is.
+    Logits that have overflowed to infinity count as the largest finite number.
     """
     return torch.where(allowed, torch.softmax(_masked(logits, allowed), -1), 0)
 
 
 def range_log_softmax(logits: Tensor, allowed: Tensor) -> Tensor:
-    """Its logarithm [..., K]; minus infinity, without gradient, outside of the allowed classes."""
+    """The logarithm of `range_softmax`, [..., K]; minus infinity, without gradient, outside the
+    allowed classes.
+    """
     return torch.where(allowed, torch.log_softmax(_masked(logits, allowed), -1), -math.inf)
 
 
@@ -39,13 +44,16 @@ def _masked(logits: Tensor, allowed: Tensor) -> Tensor:
 def injected_probabilities(
     logits: Tensor, allowed: Tensor, predicted: Tensor, trust: Tensor | float
 ) -> Tensor:
-    """The answer's probabilities f, [..., K].
+    """The output probabilities f, [..., K].
 
-    Where nothing is predicted the trust is 0. Never below the trust for the predicted class (Proposition 5.1 b).
+    The trust is 0 for samples without a prediction. The predicted class has at least the trust as
+    probability (Proposition 5.1 b).
 
     Args:
-        logits: floating [..., K]. allowed: bool [..., K], some true in each row.
-        predicted: int64 [...], `NOTHING` where nothing is. trust: in 0 .. 1, [...] or one number.
+        logits: floating [..., K].
+        allowed: bool [..., K], some true in each row.
+        predicted: int64 [...], `NOTHING` without a prediction.
+        trust: in 0 .. 1, [...] or one number.
     """
     logits = _full_precision(logits)
     weight = _trust(logits, predicted, trust)
@@ -57,13 +65,15 @@ def injected_probabilities(
 def injected_log_probability(
     logits: Tensor, allowed: Tensor, predicted: Tensor, trust: Tensor | float, label: Tensor
 ) -> Tensor:
-    """The logarithm of the answer's probability of one class for each row, [...]: minus the cross entropy.
+    """The log probability of one class for each row, [...]: minus the cross entropy.
 
-    Computed from logarithms, so that nothing is lost where the probability underflows. A class that the knowledge rules out has minus
-    infinity, and gradient zero: `reconcile` finds such labels beforehand.
+    Computed from logarithms, so it stays exact if the probability underflows. A class that the
+    knowledge rules out has minus infinity and a gradient of zero: `reconcile` finds such labels
+    before training.
 
     Args:
-        logits, allowed, predicted, trust: as of `injected`. label: int64 [...].
+        logits, allowed, predicted, trust: as in `injected_probabilities`.
+        label: int64 [...].
     """
     logits = _full_precision(logits)
     weight = _trust(logits, predicted, trust)
@@ -81,19 +91,19 @@ def injected_log_probability(
 
 
 def most_probable_class(probabilities: Tensor, predicted: Tensor) -> Tensor:
-    """The most probable class, int64 [...]; a tie with the predicted class goes to it."""
+    """The most probable class, int64 [...]; the predicted class wins a tie."""
     best = probabilities.amax(-1)
     said = probabilities.gather(-1, predicted.clamp(min=0).unsqueeze(-1)).squeeze(-1)
     return torch.where((predicted >= 0) & (said >= best), predicted, probabilities.argmax(-1))
 
 
 def _full_precision(logits: Tensor) -> Tensor:
-    """Half-precision logits as float32 under `torch.autocast`, as PyTorch's own losses widen them."""
+    """Half-precision logits as float32 under `torch.autocast`, as in PyTorch's own losses."""
     half = logits.dtype in (torch.bfloat16, torch.float16)
     return logits.float() if half and torch.is_autocast_enabled(logits.device.type) else logits
 
 
 def _trust(logits: Tensor, predicted: Tensor, trust: Tensor | float) -> Tensor:
-    """The trust [...] in the logits' dtype, 0 where nothing is predicted."""
+    """The trust [...] in the dtype of the logits, 0 without a prediction."""
     number = torch.as_tensor(trust, dtype=logits.dtype, device=logits.device)
     return torch.where(predicted >= 0, number, 0)

@@ -1,4 +1,4 @@
-"""Earlier models as knowledge: dense layers, run in NumPy.
+"""Trained models as knowledge: dense layers, evaluated in NumPy.
 
 Letters: B samples, I inputs of the network.
 """
@@ -32,10 +32,12 @@ ACTIVATIONS: dict[str, Callable[[Float], Float]] = {
 def run_network(
     network: Network, arrays: Mapping[str, NDArray[np.generic]], inputs: Float
 ) -> Float:
-    """The class position or number that a network gives, [B]; NaN where one of its inputs is unknown.
+    """The class position or number that a network returns, [B]; NaN if one of its inputs is
+    unknown.
 
     Args:
-        arrays: the pack's, with the layers' weights. inputs: float64 [B, I] in source units.
+        arrays: the pack's, with the layers' weights.
+        inputs: float64 [B, I] in source units.
     """
     x = (inputs - np.array(network.mean)) / np.array(network.std)
     for layer in network.layers:

@@ -1,4 +1,5 @@
-"""What knowledge models see of an input: some of its features, or an image at a lower resolution (Fan et al. 2022, section 6).
+"""Input of knowledge models: some of the features, or an image at a lower resolution (Fan et al.
+2022, section 6).
 
 Letters: F features, n the side of a square image, p the side of a block.
 """
@@ -14,10 +15,11 @@ from fedkg.errors import LayoutError
 
 
 def select(x: Tensor, features: Sequence[int]) -> Tensor:
-    """The features at these positions, counted from 0, in this order: [..., F] to [..., len(features)].
+    """The features at these positions, counted from 0, in this order: [..., F] to [...,
+    len(features)].
 
     Raises:
-        LayoutError: a position outside of the features.
+        LayoutError: a position outside the features.
     """
     wrong = [position for position in features if not 0 <= position < x.shape[-1]]
     if wrong:
@@ -29,7 +31,7 @@ def max_pool(x: Tensor, block: int) -> Tensor:
     """The largest number of each p x p block: [..., n, n] to [..., n / p, n / p].
 
     Raises:
-        LayoutError: images that are not square or whose side is no multiple of p.
+        LayoutError: images that are not square, or with a side that is not a multiple of p.
     """
     rows, columns = x.shape[-2:]
     if rows != columns or block < 1 or rows % block:

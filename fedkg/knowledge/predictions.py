@@ -1,6 +1,8 @@
 """Prediction models: the class or number that a pack predicts for each sample.
 
-The first clause that holds wins. From a clause that is unknown on, nothing is predicted: it might have been the first.
+The first clause with a satisfied condition wins. There is no prediction from the first unknown
+clause on, because that clause might apply.
+
 Letters: V views, B samples, C columns of the contract.
 """
 
@@ -18,24 +20,28 @@ from fedkg.pack.knowledge import Clause, KnowledgeModel
 def predictions(
     pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None
 ) -> Float:
-    """The position of the predicted class, or the predicted number in the model's unit: float64 [B]; NaN where nothing is predicted.
+    """The position of the predicted class, or the predicted number in the model's unit: float64
+    [B].
+
+    NaN without a prediction.
 
     Args:
         values: float64 [V, B, C] in source units.
-        timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
+        timing: position of each sample in time, for conditions over time; None: the samples are the
+            consecutive steps of one trace.
     """
     return predictions_from(model, ArrayConditions(pack, values, timing))
 
 
 def predictions_from(model: KnowledgeModel, on: Conditions) -> Float:
-    """`predictions` for samples whose conditions are at hand."""
+    """`predictions` for samples with evaluated conditions."""
     if model.network is not None:
         return run_network(model.network, on.arrays, on.inputs(model.network))
     result = np.full(on.samples, np.nan)
     undecided = np.ones(on.samples, dtype=np.bool_)
     for clause in (*model.clauses, *(() if model.otherwise is None else (model.otherwise,))):
-        verdict = on.held(clause)
-        said = _said(clause, on, verdict.holds.shape[1])
+        verdict = on.verdict(clause)
+        said = _predicted(clause, on, verdict.holds.shape[1])
         for row in range(verdict.holds.shape[1]):
             now = undecided & verdict.holds[:, row]
             result[now] = said[now, row]
@@ -43,8 +49,8 @@ def predictions_from(model: KnowledgeModel, on: Conditions) -> Float:
     return result
 
 
-def _said(clause: Clause, on: Conditions, rows: int) -> Float:
-    """What the clause predicts, [B, R]."""
+def _predicted(clause: Clause, on: Conditions, rows: int) -> Float:
+    """The prediction of the clause, [B, R]."""
     if clause.value is not None:
         return on.numbers(clause, clause.value)
     code = np.nan if clause.predicted is None else float(clause.predicted)

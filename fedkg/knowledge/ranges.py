@@ -1,6 +1,8 @@
 """Range models: the classes or the interval that a pack allows for each sample.
 
-Ranges of conditions that hold at once intersect. An unknown condition allows everything. Where every condition fails, `otherwise` holds.
+The ranges of all satisfied conditions intersect. An unknown condition allows everything. If every
+condition is violated, `otherwise` applies.
+
 Letters: V views, B samples, C columns of the contract, K classes.
 """
 
@@ -20,18 +22,20 @@ def allowed_classes(
 ) -> Bool:
     """Whether each class is allowed, [B, K].
 
-    A row without any true value means that clauses contradict each other for that sample: `agreement` counts them, and whoever injects
-    the model takes every class there (the range must not be empty).
+    A row without a true value means that clauses contradict each other for that sample. `agreement`
+    counts these samples, and injection treats every class as allowed there (the range must not be
+    empty).
 
     Args:
         values: float64 [V, B, C] in source units.
-        timing: where each sample stands in time, for conditions over time; None: the samples are the steps of one trace, in their order.
+        timing: position of each sample in time, for conditions over time; None: the samples are the
+            consecutive steps of one trace.
     """
     return allowed_classes_from(model, ArrayConditions(pack, values, timing))
 
 
 def allowed_classes_from(model: KnowledgeModel, on: Conditions) -> Bool:
-    """`allowed_classes` of samples whose conditions are at hand."""
+    """`allowed_classes` for samples with evaluated conditions."""
     batch = on.samples
     if model.network is not None:
         code = run_network(model.network, on.arrays, on.inputs(model.network))
@@ -42,7 +46,7 @@ def allowed_classes_from(model: KnowledgeModel, on: Conditions) -> Bool:
     allowed = np.ones((batch, len(model.classes)), dtype=np.bool_)
     open_to = np.ones(batch, dtype=np.bool_)
     for clause in model.clauses:
-        verdict = on.held(clause)
+        verdict = on.verdict(clause)
         open_to &= np.asarray(~(verdict.holds | verdict.unknown).any(axis=1))
         somewhere = np.asarray(verdict.holds.any(axis=1))
         allowed &= ~somewhere[:, None] | _mask(clause, len(model.classes))
@@ -64,13 +68,16 @@ def _mask(clause: Clause, count: int) -> Bool:
 def allowed_interval(
     pack: Pack, model: KnowledgeModel, values: Float, timing: Timing | None = None
 ) -> Float:
-    """The smallest and largest allowed number, [B, 2], in the model's unit and within its span; the first exceeds the second where
-    clauses contradict each other. Arguments as of `allowed_classes`."""
+    """The smallest and largest allowed number, [B, 2], in the model's unit and within its span.
+
+    The first exceeds the second if clauses contradict each other. Arguments as in
+    `allowed_classes`.
+    """
     return allowed_interval_from(model, ArrayConditions(pack, values, timing))
 
 
 def allowed_interval_from(model: KnowledgeModel, on: Conditions) -> Float:
-    """`allowed_interval` of samples whose conditions are at hand."""
+    """`allowed_interval` for samples with evaluated conditions."""
     batch = on.samples
     low, high = model.span if model.span is not None else (-np.inf, np.inf)
     result = np.tile(np.array([low, high], dtype=np.float64), (batch, 1))
@@ -81,17 +88,19 @@ def allowed_interval_from(model: KnowledgeModel, on: Conditions) -> Float:
         return result
     open_to = np.ones(batch, dtype=np.bool_)
     for clause in model.clauses:
-        verdict = on.held(clause)
+        verdict = on.verdict(clause)
         open_to &= np.asarray(~(verdict.holds | verdict.unknown).any(axis=1))
         _narrow(clause, verdict.holds, result, on)
     if model.otherwise is not None:
-        holds = open_to[:, None] & on.held(model.otherwise).holds
+        holds = open_to[:, None] & on.verdict(model.otherwise).holds
         _narrow(model.otherwise, holds, result, on)
     return result
 
 
 def _narrow(clause: Clause, where: Bool, result: Float, on: Conditions) -> None:
-    """Cut the interval down to that of a clause, `where` [B, R] it holds; an end that is unknown does not cut."""
+    """Intersect the interval with that of a clause, where `where` [B, R] is true; an unknown end
+    has no effect.
+    """
     for term, end in ((clause.low, 0), (clause.high, 1)):
         if term is None:
             continue

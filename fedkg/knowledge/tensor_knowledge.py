@@ -1,10 +1,13 @@
-"""Knowledge models of a pack on tensors: from a batch of features to the classes that are allowed, and the one that is predicted.
+"""Knowledge models of a pack on tensors: from a batch of features to the allowed and the predicted
+classes.
 
-Conditions are evaluated as rules over inputs are, in float64, by a `ConstraintModule` of their own: layouts, categories, traces and
-missing values mean the same as there. An output that is a number is cut into bins, and the bins are its classes. Knowledge does not
-depend on the model: what it says of a data set is computed once, outside of any transform.
+A separate `ConstraintModule` evaluates conditions like rules over inputs, in float64, so layouts,
+categories, traces and missing values have the same meaning. The span of a numeric output is divided
+into bins, and the bins are its classes. Knowledge does not depend on the model: compute it once for
+a data set, outside any transform.
 
-Letters: B batch, T steps of a window, F features, N samples (B, or B * T), R rows of a condition's bank, K classes.
+Letters: B batch, T steps of a window, F features, N samples (B, or B * T), R rows of a condition's
+bank, K classes.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ class _KnowledgeOnTensors(nn.Module):
 
     Attributes:
         classes: the names of the K classes of a label; () for a number.
-        ends: the ends of a number's K bins in its unit, float64 [K + 1]; None for a label.
+        ends: the edges of a number's K bins in its unit, float64 [K + 1]; None for a label.
     """
 
     kind: str
@@ -50,7 +53,7 @@ class _KnowledgeOnTensors(nn.Module):
         if not self.models:
             there = ", ".join(f"`{model.name}` of `{model.output}`" for model in known)
             raise KnowledgeError(
-                f"the pack says nothing of {self.says} of `{output}`",
+                f"the pack has no knowledge model for {self.says} of `{output}`",
                 expected=there or f"{self.kind} knowledge",
             )
         self.classes = self.models[0].classes
@@ -64,31 +67,36 @@ class _KnowledgeOnTensors(nn.Module):
 
     def _on(
         self, x: Tensor, keys: Keys | None, previous: Previous
-    ) -> tuple[_OnTensors, tuple[int, ...]]:
+    ) -> tuple[_TensorConditions, tuple[int, ...]]:
         return self._conditions(x, keys, previous), tuple(x.shape[:-1])
 
 
 class RangeKnowledge(_KnowledgeOnTensors):
-    """What a pack allows: all range models of one output together.
+    """The classes that a pack allows: the intersection of all range models of one output.
 
     Args:
-        pack: compiled rules. output: the name of the label or number, or of one range model of it.
-        x: what the features of a batch are and how they were scaled: ``fedkg.columns(names, mean=..., std=...)``.
-        bins: into how many bins of equal width a number's span is cut (Fan et al. 2022, appendix C).
+        pack: compiled rules.
+        output: the name of the label or number, or of one range model of it.
+        x: names and scaling of the features of a batch: ``fedkg.columns(names, mean=...,
+            std=...)``.
+        bins: number of bins of equal width for a number's span (Fan et al. 2022, appendix C).
 
     Raises:
-        KnowledgeError: there is no range knowledge of that output, a number without `bins` or without a span, `bins` for a label.
-        LayoutError: a column that the conditions read has no place in the layout; or later, when called with a batch of another shape than
-            [B, F] or [B, T, F], or one that looks standardised though the layout says source units, or the other way round.
+        KnowledgeError: no range knowledge of that output, a number without `bins` or without a
+            span, `bins` for a label.
+        LayoutError: a column that the conditions read is not in the layout; or, in a call, a batch
+            that is not [B, F] or [B, T, F], or that seems standardised although the layout says
+            source units, or vice versa.
     """
 
     kind, says = "range", "the range"
 
     @override
     def forward(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
-        """The classes or bins that are allowed, bool [B, K], or for windows [B, T, K]; all False where the models contradict each other.
+        """The allowed classes or bins, bool [B, K], or for windows [B, T, K]; all False if the
+        models contradict each other.
 
-        Arguments as of `ConstraintModule.forward`.
+        Arguments as in `ConstraintModule.forward`.
         """
         on, shape = self._on(x, keys, previous)
         allowed = np.ones((on.samples, self.count), dtype=np.bool_)
@@ -105,16 +113,16 @@ class RangeKnowledge(_KnowledgeOnTensors):
 
 
 class PredictionKnowledge(_KnowledgeOnTensors):
-    """What a pack predicts: of the prediction models of one output the first that says something.
+    """The class that a pack predicts: the first prediction of the prediction models of one output.
 
-    Arguments and errors as of `RangeKnowledge`.
+    Arguments and errors as in `RangeKnowledge`.
     """
 
     kind, says = "predict", "a prediction"
 
     @override
     def forward(self, x: Tensor, *, keys: Keys | None = None, previous: Previous = None) -> Tensor:
-        """The class or bin that is predicted, int64 [B], or for windows [B, T]; -1 where none is."""
+        """The predicted class or bin, int64 [B], or for windows [B, T]; -1 without a prediction."""
         on, shape = self._on(x, keys, previous)
         said = np.full(on.samples, np.nan)
         for model in self.models:
@@ -131,7 +139,7 @@ def _ends(model: KnowledgeModel, bins: int | None) -> Float | None:
     if model.classes:
         if bins is not None:
             raise KnowledgeError(
-                f"`{model.output}` is a label, whose classes are cut into no bins",
+                f"`{model.output}` is a label; only numbers have bins",
                 expected=f"no bins: the classes are {', '.join(model.classes)}",
                 received=f"bins={bins}",
                 help="leave bins= out",
@@ -182,14 +190,14 @@ class _Conditions(nn.Module):
         self.rules = ConstraintModule(Pack(manifest=manifest, banks=tuple(banks)), x=x)
 
     @override
-    def forward(self, x: Tensor, keys: Keys | None, previous: Previous) -> _OnTensors:
+    def forward(self, x: Tensor, keys: Keys | None, previous: Previous) -> _TensorConditions:
         report = self.rules(x.double(), keys=keys, previous=previous).at_steps
-        check_units(self.rules.plan, x.flatten(0, -2))  # of every batch: one is a whole data set
+        check_units(self.rules.plan, x.flatten(0, -2))  # a batch may be the whole data set
         holds, unknown, robustness = (
             part.flatten(0, -2).cpu().numpy()
             for part in (report.satisfied, report.unknown, report.robustness.detach())
         )
-        return _OnTensors(
+        return _TensorConditions(
             places=self.places,
             arrays=self.arrays,
             holds=holds,
@@ -199,11 +207,13 @@ class _Conditions(nn.Module):
 
 
 _Place = tuple[int, Term | int | None]
-"""A condition's bank, and what of it: the condition itself (None), a term over its columns, or the slot of that number."""
+"""A condition's bank, and its part: the condition itself (None), a term over its columns, or the
+slot of a number.
+"""
 
 
 def _read(pack: Pack, model: KnowledgeModel) -> dict[_Place, Bank]:
-    """The banks that answer everything a model asks."""
+    """The banks that a knowledge model reads."""
     found: dict[_Place, Bank] = {}
     for clause in (*model.clauses, *(() if model.otherwise is None else (model.otherwise,))):
         bank = pack.conditions[clause.bank]
@@ -219,8 +229,9 @@ def _read(pack: Pack, model: KnowledgeModel) -> dict[_Place, Bank]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _OnTensors:
-    """`fedkg.knowledge.clause_conditions.Conditions` of a batch: what the module of rules said, each [N, R of all banks]."""
+class _TensorConditions:
+    """`Conditions` of a batch, from the outputs of the module of rules, each [N, R of all
+    banks]."""
 
     places: Mapping[_Place, slice]
     arrays: Mapping[str, NDArray[np.generic]]
@@ -232,7 +243,7 @@ class _OnTensors:
     def samples(self) -> int:
         return int(self.holds.shape[0])
 
-    def held(self, clause: Clause) -> ConditionVerdict:
+    def verdict(self, clause: Clause) -> ConditionVerdict:
         rows = self.places[clause.bank, None]
         return ConditionVerdict(holds=self.holds[:, rows], unknown=self.unknown[:, rows])
 

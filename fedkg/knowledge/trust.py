@@ -1,4 +1,4 @@
-"""How far predictions are to be trusted, found on data: the trust whose models err least on samples that they were not trained on."""
+"""Choice of the trust in predictions by cross-validation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from fedkg.errors import KnowledgeError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenTrust:
-    """What cross-validation found.
+    """Result of the cross-validation.
 
     Attributes:
-        trust: the chosen one. losses: of each candidate the mean loss over the folds, in the order of `candidates`.
+        trust: the chosen one.
+        losses: mean loss of each candidate over the folds, in the order of `candidates`.
     """
 
     trust: float
@@ -37,35 +38,39 @@ class ChosenTrust:
 
 
 def folds(samples: int, count: int, stream: np.random.Generator) -> NDArray[np.int64]:
-    """Which fold each sample is held out in, int64 [samples]: `count` folds as equal in size as can be, in random order."""
+    """The fold that holds out each sample, int64 [samples]: `count` folds of nearly equal size, in
+    random order.
+    """
     return stream.permutation(np.arange(samples) % count)
 
 
 def choose_trust(
     candidates: Sequence[float], count: int, loss: Callable[[float, int], float]
 ) -> ChosenTrust:
-    """The candidate with the least mean loss over the folds; of equal ones the smallest, which leaves more to the model.
+    """The candidate with the least mean loss over the folds.
+
+    The smallest of equal candidates wins, because it leaves more to the model.
 
     Args:
-        candidates: trusts in 0 .. 1, at least one. count: of folds.
-        loss: of a model trained with this trust on all folds but one, on that one; NaN and infinity count as worst.
+        candidates: trusts in 0 .. 1, at least one.
+        count: of folds.
+        loss: of a model trained with this trust on all folds except one, on that one; NaN and
+            infinity count as worst.
 
     Raises:
-        KnowledgeError: no candidate, one outside of 0 .. 1, or fewer than two folds.
+        KnowledgeError: no candidate, one outside 0 .. 1, or fewer than two folds.
 
-    >>> chosen_trust([0.0, 0.3, 0.6], 2, lambda trust, fold: (trust - 0.4) ** 2).trust
+    >>> choose_trust([0.0, 0.3, 0.6], 2, lambda trust, fold: (trust - 0.4) ** 2).trust
     0.3
     """
     if not candidates or not all(0 <= one <= 1 for one in candidates):
         raise KnowledgeError(
-            "the trust in predictions is chosen from numbers in 0 .. 1",
+            "candidates for the trust in predictions must be numbers in 0 .. 1",
             received=str(list(candidates)),
         )
     if count < 2:
         raise KnowledgeError(
-            "cross-validation holds out one part after another",
-            expected="at least 2 folds",
-            received=str(count),
+            "cross-validation needs several folds", expected="at least 2 folds", received=str(count)
         )
     means = []
     for trust in candidates:

@@ -1,4 +1,4 @@
-"""Mining: the parameters of temporal templates, found in the traces of each client."""
+"""Mining of the parameters of temporal templates from each client's traces."""
 
 from fedkg.mining.mining_result import MiningResult
 from fedkg.mining.pick import Pick, least, private, quantile

@@ -1,4 +1,5 @@
-"""A formula at the first step of many traces, from its comparisons: only the steps that the verdict rests on are looked at.
+"""Evaluation of a formula at the first step of many traces, at the steps that the verdict depends
+on.
 
 Letters: N traces, T steps, k steps of a range.
 """
@@ -33,16 +34,21 @@ from fedkg.pack.formulas import (
 
 Atom = Compare | ClassIn | CategoryIs | Known
 Leaf = Callable[[Atom, bool, int, int], Tensor]
-"""The number of a comparison, or of its negation, at the steps first..last of every trace: [N, k] or broadcast to it."""
+"""Computes the value of a comparison, or of its negation, at the steps first..last of every trace:
+[N, k] or broadcast to it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """How windows lie in traces.
+    """The windows of a formula in traces.
 
     Attributes:
-        count: T. numbers: the formula's parameters, where they are the bounds of windows. A window ends with its trace.
-        param, number: a window that this parameter bounds counts as this number, whatever the trace; None: there is no such parameter.
+        count: T.
+        numbers: the formula's parameters, for those that are bounds of windows. A window ends with
+            its trace.
+        param, number: the value of a window with this parameter as bound is this number; None:
+            there is no such parameter.
         device: of the traces.
     """
 
@@ -53,13 +59,16 @@ class Steps:
     device: torch.device | None = None
 
     def window(self, formula: Temporal | Until, step: int) -> tuple[int, int]:
-        """The first and last step of a window as seen from a step, within the trace; empty where the first is beyond the last."""
+        """First and last step of a window seen from a step, within the trace; empty if the first
+        exceeds the last.
+        """
         first, last = window_at(formula, self.numbers, step, self.count)
         return max(first, 0), min(last, self.count - 1)
 
 
 def evaluate_first_step(formula: Formula, leaf: Leaf, steps: Steps) -> Tensor:
-    """The formula's number at the first step of every trace, [N]: minima and maxima of its comparisons'.
+    """The formula's value at the first step of every trace, [N]: minima and maxima over its
+    comparisons.
 
     Raises:
         KnowledgeError: a part over members.
@@ -70,7 +79,7 @@ def evaluate_first_step(formula: Formula, leaf: Leaf, steps: Steps) -> Tensor:
 def _value(
     formula: Formula, positive: bool, first: int, last: int, leaf: Leaf, steps: Steps
 ) -> Tensor:
-    """The number of a formula, or of its negation, at steps first..last: [N, k]."""
+    """The value of a formula, or of its negation, at steps first..last: [N, k]."""
 
     def inner(part: Formula, sign: bool = positive) -> Tensor:
         return _value(part, sign, first, last, leaf, steps)
@@ -104,9 +113,7 @@ def _value(
             traces = max(one.shape[0] for one in each)
             return torch.cat([one.expand(traces, -1) for one in each], dim=-1)
         case _:
-            raise KnowledgeError(
-                "parameters are mined in comparisons of signals", received=formula.kind
-            )
+            raise KnowledgeError("mining supports comparisons of signals", received=formula.kind)
 
 
 def _extreme(parts: Iterable[Tensor], *, lowest: bool) -> Tensor:
@@ -144,13 +151,11 @@ def _over_window(
     if formula.op in (
         "always",
         "eventually",
-    ):  # windows move on by one step each; late ones end with the trace, the last lie beyond it
+    ):  # windows shift by one step each; late ones end with the trace, the last are beyond it
         found = extreme(values[None], 0, width - 1, neutral, lowest=lowest)[0][..., : len(windows)]
         return functional.pad(found, (0, len(windows) - found.shape[-1]), value=neutral)
     back = extreme(values.flip(-1)[None], 0, width - 1, neutral, lowest=lowest)[0].flip(-1)
-    before = (
-        windows[0][1] - begin
-    )  # the place of the first window's last step; below 0 where the first windows lie before the trace
+    before = windows[0][1] - begin  # last step of the first window; negative before the trace
     found = back[..., max(before, 0) : before + len(windows)]
     return functional.pad(found, (len(windows) - found.shape[-1], 0), value=neutral)
 

@@ -1,7 +1,9 @@
-"""The compiled loop that finds the number of a formula at the first step of many traces, one trace after the other, in the nearest cache.
+"""Compiled evaluation of a formula at the first step of many traces, one trace at a time, in the L1
+cache.
 
-A formula is a short program (`fedkg.mining.formula_program`) for a stack of registers, each of which holds one number for each step. An operation
-reads the register it writes to and the one above it.
+A formula is a short program (`fedkg.mining.formula_program`) for a stack of registers, with one
+number per step in each register. An operation reads the register that it writes to and the one
+above it.
 
 Letters: N traces, C clients, T steps, s slots, p parameters, n operations.
 """
@@ -36,17 +38,21 @@ Operations = NDArray[np.int64]
     WINDOW,
     UNTIL,
 ) = range(17)
-"""Operations. Loading: SLOT, PARAM, FILL by the constant, FIRST by what stands at step 0. Numbers: ADD, MULTIPLY, LESS (the upper register
-less the lower one), NEGATE, ABSOLUTE, SHARE (divided by the constant). Verdicts: STRICT (0 becomes the constant), KNOWN (NaN where there is
-no finite number), DECIDED (the constant or its negative). LEAST, LARGEST of two; WINDOW and UNTIL along the steps."""
+"""Operations. Loading: SLOT, PARAM, FILL by the constant, FIRST by the value at step 0. Arithmetic:
+ADD, MULTIPLY, LESS (the upper register minus the lower one), NEGATE, ABSOLUTE, SHARE (divided by
+the constant). Verdicts: STRICT (0 becomes the constant), KNOWN (NaN unless finite), DECIDED (the
+constant or its negative). LEAST, LARGEST of two registers; WINDOW and UNTIL along the steps.
+"""
 
 OP, TO, FROM, BEGIN, END, LOW, HIGH, FLAG = range(8)
-"""Columns of an operation: its kind; the register; the slot or parameter; the steps it is wanted at; for WINDOW and UNTIL the ends of the
-window counted from each step, in which later steps have larger numbers; FLAG: ADD and MULTIPLY turn what is no finite number into NaN,
-WINDOW takes the least, UNTIL 1 for the formula, 2 for a closed one, 4 for one of the past, added up."""
+"""Columns of an operation: its kind; the register; the slot or parameter; its first and last step;
+for WINDOW and UNTIL the ends of the window counted from each step, with larger numbers for later
+steps; FLAG: ADD and MULTIPLY turn non-finite results into NaN, WINDOW takes the least, UNTIL 1 for
+the formula, 2 for a closed one, 4 for one of the past, added up.
+"""
 
 LEAST_TRACES = 64
-"""Traces that a thread of its own is worth."""
+"""Smallest number of traces for a separate thread."""
 
 
 def first_numbers(
@@ -57,16 +63,20 @@ def first_numbers(
     result: Numbers,
     traces: Operations,
 ) -> None:
-    """Fill ``result[traces]`` with the number of the formula at step 0.
+    """Fill ``result[traces]`` with the value of the formula at step 0.
 
     Args:
-        program: int64 [n, 8], see `OP`. constants: [n]. slots: [s, N, T]. params: [C, p]; a client has N / C traces, one after the other.
-        result: [N]. traces: int64, which of them.
+        program: int64 [n, 8], see `OP`.
+        constants: [n].
+        slots: [s, N, T].
+        params: [C, p]; each client has N / C consecutive traces.
+        result: [N].
+        traces: int64, positions of the traces.
     """
     depth = int(program[:, TO].max()) + 3
 
     def work(start: int, stop: int) -> None:
-        _first(
+        _run_program(
             program,
             constants,
             slots,
@@ -81,19 +91,21 @@ def first_numbers(
 
 @kernel_part
 def _lower(a: float, b: float) -> float:
-    """The lesser; NaN where one is."""
+    """The smaller number; NaN if one of them is NaN."""
     return a if a < b or a != a else b
 
 
 @kernel_part
 def _upper(a: float, b: float) -> float:
-    """The larger; NaN where one is."""
+    """The larger number; NaN if one of them is NaN."""
     return a if a > b or a != a else b
 
 
 @kernel_part
 def _over_window(values: Numbers, work: Numbers, operation: Operations, steps: int) -> None:
-    """The least or largest number of a window at each of some steps, in place, by blocks of 1, 2, 4, ... steps."""
+    """The least or largest number of a window at each of some steps, in place, by blocks of 1, 2,
+    4, ... steps.
+    """
     first, last, low, high, least = (
         operation[BEGIN],
         operation[END],
@@ -128,7 +140,9 @@ def _over_window(values: Numbers, work: Numbers, operation: Operations, steps: i
 
 @kernel_part
 def _until(left: Numbers, right: Numbers, work: Numbers, operation: Operations, steps: int) -> None:
-    """Until or since at each of some steps, into `left`, from the far end of its window: there, or here and later."""
+    """Until or since at each of some steps, into `left`, from the far end of its window: there, or
+    here and later.
+    """
     first, last, flag = operation[BEGIN], operation[END], operation[FLAG]
     positive, closed, past = flag & 1 != 0, flag & 2 != 0, flag & 4 != 0
     nothing = -np.inf if positive else np.inf
@@ -154,7 +168,7 @@ def _until(left: Numbers, right: Numbers, work: Numbers, operation: Operations, 
 def _at_each_step(
     kind: int, flag: int, constant: float, values: Numbers, above: Numbers, begin: int, end: int
 ) -> None:
-    """An operation on one or two registers, step by step, in place."""
+    """An elementwise operation on one or two registers, in place."""
     if kind == ADD:
         for t in range(begin, end):
             values[t] += above[t]
@@ -191,7 +205,7 @@ def _at_each_step(
 
 
 @kernel
-def _first(
+def _run_program(
     program: Operations,
     constants: Numbers,
     slots: Numbers,
@@ -200,7 +214,9 @@ def _first(
     traces: Operations,
     registers: Numbers,
 ) -> None:
-    """As `first_numbers`; `registers` is room, [depth, 2 T + 2], its last row for windows."""
+    """As `first_numbers`; `registers` is workspace, [depth, 2 T + 2], with its last row for
+    windows.
+    """
     steps = slots.shape[2]
     each = slots.shape[1] // params.shape[0]
     work = registers[registers.shape[0] - 1]

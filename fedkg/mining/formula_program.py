@@ -1,6 +1,8 @@
-"""A formula at the first step as a program for the loops of `fedkg.mining.formula_kernel`: the operations that `fedkg.mining.first_step` does on tensors.
+"""Translation of a formula to a program of `fedkg.mining.formula_kernel`, as an alternative to
+`first_step`.
 
-What there is a program for: comparisons of sums and products of signals and parameters, connectives, windows. The rest is left to tensors.
+Programs exist for comparisons of sums and products of signals and parameters, connectives and
+windows. Tensor operations evaluate all other formulas.
 
 Letters: T steps, n operations.
 """
@@ -20,19 +22,23 @@ from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, 
 from fedkg.pack.terms import Negate, Param, Product, Slot, Sum, Term
 
 Slope = Callable[[Compare], float | None]
-"""Of a comparison whose level is asked for, how fast its margin grows with the parameter; None: its verdict is."""
+"""The derivative of a comparison's margin by the parameter, for a comparison with a level; None for
+one with a verdict.
+"""
 
 
 class NoProgram(Exception):
-    """A formula that the loops have no operations for."""
+    """The kernel has no operations for the formula."""
 
 
 class Lowering:
     """Writes the program of one formula.
 
     Args:
-        steps: how windows lie. slope: for levels; None for robustness. target: the parameter that levels are of, which counts as 0.
-        always: the level of what holds whatever the parameter is.
+        steps: the windows.
+        slope: for levels; None for robustness.
+        target: the parameter of the levels; its value counts as 0.
+        always: the level of a comparison that is true for every value.
     """
 
     def __init__(
@@ -47,10 +53,11 @@ class Lowering:
         self._constants: list[float] = []
 
     def program(self, formula: Formula) -> tuple[formula_kernel.Operations, formula_kernel.Numbers]:
-        """The operations [n, 8] and their constants [n]; the formula's number is then in the lowest register at step 0.
+        """The operations [n, 8] and their constants [n]; they leave the formula's value in the
+        lowest register at step 0.
 
         Raises:
-            NoProgram: the loops have no operations for a part of it.
+            NoProgram: the kernel has no operations for a part of it.
         """
         self._formula(formula, True, 0, 0, 0)
         return np.array(self._operations, np.int64).reshape(-1, 8), np.array(self._constants)
@@ -72,7 +79,7 @@ class Lowering:
         self._constants.append(number)
 
     def _formula(self, formula: Formula, positive: bool, first: int, last: int, to: int) -> None:
-        """The formula, or its negation, at steps first..last, into a register."""
+        """Write the formula, or its negation, at steps first..last, into a register."""
         match formula:
             case Temporal() | Until() if self._steps.param in (formula.low, formula.high):
                 number = self._steps.number if positive else -self._steps.number
@@ -140,7 +147,7 @@ class Lowering:
         )
 
     def _ends(self, formula: Temporal | Until) -> tuple[int, int]:
-        """The ends of a window counted from each step, no further away than a trace is long."""
+        """The ends of a window counted from each step, at most one trace length away."""
         numbers, count = self._steps.numbers, self._steps.count
         low, high = int(numbers[formula.low]), int(numbers[formula.high])
         near, far = min(low, count), count if high < 0 else min(high, count)
@@ -164,7 +171,7 @@ class Lowering:
     def _margin(
         self, atom: Compare, positive: bool, first: int, last: int, to: int, *, guarded: bool
     ) -> None:
-        """The margin of a comparison or of its negation."""
+        """Write the margin of a comparison or of its negation."""
         straight = atom.op in ("le", "lt") and positive
         for place, side in enumerate(
             (atom.left, atom.right) if straight else (atom.right, atom.left)

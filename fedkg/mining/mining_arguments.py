@@ -1,4 +1,4 @@
-"""What people give to mining, looked at before anything is computed: a pack and one of its inferences, traces, a pick."""
+"""Checks of the arguments of mining: pack, inference, traces and pick."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fedkg.pack import Pack
 from fedkg.pack.inference import Inference
 
 
-# `Any` here: what people give may be anything.
+# `Any`: these functions check values of any type.
 def check_pack(pack: Any) -> None:
-    """Raise KnowledgeError unless it is a pack."""
+    """Raise KnowledgeError unless the argument is a pack."""
     if not isinstance(pack, Pack):
         raise KnowledgeError(
-            "what is mined for stands in a pack",
+            "mining takes a pack",
             expected="a pack",
             received=describe_value(pack),
             help="fedkg.compile(FILE)",
@@ -28,7 +28,7 @@ def check_pack(pack: Any) -> None:
 
 
 def check_inference(pack: Any, inference: Any) -> None:
-    """Raise KnowledgeError unless it is a pack, and an inference as packs hold them."""
+    """Raise KnowledgeError unless the arguments are a pack and one of its inferences."""
     check_pack(pack)
     if not isinstance(inference, Inference):
         names = ", ".join(one.name for one in pack.manifest.inferences) or "no inference"
@@ -41,7 +41,7 @@ def check_inference(pack: Any, inference: Any) -> None:
 
 
 def check_traces(x: Any, layout: Any, inside: Any) -> None:
-    """Raise LayoutError unless traces are a tensor with a layout, and those that are there are told as truth values."""
+    """Raise LayoutError unless traces are a tensor with a layout, and `inside` is a bool tensor."""
     if not isinstance(x, Tensor):
         raise LayoutError(
             "traces are a tensor",
@@ -51,7 +51,7 @@ def check_traces(x: Any, layout: Any, inside: Any) -> None:
         )
     if not isinstance(layout, InputLayout):
         raise LayoutError(
-            "the layout says what the features are",
+            "the layout names the features",
             received=describe_value(layout),
             help='layout=fedkg.columns(["volume"])',
         )
@@ -62,7 +62,7 @@ def check_traces(x: Any, layout: Any, inside: Any) -> None:
             else "torch.tensor(inside, dtype=torch.bool)"
         )
         raise LayoutError(
-            "`inside` says which traces are there",
+            "`inside` marks the existing traces",
             expected="a bool tensor [C, S]",
             received=describe_value(inside),
             help=right,
@@ -70,7 +70,7 @@ def check_traces(x: Any, layout: Any, inside: Any) -> None:
 
 
 def check_pick(pick: Any) -> None:
-    """Raise KnowledgeError unless it chooses one level of many."""
+    """Raise KnowledgeError unless the argument chooses one of many levels."""
     if not isinstance(pick, Pick):
         right = (
             f"pick=quantile({float(pick):g})"
@@ -78,7 +78,7 @@ def check_pick(pick: Any) -> None:
             else "pick=quantile(0.95)"
         )
         raise KnowledgeError(
-            "`pick` says how many of the traces count",
+            "`pick` chooses one level of the traces",
             expected="least, quantile(...) or private(...)",
             received=describe_value(pick),
             help=right,
@@ -86,10 +86,10 @@ def check_pick(pick: Any) -> None:
 
 
 def check_method(method: Any) -> None:
-    """Raise KnowledgeError unless there is such a method."""
+    """Raise KnowledgeError for an unknown method."""
     if method not in ("exact", "bisection"):
         raise KnowledgeError(
-            "there is no such way to mine",
+            "unknown mining method",
             expected='method="exact" or method="bisection"',
             received=repr(method),
         )

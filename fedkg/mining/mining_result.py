@@ -1,4 +1,4 @@
-"""Parameters as they are found in traces.
+"""Result of mining: parameters and statistics of the traces.
 
 Letters: C clients, P parameters.
 """
@@ -15,13 +15,19 @@ class MiningResult:
     """The tightest values that the traces of each client satisfy.
 
     Attributes:
-        names: of the parameters. units: of their values.
-        values: float64 [C, P]; NaN, and `determined` False, where the data says nothing of the parameter or the template does not fit.
-        determined: bool [C, P]. chosen: bool [C, P], where the value is not found but set: the trigger of a property that has two ends.
-        fits: bool [C], whether the traces satisfy the formula with its parameters at their loosest; where not, no value makes them.
-        traces: int64 [C], how many traces were mined in; traces with unknown values are left out.
-        satisfied: float64 [C], which share of them satisfies the formula with these values; NaN where one is not determined, or private.
-        robustness: float64 [C], the least robustness of those traces; NaN likewise.
+        names: of the parameters.
+        units: of their values.
+        values: float64 [C, P]; NaN, and `determined` False, if the data does not determine the
+            parameter or the template does not fit.
+        determined: bool [C, P].
+        chosen: bool [C, P], whether the value is set instead of mined: the trigger of a property
+            with two ends.
+        fits: bool [C], whether the traces satisfy the formula with its loosest parameters;
+            otherwise no value satisfies it.
+        traces: int64 [C], number of traces used; traces with unknown values are skipped.
+        satisfied: float64 [C], share of the traces that satisfy the formula with these values; NaN
+            if a value is not determined, or for private mining.
+        robustness: float64 [C], the least robustness of these traces; NaN likewise.
     """
 
     names: tuple[str, ...]

@@ -1,9 +1,12 @@
-"""How far a parameter may go: the value at which a formula that is monotone in it turns, for all traces at once, without a search.
+"""Levels of a parameter: the value at which a monotone formula changes, for all traces at once,
+without a search.
 
-A formula is minima and maxima over its comparisons. Let q be the parameter, turned so that the formula gets easier as q falls. A comparison
-``m0 + k q >= 0`` with the parameter holds for q up to its level ``m0 / |k|``; every other one holds for every q or for none. So the formula
-holds exactly for q up to the minima and maxima of these levels, with "every" and "none" as very large and very small ones: one evaluation
-gives the tightest value. The closed forms of An, Johnson and Ma 2024 (table 1) are special cases of it.
+A formula is minima and maxima over its comparisons. Let q be the parameter, with its sign chosen so
+that the formula gets easier as q falls. A comparison ``m0 + k q >= 0`` with the parameter is true
+for q up to its level ``m0 / |k|``; every other one is true for every q or for none. So the formula
+is true exactly for q up to the minima and maxima of these levels, with very large and very small
+numbers for "every" and "none": one evaluation gives the tightest value. The closed forms of An,
+Johnson and Ma 2024 (table 1) are special cases.
 
 Letters: N traces, T steps, k steps of a range.
 """
@@ -26,19 +29,22 @@ from fedkg.pack.terms import Param
 from fedkg.pack.walk import everywhere, sides, used_params, used_slots
 
 ALWAYS = 1e300
-"""The level of what holds for every value; its negative of what holds for none."""
+"""The level of a comparison that is true for every value; its negative for one that is never
+true."""
 
 
 class NoLevel(Exception):
-    """The parameter stands where its level cannot be read off: in a window, in a product with data, among members."""
+    """The parameter has no readable level: it is in a window, in a product with data, or among
+    members.
+    """
 
 
 def robustness_of(reading: Reading, steps: int) -> Leaf:
-    """The robustness of comparisons, moved off zero where strict, from channels [1, N * T]."""
+    """The robustness of comparisons, moved off zero if strict, from channels [1, N * T]."""
 
     def leaf(atom: Atom, positive: bool, first: int, last: int) -> Tensor:
-        part = _cut(reading, steps, first, last)
-        return _laid(evaluate(atom, part, positive=positive), last - first + 1)
+        part = _slice_steps(reading, steps, first, last)
+        return _by_trace(evaluate(atom, part, positive=positive), last - first + 1)
 
     return leaf
 
@@ -47,8 +53,10 @@ def levels_of(formula: Formula, reading: Reading, target: int, steps: int) -> Le
     """The levels of comparisons.
 
     Args:
-        reading: channels [1, N * T] without unknown values; the target's own value does not matter.
-        target: the parameter (q is the parameter itself, or its negative where the formula gets easier as it rises).
+        reading: channels [1, N * T] without unknown values; the value of the target does not
+            matter.
+        target: the parameter (q is the parameter itself, or its negative if the formula gets easier
+            as it rises).
 
     Raises:
         NoLevel: see there.
@@ -56,21 +64,24 @@ def levels_of(formula: Formula, reading: Reading, target: int, steps: int) -> Le
     holding = comparisons_with_parameter(formula, target)
 
     def leaf(atom: Atom, positive: bool, first: int, last: int) -> Tensor:
-        part = _cut(reading, steps, first, last)
+        part = _slice_steps(reading, steps, first, last)
         if isinstance(atom, Compare) and id(atom) in holding:
-            level = _laid(_level(atom, target, part), last - first + 1)
+            level = _by_trace(_level(atom, target, part), last - first + 1)
             return level if positive else -level
         return (
-            2 * _laid(evaluate(atom, part, positive=positive) >= 0, last - first + 1).double() - 1
+            2 * _by_trace(evaluate(atom, part, positive=positive) >= 0, last - first + 1).double()
+            - 1
         ) * ALWAYS
 
     return leaf
 
 
 def comparisons_with_parameter(formula: Formula, target: int) -> frozenset[int]:
-    """The comparisons with a parameter, by their identity. Raises NoLevel where there is none, or it stands elsewhere, too."""
+    """Identities of the comparisons with a parameter. Raises NoLevel if there are none, or if it
+    also occurs elsewhere.
+    """
     holding = frozenset(id(atom) for atom in _comparisons(formula) if target in used_params(atom))
-    if not holding or target in _elsewhere(formula):
+    if not holding or target in _outside_comparisons(formula):
         raise NoLevel
     return holding
 
@@ -78,7 +89,9 @@ def comparisons_with_parameter(formula: Formula, target: int) -> frozenset[int]:
 def interval_ends(
     formula: Formula, inference: Inference, places: Sequence[int]
 ) -> Iterator[tuple[int, int]]:
-    """The parameters that are the two ends of one interval, ``low <= x and x <= high`` in one conjunction: lower and upper end, by place."""
+    """Pairs of parameters that are the two ends of one interval, ``low <= x and x <= high`` in one
+    conjunction, by position.
+    """
     of_param = {inference.parameters[place].param: place for place in places}
     used: set[int] = set()
     for _, part in everywhere(formula):
@@ -105,8 +118,8 @@ def _opposite(inference: Inference, low: int, high: int) -> bool:
     return ends == ("down", "up")
 
 
-def _cut(reading: Reading, steps: int, first: int, last: int) -> Reading:
-    """The same reading at some steps alone. Parameters of each place are those of its trace."""
+def _slice_steps(reading: Reading, steps: int, first: int, last: int) -> Reading:
+    """The reading at some steps only; each parameter belongs to its trace."""
 
     def cut(values: Tensor) -> Tensor:
         return (
@@ -124,13 +137,15 @@ def _cut(reading: Reading, steps: int, first: int, last: int) -> Reading:
     )
 
 
-def _laid(values: Tensor, count: int) -> Tensor:
-    """Values [1, N * k] as [N, k]; one that is the same everywhere as [1, 1]."""
+def _by_trace(values: Tensor, count: int) -> Tensor:
+    """Values [1, N * k] as [N, k]; a constant as [1, 1]."""
     return values.reshape(1, 1) if values.numel() == 1 and count != 1 else values.reshape(-1, count)
 
 
-def _elsewhere(formula: Formula) -> frozenset[int]:
-    """The parameters that a formula reads outside of its comparisons: bounds of windows, counts, codes of categories."""
+def _outside_comparisons(formula: Formula) -> frozenset[int]:
+    """Parameters that a formula reads outside its comparisons: bounds of windows, counts, codes of
+    categories.
+    """
     found: set[int] = set()
     for _, part in everywhere(formula):
         for name in ("low", "high", "count", "param"):
@@ -147,13 +162,17 @@ def _level(atom: Compare, target: int, reading: Reading) -> Tensor:
 
 
 def margin_slope(atom: Compare, target: int, params: Sequence[float]) -> float:
-    """How fast the margin of a comparison grows with a parameter, others being these numbers. Raises NoLevel where it is no line."""
+    """The derivative of a comparison's margin by a parameter, at these values of the others. Raises
+    NoLevel if it is not linear.
+    """
     anywhere = [torch.full((1, 1), number, dtype=torch.float64) for number in params]
     return _slope(atom, target, Reading(slots={}, params=anywhere), used_slots(atom)).item()
 
 
 def compared_with(formula: Formula, reading: Reading, param: int) -> Tensor | None:
-    """What the one comparison with a parameter compares it with, [1, B]; None where there is none, or several."""
+    """The other side of the one comparison with a parameter, [1, B]; None if there is none, or
+    several.
+    """
     atoms = [atom for atom in _comparisons(formula) if param in used_params(atom)]
     if len(atoms) != 1 or atoms[0].op in ("eq", "ne"):
         return None
@@ -169,13 +188,15 @@ def _comparisons(formula: Formula) -> list[Compare]:
 
 
 def _line(atom: Compare, param: int, reading: Reading) -> tuple[Tensor, Tensor]:
-    """The margin ``base + slope * parameter``, [1, B] and [1, 1]. Raises NoLevel where it is no such line for all data alike."""
+    """The margin ``base + slope * parameter``, [1, B] and [1, 1]. Raises NoLevel if it is not one
+    line for all data.
+    """
     slope = _slope(atom, param, reading, reading.slots)
     return _margin_at(atom, param, 0.0, reading), slope
 
 
 def _slope(atom: Compare, param: int, reading: Reading, slots: Iterable[int]) -> Tensor:
-    """The slope of the margin, [1, 1]. Raises NoLevel where it is no line for all data alike."""
+    """The slope of the margin, [1, 1]. Raises NoLevel if it is not one line for all data."""
     containing = [side for side in sides(atom) if reads_param(side, param)]
     if atom.op in ("eq", "ne") or len(containing) != 1 or not linear_in_param(containing[0], param):
         raise NoLevel

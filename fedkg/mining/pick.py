@@ -1,4 +1,5 @@
-"""From the level of each trace to that of a client: the least, a quantile, or a private one.
+"""Choice of a client's level from the levels of its traces: the least, a quantile, or a private
+quantile.
 
 Letters: C clients, S traces of each.
 """
@@ -20,10 +21,13 @@ class Pick:
     """A choice of one level for each client.
 
     Attributes:
-        choose: from levels [C, S] and which of them count, bool [C, S], to [C]; NaN for a client without traces, unless it is noisy.
-        noisy: each choice spends privacy: it is made once for each parameter, and nothing else is told of the data.
-        epsilon: what each choice spends then.
-        within: for a choice without a span of its own, the same between two levels: it is asked for in the declared span of each parameter.
+        choose: from levels [C, S] and a mask of valid ones, bool [C, S], to [C]; NaN for a client
+            without traces, unless it is noisy.
+        noisy: each choice spends privacy budget: mining chooses once for each parameter and
+            releases nothing else about the data.
+        epsilon: budget that each noisy choice spends.
+        within: for a choice without a span, returns the choice between two levels; mining passes
+            the declared span of each parameter.
     """
 
     choose: Callable[[Tensor, Tensor], Tensor]
@@ -45,10 +49,12 @@ def quantile(share: float) -> Pick:
     """The largest level that at least this share of the traces satisfies.
 
     Raises:
-        KnowledgeError: a share outside of 0 .. 1, 0 excluded.
+        KnowledgeError: a share outside 0 .. 1, 0 excluded.
     """
     if not 0 < share <= 1:
-        raise KnowledgeError("the share of traces is above 0 and at most 1", received=str(share))
+        raise KnowledgeError(
+            "the share of traces must be above 0 and at most 1", received=str(share)
+        )
 
     def pick(levels: Tensor, usable: Tensor) -> Tensor:
         count = usable.sum(-1)
@@ -63,33 +69,37 @@ def quantile(share: float) -> Pick:
 
 
 def _without_span(levels: Tensor, usable: Tensor) -> Tensor:
-    raise KnowledgeError("a private quantile needs a span to look in")
+    raise KnowledgeError("a private quantile needs a span")
 
 
 def private(
     share: float, epsilon: float, span: tuple[float, float] | None, generator: torch.Generator
 ) -> Pick:
-    """A quantile under differential privacy: the exponential mechanism over the gaps between levels (Smith 2011, algorithm 2).
+    """A quantile under differential privacy: the exponential mechanism over the gaps between levels
+    (Smith 2011, algorithm 2).
 
-    One trace more or less changes how probable any published value is by a factor of at most ``exp(epsilon)`` for each parameter. What is
-    found lies in `span`, which must not be taken from the data: with few traces it is mostly noise, with none it is noise alone, and where
-    the traces do not bind the parameter it is near the end of the span. Parameters are found in their order; triggers that would be read
-    off the data, bounds of windows and parameters that need halving are refused, and `Mined` tells no verdicts of the traces. Their number
-    is told.
+    Adding or removing one trace changes the probability of any published value by a factor of at
+    most ``exp(epsilon)`` for each parameter. The result lies in `span`, which must not depend on
+    the data: with few traces it is mostly noise, without traces only noise, and near the end of the
+    span if the traces do not bind the parameter. Parameters are mined in order. fedkg rejects
+    triggers that would be read from the data, bounds of windows and parameters that need bisection,
+    and `MiningResult` contains no verdicts of the traces. It does contain their number.
 
     Args:
-        share: of the traces that should satisfy it.
-        epsilon: above 0, spent for each number that is published, not for the call: `mine` with P parameters spends P times as much of each
-            client's traces, which are nobody else's; a second call spends it again.
-        span: between which levels to look, in the parameter's unit; for a parameter that is loosest upwards its negative. None: in the
-            span that each parameter has by the rules, which need one for it then.
-        generator: of the noise; seed it for runs that can be repeated.
+        share: of the traces that should satisfy the parameter.
+        epsilon: above 0, spent for each published number, not for the call: `mine` with P
+            parameters spends P times as much of each client's traces, which belong to that client
+            only; a second call spends it again.
+        span: range of levels to search, in the parameter's unit; for a parameter that is loosest
+            upwards, its negative. None: the declared span of each parameter, which the rules must
+            then give.
+        generator: of the noise; seed it for reproducible runs.
 
     Raises:
-        KnowledgeError: an epsilon that is not above 0, an empty span, a share outside of 0 .. 1.
+        KnowledgeError: an epsilon that is not above 0, an empty span, a share outside 0 .. 1.
     """
     if not 0 <= share <= 1:
-        raise KnowledgeError("the share of traces is in 0 .. 1", received=str(share))
+        raise KnowledgeError("the share of traces must be in 0 .. 1", received=str(share))
     low, high = (0.0, 1.0) if span is None else span
     if not epsilon > 0 or not low < high:
         raise KnowledgeError(
@@ -113,7 +123,7 @@ def private(
         gaps = (ends[:, 1:] - ends[:, :-1]).clamp(min=0)
         below = torch.arange(gaps.shape[-1], device=levels.device).expand(
             gaps.shape
-        )  # traces whose level lies below the gap
+        )  # number of traces with a level below the gap
         utility = -((1 - share) * count - below).abs()
         there = (below <= count) & (gaps > 0)
         score = torch.where(
@@ -131,6 +141,6 @@ def private(
         found = ends.gather(-1, gap) + inside * gaps.gather(-1, gap)
         return found.squeeze(
             -1
-        )  # also where there is no trace: that there is none would tell of the first one
+        )  # also without traces: NaN would reveal whether the client has a trace
 
     return Pick(pick, noisy=True, epsilon=epsilon)

@@ -1,11 +1,15 @@
-"""Template-free mining: templates are enumerated with windows from a grid, and the properties that say most for their size are kept.
+"""Template-free mining: enumerate templates and windows, and keep the most informative properties
+for their size.
 
-Source: An, Johnson and Ma 2024, table 1, row 8, which leaves open what is enumerated and how properties of different templates are
-compared. Here: the inferences of a pack, their open windows from a grid, and the information of a property: how improbable it is that a
-trace with the same values in another order satisfies it. The smooth metric of TeLEX, which is best where every bound is missed by about a
-deviation, compares parameters of one template; between templates it prefers those with `eventually`, which nearly always have such a step.
+Source: An, Johnson and Ma 2024, table 1, row 8, which does not specify the enumeration, or how to
+compare properties of different templates. Here: the inferences of a pack, with open windows from a
+grid, and the information of a property: the improbability that a trace with the same values in
+another order satisfies it. The smooth metric of TeLEX, which is best if every bound is satisfied by
+about one deviation, compares parameters of one template; between templates it prefers those with
+`eventually`, which nearly always have such a step.
 
-Letters: C clients, S traces of each, T steps, F features, P parameters, N reordered traces of each client.
+Letters: C clients, S traces of each, T steps, F features, P parameters, N reordered traces of each
+client.
 """
 
 from __future__ import annotations
@@ -66,7 +70,7 @@ ONE_SIGNAL_TEMPLATES = {
         "?most, ?begin, ?end, ?length",
     ),
 }
-"""The templates of one signal: how they are called, and what is found."""
+"""The templates of one signal: their calls, and the parameters to mine."""
 
 TWO_SIGNAL_TEMPLATES = {
     "intra_task": ("intra_task({x}, {y}, ?least, ?begin, ?end)", "?least, ?begin, ?end"),
@@ -78,7 +82,7 @@ TWO_SIGNAL_TEMPLATES = {
 """The templates of two signals, in both orders."""
 
 NESTED_TEMPLATES = ("always_soon_above", "always_soon_below", "soon_long_above", "soon_long_below")
-"""Those that stand in `templates.template_free`; each of the others in a file of its name."""
+"""Templates from `templates.template_free`; each of the others is in a file of its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +90,15 @@ class Property:
     """One property of a client's traces.
 
     Attributes:
-        name: of the inference. text: the formula, with its values in source units.
+        name: of the inference.
+        text: the formula, with its values in source units.
         values: of its parameters, by name; ends of windows in steps.
-        tightness: how much it says, in bits: minus the logarithm of the share of reordered traces that satisfy it too.
-        size: how many comparisons and connectives it has. score: tightness / size.
-        satisfied: the share of the client's traces that satisfy it; 1 unless a quantile of them was asked for.
+        tightness: its information in bits: minus the logarithm of the share of reordered traces
+            that also satisfy it.
+        size: number of comparisons and connectives.
+        score: tightness / size.
+        satisfied: share of the client's traces that satisfy it; 1 unless a quantile of them was
+            requested.
     """
 
     name: str
@@ -107,13 +115,15 @@ def enumerate_inferences(
     *,
     templates: Sequence[str] = (*ONE_SIGNAL_TEMPLATES, *TWO_SIGNAL_TEMPLATES),
 ) -> str:
-    """Statements of the rule language that leave open all numbers and windows of these templates, for each signal and each pair of signals.
+    """Rule language statements with open numbers and windows of these templates, for each signal
+    and each pair.
 
-    They follow the declarations of the signals: ``fedkg.compile(text="timeline step 1 h\\nsignal x ...\\n" + enumerated(["x"]))``. A
-    difference (`intra_task`) is of signals whose units can be compared: leave it out of the templates where they cannot.
+    Append them to the declarations of the signals: ``fedkg.compile(text="timeline step 1 h\nsignal
+    x ...\n" + enumerate_inferences(["x"]))``. A difference (`intra_task`) needs signals with
+    comparable units: exclude its template otherwise.
 
     Raises:
-        KnowledgeError: a template that is none of `ONE` and `TWO`.
+        KnowledgeError: a template that is not in `ONE_SIGNAL_TEMPLATES` or `TWO_SIGNAL_TEMPLATES`.
     """
     unknown = next(
         (
@@ -125,7 +135,7 @@ def enumerate_inferences(
     )
     if unknown is not None:
         raise KnowledgeError(
-            f"there is no template `{unknown}` to enumerate",
+            f"unknown template `{unknown}`",
             expected=", ".join((*ONE_SIGNAL_TEMPLATES, *TWO_SIGNAL_TEMPLATES)),
         )
     files = sorted(
@@ -160,47 +170,53 @@ def mine_properties(
     bits: float = 0.5,
     reordered: int = 255,
 ) -> list[list[Property]]:
-    """For each client the properties that say most for their size, best first.
+    """For each client, the most informative properties for their size, best first.
 
-    Every inference of the pack whose open windows fit the traces is tried with every choice of windows from the grid, its other parameters
-    at their tightest. Properties with a parameter that the data does not determine, or that say too little, are left out. Of those that one
-    inference gives, the best choice of windows is kept.
+    Tries every inference of the pack with every choice of open windows from the grid, and mines its
+    other parameters. Skips properties with a parameter that the data does not determine, and those
+    with too little information. Of the properties of one inference, keeps the best choice of
+    windows.
 
     Args:
-        pack: compiled rules with inferences whose windows are open, such as those of `enumerated`; others are tried as they stand.
+        pack: compiled rules with inferences with open windows, such as those of
+            `enumerate_inferences`; others are tried as they are.
         x: as in `fedkg.mining.mine`.
         layout: as in `fedkg.mining.mine`.
         inside: as in `fedkg.mining.mine`.
         pick: as in `fedkg.mining.mine`, but not private: the properties are compared on the data.
-        windows: the grid, [first, last] in steps. A window of which one end is fixed takes those that have it.
-        generator: of the orders; seed it for results that can be repeated.
-        best: how many properties of each client. bits: how much each must say. Values are the tightest of S traces, so that about 1 in S of
-            other ones misses each by chance: with few traces little is said by accident.
-        reordered: N; a property says at most log2(N + 1) bits.
+        windows: the grid, [first, last] in steps. A window with one fixed end takes those with that
+            end.
+        generator: of the orders; seed it for reproducible results.
+        best: largest number of properties of each client.
+        bits: smallest information of a property. Values are the tightest of S traces, so about 1 in
+            S of other traces violates each by chance: with few traces, little is informative by
+            accident.
+        reordered: N; a property has at most log2(N + 1) bits.
 
     Raises:
         LayoutError: the traces do not fit the layout.
-        KnowledgeError: a private pick; no windows; one that ends before it begins; none that fits the traces; a pack without
-            inferences; as `fedkg.mining.mine`.
+        KnowledgeError: a private pick; no windows; one that ends before it begins; none that fits
+            the traces; a pack without inferences; as `fedkg.mining.mine`.
     """
     check_pack(pack)
     check_traces(x, layout, inside)
     check_pick(pick)
     if pick.noisy:
         raise KnowledgeError(
-            "properties of different templates are compared on the data itself, which is not private"
+            "mine_properties compares properties on the data itself, which is not private"
         )
     if not pack.manifest.inferences or not windows or reordered < 1 or best < 1:
         raise KnowledgeError(
             "there is nothing to enumerate",
             expected="inferences in the pack, at least one window, and best and reordered above 0",
-            received=f"{len(pack.manifest.inferences)} inferences, {len(windows)} windows, best {best}, reordered {reordered}",
+            received=f"{len(pack.manifest.inferences)} inferences, {len(windows)} windows, best "
+            f"{best}, reordered {reordered}",
         )
     wrong = next((window for window in windows if not 0 <= window[0] <= window[1]), None)
     if wrong is not None:
         raise KnowledgeError(
-            f"({wrong[0]}, {wrong[1]}) is no window",
-            expected="(first, last) in steps, counted from 0, the first not behind the last",
+            f"({wrong[0]}, {wrong[1]}) is not a window",
+            expected="(first, last) in steps, counted from 0, with first <= last",
             help=f"write ({wrong[1]}, {wrong[0]})" if 0 <= wrong[1] < wrong[0] else "",
         )
     given = x.unsqueeze(0) if x.ndim == 3 else x
@@ -214,10 +230,10 @@ def mine_properties(
     tried = 0
     for inference in pack.manifest.inferences:
         of_inference: list[dict[str, Property]] = [{} for _ in found]
-        for held in _choices(pack, inference, windows):
+        for fixed in _choices(pack, inference, windows):
             try:
                 mined = mine(
-                    pack, inference, given, layout=layout, inside=inside, pick=pick, held=held
+                    pack, inference, given, layout=layout, inside=inside, pick=pick, fixed=fixed
                 )
             except HorizonError:
                 continue
@@ -251,7 +267,9 @@ def _rank(one: Property) -> tuple[float, int, str]:
 def _properties(
     pack: Pack, inference: Inference, mined: MiningResult, kept: Tensor, of: Tensor
 ) -> Iterator[Property | None]:
-    """The property of each client, from how many of its reordered traces satisfy it; None where the data does not determine it."""
+    """The property of each client, from the number of its reordered traces that satisfy it; None if
+    not determined.
+    """
     bank = pack.conditions[inference.condition]
     size = sum(1 for _ in subformulas(bank.skeleton))
     names = row_names(pack.manifest.contract, bank, 0)
@@ -278,7 +296,8 @@ def _properties(
 def _choices(
     pack: Pack, inference: Inference, windows: Sequence[StepRange]
 ) -> Iterator[dict[str, float]]:
-    """Values of the open ends of an inference's windows, by parameter: each window one of the grid."""
+    """Values of the open ends of an inference's windows, by parameter: each window one of the
+    grid."""
     bank = pack.conditions[inference.condition]
     open_ends = {
         parameter.param: parameter.name for parameter in inference.parameters if parameter.integer
@@ -291,29 +310,31 @@ def _choices(
     spots = sorted(pair for pair in pairs if open_ends.keys() & set(pair))
     seen: set[tuple[tuple[str, float], ...]] = set()
     for choice in product(windows, repeat=len(spots)):
-        held: dict[str, float] = {}
+        fixed: dict[str, float] = {}
         fits = True
         for pair, window in zip(spots, choice, strict=True):
             for param, step in zip(pair, window, strict=True):
                 if param in open_ends:
-                    fits &= held.setdefault(open_ends[param], float(step)) == step
+                    fits &= fixed.setdefault(open_ends[param], float(step)) == step
                 else:
                     fits &= float(bank.params[0, param]) == step
-        if fits and (key := tuple(sorted(held.items()))) not in seen:
+        if fits and (key := tuple(sorted(fixed.items()))) not in seen:
             seen.add(key)
-            yield held
+            yield fixed
 
 
 def _reordered(
     x: Tensor, present: Tensor, count: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """N traces of each client with their steps in another order, each feature in its own: [C, N, T, F]; which are there: bool [C, N]."""
+    """N traces of each client with shuffled steps, each feature separately: [C, N, T, F]; and a
+    mask, bool [C, N].
+    """
     clients, _, steps, features = x.shape
     order = (
         torch.rand((clients, count, steps, features), generator=generator).argsort(2).to(x.device)
     )
     number = present.sum(-1)
-    places = torch.argsort(~present, dim=-1, stable=True)  # the traces that are there come first
+    places = torch.argsort(~present, dim=-1, stable=True)  # existing traces come first
     turn = torch.arange(count) % number.clamp(min=1).unsqueeze(-1)
     chosen = places.gather(1, turn).to(x.device)
     traces = x.gather(1, chosen[..., None, None].expand(clients, count, steps, features))

@@ -1,10 +1,12 @@
-"""Mining: the tightest parameters of a template that the traces of each client satisfy (An, Johnson and Ma 2024, sections 3 and 4.1).
+"""The tightest parameters of a template that the traces of each client satisfy.
 
-Parameters are found one after the other, others that have no value yet being at their loosest. One that every value satisfies then is left
-for later: with another one found first it may be bound. Where two wait for each other (a trigger and its answer), the first is set to a
-quantile of what it is compared with.
+Source: An, Johnson and Ma 2024, sections 3 and 4.1. Parameters are mined one after the other, with
+the loosest value for those without a value. A parameter that every value satisfies is postponed,
+because another one may bind it later. If two depend on each other (a trigger and its answer), the
+first is set to a quantile of the values that it is compared with.
 
-Letters: C clients, S traces of each, T steps, F features, P parameters, B = C * S * T places; R distinct windows.
+Letters: C clients, S traces of each, T steps, F features, P parameters, B = C * S * T positions; R
+distinct windows.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ from fedkg.pack.formulas import Compare
 from fedkg.pack.inference import Inference, MinedParameter
 
 LOOSEST = 1e200
-"""Beyond every number of data: where a parameter makes its comparison hold, or fail, everywhere."""
+"""Larger than every number of data: a parameter with this value satisfies, or violates, its
+comparison everywhere.
+"""
 
 
 def mine(
@@ -60,28 +64,34 @@ def mine(
     trigger: float = 0.75,
     margin: float = 1e-6,
     method: Literal["exact", "bisection"] = "exact",
-    held: Mapping[str, float] | None = None,
+    fixed: Mapping[str, float] | None = None,
 ) -> MiningResult:
-    """The tightest parameters, for many clients in one call.
+    """Mine the tightest parameters, for many clients in one call.
 
     Args:
-        pack: compiled rules. inference: one of ``pack.manifest.inferences``.
-        x: traces [C, S, T, F], or [S, T, F] of one client; verdicts are those at the first step of each.
-        layout: what the features are and how they were scaled: ``fedkg.columns(names, mean=..., std=...)``.
-        inside: bool [C, S], the traces that are there; None: all.
-        pick: how the levels of traces become that of a client: `least`, ``quantile(0.95)``, ``private(...)``.
-        trigger: the quantile to which a trigger is set that nothing else determines.
-        margin: how far from the tightest value a strict comparison keeps, as a share of its declared span; of bisection the tolerance.
-        method: "exact" reads values off the levels of comparisons, and halves the declared span only for a parameter that has none (one in
-            a product with data, among members); "bisection" halves it for all.
-        held: values of parameters that are not looked for, by name: they count as chosen.
+        pack: compiled rules.
+        inference: one of ``pack.manifest.inferences``.
+        x: traces [C, S, T, F], or [S, T, F] of one client; verdicts are those at the first step of
+            each.
+        layout: names and scaling of the features: ``fedkg.columns(names, mean=..., std=...)``.
+        inside: bool [C, S], the existing traces; None: all.
+        pick: chooses the level of a client from those of its traces: `least`, ``quantile(0.95)``,
+            ``private(...)``.
+        trigger: quantile for a trigger that nothing else determines.
+        margin: distance of a strict comparison from the tightest value, as a share of its declared
+            span; for bisection the tolerance.
+        method: "exact" reads values off the levels of comparisons, and bisects the declared span
+            only for a parameter without a level (one in a product with data, or among members);
+            "bisection" bisects for all.
+        fixed: values of parameters that are not mined, by name: they count as chosen.
 
     Raises:
-        LayoutError: the traces are no tensor, or do not fit the layout; `inside` is not of truth values. HorizonError: the formula looks
-            beyond them.
-        KnowledgeError: no pack, inference, pick or method; a parameter in which the formula is not monotone, one to be searched for that
-            has no declared span, one that cannot be found privately; a trigger or margin outside of 0 .. 1; a held parameter that there is
-            not, or a value that it cannot have.
+        LayoutError: the traces are not a tensor, or do not fit the layout; `inside` is not boolean.
+        HorizonError: the formula looks beyond the traces.
+        KnowledgeError: wrong pack, inference, pick or method; a parameter in which the formula is
+            not monotone, one to be bisected without a declared span, one that cannot be mined
+            privately; a trigger or margin outside 0 .. 1; an unknown fixed parameter, or an invalid
+            value for it.
     """
     check_inference(pack, inference)
     check_traces(x, layout, inside)
@@ -93,10 +103,12 @@ def mine(
             expected="trigger in 0 .. 1, margin above 0 and below 1",
             received=f"trigger {trigger}, margin {margin}",
         )
-    with library_threads(1):  # its operations are too small to be shared out; the loops are
+    with library_threads(
+        1
+    ):  # its tensor operations are too small for several threads; the compiled loops are not
         bank = pack.conditions[inference.condition]
         given = read_channels(pack, bank, x.detach(), layout, inside)
-        fixed = _places(inference, held or {})
+        fixed = _fixed_positions(inference, fixed or {})
         search = _Search(
             bank,
             inference,
@@ -104,7 +116,7 @@ def mine(
             pick,
             fixed,
             clip=pack.manifest.contract.end == "clip",
-            halving=method == "bisection",
+            bisecting=method == "bisection",
         )
         check_horizon(search.reach(0.0), given.shape[2], inference.name)
         waiting = [place for place in range(len(inference.parameters)) if place not in fixed]
@@ -122,7 +134,7 @@ def mine(
                 break
             waiting.remove(found)
         for place in range(len(inference.parameters)):
-            search.settle_at_once(place)
+            search.settle_zero_steps(place)
         return search.result()
 
 
@@ -135,14 +147,17 @@ def satisfied_traces(
     layout: InputLayout,
     inside: Tensor | None = None,
 ) -> Tensor:
-    """Which traces satisfy the formula with given values, bool [C, S]; False where one is unknown, or a value not determined.
+    """Which traces satisfy the formula with these values, bool [C, S]; False if a value is unknown
+    or not determined.
 
     Args:
-        values: float64 [C, P], in the order of ``inference.parameters``: those of `mine`, for other traces of the clients.
-        x, layout, inside: as of `mine`.
+        values: float64 [C, P], in the order of ``inference.parameters``: those of `mine`, for other
+            traces of the clients.
+        x, layout, inside: as in `mine`.
 
     Raises:
-        LayoutError, HorizonError: as `mine`. KnowledgeError: no pack or inference; values of another shape.
+        LayoutError, HorizonError: as `mine`.
+        KnowledgeError: wrong pack or inference; values of another shape.
     """
     check_inference(pack, inference)
     check_traces(x, layout, inside)
@@ -150,7 +165,13 @@ def satisfied_traces(
     bank = pack.conditions[inference.condition]
     given = read_channels(pack, bank, x.detach(), layout, inside)
     search = _Search(
-        bank, inference, given, least, {}, clip=pack.manifest.contract.end == "clip", halving=False
+        bank,
+        inference,
+        given,
+        least,
+        {},
+        clip=pack.manifest.contract.end == "clip",
+        bisecting=False,
     )
     if values.shape != search.values.shape:
         raise KnowledgeError(
@@ -167,35 +188,35 @@ def satisfied_traces(
     return search.verdicts() & given.usable & ~torch.isnan(values).any(-1, keepdim=True)
 
 
-def _places(inference: Inference, held: Mapping[str, float]) -> dict[int, float]:
-    """The values of parameters by their place."""
+def _fixed_positions(inference: Inference, fixed: Mapping[str, float]) -> dict[int, float]:
+    """The fixed values of parameters by position."""
     names = [parameter.name for parameter in inference.parameters]
-    unknown = next((name for name in held if name not in names), None)
+    unknown = next((name for name in fixed if name not in names), None)
     if unknown is not None:
         raise KnowledgeError(
             f"`{inference.name}` has no parameter `{unknown}`", expected=", ".join(names)
         )
     steps = {parameter.name for parameter in inference.parameters if parameter.integer}
-    for name, value in held.items():
+    for name, value in fixed.items():
         if not math.isfinite(value) or (name in steps and (value < 0 or value != int(value))):
             what = "a number of steps, counted from 0" if name in steps else "a finite number"
             raise KnowledgeError(
-                f"`{name}` of `{inference.name}` cannot be held",
+                f"`{name}` of `{inference.name}` cannot be fixed",
                 expected=what,
                 received=f"{value:g}",
             )
-    return {names.index(name): float(value) for name, value in held.items()}
+    return {names.index(name): float(value) for name, value in fixed.items()}
 
 
 def _stacked(given: Channels) -> formula_kernel.Numbers:
-    """The channels for the loops, [s, C * S, T]."""
+    """The channels for the kernel, [s, C * S, T]."""
     return np.stack(
         [given.slots[slot].numpy().reshape(-1, given.shape[2]) for slot in sorted(given.slots)]
     )
 
 
 class _Search:
-    """The values so far, and the verdicts with them. A parameter without a value is at its loosest."""
+    """The values so far, and their verdicts. A parameter without a value has its loosest."""
 
     def __init__(
         self,
@@ -203,10 +224,10 @@ class _Search:
         inference: Inference,
         given: Channels,
         pick: Pick,
-        held: Mapping[int, float],
+        fixed: Mapping[int, float],
         *,
         clip: bool,
-        halving: bool,
+        bisecting: bool,
     ) -> None:
         self.bank, self.parameters, self.given, self.pick, self.clip = (
             bank,
@@ -215,34 +236,38 @@ class _Search:
             pick,
             clip,
         )
-        self.name, self.halving = inference.name, halving
+        self.name, self.bisecting = inference.name, bisecting
         device = given.usable.device
         self.slots = _stacked(given) if device.type == "cpu" and given.slots else None
         self.values = torch.full(
             (given.shape[0], len(self.parameters)), math.nan, dtype=torch.float64, device=device
         )
         self.chosen = torch.zeros(self.values.shape, dtype=torch.bool, device=device)
-        self.held = held
+        self.fixed = fixed
         self.told: tuple[Tensor, Tensor] | None = (
-            None  # the values asked with last, and the robustness of each trace
+            None  # the last evaluated values, and the robustness of each trace
         )
-        for place, value in held.items():
+        for place, value in fixed.items():
             self.values[:, place], self.chosen[:, place] = value, True
         self.fits = (
             torch.ones(given.shape[0], dtype=torch.bool, device=device)
             if pick.noisy
-            else self._kept()
+            else self._client_verdicts()
         )
 
     def settle(self, place: int, margin: float) -> bool:
-        """Find the value of a parameter for the clients whose traces bind it; whether there are any."""
+        """Mine a parameter for the clients with traces that bind it; return whether there are
+        any."""
         parameter = self.parameters[place]
         if parameter.direction == "none":
-            raise self._refused(parameter, "a parameter in which the formula is monotone")
+            raise self._error(parameter, "a parameter in which the formula is monotone")
         if self.pick.noisy and parameter.integer:
-            raise self._refused(
+            raise self._error(
                 parameter,
-                "a parameter that signals are compared with: bounds of windows are not found privately",
+                (
+                    "a parameter that signals are compared with: bounds of windows cannot be "
+                    "mined privately"
+                ),
             )
         value = self._steps(place) if parameter.integer else self._tightest(place, margin)
         if bool(torch.isnan(value).all()):
@@ -251,11 +276,13 @@ class _Search:
         return True
 
     def settle_interval(self, low: int, high: int, margin: float) -> bool:
-        """Find the shortest interval that the traces of each client satisfy; whether there is one for some client.
+        """Mine the shortest interval that the traces of each client satisfy; return whether some
+        client has one.
 
-        Each round takes the lowest upper end that is possible above the lower ends tried so far, then the highest lower end for it.
-        These pairs are all intervals of which neither end can be tightened alone, from left to right, so that the shortest is among them
-        (of equal ones the first). For ``eventually`` over S traces of W steps there are at most S W pairs.
+        Each round takes the lowest possible upper end above the lower ends tried so far, then the
+        highest lower end for it. These pairs are all intervals with no end that can be tightened
+        alone, from left to right, so the shortest is among them (the first of equal ones). For
+        ``eventually`` over S traces of W steps there are at most S W pairs.
         """
         least, best = (
             torch.full_like(self.values[:, low], number) for number in (-math.inf, math.nan)
@@ -267,7 +294,7 @@ class _Search:
                 most = self._level(high)
                 self.values[:, low], self.values[:, high] = math.nan, most
                 found = self._level(low)
-                progress = found > least  # False for NaN: no interval is left for this client
+                progress = found > least  # False for NaN: this client has no interval left
                 shorter = progress & (most - found < length)
                 length, best = (
                     torch.where(shorter, new, old)
@@ -286,14 +313,16 @@ class _Search:
             return False
         self._set(high, best, margin)
         self.settle(low, margin)
-        if bool(open_.any()):  # traces that do not bind both ends of some client may bind one
-            held = self.values[:, high].clone()
+        if bool(open_.any()):  # traces that do not bind both ends of a client may bind one
+            fixed = self.values[:, high].clone()
             self.values[:, high] = math.nan
-            self._set(high, torch.where(open_, self._level(high), held), margin)
+            self._set(high, torch.where(open_, self._level(high), fixed), margin)
         return True
 
     def _set(self, place: int, value: Tensor, margin: float) -> None:
-        """Give a parameter its value; beside it where a strict comparison excludes the value itself."""
+        """Assign a value to a parameter; next to it if a strict comparison excludes the value
+        itself.
+        """
         parameter = self.parameters[place]
         self.values[:, place] = value
         if not parameter.integer:
@@ -306,64 +335,74 @@ class _Search:
             self.values[:, place] = (
                 value + loosen
                 if self.pick.noisy
-                else torch.where(self._kept(), value, value + loosen)
+                else torch.where(self._client_verdicts(), value, value + loosen)
             )
 
     def _tightest(self, place: int, margin: float) -> Tensor:
-        """The value at which the formula turns, [C]; NaN where it does not."""
-        if self.halving:
-            return self._halved(place, margin)
+        """The value at which the formula changes, [C]; NaN if it does not."""
+        if self.bisecting:
+            return self._bisect(place, margin)
         try:
             return self._level(place)
         except NoLevel:
-            return self._halved(place, margin)
+            return self._bisect(place, margin)
 
     def _level(self, place: int) -> Tensor:
-        """The value at which the formula turns, read off the levels of its comparisons, [C]; NaN where it does not. Raises NoLevel."""
+        """The value at which the formula changes, from the levels of its comparisons, [C]; NaN if
+        it does not. Raises NoLevel.
+        """
         parameter = self.parameters[place]
-        each = self._first(target=parameter.param)
+        each = self._first_step(target=parameter.param)
         level = self._pick_for(parameter).choose(each, self.given.usable)
         bound = level.abs() < LOOSEST / 2
         return torch.where(bound, -level if parameter.direction == "up" else level, math.nan)
 
     def _pick_for(self, parameter: MinedParameter) -> Pick:
-        """How the levels of this parameter become that of a client: between the ends of its declared span, where the pick asks for them."""
+        """The choice of this parameter's level, within its declared span if the pick needs one."""
         if self.pick.within is None:
             return self.pick
         if parameter.span is None:
-            raise self._refused(
+            raise self._error(
                 parameter,
-                "a declared span, in which a private quantile is looked for: `signal ... span LOW .. HIGH`",
+                (
+                    "a declared span for the search of a private quantile: `signal ... span LOW "
+                    ".. HIGH`"
+                ),
             )
         low, high = parameter.span
         return self.pick.within((-high, -low) if parameter.direction == "up" else (low, high))
 
-    def _halved(self, place: int, margin: float) -> Tensor:
-        """The same by halving the declared span, by Boolean satisfaction: robustness 0 decides nothing (specification 4.1), [C]."""
+    def _bisect(self, place: int, margin: float) -> Tensor:
+        """The value at which the formula changes, by bisection of the declared span, [C].
+
+        Uses Boolean satisfaction, because robustness 0 decides nothing (specification 4.1).
+        """
         parameter = self.parameters[place]
         if parameter.span is None:
-            raise self._refused(parameter, "a parameter that a signal with a span is compared with")
+            raise self._error(parameter, "a parameter that a signal with a span is compared with")
         if self.pick.noisy:
-            raise self._refused(
+            raise self._error(
                 parameter,
-                "a parameter that is read off the traces at once: halving asks them many times",
+                "a parameter that one pass over the traces determines: bisection needs many passes",
             )
         ends = parameter.span if parameter.direction == "down" else parameter.span[::-1]
         good, bad = (torch.full_like(self.values[:, place], end) for end in ends)
         kept: list[Tensor] = []
         for end in (good, bad):
             self.values[:, place] = end
-            kept.append(self._kept())
+            kept.append(self._client_verdicts())
         for _ in range(max(1, math.ceil(math.log2(1 / margin)))):
             middle = (good + bad) / 2
             self.values[:, place] = middle
-            holds = self._kept()
+            holds = self._client_verdicts()
             good, bad = torch.where(holds, middle, good), torch.where(holds, bad, middle)
         self.values[:, place] = math.nan
         return torch.where(kept[0] & ~kept[1], good, math.nan)
 
     def _steps(self, place: int) -> Tensor:
-        """The tightest number of steps, [C], by trying all; NaN where every number of them does, or none."""
+        """The tightest number of steps, [C], by trying all; NaN if all numbers satisfy the formula,
+        or none.
+        """
         steps = self.given.shape[2]
         counts = range(
             next((count for count in range(steps) if self.reach(count).ahead >= steps), steps)
@@ -372,20 +411,22 @@ class _Search:
         kept: list[Tensor] = []
         for count in counts:
             self.values[:, place] = count
-            kept.append(self._kept())
+            kept.append(self._client_verdicts())
         self.values[:, place] = math.nan
         holds = torch.stack(kept)
         order = (
             counts if self.parameters[place].direction == "down" else reversed(counts)
-        )  # the tightest last
+        )  # the tightest comes last
         for count in order:
             found = torch.where(holds[count], float(count), found)
         return torch.where(holds.all(0), math.nan, found)
 
-    def settle_at_once(self, place: int) -> None:
-        """Set a number of steps to 0 for the clients whose traces satisfy the formula with any, where fewer are tighter.
+    def settle_zero_steps(self, place: int) -> None:
+        """Set a number of steps to 0 for the clients with traces that satisfy any number, if fewer
+        steps are tighter.
 
-        Unless the formula does not ask for its windows there: where it holds whether they do or not, the traces say nothing of them.
+        Does nothing if the formula is satisfied without these windows, because the traces then
+        contain no information about them.
         """
         parameter = self.parameters[place]
         left = torch.isnan(self.values[:, place])
@@ -393,13 +434,17 @@ class _Search:
             return
         kept = self.values[:, place].clone()
         self.values[:, place] = torch.where(left, 0.0, kept)
-        asked = ~self._kept(parameter.param, -math.inf) | ~self._kept(parameter.param, math.inf)
+        asked = ~self._client_verdicts(parameter.param, -math.inf) | ~self._client_verdicts(
+            parameter.param, math.inf
+        )
         self.values[:, place] = torch.where(
-            left & ~(self._kept() & asked), math.nan, self.values[:, place]
+            left & ~(self._client_verdicts() & asked), math.nan, self.values[:, place]
         )
 
     def set_trigger(self, place: int, share: float) -> bool:
-        """Set a parameter to a quantile of what it is compared with; whether it is compared with something."""
+        """Set a parameter to a quantile of the values that it is compared with; return whether
+        there are any.
+        """
         numbers = (
             None
             if self.parameters[place].integer
@@ -408,9 +453,9 @@ class _Search:
         if numbers is None:
             return False
         if self.pick.noisy:
-            raise self._refused(
+            raise self._error(
                 self.parameters[place],
-                "a trigger with a number: a quantile of the data is not private",
+                "a trigger with a fixed number: a quantile of the data is not private",
             )
         usable = self.given.usable.unsqueeze(-1)
         each = numbers.expand(1, math.prod(self.given.shape)).reshape(self.given.shape)
@@ -421,10 +466,10 @@ class _Search:
         return True
 
     def result(self) -> MiningResult:
-        """What was found, with the verdicts of the traces."""
+        """The result, with the verdicts of the traces."""
         determined = ~torch.isnan(self.values)
         whole, count = determined.all(-1), self.given.usable.sum(-1)
-        values = self._first()
+        values = self._first_step()
         worst = torch.where(self.given.usable, reported(self.bank.skeleton, values), math.inf).amin(
             -1
         )
@@ -443,21 +488,28 @@ class _Search:
         )
 
     def verdicts(self, param: int | None = None, number: float = math.nan) -> Tensor:
-        """Whether each trace satisfies the formula: bool [C, S]. What stands in windows that `param` bounds counts as `number`."""
-        return self._first(param=param, number=number) >= 0
+        """Whether each trace satisfies the formula: bool [C, S].
 
-    def _kept(self, param: int | None = None, number: float = math.nan) -> Tensor:
-        """Whether the traces of each client satisfy the formula, as far as `pick` asks of them: bool [C]."""
+        The value of windows with `param` as bound counts as `number`.
+        """
+        return self._first_step(param=param, number=number) >= 0
+
+    def _client_verdicts(self, param: int | None = None, number: float = math.nan) -> Tensor:
+        """Whether the traces of each client satisfy the formula, as far as `pick` requires: bool
+        [C].
+        """
         holds = self.verdicts(param, number)
         return self.pick.choose(torch.where(holds, 1.0, -1.0).double(), self.given.usable) > 0
 
-    def _refused(self, parameter: MinedParameter, expected: str) -> KnowledgeError:
+    def _error(self, parameter: MinedParameter, expected: str) -> KnowledgeError:
         return KnowledgeError(
             f"`{parameter.name}` of `{self.name}` cannot be mined", expected=expected
         )
 
     def windows(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """The parameters as numbers for each distinct choice of window bounds, [p, R], and which choice is each client's, [C]."""
+        """The parameters as numbers for each distinct choice of window bounds, [p, R], and each
+        client's choice, [C].
+        """
         own = [place for place, parameter in enumerate(self.parameters) if parameter.integer]
         bounds = self._filled()[:, own].cpu().numpy()
         distinct, which = np.unique(bounds, axis=0, return_inverse=True)
@@ -467,7 +519,7 @@ class _Search:
         return numbers, which.reshape(-1)
 
     def _filled(self) -> Tensor:
-        """The values, those that are not found at their loosest: [C, P]."""
+        """The values, with the loosest for parameters without one: [C, P]."""
         last = float(self.given.shape[2] - 1)
         loosest = [
             (last if parameter.direction == "up" else 0.0)
@@ -488,21 +540,22 @@ class _Search:
             params[parameter.param] = each[:, place].repeat_interleave(spread)[None]
         return Reading(slots=self.given.slots, params=params)
 
-    def _first(
+    def _first_step(
         self, *, target: int | None = None, param: int | None = None, number: float = math.nan
     ) -> Tensor:
-        """The formula at the first step of each trace, each client's with its own windows: [C, S].
+        """The formula at the first step of each trace, with each client's windows: [C, S].
 
-        Its robustness, or the level of the parameter `target`; param and number as in `verdicts`. Raises NoLevel.
+        Its robustness, or the level of the parameter `target`; param and number as in `verdicts`.
+        Raises NoLevel.
         """
         if target is not None or param is not None:
-            return self._evaluated(target, param, number)
+            return self._evaluate(target, param, number)
         filled = self._filled()
         if self.told is None or not torch.equal(self.told[0], filled):
-            self.told = (filled, self._evaluated(None, None, number))
+            self.told = (filled, self._evaluate(None, None, number))
         return self.told[1]
 
-    def _evaluated(self, target: int | None, param: int | None, number: float) -> Tensor:
+    def _evaluate(self, target: int | None, param: int | None, number: float) -> Tensor:
         clients, samples, steps = self.given.shape
         numbers, which = self.windows()
         device = self.values.device
@@ -537,7 +590,7 @@ class _Search:
         which: NDArray[np.int64],
         target: int | None,
     ) -> formula_kernel.Numbers:
-        """The same by compiled loops, [N]. Raises NoProgram, NoLevel."""
+        """The formula at the first step by the compiled kernel, [N]. Raises NoProgram, NoLevel."""
         skeleton, samples = self.bank.skeleton, self.given.shape[1]
         filled = self._filled().numpy()
         params = np.repeat(self.bank.params[:1], len(filled), axis=0)
@@ -564,10 +617,11 @@ class _Search:
         return result
 
     def reach(self, steps: float) -> Reach:
-        """How far the formula looks, with this number for the bounds of windows that are to be found."""
+        """The steps that the formula reads, with this number for the bounds of windows to be
+        mined."""
         numbers = self.bank.params[0].copy()
         for place, parameter in enumerate(self.parameters):
             if parameter.integer:
-                numbers[parameter.param] = self.held.get(place, steps)
+                numbers[parameter.param] = self.fixed.get(place, steps)
         far = reach(self.bank.skeleton, numbers.tolist())
         return Reach(back=0.0, ahead=0.0) if self.clip else far

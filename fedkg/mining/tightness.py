@@ -1,9 +1,11 @@
-"""How tightly a formula with given parameters fits traces: the smooth metric of TeLEX (Jha et al. 2017), and its gradient.
+"""Tightness of a formula's fit to traces: the smooth metric of TeLEX (Jha et al. 2017), and its
+gradient.
 
-Where robustness grows without bound as a bound is loosened, this metric is best where traces satisfy a comparison by a little: about 1.14
-standard deviations of the compared signal, the unit that residuals are measured in here (the metric depends on scale).
+Robustness grows without bound as a bound is loosened. This metric is best if traces satisfy a
+comparison by a little: about 1.14 standard deviations of the compared signal, the unit of residuals
+here (the metric depends on scale).
 
-Letters: C clients, S traces of each, T steps, P parameters, B = C * S * T places.
+Letters: C clients, S traces of each, T steps, P parameters, B = C * S * T positions.
 """
 
 from __future__ import annotations
@@ -26,11 +28,16 @@ from fedkg.pack.formulas import And, Compare, Formula, Implies, Initially, Not, 
 from fedkg.pack.inference import Inference
 
 WIDTH = 0.01
-"""How fast wide windows are preferred for always and until, and narrow ones for eventually."""
+"""Strength of the preference for wide windows of always and until, and for narrow windows of
+eventually.
+"""
 
 
 def theta(residual: Tensor) -> Tensor:
-    """``1 / (r + exp(-r)) - exp(-r)``: 0 at 0, at most 0.3652 at 1.1438, towards 0 for large r, steep below 0."""
+    """``1 / (r + exp(-r)) - exp(-r)``: 0 at 0, at most 0.3652 at 1.1438, steep below 0.
+
+    It approaches 0 for large r.
+    """
     falling = torch.exp(-residual.clamp(min=-500))
     return 1 / (residual + falling) - falling
 
@@ -44,16 +51,18 @@ def tightness(
     layout: InputLayout,
     inside: Tensor | None = None,
 ) -> Tensor:
-    """The sum over each client's traces of the metric at their first steps, [C]; differentiable in the values.
+    """The sum over each client's traces of the metric at their first steps, [C]; differentiable in
+    the values.
 
     Args:
-        values: float64 [C, P], in the order of ``inference.parameters``; window bounds among them are taken as they stand, rounded.
-        x, layout, inside: as of `fedkg.mining.mine`.
+        values: float64 [C, P], in the order of ``inference.parameters``; window bounds among them
+            are rounded.
+        x, layout, inside: as in `fedkg.mining.mine`.
 
     Raises:
         LayoutError: the traces do not fit the layout.
-        KnowledgeError: no pack or inference; the formula has parts for which the metric is not defined, or window bounds that differ
-            between clients.
+        KnowledgeError: wrong pack or inference; the metric is not defined for a part of the
+            formula, or window bounds differ between clients.
     """
     check_inference(pack, inference)
     check_traces(x, layout, inside)
@@ -67,7 +76,8 @@ def tightness(
             bounds = torch.unique(values[:, place].detach().round())
             if len(bounds) > 1:
                 raise KnowledgeError(
-                    f"`{parameter.name}` is a bound of a window: score clients with the same bound together"
+                    f"`{parameter.name}` is a bound of a window: score clients with the same "
+                    "bound together"
                 )
             numbers[parameter.param] = float(bounds[0])
         params[parameter.param] = values[:, place].repeat_interleave(samples * steps)[None]
@@ -86,7 +96,9 @@ def tightness(
 
 
 def _score(formula: Formula, reading: Reading, counted: Tensor) -> Tensor:
-    """The metric at every place, [1, B]; `counted` are the places of traces that count, bool [C, S * T]: the spread is theirs."""
+    """The metric at every position, [1, B]; `counted` marks the traces that determine the spread,
+    bool [C, S * T].
+    """
 
     def inner(part: Formula) -> Tensor:
         return _score(part, reading, counted)
@@ -135,7 +147,7 @@ def _score(formula: Formula, reading: Reading, counted: Tensor) -> Tensor:
 
 
 def _spread(values: Tensor, counted: Tensor) -> Tensor:
-    """The standard deviation of those of the values [C, N] that count, [C]; at least 1e-9."""
+    """The standard deviation of the counted values [C, N], [C]; at least 1e-9."""
     number = counted.sum(1)
     mean = torch.where(counted, values, 0).sum(1) / number.clamp(min=1)
     square = torch.where(counted, (values - mean.unsqueeze(1)) ** 2, 0).sum(1)
@@ -143,6 +155,6 @@ def _spread(values: Tensor, counted: Tensor) -> Tensor:
 
 
 def _preference(reach: float, reading: Reading, *, wide: bool) -> float:
-    """The factor of a window of so many steps; one without an end has all of them."""
+    """The factor of a window with `reach` steps; one without an end has all steps."""
     steps = reach + 1 if reach >= 0 else float(steps_of(reading).count)
     return 2 / (1 + math.exp((-WIDTH if wide else WIDTH) * steps))

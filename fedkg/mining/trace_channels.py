@@ -1,4 +1,4 @@
-"""Traces that parameters are mined in: the channels that a formula reads, of every client, side by side.
+"""Channels of traces that a formula reads, of every client, side by side.
 
 Letters: C clients, S traces of each, T steps, F features.
 """
@@ -18,12 +18,12 @@ from fedkg.pack import Bank, Pack
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Channels:
-    """What a formula with one row reads.
+    """The input of a formula with one row.
 
     Attributes:
         slots: float64 [1, C * S * T] for each slot, in source units.
         shape: C, S, T.
-        usable: bool [C, S], the traces without an unknown value among those it reads.
+        usable: bool [C, S], traces without an unknown value in the channels.
     """
 
     slots: dict[int, Tensor]
@@ -34,15 +34,17 @@ class Channels:
 def read_channels(
     pack: Pack, bank: Bank, x: Tensor, layout: InputLayout, inside: Tensor | None
 ) -> Channels:
-    """The channels of a condition's one row.
+    """Read the channels of a condition's one row.
 
     Args:
-        x: [C, S, T, F] or, for one client, [S, T, F]. layout: names of the features (signals, outputs, or headers) and their scaling.
-        inside: bool [C, S], the traces that are there where clients have different numbers of them; None: all.
+        x: [C, S, T, F] or, for one client, [S, T, F].
+        layout: names of the features (signals, outputs, or headers) and their scaling.
+        inside: bool [C, S], the existing traces if clients have different numbers of them; None:
+            all.
 
     Raises:
-        LayoutError: a column that the formula reads has no place in the layout, a view other than the plain one, shapes that do not fit, or
-            no traces.
+        LayoutError: a column that the formula reads is not in the layout, a view other than the
+            plain one, shapes that do not fit, or no traces.
     """
     values = x.unsqueeze(0) if x.ndim == 3 else x
     if values.ndim != 4 or values.shape[-1] != len(layout.names):
@@ -55,7 +57,7 @@ def read_channels(
     if not all(shape):
         raise LayoutError(
             "there are no traces",
-            expected="a client, a trace and a step at least",
+            expected="at least one client, one trace and one step",
             received=str(list(x.shape)),
         )
     slots: dict[int, Tensor] = {}
@@ -85,10 +87,11 @@ def read_channels(
 
 
 def layout_positions(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
-    """Where in the layout each slot of a condition's one row stands.
+    """Position in the layout of each slot of a condition's one row.
 
     Raises:
-        LayoutError: a column that the formula reads has no place in the layout, or is read in another view than the plain one.
+        LayoutError: a column that the formula reads is not in the layout, or is read in another
+            view than the plain one.
     """
     found = []
     for column, view in zip(bank.slots[0].tolist(), bank.views[0].tolist(), strict=True):
@@ -98,22 +101,26 @@ def layout_positions(pack: Pack, bank: Bank, layout: InputLayout) -> list[int]:
         )
         if place is None:
             raise LayoutError(
-                f"`{known.name}` is mined in, and has no place in the layout",
+                f"mining reads `{known.name}`, which is not in the layout",
                 expected=", ".join(layout.names),
             )
         if view != 0:
             raise LayoutError(
-                f"`{known.name}` is read at another row; only plain signals can be mined in"
+                f"the formula reads `{known.name}` at another row; mining supports only "
+                "plain signals"
             )
         found.append(place)
     return found
 
 
 def check_horizon(reach: Reach, steps: int, name: str) -> None:
-    """Raise where a formula looks beyond the traces from their first step. Raises HorizonError."""
+    """Raise HorizonError if a formula evaluated at the first step looks beyond the traces."""
     if reach.back > 0 or reach.ahead >= steps:
         raise HorizonError(
-            f"`{name}` looks {reach.back:g} steps back and {reach.ahead:g} ahead, beyond the traces",
+            (
+                f"`{name}` looks {reach.back:g} steps back and {reach.ahead:g} ahead, beyond the "
+                "traces"
+            ),
             expected=f"traces of at least {reach.ahead + 1:g} steps"
             if not reach.back
             else "windows that lie ahead",

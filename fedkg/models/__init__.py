@@ -34,7 +34,7 @@ MODELS: Mapping[str, Callable[..., Model]] = {
     "tabnet": TabNet,
     "module": load_torch_module,
 }
-"""Models by name, with what makes them; a job names them in `model.kind`."""
+"""Constructors of models by name; a job names them in `model.kind`."""
 
 __all__ = [
     "MLP",

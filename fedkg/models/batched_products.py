@@ -1,6 +1,7 @@
-"""Products over many samples of each client: compiled loops on a processor, the library's elsewhere.
+"""Matrix products over many samples of each client: compiled loops on a CPU, PyTorch elsewhere.
 
-For matrices a few dozen wide the library's batched products take several times as long as their operations would.
+For matrices of a few dozen columns, PyTorch's batched products are several times slower than their
+arithmetic.
 
 Letters: C clients of a stack, R samples (times steps), O and I output and input width.
 """
@@ -14,12 +15,14 @@ from fedkg.models.layers import dense
 
 
 def has_compiled_loops(value: Tensor) -> bool:
-    """Whether there are compiled loops for values like this one."""
+    """Whether compiled loops support the device and dtype of this value."""
     return value.device.type == "cpu" and value.dtype in (torch.float32, torch.float64)
 
 
 def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
-    """The sums over r of ``left[c, r, o] right[c, r, i]``, [C, O, I], and of ``left[c, r, o]``, [C, O], of [C, R, O] and [C, R, I]."""
+    """The sums over r of ``left[c, r, o] right[c, r, i]``, [C, O, I], and of ``left[c, r, o]``, [C,
+    O], of [C, R, O] and [C, R, I].
+    """
     if not has_compiled_loops(left):
         return torch.bmm(left.transpose(1, 2), right), left.sum(1)
     from fedkg.models.loops.cell_runs import outer_sums as loop
@@ -28,7 +31,9 @@ def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def affine(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
-    """``x weight^T + bias``, [C, R, O], of weight [C, O, I], bias [C, O], x [C, R, I]; without a derivative."""
+    """``x weight^T + bias``, [C, R, O], for weight [C, O, I], bias [C, O], x [C, R, I]; without a
+    derivative.
+    """
     if not has_compiled_loops(x):
         return dense(weight, bias, x)
     from fedkg.models.loops.cell_runs import affine as loop

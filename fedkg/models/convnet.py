@@ -1,6 +1,8 @@
-"""Convolutional classifiers of images: convolutions with pooling, then dense layers. LeNet-5 and a small network are two settings of it.
+"""Convolutional image classifiers: convolutions with pooling, then dense layers; LeNet-5 and a
+small network.
 
-Letters: C clients of a stack, B batch, I input channels, h and w height and width of an image, H outputs.
+Letters: C clients of a stack, B batch, I input channels, h and w height and width of an image, H
+outputs.
 """
 
 from __future__ import annotations
@@ -28,11 +30,13 @@ from fedkg.models.noise import Noise, fold, root
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Convolution:
-    """One convolution with what follows it.
+    """One convolution, with pooling.
 
     Attributes:
-        channels: of its result. kernel: side of the square window. padding: zeros around the image.
-        pool: side of the squares that are pooled into one value afterwards; 1 pools nothing.
+        channels: of its result.
+        kernel: side of the square window.
+        padding: zeros around the image.
+        pool: side of the pooling squares; 1 for no pooling.
     """
 
     channels: int
@@ -43,21 +47,25 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConvNet:
-    """Convolutions, then dense layers, an activation after each but the last; the outputs are raw class scores (logits).
+    """Convolutions, then dense layers, with an activation after each except the last; the outputs
+    are class scores (logits).
 
-    Parameters are called ``convolutions.0.weight`` [O, I, k, k], ``convolutions.0.bias`` [O], ``dense.0.weight`` and so on, and start
-    uniform in plus/minus 1/sqrt(fan-in), as PyTorch's layers do. The last dense layer is the head, the rest the body (see `Parted`).
+    Parameters are named ``convolutions.0.weight`` [O, I, k, k], ``convolutions.0.bias`` [O],
+    ``dense.0.weight`` and so on. They start uniform in plus/minus 1/sqrt(fan-in), like PyTorch's
+    layers. The last dense layer is the head, the rest the body (see `PartitionedModel`).
 
     Args:
         image: channels, height and width of a sample.
         convolutions: in order.
         hidden: widths of the dense layers before the last.
         outputs: H, the number of classes.
-        activation: after every layer but the last. pooling: how squares become one value.
-        dropout: shares of values zeroed in training after the convolutions, and after each hidden dense layer.
+        activation: after every layer except the last.
+        pooling: reduction of a square to one value.
+        dropout: shares of values zeroed in training after the convolutions, and after each hidden
+            dense layer.
 
     Raises:
-        JobError: when nothing is left of the image after some convolution, or a share is outside 0 .. 1.
+        JobError: the image is empty after some convolution, or a share is outside 0 .. 1.
     """
 
     image: tuple[int, int, int]
@@ -77,15 +85,18 @@ class ConvNet:
             )
         if not all(0.0 <= share < 1.0 for share in self.dropout):
             raise JobError(
-                "the model's dropout is not a share",
+                "the model's dropout is out of range",
                 expected="0 <= dropout < 1",
                 received=str(self.dropout),
             )
         for number, (_, high, wide) in enumerate(self.shapes[1:], 1):
             if min(high, wide) < 1:
                 raise JobError(
-                    f"nothing is left of a {self.image[1]} x {self.image[2]} image after convolution {number}",
-                    help="pad or pool less",
+                    (
+                        f"a {self.image[1]} x {self.image[2]} image is empty after convolution "
+                        f"{number}"
+                    ),
+                    help="use more padding or less pooling",
                 )
 
     @property
@@ -100,13 +111,13 @@ class ConvNet:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Widths of what the dense layers read and of the outputs."""
+        """Widths of the dense layers' input and of their outputs."""
         channels, high, wide = self.shapes[-1]
         return (channels * high * wide, *self.hidden, self.outputs)
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`: the last dense layer is the head."""
+        """See `PartitionedModel`: the last dense layer is the head."""
         body = (f"dense.{layer}." for layer in range(len(self.hidden)))
         return {"body": ("convolutions.", *body), "head": (f"dense.{len(self.hidden)}.",)}
 
@@ -150,7 +161,9 @@ class ConvNet:
         return x
 
     def _pooled(self, x: Tensor, side: int) -> Tensor:
-        """x [C, B, O, h, w] with squares of `side` pooled; what does not fill a square at the far edges is left out."""
+        """x [C, B, O, h, w] with squares of `side` pooled; incomplete squares at the far edges are
+        dropped.
+        """
         if side == 1:
             return x
         flat = x.flatten(0, 1)
@@ -159,10 +172,11 @@ class ConvNet:
 
 
 def lenet5(image: tuple[int, int, int] = (1, 28, 28), outputs: int = 10) -> ConvNet:
-    """LeNet-5 (LeCun, Bottou, Bengio and Haffner, 1998): 5 x 5 convolutions with 6 and 16 channels, dense layers of 120, 84 and H.
+    """LeNet-5 (LeCun, Bottou, Bengio and Haffner, 1998): 5 x 5 convolutions with 6 and 16 channels,
+    dense layers of 120, 84 and H.
 
-    With rectifiers and largest values where the original has a squashed tangent and trained means, as it is built today; images of
-    28 x 28 get two zeros around them, images of 32 x 32 none.
+    Uses rectifiers and max pooling instead of the original's scaled tangent and trained means, as
+    is usual today. Images of 28 x 28 get a padding of two zeros, images of 32 x 32 none.
 
     >>> sum(p.numel() for p in lenet5().init(seed=0).values())
     61706
@@ -182,7 +196,8 @@ def small_cnn(
     *,
     dropout: tuple[float, float] = (0.25, 0.5),
 ) -> ConvNet:
-    """Two 3 x 3 convolutions with 32 and 64 channels, one pooling, a dense layer of 128: a usual network of federated benchmarks.
+    """Two 3 x 3 convolutions with 32 and 64 channels, one pooling, a dense layer of 128: common in
+    federated benchmarks.
 
     >>> sum(p.numel() for p in small_cnn().init(seed=0).values())
     1626442

@@ -1,4 +1,4 @@
-"""How much a model keeps in memory while it is trained, found by trying it.
+"""Measured memory of a model during training.
 
 Letters: B batch.
 """
@@ -16,10 +16,11 @@ from fedkg.models.model_protocols import Model
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footprint:
-    """Numbers kept between the way forth and the way back, besides the parameters.
+    """Numbers stored between the forward and the backward pass, besides the parameters.
 
     Attributes:
-        client: of each stacked model, whatever its batch. sample: of each sample.
+        client: of each stacked model, for any batch.
+        sample: of each sample.
     """
 
     client: int
@@ -27,10 +28,12 @@ class Footprint:
 
 
 def footprint(model: Model, params: Mapping[str, Tensor], x: Tensor) -> Footprint:
-    """What training one model keeps, from what automatic differentiation saves and the model answers for one sample and for two.
+    """Measure the memory of training one model, from the saved tensors and outputs for one sample
+    and for two.
 
     Args:
-        params: of one stacked model or more, each [C, ...]; the first is tried. x: some samples [B, ...]; the first is tried.
+        params: of one stacked model or more, each [C, ...]; measures the first.
+        x: some samples [B, ...]; measures with the first.
     """
     first = {name: value[:1].detach().clone().requires_grad_() for name, value in params.items()}
     one, two = (
@@ -40,12 +43,14 @@ def footprint(model: Model, params: Mapping[str, Tensor], x: Tensor) -> Footprin
 
 
 def _saved(model: Model, params: Mapping[str, Tensor], x: Tensor) -> int:
-    """Numbers in the storages that are saved or answered, each once, without those of the parameters and inputs."""
+    """Numbers in the storages of saved tensors and outputs, each storage once, without parameters
+    and inputs.
+    """
     known = {value.untyped_storage()._cdata for value in (*params.values(), x)}
     held: list[Tensor] = []
 
     def pack(value: Tensor) -> Tensor:
-        held.append(value)  # also keeps its storage from being used again while we count
+        held.append(value)  # also prevents reuse of the storage during the count
         return value
 
     with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):

@@ -1,6 +1,7 @@
-"""A knowledge graph as a model reads it, and graph convolutions over it for a stack of clients.
+"""Graph convolutions over a knowledge graph for a stack of clients.
 
-Letters: C clients of a stack, B batch, F features of a row, V nodes, E edges, D features of a node, W width.
+Letters: C clients of a stack, B batch, F features of a row, V nodes, E edges, D features of a node,
+W width.
 """
 
 from __future__ import annotations
@@ -19,20 +20,23 @@ from fedkg.models.noise import fold
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KnowledgeGraph:
-    """Nodes, edges, and which node each feature of a row observes.
+    """Nodes, edges, and the node that each feature of a row observes.
 
     Args:
         nodes: V.
-        edges: int64 [2, E], from and to; read in both directions, doubles count once.
-        column_node: int64 [F], the node that each feature of a row observes; -1 for a feature the graph knows nothing of.
-        features: floating point [V, D], what is known of the nodes; without it each node has a learned vector.
+        edges: int64 [2, E], from and to; undirected, duplicates count once.
+        column_node: int64 [F], the node that each feature of a row observes; -1 for a feature
+            without a node.
+        features: floating point [V, D], features of the nodes; without them each node has a learned
+            vector.
 
     Attributes:
-        around: float64 sparse [V, V], ``D^-1/2 (A + I) D^-1/2`` of the undirected graph (Kipf and Welling, 2017, section 2).
+        around: float64 sparse [V, V], ``D^-1/2 (A + I) D^-1/2`` of the undirected graph (Kipf and
+            Welling, 2017, section 2).
         observed: int64 [F'], positions of the features that observe a node.
 
     Raises:
-        JobError: when a number of a node is outside 0 .. V - 1, or the node features are not V rows.
+        JobError: a node number is outside 0 .. V - 1, or the node features do not have V rows.
     """
 
     nodes: int
@@ -52,7 +56,7 @@ class KnowledgeGraph:
         for what, ids, least in (("edges", self.edges, 0), ("column_node", self.column_node, -1)):
             if ids.numel() and (int(ids.min()) < least or int(ids.max()) >= self.nodes):
                 raise JobError(
-                    f"{what} of the knowledge graph name nodes it does not have",
+                    f"{what} of the knowledge graph name unknown nodes",
                     expected=f"{least} .. {self.nodes - 1}",
                     received=f"{int(ids.min())} .. {int(ids.max())}",
                 )
@@ -83,7 +87,9 @@ def _around(nodes: int, edges: Tensor) -> Tensor:
 def start_convolutions(
     key: Tensor, name: str, graph: KnowledgeGraph, width: int, layers: int, dtype: torch.dtype
 ) -> Params:
-    """Parameters of `convolve_nodes`: learned node vectors [V, W] where the graph has no features, and a dense layer per convolution."""
+    """Parameters of `convolve_nodes`: learned node vectors [V, W] if the graph has no features, and
+    a dense layer per convolution.
+    """
     params: Params = {}
     inputs = width if graph.features is None else graph.features.shape[1]
     if graph.features is None:
@@ -103,7 +109,9 @@ def start_convolutions(
 def convolve_nodes(
     params: Mapping[str, Tensor], name: str, graph: KnowledgeGraph, layers: int
 ) -> Tensor:
-    """Node vectors [C, V, W] after graph convolutions ``relu(around (H W^T + b))``; no rectifier after the last."""
+    """Node vectors [C, V, W] after graph convolutions ``relu(around (H W^T + b))``; no rectifier
+    after the last.
+    """
     first = params[f"{name}.layers.0.bias"]
     clients, around = first.shape[0], graph.around.to(first)
     value = params[f"{name}.nodes"] if graph.features is None else graph.features.to(around)
@@ -111,7 +119,7 @@ def convolve_nodes(
         value = dense(
             params[f"{name}.layers.{layer}.weight"], params[f"{name}.layers.{layer}.bias"], value
         )
-        # The clients stand side by side: one sparse product for all of them.
+        # Clients side by side need only one sparse product.
         side = value.transpose(0, 1).reshape(graph.nodes, -1)
         value = torch.sparse.mm(around, side).view(graph.nodes, clients, -1).transpose(0, 1)
         if layer + 1 < layers:

@@ -1,6 +1,8 @@
-"""Layers over a stack of clients: pure functions of parameters [C, ...] and values [C, B, ...], and what their parameters start from.
+"""Layers over a stack of clients: pure functions of parameters [C, ...] and values [C, B, ...], and
+initial parameters.
 
-Letters: C clients of a stack, B batch, O and I output and input width of a layer, J further dimensions of a value (time steps).
+Letters: C clients of a stack, B batch, O and I output and input width of a layer, J further
+dimensions of a value (time steps).
 """
 
 from __future__ import annotations
@@ -15,18 +17,22 @@ from fedkg.models.model_protocols import Params
 from fedkg.models.noise import Noise, fold, uniform
 
 INIT = 0x696E6974
-"""The word under which models draw their starts from a seed."""
+"""The word under which models derive the random numbers of initial parameters from a seed."""
 
 
 def uniform_start(key: Tensor, shape: tuple[int, ...], bound: float, dtype: torch.dtype) -> Tensor:
-    """Numbers uniform in plus/minus `bound`, drawn in float64 and then rounded, so that all types start at the same place."""
+    """Numbers uniform in plus/minus `bound`, drawn in float64 and then rounded, so that all dtypes
+    start equal.
+    """
     return (uniform(key, shape) * (2 * bound) - bound).to(dtype)
 
 
 def start_affine(
     key: Tensor, name: str, shape: tuple[int, ...], dtype: torch.dtype, *, bias: bool = True
 ) -> Params:
-    """``name.weight`` of a shape [O, I, ...] and ``name.bias`` [O], uniform in plus/minus 1/sqrt(I ...), as PyTorch's layers start."""
+    """``name.weight`` of a shape [O, I, ...] and ``name.bias`` [O], uniform in plus/minus 1/sqrt(I
+    ...), like PyTorch's layers.
+    """
     bound = prod(shape[1:]) ** -0.5
     params = {f"{name}.weight": uniform_start(fold(key, 0), shape, bound, dtype)}
     if bias:
@@ -43,12 +49,16 @@ def start_norm(name: str, width: int, dtype: torch.dtype) -> Params:
 
 
 def broadcast_samples(x: Tensor, clients: int, dims: int) -> Tensor:
-    """Samples of `dims` dimensions as [C, B, ...]: as they are, or shared ones [B, ...] shown to every client (a view)."""
+    """Samples of `dims` dimensions as [C, B, ...]: unchanged, or shared ones [B, ...] expanded to
+    every client (a view).
+    """
     return x if x.dim() == dims + 2 else x.expand(clients, *x.shape)
 
 
 def dense(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
-    """x @ weight^T + bias for a stack: weight [C, O, I], bias [C, O], x [C, B, I] or [B, I]; result [C, B, O]."""
+    """x @ weight^T + bias for a stack: weight [C, O, I], bias [C, O], x [C, B, I] or [B, I]; result
+    [C, B, O].
+    """
     clients, outputs, inputs = weight.shape
     if x.dim() == 2:
         # All models read the same rows: one wide product instead of C narrow ones.
@@ -71,7 +81,9 @@ def dense_along(weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
 
 
 def convolve(weight: Tensor, bias: Tensor, x: Tensor, padding: int) -> Tensor:
-    """Two-dimensional convolutions of a stack: weight [C, O, I, k, k], bias [C, O], x [C, B, I, h, w]; result [C, B, O, h', w'].
+    """Two-dimensional convolutions of a stack, [C, B, O, h', w'].
+
+    weight [C, O, I, k, k], bias [C, O], x [C, B, I, h, w].
 
     The clients are the groups of one grouped convolution, their channels side by side.
     """
@@ -83,13 +95,17 @@ def convolve(weight: Tensor, bias: Tensor, x: Tensor, padding: int) -> Tensor:
 
 
 def normalise(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
-    """Layer normalisation (Ba, Kiros and Hinton, 2016) over the last dimension of x [C, B, J..., I]; weight, bias [C, I]."""
+    """Layer normalisation (Ba, Kiros and Hinton, 2016) over the last dimension of x [C, B, J...,
+    I]; weight, bias [C, I].
+    """
     shape = (weight.shape[0], *(1,) * (x.dim() - 2), weight.shape[1])
     return F.layer_norm(x, x.shape[-1:]) * weight.view(shape) + bias.view(shape)
 
 
 def apply_dropout(x: Tensor, noise: Noise | None, site: int, rate: float) -> Tensor:
-    """x [C, B, ...] with a share `rate` of its values zeroed and the rest scaled up by 1 / (1 - rate); as it is without noise."""
+    """x [C, B, ...] with a share `rate` of its values zeroed and the rest scaled by 1 / (1 - rate);
+    unchanged without noise.
+    """
     if noise is None or not rate:
         return x
     keep = noise.keep_mask(site, (x.shape[0], x.shape[1], x[0, 0].numel()), rate).view(x.shape)

@@ -1,6 +1,8 @@
-"""The multi-layer perceptron, as pure functions over stacked parameters, with its derivative in closed form.
+"""The multi-layer perceptron, as pure functions over stacked parameters, with its derivative in
+closed form.
 
-Letters: C clients of a stack, B batch, F input features, H outputs, O and I output and input width of a layer.
+Letters: C clients of a stack, B batch, F input features, H outputs, O and I output and input width
+of a layer.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from fedkg.models.sample_gradients import AffineSampleGradients
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Saved:
-    """Of each layer: what it read [C, B, I] (after activation and dropout), and the dropout factor [C, B, I] upon it, if any."""
+    """Of each layer: its input [C, B, I] (after activation and dropout), and its dropout factor [C,
+    B, I], if any.
+    """
 
     inputs: list[Tensor]
     factors: list[Tensor | None]
@@ -30,16 +34,20 @@ class _Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MLP:
-    """Dense layers with an activation and dropout between them; the outputs are raw scores (logits).
+    """Dense layers with an activation and dropout between them; the outputs are raw scores
+    (logits).
 
-    Without hidden layers it is linear (or softmax, or logistic) regression. Parameters are called ``layers.0.weight`` [O, I] and
-    ``layers.0.bias`` [O] and so on. The start is uniform in plus/minus 1/sqrt(I), as PyTorch's ``Linear`` starts.
+    Without hidden layers it is linear (or softmax, or logistic) regression. Parameters are named
+    ``layers.0.weight`` [O, I], ``layers.0.bias`` [O] and so on. They start uniform in plus/minus
+    1/sqrt(I), like PyTorch's ``Linear``.
 
     Args:
-        inputs: F, the width of a row; or the shape of a sample, such as (1, 28, 28), which is then read as one row.
+        inputs: F, the width of a row; or the shape of a sample, such as (1, 28, 28), which is
+            flattened.
         hidden: widths of the hidden layers.
         outputs: H, the number of scores.
-        dropout: share of hidden values that are zeroed in training; the rest is scaled up by 1 / (1 - dropout).
+        dropout: share of hidden values that are zeroed in training; the rest is scaled up by 1 / (1
+            - dropout).
         activation: between layers.
         bias: whether layers have one.
 
@@ -67,7 +75,7 @@ class MLP:
             )
         if not 0.0 <= self.dropout < 1.0:
             raise JobError(
-                "the model's dropout is not a share",
+                "the model's dropout is out of range",
                 expected="0 <= dropout < 1",
                 received=str(self.dropout),
             )
@@ -94,7 +102,7 @@ class MLP:
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`: the last layer is the head."""
+        """See `PartitionedModel`: the last layer is the head."""
         return {
             "body": tuple(f"layers.{layer}." for layer in range(self.layers - 1)),
             "head": (f"layers.{self.layers - 1}.",),
@@ -119,7 +127,7 @@ class MLP:
     def forward(
         self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None
     ) -> tuple[Tensor, _Saved]:
-        """See `Differentiated.forward`."""
+        """See `DifferentiatedModel.forward`."""
         if not isinstance(self.inputs, int):
             x = x.flatten(-len(self.inputs))
         inputs: list[Tensor] = []
@@ -135,20 +143,20 @@ class MLP:
         return x, _Saved(inputs, factors)
 
     def backward(
-        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+        self, params: Mapping[str, Tensor], saved: _Saved, gradient: Tensor
     ) -> dict[str, Gradient]:
-        """See `Differentiated.backward`; needs inputs of three dimensions."""
+        """See `DifferentiatedModel.backward`; needs inputs of three dimensions."""
         gradients: dict[str, Gradient] = {}
-        for layer, own in self._slopes(params, saved, slope):
+        for layer, own in self._gradients(params, saved, gradient):
             gradients[f"layers.{layer}.weight"] = OuterProduct(own, saved.inputs[layer])
             if self.bias:
                 gradients[f"layers.{layer}.bias"] = own.sum(1)
         return gradients
 
-    def each(
-        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+    def sample_gradients(
+        self, params: Mapping[str, Tensor], saved: _Saved, gradient: Tensor
     ) -> list[SampleGradients]:
-        """See `SampleDifferentiated.each`."""
+        """See `SampleDifferentiatedModel.sample_gradients`."""
         return [
             AffineSampleGradients(
                 f"layers.{layer}.weight",
@@ -156,29 +164,33 @@ class MLP:
                 own,
                 saved.inputs[layer],
             )
-            for layer, own in self._slopes(params, saved, slope)
+            for layer, own in self._gradients(params, saved, gradient)
         ]
 
-    def _slopes(
-        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+    def _gradients(
+        self, params: Mapping[str, Tensor], saved: _Saved, gradient: Tensor
     ) -> Iterator[tuple[int, Tensor]]:
-        """Each layer from the last to the first, and the derivative by its result, [C, B, O]."""
+        """Each layer from the last to the first, and the derivative by its output, [C, B, O]."""
         for layer in reversed(range(self.layers)):
-            yield layer, slope
+            yield layer, gradient
             if layer:
-                slope = torch.bmm(slope, params[f"layers.{layer}.weight"])
-                slope = self._through(slope, saved.inputs[layer], saved.factors[layer])
+                gradient = torch.bmm(gradient, params[f"layers.{layer}.weight"])
+                gradient = self._through(gradient, saved.inputs[layer], saved.factors[layer])
 
-    def _through(self, slope: Tensor, value: Tensor, factor: Tensor | None) -> Tensor:
-        """The slope before dropout and activation, from the one after them, `value`; it is written over."""
+    def _through(self, gradient: Tensor, value: Tensor, factor: Tensor | None) -> Tensor:
+        """The gradient before dropout and activation, from the one after them, `value`, which is
+        overwritten.
+        """
         if self.activation == "relu":
-            # A value is positive exactly where the activation was on and dropout kept it: one mask serves both.
-            slope = torch.ops.aten.threshold_backward.grad_input(slope, value, 0, grad_input=slope)
-            return slope if factor is None else slope.mul_(1.0 / (1.0 - self.dropout))
+            # A value is positive iff the activation is on and dropout kept it: one mask for both.
+            gradient = torch.ops.aten.threshold_backward.grad_input(
+                gradient, value, 0, grad_input=gradient
+            )
+            return gradient if factor is None else gradient.mul_(1.0 / (1.0 - self.dropout))
         if factor is None:
-            return slope * (1.0 - value * value)
+            return gradient * (1.0 - value * value)
         inner = value * (1.0 - self.dropout)
-        return slope * factor * (1.0 - inner * inner)
+        return gradient * factor * (1.0 - inner * inner)
 
     def _factor(self, noise: Noise | None, layer: int, x: Tensor) -> Tensor | None:
         if noise is None or not self.dropout:
@@ -188,7 +200,8 @@ class MLP:
 
 
 def softmax_regression(inputs: int | tuple[int, ...], outputs: int, *, bias: bool = True) -> MLP:
-    """Softmax (multinomial logistic) regression: one dense layer from the sample's values to the class scores.
+    """Softmax (multinomial logistic) regression: one dense layer from the sample's values to the
+    class scores.
 
     >>> [tuple(p.shape) for p in softmax_regression((1, 28, 28), 10).init(seed=0).values()]
     [(10, 784), (10,)]

@@ -1,6 +1,8 @@
-"""What a model is to the federation: named parameters, and pure functions of them over a stack of clients.
+"""Protocols of federated models: named parameters, and pure functions of them over a stack of
+clients.
 
-Letters: C clients of a stack (or models, or one), B batch, F input features, H outputs, O and I output and input width of a layer.
+Letters: C clients of a stack (or models, or one), B batch, F input features, H outputs, O and I
+output and input width of a layer.
 """
 
 from __future__ import annotations
@@ -16,19 +18,21 @@ from fedkg.errors import JobError
 from fedkg.models.noise import Noise
 
 Params = dict[str, Tensor]
-"""Tensors by parameter name; in a stack each has the clients as its first dimension."""
+"""Tensors by parameter name; in a stack, the first dimension is the client."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OuterProduct:
-    """The gradient of a weight matrix as the factors it is a product of: ``sum over b of left[c, b, o] * right[c, b, i]``.
+    """The gradient of a weight matrix in factored form: ``sum over b of left[c, b, o] * right[c, b,
+    i]``.
 
-    Every affine layer's gradient has this form. Kept as factors, a plain gradient step is one batched product straight into the
-    parameters, and the norm of one sample's gradient is the product of two small norms.
+    Every affine layer's gradient has this form. In factored form, a plain gradient step is one
+    batched product straight into the parameters, and the norm of one sample's gradient is the
+    product of two small norms.
 
     Attributes:
-        left: [C, B, O], the derivative of the loss by the layer's result.
-        right: [C, B, I], what the layer read.
+        left: [C, B, O], the derivative of the loss by the layer's output.
+        right: [C, B, I], the layer's input.
     """
 
     left: Tensor
@@ -44,10 +48,14 @@ Gradient = Tensor | OuterProduct
 
 
 class Model(Protocol):
-    """A value (no state) that knows its parameters' names and shapes and computes outputs from them."""
+    """A stateless value that defines its parameters' names and shapes, and computes outputs from
+    them.
+    """
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """Parameters to start from, without a client dimension; the same for the same seed on every machine."""
+        """Initial parameters, without a client dimension; the same for the same seed on every
+        machine.
+        """
         ...
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
@@ -55,83 +63,98 @@ class Model(Protocol):
 
         Args:
             params: each [C, ...].
-            x: [C, B, F], or [B, F] when all read the same rows. Windows [C, B, T, F] and images [C, B, channels, height, width]
-                take the place of rows in models that read them; the outputs are [C, B, H] all the same.
-            noise: randomness for training (dropout); without it the model is in evaluation and deterministic.
+            x: [C, B, F], or [B, F] if all models read the same rows. Other models read windows [C,
+                B, T, F] or images [C, B, channels, height, width]; the outputs are always [C, B,
+                H].
+            noise: randomness for training (dropout); without it, the model is deterministic
+                (evaluation).
         """
         ...
 
 
 @runtime_checkable
 class DifferentiatedModel(Protocol):
-    """A model that also knows its derivative in closed form, which spares a stack the cost of automatic differentiation."""
+    """A model with a closed-form derivative, which saves the cost of automatic differentiation of a
+    stack.
+    """
 
     def forward(
         self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None
     ) -> tuple[Tensor, Any]:
-        """Outputs as `Model.apply` gives them, and whatever `backward` needs to remember."""
+        """Outputs of `Model.apply`, and saved values for `backward`."""
         ...
 
     def backward(
-        self, params: Mapping[str, Tensor], saved: Any, slope: Tensor
+        self, params: Mapping[str, Tensor], saved: Any, gradient: Tensor
     ) -> dict[str, Gradient]:
-        """Gradients of the parameters from the derivative by the outputs, `slope` [C, B, H].
+        """Gradients of the parameters from the derivative by the outputs, `gradient` [C, B, H].
 
-        An `Outer` has one entry for each sample; a weight that serves a sample several times (at each step of time) has a whole gradient.
+        An `OuterProduct` has one entry for each sample; a weight that a sample passes several times
+        (at each step of time) has a dense gradient.
         """
         ...
 
 
 class SampleGradients(Protocol):
-    """The gradient of some parameters by each sample of a minibatch, as far as it takes to clip it."""
+    """The gradient of some parameters by each sample of a minibatch, with the operations that
+    clipping needs.
+    """
 
-    def squares(self) -> Tensor:
+    def squared_norms(self) -> Tensor:
         """The squared norm of each sample's gradient, [C, B]."""
         ...
 
-    def weighted(self, factor: Tensor) -> dict[str, Gradient]:
-        """By parameter the sum of the samples' gradients, each times its factor, [C, B]."""
+    def weighted_sum(self, factor: Tensor) -> dict[str, Gradient]:
+        """For each parameter, the sum of the samples' gradients times their factors [C, B]."""
         ...
 
 
 @runtime_checkable
 class SampleDifferentiatedModel(DifferentiatedModel, Protocol):
-    """A model that also knows how long the gradient of each sample is, without writing it out."""
+    """A model that computes the norm of each sample's gradient without materialising it."""
 
-    def each(
-        self, params: Mapping[str, Tensor], saved: Any, slope: Tensor
+    def sample_gradients(
+        self, params: Mapping[str, Tensor], saved: Any, gradient: Tensor
     ) -> list[SampleGradients]:
-        """Gradients by each sample, every parameter's once, from the derivatives of each sample's own loss by its outputs [C, B, H]."""
+        """Gradients by each sample, with every parameter once, from the derivatives of each
+        sample's loss by its outputs [C, B, H].
+        """
         ...
 
 
 @runtime_checkable
 class PartitionedModel(Protocol):
-    """A model that says which of its parameters clients share and which each may keep for itself."""
+    """A model with shared parameters (body) and parameters that each client may personalise
+    (head)."""
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """``body``, what clients share, and ``head``, what each may keep: prefixes of parameter names; together all, none in both."""
+        """Prefixes of the parameter names of the ``body``, which clients share, and the ``head``;
+        disjoint and complete.
+        """
         ...
 
 
 def match_parameters(prefixes: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
-    """The parameters whose name begins with a prefix such as ``layers.2.``, in the model's order.
+    """The parameters with a name that begins with one of these prefixes, such as ``layers.2.``, in
+    the model's order.
 
-    Names are compared part by part between their dots: ``layers.2`` (the last dot may be left out) begins ``layers.2.bias`` and not
-    ``layers.20.bias``; a whole name is its own beginning.
+    Names are compared part by part between their dots: ``layers.2`` (the last dot is optional) is a
+    prefix of ``layers.2.bias`` but not of ``layers.20.bias``; a complete name is its own prefix.
 
     Raises:
-        JobError: naming the prefix that no parameter begins with.
+        JobError: no parameter has the prefix.
 
-    >>> names_of(("a",), ("a.weight", "a_b.weight"))
+    >>> match_parameters(("a",), ("a.weight", "a_b.weight"))
     ('a.weight',)
     """
     names = tuple(names)
     for prefix in prefixes:
         if not any(_begins(name, prefix) for name in names):
             raise JobError(
-                "no parameter of the model begins so", expected=", ".join(names), received=prefix
+                "no parameter of the model has this prefix",
+                expected=", ".join(names),
+                received=prefix,
             )
     return tuple(name for name in names if any(_begins(name, prefix) for prefix in prefixes))
 
@@ -141,6 +164,8 @@ def _begins(name: str, prefix: str) -> bool:
 
 
 def predict(model: Model, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """Outputs [B, H] of one model (parameters without a client dimension) on samples x [B, F] (or [B, ...]), in evaluation."""
+    """Outputs [B, H] of one model (parameters without a client dimension) on samples x [B, F] (or
+    [B, ...]), in evaluation.
+    """
     with torch.no_grad():
         return model.apply({name: value.unsqueeze(0) for name, value in params.items()}, x)[0]

@@ -1,8 +1,10 @@
-"""Counter-based random numbers: a pure function of a key and a position, the same in every executor, chunk and order.
+"""Counter-based random numbers: a pure function of a key and a position, equal in every executor,
+chunk and order.
 
-The generator is SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014): number `i` of the
-stream with key `k` is ``mix(k + (i + 1) * GOLDEN)``, all in wrapping 64-bit integers. Nothing is stored, so nothing has to be saved for
-a run to be resumed, and a client's numbers do not depend on who else is trained beside it.
+The generator is SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
+generators", OOPSLA 2014): number `i` of the stream with key `k` is ``mix(k + (i + 1) * GOLDEN)``,
+all in wrapping 64-bit integers. It has no state, so resuming a run needs no stored state, and a
+client's numbers do not depend on the other clients in training.
 
 Letters: C clients of a stack, B batch, H features of a layer.
 """
@@ -40,14 +42,17 @@ def mix(value: Tensor) -> Tensor:
 
 
 def fold(key: Tensor, word: int | Tensor) -> Tensor:
-    """The key of sub-stream `word` of the stream `key`; shapes broadcast. The same as number `word` of the stream."""
+    """The key of sub-stream `word` of the stream `key`; shapes broadcast. Equal to number `word` of
+    the stream.
+    """
     if isinstance(word, int):
         return mix(key + _signed((word + 1) * GOLDEN))
     return mix(key + (word + 1) * GOLDEN)
 
 
 def root(seed: int, *words: int, device: torch.device | None = None) -> Tensor:
-    """The key (int64, no dimensions) named by a seed and a path of words; the same as `fold` word by word."""
+    """The key (int64, no dimensions) for a seed and a path of words; equal to `fold` word by
+    word."""
     key = _mixed(seed * GOLDEN + 1)
     for word in words:
         key = _mixed(key + (word + 1) * GOLDEN)
@@ -55,7 +60,9 @@ def root(seed: int, *words: int, device: torch.device | None = None) -> Tensor:
 
 
 def _mixed(value: int) -> int:
-    """`mix` of one number, modulo 2^64: as tensor operations it takes as long as a small layer."""
+    """`mix` of one Python integer, modulo 2^64: with tensor operations it would take as long as a
+    small layer.
+    """
     value %= _WRAP
     value = (value ^ (value >> 30)) * _FIRST % _WRAP
     value = (value ^ (value >> 27)) * _SECOND % _WRAP
@@ -63,7 +70,8 @@ def _mixed(value: int) -> int:
 
 
 def uniform(key: Tensor, shape: Sequence[int], dtype: torch.dtype = torch.float64) -> Tensor:
-    """Numbers in [0, 1) of the given shape from one key: 53 random bits each, then rounded to `dtype`."""
+    """Numbers in [0, 1) of this shape from one key: 53 random bits each, then rounded to
+    `dtype`."""
     count = 1
     for size in shape:
         count *= size
@@ -76,7 +84,9 @@ def uniform(key: Tensor, shape: Sequence[int], dtype: torch.dtype = torch.float6
 
 
 def above_zero(keys: Tensor, count: int) -> Tensor:
-    """Numbers in (0, 1], float64 [C, count], from the streams `keys` (int64 [C]), 53 random bits each."""
+    """Numbers in (0, 1], float64 [C, count], from the streams `keys` (int64 [C]), 53 random bits
+    each.
+    """
     if keys.device.type == "cpu":
         from fedkg.models.noise_kernels import fractions
 
@@ -86,10 +96,12 @@ def above_zero(keys: Tensor, count: int) -> Tensor:
 
 
 def normal(keys: Tensor, word: int, count: int, scale: Tensor) -> Tensor:
-    """Normal numbers [C, count] of standard deviation `scale` [C], in its type, from the sub-streams `word` of the streams `keys` [C].
+    """Normal numbers [C, count] of standard deviation `scale` [C], in its dtype, from the
+    sub-streams `word` of the streams `keys` [C].
 
-    After Box and Muller 1958: none is more than 8.6 standard deviations from 0. What they are made from is rounded to their type first:
-    even in float32 numbers near 0 keep their relative precision, on which the tails depend.
+    Box and Muller 1958: no number is more than 8.6 standard deviations from 0. The uniform numbers
+    are rounded to the dtype first. Even in float32, numbers near 0 keep their relative precision,
+    which determines the tails.
     """
     if keys.device.type == "cpu" and scale.dtype in (torch.float32, torch.float64):
         from fedkg.models.loops import normal_numbers
@@ -103,23 +115,25 @@ def normal(keys: Tensor, word: int, count: int, scale: Tensor) -> Tensor:
 
 
 def keep_mask(key: Tensor, count: int, rate: float) -> Tensor:
-    """bool [..., count], each True with probability ``1 - rate`` rounded to 1/65536, from the stream `key` [..., 1] (or []).
+    """bool [..., count], each True with probability ``1 - rate`` rounded to 1/65536, from the
+    stream `key` [..., 1] (or []).
 
     Every number of the stream decides four neighbours, by 16 of its bits each, the lowest first.
     """
-    return _kept(
+    return _mask_of_words(
         mix(key + torch.arange(1, (count + 3) // 4 + 1, device=key.device) * GOLDEN), count, rate
     )
 
 
-def _kept(words: Tensor, count: int, rate: float) -> Tensor:
+def _mask_of_words(words: Tensor, count: int, rate: float) -> Tensor:
     limit = min(round(rate * (1 << 16)), (1 << 16) - 1) - (1 << 15)
     return words.view(torch.int16)[..., :count] >= limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noise:
-    """Where a model that is being trained takes its randomness from: one key per client, and the number of the local step.
+    """Source of randomness for a model in training: one key per client, and the number of the local
+    step.
 
     Attributes:
         keys: int64 [C].
@@ -130,17 +144,19 @@ class Noise:
     step: int
 
     def at(self, site: int) -> Tensor:
-        """The key of each client for a place of the step, int64 [C]."""
+        """The key of each client for a site of the step, int64 [C]."""
         return fold(fold(self.keys, self.step), site)
 
     def keep_mask(self, site: int, shape: tuple[int, int, int], rate: float) -> Tensor:
-        """Which values survive dropout at the place `site` of the model: bool [C, B, H], each True with probability ``1 - rate``.
+        """The values that survive dropout at `site` of the model: bool [C, B, H], each True with
+        probability ``1 - rate``.
 
-        Element (b, h) depends on the client's key, step, site, b and h alone; b is the position in the client's batch.
+        Element (b, h) depends only on the client's key, step, site, b and h; b is the position in
+        the client's batch.
         """
         keys, count = self.at(site), shape[1] * shape[2]
         if keys.device.type != "cpu":
             return keep_mask(keys.unsqueeze(1), count, rate).view(shape)
         from fedkg.models.noise_kernels import normal_numbers
 
-        return _kept(normal_numbers(keys, (count + 3) // 4), count, rate).view(shape)
+        return _mask_of_words(normal_numbers(keys, (count + 3) // 4), count, rate).view(shape)

@@ -1,4 +1,5 @@
-"""The streams of `fedkg.models.noise` as a compiled loop: one pass over memory where tensor operations need a dozen.
+"""The streams of `fedkg.models.noise` as a compiled loop: one pass over memory instead of a dozen
+tensor operations.
 
 Letters: C keys, M numbers of each stream.
 """
@@ -21,7 +22,7 @@ GOLDEN, FIRST, SECOND = (
     np.uint64(0x94D049BB133111EB),
 )
 LEAST = 1 << 15
-"""Numbers that are worth a thread."""
+"""Smallest number of values for a separate thread."""
 
 
 def streams(keys: Tensor, count: int) -> Tensor:

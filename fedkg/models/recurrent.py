@@ -1,11 +1,14 @@
-"""Forecasters with recurrent layers (plain, gated, long short-term memory), with their derivative in closed form.
+"""Forecasters with recurrent layers (plain, gated, long short-term memory), with closed-form
+derivatives.
 
-The cells are our own: the library's recurrent layers cannot be batched over clients with different weights. All that does not depend on
-the step before is taken out of the loop over time: the inputs' products are one matrix product before it, the gradients of all weights one
-after it; the loop itself holds one product a step, both ways.
+The cells are our own, because PyTorch's recurrent layers cannot be batched over clients with
+different weights. Computations that do not depend on the previous step are outside the loop over
+time: one matrix product for all inputs before it, and one for the gradients of all weights after
+it. The loop has one product per step, in both passes.
 
-Letters: C clients of a stack, B batch, T steps of the history, F features of a step, N steps the cells make, W width of the state, I
-width of what a layer reads, G gates of a cell (1, 3, 4), P steps of the forecast, O values forecast at each.
+Letters: C clients of a stack, B batch, T steps of the history, F features of a step, N steps of the
+cells, W width of the state, I input width of a layer, G gates of a cell (1, 3, 4), P steps of the
+forecast, O values of each.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ from fedkg.models.sample_gradients import StepwiseSampleGradients
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Saved:
-    """Of each layer what it read [C, N * B, I] and the trail of its cell; what the head read [C, J, W], step-major where it reads all."""
+    """Of each layer its input [C, N * B, I] and the trace of its cell; the head's input [C, J, W],
+    step-major if it reads all states.
+    """
 
     inputs: list[Tensor]
     trails: list[CellTrace]
@@ -37,24 +42,31 @@ class _Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recurrent:
-    """Layers of recurrent cells over a window [B, T, F] and a dense head; the outputs are [C, B, P * O], step after step.
+    """Layers of recurrent cells over a window [B, T, F] and a dense head; the outputs are [C, B, P
+    * O], step by step.
 
-    Without `window` the cells go through the T steps, and the head reads the last state: P * O values at once. With it they make P steps,
-    each of which reads `window` consecutive past steps at once, the last of them ending at the window's end, and the head reads every
-    state: O values each. The second form is that of FedSTL's experiments (An, Johnson and Ma, 2024: 120 h of history, 24 steps that each
-    read 96 h, two layers of width 16).
+    Without `window`, the cells run over the T steps, and the head computes all P * O values from
+    the last state. With `window`, they run P steps, each of which reads `window` consecutive past
+    steps at once, the last of them up to the end of the window, and the head computes O values from
+    every state. The second form is that of FedSTL's experiments (An, Johnson and Ma, 2024: 120 h of
+    history, 24 steps that each read 96 h, two layers of width 16).
 
-    Parameters are called as PyTorch's: ``cells.0.weight_ih`` [G W, I], ``weight_hh`` [G W, W], ``bias_ih``, ``bias_hh`` [G W], with its
-    order of gates, and ``head.weight``; all start uniform in plus/minus 1/sqrt(W), the head too. The cells are the body (see `Parted`).
+    Parameters have PyTorch's names, ``cells.0.weight_ih`` [G W, I], ``weight_hh`` [G W, W],
+    ``bias_ih``, ``bias_hh`` [G W], with its order of gates, and ``head.weight``. All start uniform
+    in plus/minus 1/sqrt(W), including the head. The cells are the body (see `PartitionedModel`).
 
     Args:
         cell: ``rnn`` (tanh), ``gru`` or ``lstm``.
-        features: F. history: T. horizon: P. outputs: O.
+        features: F.
+        history: T.
+        horizon: P.
+        outputs: O.
         window: past steps that one step of the cells reads, or None.
-        hidden: W. layers: number of recurrent layers.
+        hidden: W.
+        layers: number of recurrent layers.
 
     Raises:
-        JobError: when a width is below 1, or the history is too short for the windows.
+        JobError: a width is below 1, or the history is too short for the windows.
     """
 
     cell: Literal["rnn", "gru", "lstm"]
@@ -91,13 +103,14 @@ class Recurrent:
         if self.window is not None and self.window + self.horizon - 1 > self.history:
             raise JobError(
                 "the history is too short for the model's windows",
-                expected=f"history of at least window + horizon - 1 = {self.window + self.horizon - 1}",
+                expected="history of at least window + horizon - 1 = "
+                f"{self.window + self.horizon - 1}",
                 received=f"history {self.history}",
             )
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`."""
+        """See `PartitionedModel`."""
         return {"body": ("cells.",), "head": ("head.",)}
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
@@ -133,7 +146,7 @@ class Recurrent:
     def forward(
         self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None
     ) -> tuple[Tensor, _Saved]:
-        """See `Differentiated.forward`."""
+        """See `DifferentiatedModel.forward`."""
         value = self._steps(broadcast_samples(x, params["head.bias"].shape[0], 2))
         inputs, trails = [], []
         for layer in range(self.layers):
@@ -148,42 +161,44 @@ class Recurrent:
         return self._answer(params, read), _Saved(inputs, trails, read)
 
     def backward(
-        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+        self, params: Mapping[str, Tensor], saved: _Saved, gradient: Tensor
     ) -> dict[str, Gradient]:
-        """See `Differentiated.backward`."""
+        """See `DifferentiatedModel.backward`."""
         gradients: dict[str, Gradient] = {}
-        for name, left, right in self._factors(params, saved, slope):
+        for name, left, right in self._factors(params, saved, gradient):
             gradients[name], gradients[_bias_of(name)] = outer_sums(
                 left.flatten(1, 2), right.flatten(1, 2)
             )
         return {name: gradients[name] for name in params}
 
-    def each(
-        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+    def sample_gradients(
+        self, params: Mapping[str, Tensor], saved: _Saved, gradient: Tensor
     ) -> list[SampleGradients]:
-        """See `SampleDifferentiated.each`."""
+        """See `SampleDifferentiatedModel.sample_gradients`."""
         return [
             StepwiseSampleGradients(name, _bias_of(name), left, right)
-            for name, left, right in self._factors(params, saved, slope)
+            for name, left, right in self._factors(params, saved, gradient)
         ]
 
     def _factors(
-        self, params: Mapping[str, Tensor], saved: _Saved, slope: Tensor
+        self, params: Mapping[str, Tensor], saved: _Saved, gradient: Tensor
     ) -> Iterator[tuple[str, Tensor, Tensor]]:
-        """Of each weight the derivative by what it adds to, [C, N, B, O], and what it is multiplied with, [C, N, B, I]; all have a bias."""
-        clients, batch = slope.shape[:2]
-        slope = (
-            slope.view(clients, batch, self.horizon, self.outputs).transpose(1, 2)
+        """For each weight, the derivative by its product, [C, N, B, O], and its input, [C, N, B,
+        I]; all have a bias.
+        """
+        clients, batch = gradient.shape[:2]
+        gradient = (
+            gradient.view(clients, batch, self.horizon, self.outputs).transpose(1, 2)
             if self.window
-            else slope.unsqueeze(1)
+            else gradient.unsqueeze(1)
         )
         read = saved.read.view(clients, -1, batch, self.hidden)
-        yield "head.weight", slope, read
-        flat = slope.flatten(1, 2)
+        yield "head.weight", gradient, read
+        flat = gradient.flatten(1, 2)
         states = torch.bmm(flat, params["head.weight"]).view(clients, -1, batch, self.hidden)
         for layer in reversed(range(self.layers)):
             trail = saved.trails[layer]
-            by_input, by_state = CELLS[self.cell].back(
+            by_input, by_state = CELLS[self.cell].backward(
                 trail, states, params[f"cells.{layer}.weight_hh"]
             )
             yield (
@@ -205,7 +220,9 @@ class Recurrent:
         flat: Tensor,
         steps: int,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What the inputs [C, N * B, I] add to a layer's gates, [C, N, B, G W], and the weight and bias of what the state adds."""
+        """The contribution of the inputs [C, N * B, I] to a layer's gates, [C, N, B, G W], and the
+        weight and bias of the state.
+        """
         weight_ih, weight_hh, bias_ih, bias_hh = (
             params[f"cells.{layer}.{name}"] for name in _NAMES
         )
@@ -213,14 +230,16 @@ class Recurrent:
         return drive.view(drive.shape[0], steps, -1, drive.shape[2]), weight_hh, bias_hh
 
     def _answer(self, params: Mapping[str, Tensor], read: Tensor) -> Tensor:
-        """The head's outputs [C, B, P * O] from the last states [C, B, W], or from all, step-major [C, P * B, W]."""
+        """The head's outputs [C, B, P * O] from the last states [C, B, W], or from all, step-major
+        [C, P * B, W].
+        """
         out = dense(params["head.weight"], params["head.bias"], read)
         if self.window:
             out = out.view(out.shape[0], self.horizon, -1, self.outputs).transpose(1, 2).flatten(2)
         return out
 
     def _steps(self, x: Tensor) -> Tensor:
-        """What the first layer reads at its steps, [C, N, B, I], from [C, B, T, F]."""
+        """Input of the first layer at its steps, [C, N, B, I], from [C, B, T, F]."""
         if self.window is None:
             return x.transpose(1, 2)
         tail = x[:, :, self.history - self.window - self.horizon + 1 :]
@@ -228,7 +247,7 @@ class Recurrent:
 
 
 def _bias_of(weight: str) -> str:
-    """The name of the bias beside a weight."""
+    """The name of the bias of a weight."""
     return weight.replace("weight", "bias")
 
 

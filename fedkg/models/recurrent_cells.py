@@ -1,8 +1,9 @@
-"""Recurrent cells over a stack of clients: a run through time, and the way back through it in closed form.
+"""Recurrent cells over a stack of clients: forward through time, and backward in closed form.
 
-Each cell runs in two ways. `Cell.run` is the plain one, for automatic differentiation. `Cell.trace` writes into buffers and leaves a trail
-on which `Cell.back` finds its way: what does not depend on later steps is multiplied out for all steps at once before the loop, so that
-the loop holds a few operations and one matrix product a step.
+Each cell has two forward passes. `Cell.run` is for automatic differentiation. `Cell.trace` writes
+into buffers and returns a trace for `Cell.backward`: products that do not depend on later steps are
+computed for all steps at once before the loop, so the loop has a few operations and one matrix
+product per step.
 
 Letters: C clients of a stack, N steps, B batch, W width of the state, G gates of a cell.
 """
@@ -21,12 +22,12 @@ from fedkg.models.batched_products import has_compiled_loops
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CellTrace:
-    """What `Cell.trace` leaves behind for the way back.
+    """The values of a forward pass that `Cell.backward` needs.
 
     Attributes:
         states: from before the first step to after the last, [C, N + 1, B, W].
-        gates: after their activations, [C, N, B, G W]; within a step in the cell's own order.
-        more: what else the cell needs, each [C, N or N + 1, B, W].
+        gates: after their activations, [C, N, B, G W]; within a step in the order of the cell.
+        more: further values of the cell, each [C, N or N + 1, B, W].
     """
 
     states: Tensor
@@ -42,12 +43,13 @@ class CellTrace:
 class Cell(Protocol):
     """A recurrent cell; the states before the first step are 0.
 
-    `drive` is what the inputs add to the gates, [C, N, B, G W]; `weight` [C, G W, W] and `bias` [C, G W] are what the state adds.
+    `drive` is the contribution of the inputs to the gates, [C, N, B, G W]; `weight` [C, G W, W] and
+    `bias` [C, G W] define the contribution of the state.
     """
 
     @property
     def gates(self) -> int:
-        """G."""
+        """Number of gates, G."""
         ...
 
     def run(self, drive: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -55,16 +57,18 @@ class Cell(Protocol):
         ...
 
     def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
-        """The trail of the same run; writes into `drive`."""
+        """The trace of the same forward pass; overwrites `drive`."""
         ...
 
-    def back(self, trail: CellTrace, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Derivatives by `drive`, and by what the state adds to the gates, each [C, N, B, G W]; the same tensor where they are equal.
+    def backward(self, trail: CellTrace, gradient: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Derivatives by `drive`, and by the contribution of the state to the gates, each [C, N, B,
+        G W].
 
-        The trail is used up: the derivatives may be written over it.
+        The two are the same tensor if they are equal. The derivatives may overwrite the trace.
 
         Args:
-            slope: derivative by the states, [C, N, B, W]; or [C, 1, B, W] when it is 0 but for the last state.
+            gradient: derivative by the states, [C, N, B, W]; or [C, 1, B, W] if only the last state
+                has one.
         """
         ...
 
@@ -86,7 +90,7 @@ class TanhCell:
     def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
         """See `Cell.trace`."""
         if has_compiled_loops(drive):
-            return _traced(drive, weight, bias)
+            return _trace_compiled(drive, weight, bias)
         turned, states = weight.transpose(1, 2), _buffer(drive, weight)
         drive += bias[:, None, None]
         for step in range(drive.shape[1]):
@@ -95,21 +99,23 @@ class TanhCell:
             )
         return CellTrace(states, states[:, 1:])
 
-    def back(self, trail: CellTrace, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Cell.back`."""
-        if has_compiled_loops(slope):
-            return _retraced(trail, slope, weight)
+    def backward(self, trail: CellTrace, gradient: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Cell.backward`."""
+        if has_compiled_loops(gradient):
+            return _backward_compiled(trail, gradient, weight)
         out = torch.addcmul(torch.ones_like(trail.gates), trail.gates, trail.gates, value=-1)
         carried: Tensor | None = None
         for step in reversed(range(out.shape[1])):
-            out[:, step].mul_(_add(carried, slope, step, out.shape[1]))
+            out[:, step].mul_(_add(carried, gradient, step, out.shape[1]))
             carried = torch.bmm(out[:, step], weight)
         return out, out
 
 
 class GRUCell:
-    """The gated recurrent unit (Cho and others, 2014), as PyTorch has it: ``r, z`` sigmoid, ``n = tanh(drive_n + r (U_n h + b_n))``,
-    ``h' = (1 - z) n + z h``; the order of gates is r, z, n."""
+    """The gated recurrent unit (Cho and others, 2014), in PyTorch's form, with gates r, z, n.
+
+    ``r, z`` sigmoid, ``n = tanh(drive_n + r (U_n h + b_n))``, ``h' = (1 - z) n + z h``.
+    """
 
     gates = 3
 
@@ -126,9 +132,9 @@ class GRUCell:
         return torch.stack(states, 1)
 
     def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
-        """See `Cell.trace`; more is ``U_n h + b_n``."""
+        """See `Cell.trace`; `more` is ``U_n h + b_n``."""
         if has_compiled_loops(drive):
-            return _traced(drive, weight, bias)
+            return _trace_compiled(drive, weight, bias)
         turned, added, width = weight.transpose(1, 2), bias.unsqueeze(1), weight.shape[2]
         states, inner = _buffer(drive, weight), drive.new_empty(*drive.shape[:3], width)
         for step in range(drive.shape[1]):
@@ -140,13 +146,13 @@ class GRUCell:
             torch.lerp(new, states[:, step], keep, out=states[:, step + 1])
         return CellTrace(states, drive, (inner,))
 
-    def back(self, trail: CellTrace, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Cell.back`."""
-        if has_compiled_loops(slope):
-            return _retraced(trail, slope, weight)
+    def backward(self, trail: CellTrace, gradient: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Cell.backward`."""
+        if has_compiled_loops(gradient):
+            return _backward_compiled(trail, gradient, weight)
         width, (inner,) = weight.shape[2], trail.more
         reset, keep, new = trail.gates.chunk(3, -1)
-        # Per state: the derivative by the pre-activation of n, then what r and z make of it.
+        # Per state: the derivative by the pre-activation of n, then its products with r and z.
         by_new = torch.addcmul(torch.ones_like(new), new, new, value=-1).mul_(1 - keep)
         drives = torch.addcmul(trail.gates, trail.gates, trail.gates, value=-1)
         drives[..., :width].mul_(inner).mul_(by_new)
@@ -156,7 +162,7 @@ class GRUCell:
         owns[..., 2 * width :].mul_(reset)
         carried: Tensor | None = None
         for step in reversed(range(drives.shape[1])):
-            whole = _add(carried, slope, step, drives.shape[1])
+            whole = _add(carried, gradient, step, drives.shape[1])
             for each in (drives, owns):
                 _by_gate(each[:, step], 3).mul_(whole.unsqueeze(2))
             carried = torch.baddbmm(whole * keep[:, step], owns[:, step], weight)
@@ -164,8 +170,11 @@ class GRUCell:
 
 
 class LSTMCell:
-    """Long short-term memory (Hochreiter and Schmidhuber, 1997; Gers and others, 2000), as PyTorch has it: gates i, f, g, o;
-    ``c' = f c + i g``, ``h' = o tanh(c')``."""
+    """Long short-term memory, in PyTorch's form, with gates i, f, g, o.
+
+    ``c' = f c + i g``, ``h' = o tanh(c')``. Source: Hochreiter and Schmidhuber, 1997; Gers and
+    others, 2000.
+    """
 
     gates = 4
 
@@ -184,15 +193,17 @@ class LSTMCell:
         return torch.stack(states, 1)
 
     def trace(self, drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
-        """See `Cell.trace`; more is c from before the first step to after the last, and tanh(c) after each."""
+        """See `Cell.trace`; `more` is c from before the first step to after the last, and tanh(c)
+        after each.
+        """
         if has_compiled_loops(drive):
-            return _traced(drive, weight, bias)
+            return _trace_compiled(drive, weight, bias)
         turned, width = weight.transpose(1, 2), weight.shape[2]
         states, memories = _buffer(drive, weight), _buffer(drive, weight)
         shown = drive.new_empty(*drive.shape[:3], width)
         drive += bias[:, None, None]
         for step in range(drive.shape[1]):
-            # Not in place: a product into every client's part of a larger tensor would be one product a client.
+            # Not in place: a product into a slice of a larger tensor runs as one per client.
             own, gates = torch.baddbmm(drive[:, step], states[:, step], turned), drive[:, step]
             torch.sigmoid(own, out=gates)
             take, keep, new, show = gates.chunk(4, -1)
@@ -203,10 +214,10 @@ class LSTMCell:
             )
         return CellTrace(states, drive, (memories, shown))
 
-    def back(self, trail: CellTrace, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """See `Cell.back`."""
-        if has_compiled_loops(slope):
-            return _retraced(trail, slope, weight)
+    def backward(self, trail: CellTrace, gradient: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """See `Cell.backward`."""
+        if has_compiled_loops(gradient):
+            return _backward_compiled(trail, gradient, weight)
         width, (memories, shown) = weight.shape[2], trail.more
         take, keep, new, show = trail.gates.chunk(4, -1)
         through = torch.addcmul(torch.ones_like(shown), shown, shown, value=-1).mul_(show)
@@ -218,7 +229,7 @@ class LSTMCell:
         carried: Tensor | None = None
         inner = torch.zeros_like(shown[:, 0])
         for step in reversed(range(out.shape[1])):
-            whole = _add(carried, slope, step, out.shape[1])
+            whole = _add(carried, gradient, step, out.shape[1])
             inner.addcmul_(whole, through[:, step])
             _by_gate(out[:, step], 4)[:, :, :3].mul_(inner.unsqueeze(2))
             out[:, step, :, 3 * width :].mul_(whole)
@@ -227,34 +238,34 @@ class LSTMCell:
         return out, out
 
 
-def _traced(drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
-    """`Cell.trace` as a compiled loop; gates stand within a step gate by gate."""
-    from fedkg.models.loops.cell_runs import forth
+def _trace_compiled(drive: Tensor, weight: Tensor, bias: Tensor) -> CellTrace:
+    """`Cell.trace` as a compiled loop; within a step, the values of each gate are contiguous."""
+    from fedkg.models.loops.cell_runs import forward
 
-    return CellTrace(*forth(drive, weight, bias))
+    return CellTrace(*forward(drive, weight, bias))
 
 
-def _retraced(trail: CellTrace, slope: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """`Cell.back` as a compiled loop."""
-    from fedkg.models.loops.cell_runs import back
+def _backward_compiled(trail: CellTrace, gradient: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """`Cell.backward` as a compiled loop."""
+    from fedkg.models.loops.cell_runs import backward
 
-    return back(trail.gates, slope, weight, trail.states, trail.more)
+    return backward(trail.gates, gradient, weight, trail.states, trail.more)
 
 
 def _buffer(drive: Tensor, weight: Tensor) -> Tensor:
-    """Room for values of N + 1 steps, [C, N + 1, B, W], the first 0."""
+    """A buffer for values of N + 1 steps, [C, N + 1, B, W], with 0 for the first."""
     clients, steps, batch = drive.shape[:3]
     room = drive.new_empty(clients, steps + 1, batch, weight.shape[2])
     room[:, 0] = 0
     return room
 
 
-def _add(carried: Tensor | None, slope: Tensor, step: int, steps: int) -> Tensor:
-    """The derivative by the state after a step: what later steps carry back and what comes from outside."""
-    if slope.shape[1] == 1 and step < steps - 1:
+def _add(carried: Tensor | None, gradient: Tensor, step: int, steps: int) -> Tensor:
+    """The derivative by the state after a step: from later steps, plus from outside."""
+    if gradient.shape[1] == 1 and step < steps - 1:
         assert carried is not None
         return carried
-    outside = slope[:, -1 if slope.shape[1] == 1 else step]
+    outside = gradient[:, -1 if gradient.shape[1] == 1 else step]
     return outside if carried is None else carried.add_(outside)
 
 
@@ -264,4 +275,4 @@ def _by_gate(gates: Tensor, count: int) -> Tensor:
 
 
 CELLS: Mapping[str, Cell] = {"rnn": TanhCell(), "gru": GRUCell(), "lstm": LSTMCell()}
-"""Cells by the names models give them."""
+"""Cells by their names in models."""

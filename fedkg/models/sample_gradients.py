@@ -1,4 +1,5 @@
-"""Gradients of the samples of a minibatch apart, in factors: how long each is, and a weighted sum of them, without writing them out.
+"""Gradients per sample of a minibatch in factored form: their norms and weighted sums, without
+materialising them.
 
 Letters: C clients of a stack, B batch, N steps of time, O and I output and input width of a layer.
 """
@@ -17,11 +18,13 @@ from fedkg.models.model_protocols import Gradient, OuterProduct
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AffineSampleGradients:
-    """An affine layer that serves each sample once: a sample's gradient is a product of two vectors, its norm that of theirs.
+    """Sample gradients of an affine layer that each sample passes once: outer products of two
+    vectors.
 
     Attributes:
-        weight, bias: names of the parameters; no bias: None.
-        left: [C, B, O], the derivative by the layer's result. right: [C, B, I], what the layer read.
+        weight, bias: names of the parameters; None without a bias.
+        left: [C, B, O], the derivative by the layer's output.
+        right: [C, B, I], the layer's input.
     """
 
     weight: str
@@ -29,8 +32,8 @@ class AffineSampleGradients:
     left: Tensor
     right: Tensor
 
-    def squares(self) -> Tensor:
-        """See `Apart.squares`."""
+    def squared_norms(self) -> Tensor:
+        """See `SampleGradients.squared_norms`."""
         read: Tensor = (
             torch.linalg.vector_norm(self.right, dim=2)
             .square_()
@@ -38,8 +41,8 @@ class AffineSampleGradients:
         )
         return read.mul_(torch.linalg.vector_norm(self.left, dim=2).square_().add_(FLOOR))
 
-    def weighted(self, factor: Tensor) -> dict[str, Gradient]:
-        """See `Apart.weighted`."""
+    def weighted_sum(self, factor: Tensor) -> dict[str, Gradient]:
+        """See `SampleGradients.weighted_sum`."""
         left = self.left * factor.unsqueeze(2)
         gradients: dict[str, Gradient] = {self.weight: OuterProduct(left, self.right)}
         if self.bias is not None:
@@ -49,11 +52,13 @@ class AffineSampleGradients:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepwiseSampleGradients:
-    """A layer that serves each sample at N steps: its weight's gradient is ``sum over n of left[c, n, b, o] * right[c, n, b, i]``.
+    """Sample gradients of a layer that each sample passes N times: ``sum over n of left[c, n, b, o]
+    * right[c, n, b, i]``.
 
     Attributes:
-        weight, bias: names of the parameters; no bias: None.
-        left: [C, N, B, O], the derivative by the layer's result at each step. right: [C, N, B, I], what it read.
+        weight, bias: names of the parameters; None without a bias.
+        left: [C, N, B, O], the derivative by the layer's output at each step.
+        right: [C, N, B, I], its input.
     """
 
     weight: str
@@ -61,11 +66,14 @@ class StepwiseSampleGradients:
     left: Tensor
     right: Tensor
 
-    def squares(self) -> Tensor:
-        """See `Apart.squares`: by a loop over samples; elsewhere from the steps' products with each other or the gradient, as is smaller.
+    def squared_norms(self) -> Tensor:
+        """See `SampleGradients.squared_norms`.
 
-        Of steps that cancel, rounding leaves what may be far too short to clip by. The most that it can take away is therefore added: for
-        products, which suffer most, eps / 2 for each of the sums' terms; for gradients see `clipped.measure_steps`.
+        On a CPU, computed by a compiled loop over samples; elsewhere from the products of the steps
+        with each other, or from the gradient, whichever is smaller. If steps cancel, rounding may
+        leave a sum that is far too small for clipping. The largest possible rounding error is
+        therefore added: for products, which suffer most, eps / 2 for each term of the sums; for
+        gradients see `sample_norms.measure_steps`.
         """
         if has_compiled_loops(self.left):
             from fedkg.models.loops.cell_runs import step_squares
@@ -99,8 +107,8 @@ class StepwiseSampleGradients:
             )
         return total.view(self.left.shape[0], -1)
 
-    def weighted(self, factor: Tensor) -> dict[str, Gradient]:
-        """See `Apart.weighted`."""
+    def weighted_sum(self, factor: Tensor) -> dict[str, Gradient]:
+        """See `SampleGradients.weighted_sum`."""
         left = self.left * factor.view(factor.shape[0], 1, -1, 1)
         weight, bias = outer_sums(left.flatten(1, 2), self.right.flatten(1, 2))
         return (

@@ -1,9 +1,12 @@
-"""TabNet's encoder of table rows (Arik and Pfister, 2021), alone or fused with a graph encoder of what is known about the columns.
+"""TabNet's encoder of table rows (Arik and Pfister, 2021), alone or fused with a graph encoder of
+the columns.
 
-Where TabNet normalises over batches we normalise over each row's hidden values: a client's answer then hangs on no other row, nothing but
-parameters has to be sent, and a batch that is padded or split gives the same result.
+TabNet normalises over batches; this implementation normalises over each row's hidden values. The
+output of a row then does not depend on other rows, only parameters have to be sent, and a padded or
+split batch gives the same result.
 
-Letters: C clients of a stack, B batch, F features, W width of decision and of attention, H outputs, V nodes of the graph.
+Letters: C clients of a stack, B batch, F features, W width of decision and of attention, H outputs,
+V nodes of the graph.
 """
 
 from __future__ import annotations
@@ -23,34 +26,46 @@ from fedkg.models.noise import Noise, fold, root
 
 _ROOT_HALF = math.sqrt(0.5)
 _BLOCKS = 2
-"""Gated blocks that all steps share, and as many of each step's own."""
+"""Gated blocks that all steps share, and number of blocks of each step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TabNet:
-    """Steps that each choose some features of the row (sparsely) and add what they decide from them; a dense head on the sum.
+    """Steps that each select some features of the row (sparsely) and add a decision from them; a
+    dense head on the sum.
 
-    Step i reads ``M_i x``, the mask ``M_i = sparsemax(P_{i-1} h_i(a_{i-1}))`` with ``P_i = P_{i-1} (relaxation - M_i)``; gated blocks, two
-    shared by all steps and two of its own, turn that into a decision and the next step's attention.
+    Step i reads ``M_i x``, with the mask ``M_i = sparsemax(P_{i-1} h_i(a_{i-1}))`` and ``P_i =
+    P_{i-1} (relaxation - M_i)``. Gated blocks, two shared by all steps and two of each step, turn
+    the result into a decision and the next step's attention.
 
-    With a graph, the row's representation is ``beta h_sensor + (1 - beta) h_graph``, beta learned, in 0 .. 1 (SCFA, Arafat, section 5).
-    The paper does not say how the graph's encoding depends on the row; here ``h_graph`` is the mean over the observed columns of the row's
-    value times the encoding of the node that the column observes, after `convolutions` graph convolutions. beta starts at 1/2.
+    With a graph, the representation of the row is ``beta h_sensor + (1 - beta) h_graph``, with a
+    learned beta in 0 .. 1 (SCFA, Arafat, section 5). The paper does not specify how the graph's
+    encoding depends on the row. Here, ``h_graph`` is the mean over the observed columns of the
+    row's value times the encoding of the column's node, after `convolutions` graph convolutions.
+    beta starts at 1/2.
 
-    Sizes are those of Arik and Pfister's figure 4 with ``N_d = N_a = W``: a gated block is a dense layer of ``2 (N_d + N_a)`` values, two
-    blocks are shared and two are each step's own. At SCFA's settings (968 features, 5 steps, W = 128, a graph of 5,247 nodes) that makes
-    2.86 million parameters of the encoder and 0.72 of the graph. The paper says 8.7 million, which we cannot derive: were no block
-    shared it would be 6.7, with twice the width 10.6.
+    Sizes are those of Arik and Pfister's figure 4 with ``N_d = N_a = W``: a gated block is a dense
+    layer of ``2 (N_d + N_a)`` values, two blocks are shared and two belong to each step. At SCFA's
+    settings (968 features, 5 steps, W = 128, a graph of 5,247 nodes), the encoder has 2.86 million
+    parameters and the graph 0.72 million. The paper reports 8.7 million, which we cannot derive:
+    without shared blocks it would be 6.7 million, with twice the width 10.6 million.
 
-    Parameters: ``shared.``, ``steps.0.`` (splits the first attention off) to ``steps.N.``, ``graph.``, ``fusion.logit`` [1] and ``head.``,
-    the last being the head, all others the body (see `Parted`).
+    Parameters: ``shared.``, ``steps.0.`` (splits off the first attention) to ``steps.N.``,
+    ``graph.``, ``fusion.logit`` [1] and ``head.``. The last is the head, all others the body (see
+    `PartitionedModel`).
 
     Args:
-        inputs: F. outputs: H. steps: N, decision steps. width: W. relaxation: above 1 lets a feature be chosen by several steps.
-        graph: what is known about the columns, or None. convolutions: layers over it.
+        inputs: F.
+        outputs: H.
+        steps: N, decision steps.
+        width: W.
+        relaxation: above 1, several steps may select the same feature.
+        graph: the knowledge graph of the columns, or None.
+        convolutions: layers over it.
 
     Raises:
-        JobError: for widths below 1, a relaxation below 1, or a graph over another number of columns.
+        JobError: for widths below 1, a relaxation below 1, or a graph over another number of
+            columns.
     """
 
     inputs: int
@@ -74,14 +89,14 @@ class TabNet:
             )
         if self.graph is not None and len(self.graph.column_node) != self.inputs:
             raise JobError(
-                "the knowledge graph is over other columns than the model",
+                "the knowledge graph does not have the columns of the model",
                 expected=f"column_node of {self.inputs} features",
                 received=str(len(self.graph.column_node)),
             )
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`."""
+        """See `PartitionedModel`."""
         return {
             "body": ("shared.", "steps.")
             if self.graph is None
@@ -128,11 +143,11 @@ class TabNet:
             sensor = sensor + decision
         if self.graph is not None:
             beta = torch.sigmoid(params["fusion.logit"]).unsqueeze(1)
-            sensor = beta * sensor + (1 - beta) * self._known(params, self.graph, x)
+            sensor = beta * sensor + (1 - beta) * self._graph_encoding(params, self.graph, x)
         return dense(params["head.weight"], params["head.bias"], sensor)
 
     def masks(self, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """What each step looks at: shares [C, N, B, F] that sum to 1 over the features."""
+        """The feature mask of each step: shares [C, N, B, F] that sum to 1 over the features."""
         x = broadcast_samples(x, params["head.bias"].shape[0], 1)
         return torch.stack([mask for _, mask in self._decisions(params, x)], 1)
 
@@ -156,7 +171,9 @@ class TabNet:
             yield torch.relu(value[..., : self.width]), mask
 
     def _transformed(self, params: Mapping[str, Tensor], step: int, x: Tensor) -> Tensor:
-        """The feature transformer of a step, [C, B, 2 W]: the shared gated blocks, then its own, each added to what it reads."""
+        """The feature transformer of a step, [C, B, 2 W]: the shared gated blocks, then those of
+        the step, with residual connections.
+        """
         value = _block(params, "shared.0", x)
         for name in (
             *(f"shared.{block}" for block in range(1, _BLOCKS)),
@@ -165,8 +182,10 @@ class TabNet:
             value = (value + _block(params, name, value)) * _ROOT_HALF
         return value
 
-    def _known(self, params: Mapping[str, Tensor], graph: KnowledgeGraph, x: Tensor) -> Tensor:
-        """What the graph adds for each row, [C, B, W]."""
+    def _graph_encoding(
+        self, params: Mapping[str, Tensor], graph: KnowledgeGraph, x: Tensor
+    ) -> Tensor:
+        """The contribution of the graph to each row, [C, B, W]."""
         observed = graph.observed.to(x.device)
         nodes = convolve_nodes(params, "graph", graph, self.convolutions)
         columns = nodes.index_select(1, graph.column_node.to(x.device)[observed])
@@ -174,15 +193,17 @@ class TabNet:
 
 
 def sparsemax(score: Tensor) -> Tensor:
-    """The point of the probability simplex nearest to each row of scores [..., F] (Martins and Astudillo, 2016): sums to 1, often 0."""
-    # Only differences count; without the shift large scores would lose the digits of the threshold.
+    """The nearest point of the probability simplex to each row of scores [..., F] (Martins and
+    Astudillo, 2016); mostly 0.
+    """
+    # Only differences matter; without the shift, large scores would lose digits of the threshold.
     score = score - score.amax(-1, keepdim=True)
     ranked = score.detach().sort(-1, descending=True).values
     place = torch.arange(1, score.shape[-1] + 1, device=score.device)
     inside = 1 + place * ranked > ranked.cumsum(-1)
     support = inside.sum(-1, keepdim=True)
     kept = score >= ranked.gather(-1, support - 1)
-    # With the support held, the threshold is an average of the scores in it: its derivative is that of the projection.
+    # For a fixed support, the threshold is the mean of its scores, which gives the derivative.
     threshold = ((score * kept).sum(-1, keepdim=True) - 1) / kept.sum(-1, keepdim=True)
     return torch.clamp(score - threshold, min=0)
 
@@ -194,7 +215,7 @@ def _start_block(key: Tensor, name: str, inputs: int, width: int, dtype: torch.d
 
 
 def _block(params: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
-    """A gated block: dense, normalised, one half through the sigmoid of the other."""
+    """A gated block: dense, normalised, one half times the sigmoid of the other."""
     value = dense(params[f"{name}.weight"], params[f"{name}.bias"], x)
     value = normalise(params[f"{name}.norm.weight"], params[f"{name}.norm.bias"], value)
     first, second = value.chunk(2, -1)

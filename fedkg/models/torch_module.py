@@ -1,4 +1,5 @@
-"""Any PyTorch module as a model of a federation: its parameters stacked, its forward pass mapped over the clients.
+"""Any PyTorch module as a federated model: stacked parameters, and a forward pass vectorised over
+clients.
 
 Letters: C clients of a stack, B batch, H outputs.
 """
@@ -23,31 +24,35 @@ from fedkg.models.layers import broadcast_samples
 from fedkg.models.model_protocols import Params, match_parameters
 from fedkg.models.noise import Noise, fold, keep_mask
 
-_KEY: ContextVar[Tensor] = ContextVar("key of the client and step whose module runs")
+_KEY: ContextVar[Tensor] = ContextVar("key of the current client and step")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TorchModule:
-    """A PyTorch module as a model: what `build` makes, called on a batch [B, ...] and answering [B, H].
+    """A PyTorch module as a model: the result of `build`, from a batch [B, ...] to outputs [B, H].
 
-    Parameters start as the module starts itself after ``torch.manual_seed(seed)``. Dropout layers (``nn.Dropout``) are replaced by ones
-    whose noise is counted per client and step, so that every executor sees the same. What a module keeps besides parameters must stay as
-    it is: running statistics cannot be stacked, averaged or resumed. The module is tried on two samples of zeros at once, and where torch
-    cannot run it for several clients in one go (its own recurrent layers), clients run one after the other.
+    Parameters start as the module initialises them after ``torch.manual_seed(seed)``. Dropout
+    layers (``nn.Dropout``) are replaced by layers with counter-based noise per client and step, so
+    every executor gets the same noise. Buffers must stay constant: running statistics cannot be
+    stacked, averaged or resumed. fedkg tries the module once on two samples of zeros. If torch
+    cannot vectorise it over clients (for example torch's recurrent layers), clients run one after
+    the other.
 
     Args:
-        build: makes the module; a class, or a function without arguments.
+        build: creates the module; a class, or a function without arguments.
         sample: shape of one sample, such as (5,) or (1, 28, 28).
-        head: prefixes of the parameters each client may keep for itself; the rest is the body (see `Parted`).
+        head: prefixes of the parameters that each client may personalise; the rest is the body (see
+            `PartitionedModel`).
 
     Attributes:
-        mapped: whether all clients run in one go.
+        vectorised: whether all clients run in one call.
 
     Raises:
-        JobError: when what is built is no module, has no parameters, layers with running statistics or noise of its own, changes a
-            buffer, does not answer [B, H], or has no parameter in its head.
+        JobError: `build` does not return a module, or the module has no parameters, has running
+            statistics, draws noise outside dropout layers, changes a buffer, does not return [B,
+            H], or has no parameter in its head.
 
-    >>> model = Module(build=lambda: torch.nn.Linear(3, 2), sample=(3,))
+    >>> model = TorchModule(build=lambda: torch.nn.Linear(3, 2), sample=(3,))
     >>> [tuple(p.shape) for p in model.init(seed=0).values()]
     [(2, 3), (2,)]
     """
@@ -55,36 +60,35 @@ class TorchModule:
     build: Callable[[], nn.Module]
     sample: tuple[int, ...]
     head: tuple[str, ...] = ()
-    mapped: bool = field(init=False, default=False)
+    vectorised: bool = field(init=False, default=False)
     _used: nn.Module = field(init=False)
     _trained: nn.Module = field(init=False)
 
     def __post_init__(self) -> None:
         module = self._built(0)
         if not dict(module.named_parameters()):
-            raise JobError(
-                f"the module {type(module).__name__} has no parameters: there is nothing to train"
-            )
+            raise JobError(f"the module {type(module).__name__} has no parameters to train")
         for name, layer in module.named_modules():
             if getattr(layer, "track_running_stats", False):
-                raise _moving(
-                    f"layer {name or 'itself'} ({type(layer).__name__}) of the module keeps running statistics"
+                raise _buffer_error(
+                    f"layer {name or 'itself'} ({type(layer).__name__}) of the module keeps "
+                    "running statistics"
                 )
         match_parameters(self.head, dict(module.named_parameters()))
         object.__setattr__(self, "_used", copy.deepcopy(module).eval())
         object.__setattr__(self, "_trained", _counted(module.train()))
         _tried(self._trained, self.sample)
-        object.__setattr__(self, "mapped", _mappable(self._trained, self.sample))
+        object.__setattr__(self, "vectorised", _mappable(self._trained, self.sample))
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`."""
+        """See `PartitionedModel`."""
         names = [name for name, _ in self._used.named_parameters()]
         own = match_parameters(self.head, names)
         return {"body": tuple(name for name in names if name not in own), "head": self.head}
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """See `Model.init`; the same on every machine as far as PyTorch's generator is."""
+        """See `Model.init`; the same on every machine if PyTorch's generator is."""
         return {
             name: value.detach().to(dtype) for name, value in self._built(seed).named_parameters()
         }
@@ -98,9 +102,9 @@ class TorchModule:
             module, keys = self._used, torch.zeros(clients, dtype=torch.int64, device=x.device)
         else:
             module, keys = self._trained, fold(noise.keys, noise.step)
-        _place(module, first)
+        _move_buffers(module, first)
         call = partial(_called, module)
-        if self.mapped:
+        if self.vectorised:
             return vmap(call)(dict(params), keys, x)
         return torch.stack(
             [
@@ -115,7 +119,7 @@ class TorchModule:
             module = self.build()
         if not isinstance(module, nn.Module):
             raise JobError(
-                "what the model builds is no module",
+                "`build` of the model does not return a module",
                 expected="a torch.nn.Module",
                 received=type(module).__name__,
             )
@@ -125,10 +129,10 @@ class TorchModule:
 def load_torch_module(
     path: str, sample: tuple[int, ...], head: tuple[str, ...] = (), **options: object
 ) -> TorchModule:
-    """The module that ``package.file:Name`` names, called with `options`, as a model.
+    """The module named ``package.file:Name``, called with `options`, as a model.
 
     Raises:
-        JobError: when there is nothing of that name, or see `Module`.
+        JobError: the name does not exist, or see `TorchModule`.
     """
     place, _, name = path.partition(":")
     try:
@@ -141,7 +145,9 @@ def load_torch_module(
 
 
 class _CountedDropout(nn.Module):
-    """Dropout whose noise is a function of the client's key, the step and the layer's number in the module."""
+    """Dropout with noise that depends only on the client's key, the step and the layer's number in
+    the module.
+    """
 
     def __init__(self, rate: float, site: int) -> None:
         super().__init__()
@@ -176,8 +182,8 @@ def _called(module: nn.Module, params: dict[str, Tensor], key: Tensor, x: Tensor
     return answer
 
 
-def _place(module: nn.Module, like: Tensor) -> None:
-    """Buffers (which are constant) to the device and floating type of the parameters that are given."""
+def _move_buffers(module: nn.Module, like: Tensor) -> None:
+    """Move buffers (which are constant) to the device and floating dtype of the parameters."""
     for layer in module.modules():
         for name, value in layer.named_buffers(recurse=False):
             wanted = value.to(like.device, like.dtype if value.is_floating_point() else value.dtype)
@@ -186,7 +192,9 @@ def _place(module: nn.Module, like: Tensor) -> None:
 
 
 def _tried(module: nn.Module, sample: tuple[int, ...]) -> None:
-    """Raise JobError when the module, in training, answers, draws or changes what it must not."""
+    """Raise JobError if the module, in training, returns, draws or changes something that it must
+    not.
+    """
     params = {name: value.detach() for name, value in module.named_parameters()}
     x = torch.zeros(2, *sample, dtype=next(iter(params.values())).dtype)
     before = {name: value.clone() for name, value in module.named_buffers()}
@@ -202,22 +210,22 @@ def _tried(module: nn.Module, sample: tuple[int, ...]) -> None:
     if not isinstance(answer, Tensor) or answer.dim() != 2 or answer.shape[0] != 2:
         shape = str(list(answer.shape)) if isinstance(answer, Tensor) else type(answer).__name__
         raise JobError(
-            "the module does not answer one row of outputs for each sample",
+            "the module does not return one row of outputs for each sample",
             expected="[2, outputs]",
             received=shape,
         )
     for name, value in module.named_buffers():
         if not torch.equal(before[name], value):
-            raise _moving(f"buffer {name} of the module changes in training")
+            raise _buffer_error(f"buffer {name} of the module changes in training")
     if drawn:
         raise JobError(
-            "the module draws noise of its own in training: no two executors would agree",
+            "the module draws random numbers in training, which would differ between executors",
             help="use nn.Dropout layers",
         )
 
 
 def _mappable(module: nn.Module, sample: tuple[int, ...]) -> bool:
-    """Whether torch can run the module for several clients in one go, forth and back."""
+    """Whether torch can vectorise the module over clients, forward and backward."""
     params = {
         name: torch.stack([value.detach()] * 2).requires_grad_()
         for name, value in module.named_parameters()
@@ -226,7 +234,7 @@ def _mappable(module: nn.Module, sample: tuple[int, ...]) -> bool:
     x = torch.zeros(2, 2, *sample, dtype=first.dtype)
     try:
         with warnings.catch_warnings(), torch.enable_grad():
-            # torch warns where it would run the clients one by one all the same, and slowly.
+            # torch warns if it would run the clients one by one, which is slow.
             warnings.simplefilter("error")
             answer = vmap(partial(_called, module))(params, torch.zeros(2, dtype=torch.int64), x)
             torch.autograd.grad(answer.sum(), list(params.values()), allow_unused=True)
@@ -235,9 +243,9 @@ def _mappable(module: nn.Module, sample: tuple[int, ...]) -> bool:
     return True
 
 
-def _moving(what: str) -> JobError:
+def _buffer_error(what: str) -> JobError:
     return JobError(
         what,
-        expected="a module whose buffers stay as they are: they can be neither stacked nor averaged",
+        expected="a module with constant buffers: buffers can be neither stacked nor averaged",
         help="use GroupNorm or LayerNorm, which need no statistics of other rows",
     )

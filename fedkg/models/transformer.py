@@ -1,7 +1,8 @@
-"""A Transformer forecaster over a stack of clients: encoder and decoder after Vaswani and others (2017), in FedSTL's settings.
+"""A Transformer forecaster over a stack of clients, after Vaswani and others (2017), in FedSTL's
+settings.
 
-Letters: C clients of a stack, B batch, T steps of the history, F features of a step, P steps of the forecast, O values at each, D width of
-the model, J steps of whatever is looked at, A attention heads.
+Letters: C clients of a stack, B batch, T steps of the history, F features of a step, P steps of the
+forecast, O values of each, D width of the model, J steps of an input, A attention heads.
 """
 
 from __future__ import annotations
@@ -30,23 +31,34 @@ from fedkg.models.noise import Noise, fold, root
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transformer:
-    """Encoder layers over a window [B, T, F], decoder layers over its last P steps that look at the encoder's result, and a mapping of
-    each of those P steps to O values; the outputs are [C, B, P * O], step after step.
+    """Encoder and decoder layers over a window [B, T, F] that forecast P steps of O values.
 
-    The decoder reads the end of the history, not forecasts of its own: all P steps come at once, the same in training and in use, and
-    nothing has to be masked. (FedSTL's code feeds it the targets, shifted by one, in training.) Layers are those of PyTorch (normalisation
-    after each sum, rectifier), and so are the names below ``encoder.layers.0.`` and ``decoder.layers.0.``.
+    The decoder layers read the last P steps and attend to the encoder's result; a linear map turns
+    each of the P steps into O values. The outputs are [C, B, P * O], step by step.
 
-    What clients share is, after FedSTL, ``encoder_input_layer``, ``decoder_input_layer`` and ``linear_mapping``; the layers of attention
-    are what each keeps (`Parted`: body and head).
+    The decoder reads the end of the history, not its own forecasts: all P steps are computed at
+    once, equally in training and in use, and no mask is needed. (FedSTL's code feeds the targets,
+    shifted by one, in training.) Layers are PyTorch's (normalisation after each sum, rectifier),
+    and so are the names below ``encoder.layers.0.`` and ``decoder.layers.0.``.
+
+    As in FedSTL, clients share ``encoder_input_layer``, ``decoder_input_layer`` and
+    ``linear_mapping``; the layers of attention are the head (`PartitionedModel`).
 
     Args:
-        features: F. history: T. horizon: P, at most T. outputs: O.
-        width: D, even and a multiple of `heads`. encoders, decoders: numbers of layers. heads: A. feed: width inside the dense blocks.
-        dropout: share zeroed in training inside the layers. position_dropout: the same after positions are added.
+        features: F.
+        history: T.
+        horizon: P, at most T.
+        outputs: O.
+        width: D, even and a multiple of `heads`.
+        encoders, decoders: numbers of layers.
+        heads: A.
+        feed: width inside the dense blocks.
+        dropout: share zeroed in training inside the layers.
+        position_dropout: the same after positions are added.
 
     Raises:
-        JobError: for widths below 1 or that do not divide, a horizon beyond the history, a dropout outside 0 .. 1.
+        JobError: for widths below 1 or that do not divide, a horizon beyond the history, a dropout
+            outside 0 .. 1.
     """
 
     features: int = 1
@@ -86,27 +98,29 @@ class Transformer:
             )
         if self.horizon > self.history:
             raise JobError(
-                "the horizon is beyond the history",
+                "the horizon is longer than the history",
                 expected=f"at most {self.history}",
                 received=str(self.horizon),
             )
         if not (0.0 <= self.dropout < 1.0 and 0.0 <= self.position_dropout < 1.0):
             raise JobError(
-                "the model's dropout is not a share",
+                "the model's dropout is out of range",
                 expected="0 <= dropout < 1",
                 received=f"{self.dropout}, {self.position_dropout}",
             )
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`."""
+        """See `PartitionedModel`."""
         return {
             "body": ("encoder_input_layer.", "decoder_input_layer.", "linear_mapping."),
             "head": ("encoder.", "decoder."),
         }
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        """See `Model.init`: dense layers as PyTorch starts them, attention's joint projection after Glorot, its biases 0."""
+        """See `Model.init`: dense layers start like PyTorch's, the joint projection of attention
+        after Glorot, its biases at 0.
+        """
         keys = _keys(root(seed, INIT))
         params = start_affine(next(keys), "encoder_input_layer", (self.width, self.features), dtype)
         params |= start_affine(
@@ -149,7 +163,7 @@ class Transformer:
     def _entered(
         self, params: Mapping[str, Tensor], side: str, x: Tensor, noise: Noise | None, site: int
     ) -> Tensor:
-        """Steps [C, B, J, F] as the layers read them, [C, B, J, D]."""
+        """Input steps [C, B, J, F] of the layers, as [C, B, J, D]."""
         value = dense_along(
             params[f"{side}_input_layer.weight"], params[f"{side}_input_layer.bias"], x
         )
@@ -166,7 +180,9 @@ class Transformer:
         noise: Noise | None,
         sites: Iterator[int],
     ) -> Tensor:
-        """One layer on [C, B, J, D]: it attends to itself, then to `seen` where there is any, then comes the dense block."""
+        """One layer on [C, B, J, D]: self-attention, then attention to `seen` if it exists, then
+        the dense block.
+        """
 
         def summed(part: Tensor, norm: int) -> Tensor:
             weight, bias = params[f"{name}.norm{norm}.weight"], params[f"{name}.norm{norm}.bias"]
@@ -217,7 +233,9 @@ class Transformer:
 
 
 def positions(steps: int, width: int) -> Tensor:
-    """What tells the steps apart, float64 [J, D]: sines and cosines of wavelengths from 2 pi to 10000 times 2 pi (Vaswani, section 3.5)."""
+    """Position encodings, float64 [J, D]: sines and cosines of wavelengths from 2 pi to 10000 times
+    2 pi (Vaswani, section 3.5).
+    """
     angle = torch.arange(steps, dtype=torch.float64).unsqueeze(1) * torch.exp(
         torch.arange(0, width, 2, dtype=torch.float64) * (-math.log(10_000.0) / width)
     )
@@ -225,7 +243,7 @@ def positions(steps: int, width: int) -> Tensor:
 
 
 def _keys(key: Tensor) -> Iterator[Tensor]:
-    """One key a layer, in the order in which the layers are made."""
+    """One key per layer, in the order of the layers."""
     word = 0
     while True:
         yield fold(key, word)

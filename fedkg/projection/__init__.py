@@ -1,4 +1,4 @@
-"""Feasible sets: what parameters and predictions are kept in."""
+"""Feasible sets for parameters and predictions, with projections onto them."""
 
 from fedkg.projection.balls import L1Ball, L2Ball, LInfBall
 from fedkg.projection.boxes import Affine, Box, HalfSpace

@@ -1,4 +1,4 @@
-"""Balls around a centre in the L1, L2 and largest-entry norms.
+"""Balls around a centre in the L1, L2 and maximum norms.
 
 Letters: [...] any leading shape, n the length of a point.
 """
@@ -22,7 +22,8 @@ class _Ball(ProjectionSet):
     """Points within a radius of a centre.
 
     Args:
-        radius: at least 0, a number or [...]. center: a number or [..., n].
+        radius: at least 0, a number or [...].
+        center: a number or [..., n].
 
     Raises:
         SetError: a negative radius.
@@ -35,14 +36,16 @@ class _Ball(ProjectionSet):
     def __post_init__(self) -> None:
         if not bool((torch.as_tensor(self.radius) >= 0).all()):
             raise SetError(
-                "the radius of a ball is at least 0",
+                "the radius of a ball must be at least 0",
                 received=f"{float(torch.as_tensor(self.radius).min()):g}",
             )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class L1Ball(_Ball):
-    """``sum |v - center| <= radius``; projected as in Duchi et al. 2008, with Michelot's iteration in place of a sort."""
+    """``sum |v - center| <= radius``; projection of Duchi et al. 2008, with Michelot's iteration
+    instead of a sort.
+    """
 
     @override
     def project(self, point: Tensor) -> Tensor:
@@ -63,7 +66,7 @@ class L1Ball(_Ball):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class L2Ball(_Ball):
-    """``|v - center| <= radius``, the Euclidean norm."""
+    """``|v - center| <= radius`` in the Euclidean norm."""
 
     @override
     def project(self, point: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ class Box(ProjectionSet):
         low, high: numbers or tensors that broadcast to the points; infinite for no bound.
 
     Raises:
-        SetError: a lower bound above its upper one.
+        SetError: a lower bound above its upper bound.
     """
 
     low: Tensor | float = field(default=-torch.inf, metadata=number_field("n|1", finite=False))
@@ -36,7 +36,7 @@ class Box(ProjectionSet):
             raise SetError(
                 "the box is empty",
                 expected="low <= high",
-                received="a lower bound above its upper one",
+                received="a lower bound above its upper bound",
             )
 
     @override
@@ -57,7 +57,8 @@ class HalfSpace(ProjectionSet):
     """``normal . v <= bound``.
 
     Args:
-        normal: [n] or [..., n], not 0. bound: a number or [...].
+        normal: [n] or [..., n], not 0.
+        bound: a number or [...].
     """
 
     normal: Tensor = field(metadata=number_field("n"))
@@ -88,7 +89,8 @@ class Affine(ProjectionSet):
     """``matrix @ v == bound``.
 
     Args:
-        matrix: [m, n], or [..., m, n] for one set for each point; of any rank. bound: [m] or [..., m].
+        matrix: [m, n], or [..., m, n] for one set for each point; of any rank.
+        bound: [m] or [..., m].
 
     Raises:
         SetError: the equations contradict each other.
@@ -111,13 +113,11 @@ class Affine(ProjectionSet):
             )
             point = self._inverse @ bound
             missed = (matrix @ point - bound).abs()
-            room = eps**0.5 * (
-                1 + bound.abs() + matrix.abs() @ point.abs()
-            )  # of each equation by itself
+            room = eps**0.5 * (1 + bound.abs() + matrix.abs() @ point.abs())  # per equation
             if bool((missed > room).any()):
                 raise SetError(
                     "the equations contradict each other",
-                    received=f"the best point misses by {float(missed.max()):.3g}",
+                    received=f"the best point violates them by {float(missed.max()):.3g}",
                 )
 
     @override

@@ -1,4 +1,4 @@
-"""Polytopes that are one of the sets with a closed form.
+"""Recognition of polytopes that are sets with a closed-form projection.
 
 Letters: n the length of a point, m inequalities, q equations.
 """
@@ -19,12 +19,13 @@ from fedkg.projection.simplex import Simplex
 def recognise_closed_form(
     G: Tensor, h: Tensor, E: Tensor | None = None, f: Tensor | None = None
 ) -> ProjectionSet | None:
-    """The set ``G v <= h, E v = f`` as a box, half-space, affine set, monotone cone or simplex; None where it is none of them.
+    """The set ``G v <= h, E v = f`` as a box, half-space, affine set, monotone cone or simplex, or
+    None.
 
-    Looked for where the rows are shared, G [m, n]; the set is differentiable in the ends.
+    Requires shared rows, G [m, n]; the set is differentiable in the ends.
 
     Raises:
-        SetError: rows or ends that are no numbers.
+        SetError: rows or ends that are not numbers.
     """
     G, h = (
         convert_numbers(part, f"recognised: {name}", "Tensor")
@@ -50,7 +51,7 @@ def recognise_closed_form(
     except (
         SetError,
         RuntimeError,
-    ):  # empty, or inside a transform that lets no number be looked at: the solver says what is to be said
+    ):  # empty, or inside a transform that hides numbers: the solver reports the error
         return None
 
 
@@ -66,7 +67,7 @@ def _of_inequalities(G: Tensor, h: Tensor) -> ProjectionSet | None:
 
 
 def _box(G: Tensor, h: Tensor) -> Box:
-    """The bounds that rows of one entry set; the tightest of several on one side of an entry."""
+    """The bounds from rows with one entry; the tightest of several on one side of an entry."""
     column = (G != 0).int().argmax(1)
     factor = G.gather(1, column[:, None]).squeeze(1)
     ends = h / factor
@@ -78,7 +79,7 @@ def _box(G: Tensor, h: Tensor) -> Box:
 
 
 def _chain(G: Tensor, h: Tensor) -> MonotoneCone | None:
-    """Rows ``c v_i - c v_{i+1} <= 0`` for every i, or all of them the other way round."""
+    """Rows ``c v_i - c v_{i+1} <= 0`` for every i, or all of them with the opposite sign."""
     n = G.shape[1]
     if G.shape[0] != n - 1 or h.requires_grad or bool((h != 0).any()):
         return None

@@ -1,4 +1,4 @@
-"""Sets made of sets: one beside the other, and all at once.
+"""Sets made of other sets: products and intersections.
 
 Letters: [...] any leading shape, n the length of a point, K sets.
 """
@@ -21,17 +21,17 @@ from fedkg.projection.projection_set import ProjectionSet
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Product(ProjectionSet):
-    """The first entries of a point lie in the first set, the next in the second, and so on.
+    """The first entries of a point are in the first set, the next in the second, and so on.
 
     Args:
-        parts: each set with the number of entries that are its own; together n.
+        parts: each set with its number of entries; together n.
     """
 
     parts: Sequence[tuple[ProjectionSet, int]]
 
     @override
     def __post_init__(self) -> None:
-        for part in _each(self.parts, "Product"):
+        for part in _require_list(self.parts, "Product"):
             if (
                 not isinstance(part, tuple | list)
                 or len(part) != 2
@@ -39,7 +39,7 @@ class Product(ProjectionSet):
                 or not isinstance(part[1], int)
             ):
                 raise SetError(
-                    "a product is made of pairs: a set and the number of entries that are its own",
+                    "the parts of a product must be pairs of a set and its number of entries",
                     expected="(set, n)",
                     received=describe_value(part),
                     help="Product([(Box(0.0, 1.0), 2), (L2Ball(1.0), 3)])",
@@ -75,17 +75,19 @@ class Product(ProjectionSet):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intersection(ProjectionSet):
-    """Points that lie in every one of several sets.
+    """Points that are in every one of several sets.
 
-    Sets that are all polytopes (boxes, half-spaces, affine sets, monotone cones without weights, simplices) are projected onto as one; any
-    others by Dykstra's alternating projections (Boyle and Dykstra 1986).
+    If all sets are polytopes (boxes, half-spaces, affine sets, monotone cones without weights,
+    simplices), fedkg projects onto one polytope; otherwise it uses Dykstra's alternating
+    projections (Boyle and Dykstra 1986).
 
     Args:
-        parts: the sets. tolerance: how far, relative to the points, Dykstra's may miss the nearest point. rounds: how often they go through
-            all sets at most.
+        parts: the sets.
+        tolerance: largest relative error of Dykstra's nearest point.
+        rounds: largest number of rounds over all sets.
 
     Raises:
-        SetError: from `project`, when the sets do not come together: they have no common point, or more rounds are needed.
+        SetError: from `project`, if the sets have no common point, or more rounds are needed.
     """
 
     parts: Sequence[ProjectionSet]
@@ -94,10 +96,10 @@ class Intersection(ProjectionSet):
 
     @override
     def __post_init__(self) -> None:
-        for part in _each(self.parts, "Intersection"):
+        for part in _require_list(self.parts, "Intersection"):
             if not isinstance(part, ProjectionSet):
                 raise SetError(
-                    "an intersection is made of sets",
+                    "the parts of an intersection must be sets",
                     expected="sets",
                     received=describe_value(part),
                     help="Intersection([Box(0.0, 1.0), L2Ball(1.0)])",
@@ -106,14 +108,14 @@ class Intersection(ProjectionSet):
     @exclude_from_compile
     @override
     def project(self, point: Tensor) -> Tensor:
-        """See `ProjectionSet.project`. Under `torch.func` transforms all `rounds` are gone through."""
+        """See `ProjectionSet.project`. Under `torch.func` transforms, all `rounds` are computed."""
         polytope = common_polytope(self.parts, point)
         if polytope is not None:
             try:
                 return polytope.project(point)
             except SetError as error:
                 raise SetError(
-                    "the sets do not come together",
+                    "the alternating projections do not converge",
                     expected="a common point",
                     received=error.received,
                 ) from error
@@ -132,9 +134,9 @@ class Intersection(ProjectionSet):
         missed = self.excess(nearest.detach())
         if not _all_below(missed, 10 * eps**0.5 * torch.ones_like(missed)):
             raise SetError(
-                "the sets do not come together",
+                "the alternating projections do not converge",
                 expected="a common point",
-                received=f"they miss each other by {float(missed.max()):.3g}",
+                received=f"the sets are {float(missed.max()):.3g} apart",
             )
         return nearest
 
@@ -144,19 +146,19 @@ class Intersection(ProjectionSet):
         return torch.stack([part.excess(point) for part in self.parts]).amax(0)
 
 
-def _each(parts: object, name: str) -> Sequence[object]:
-    """The parts of a set; SetError where it is none of several."""
+def _require_list(parts: object, name: str) -> Sequence[object]:
+    """Return the parts of a set; raise SetError unless they are a list."""
     if isinstance(parts, list | tuple):
         return parts
     raise SetError(
-        f"`{name}.parts` is a list",
+        f"`{name}.parts` must be a list",
         expected="a list of sets" if name == "Intersection" else "a list of pairs",
         received=describe_value(parts),
     )
 
 
 def _all_below(values: Tensor, limits: Tensor) -> bool:
-    """Whether all values are below their limits; False where a transform does not let them be looked at."""
+    """Whether all values are below their limits; False inside a transform that hides numbers."""
     try:
         return bool((values <= limits).all())
     except RuntimeError:

@@ -18,7 +18,7 @@ from fedkg.projection.projection_set import ProjectionSet
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SecondOrderCone(ProjectionSet):
-    """``|(v_1 .. v_{n-1})| <= slope * v_n``, the last entry being the axis.
+    """``|(v_1 .. v_{n-1})| <= slope * v_n``, with the last entry as the axis.
 
     Args:
         slope: above 0: 1 for the cone of 45 degrees.
@@ -33,12 +33,15 @@ class SecondOrderCone(ProjectionSet):
     def __post_init__(self) -> None:
         if not self.slope > 0:
             raise SetError(
-                "the slope of a second-order cone is above 0", received=f"{self.slope:g}"
+                "the slope of a second-order cone must be above 0", received=f"{self.slope:g}"
             )
 
     @override
     def project(self, point: Tensor) -> Tensor:
-        """See `ProjectionSet.project`: a point inside stays, one in the polar cone goes to the apex, any other to the nearest ray."""
+        """See `ProjectionSet.project`.
+
+        A point inside stays, one in the polar cone moves to the apex, any other to the nearest ray.
+        """
         side, axis = point[..., :-1], point[..., -1]
         square = (side**2).sum(-1)
         norm = torch.sqrt(torch.where(square > 0, square, 1)) * (square > 0)

@@ -1,4 +1,4 @@
-"""What a set's own numbers have to be, declared beside its fields: of shapes that fit each other and the points, and no nonsense.
+"""Declared shapes and ranges of a set's numbers, and their checks.
 
 Letters: [...] any leading shape of points, n their length; m, q counts of rows.
 """
@@ -22,12 +22,14 @@ KEY = "numbers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldShape:
-    """Of one field.
+    """Shape and range of one field.
 
     Attributes:
-        ends: the letters of its last dimensions, behind any leading shape; "n|1" is n, or 1 for all entries.
-        finite: whether infinity is none of its numbers; NaN never is.
-        each: whether its leading shape has to be spread over that of the points; otherwise they broadcast to each other.
+        ends: the letters of its last dimensions, after any leading shape; "n|1" is n, or 1 for all
+            entries.
+        finite: whether infinity is forbidden; NaN always is.
+        each: whether its leading shape must expand to that of the points; otherwise they broadcast
+            to each other.
     """
 
     ends: tuple[str, ...] = ()
@@ -38,20 +40,22 @@ class FieldShape:
 def number_field(
     ends: str = "", *, finite: bool = True, each: bool = False
 ) -> Mapping[str, FieldShape]:
-    """The metadata of a field: ``field(metadata=of_numbers("m n"))``; see `Declared`."""
+    """The metadata of a field: ``field(metadata=number_field("m n"))``; see `FieldShape`."""
     return {KEY: FieldShape(ends=tuple(ends.split()), finite=finite, each=each)}
 
 
-def check_fields(made: Any) -> None:  # a dataclass
-    """Raise SetError where a set's numbers make no sense (of those on a device none is looked at), or do not fit each other."""
+def check_fields(made: Any) -> None:  # `made` is a dataclass
+    """Raise SetError if a set's numbers are NaN or forbidden infinities (checked on a CPU only), or
+    do not fit each other.
+    """
     if torch.compiler.is_compiling():
         return
     given = _declared(made)
     check_shapes(type(made).__name__, given)
     for name, value, declared in given:
-        if _nonsense(value, declared.finite):
+        if _is_invalid(value, declared.finite):
             raise SetError(
-                f"`{type(made).__name__}.{name}` has an entry that makes no sense",
+                f"`{type(made).__name__}.{name}` has an invalid entry",
                 expected="finite numbers"
                 if declared.finite
                 else "numbers, or infinite for no bound",
@@ -59,12 +63,14 @@ def check_fields(made: Any) -> None:  # a dataclass
                 if not declared.finite
                 else f"the number {value}"
                 if isinstance(value, Real)
-                else "NaN, or an infinite one",
+                else "NaN, or an infinite number",
             )
 
 
-def check_fit(made: Any, point: Tensor) -> None:  # a dataclass
-    """Raise SetError where a set's numbers are not those of points like these; left to torch where a graph is recorded."""
+def check_fit(made: Any, point: Tensor) -> None:  # `made` is a dataclass
+    """Raise SetError if a set's numbers do not fit points like these; under graph recording, torch
+    checks instead.
+    """
     if not torch.compiler.is_compiling():
         check_shapes(type(made).__name__, _declared(made), point)
 
@@ -72,11 +78,13 @@ def check_fit(made: Any, point: Tensor) -> None:  # a dataclass
 def check_shapes(
     name: str, given: Sequence[tuple[str, Any, FieldShape]], point: Tensor | None = None
 ) -> None:
-    """Raise SetError where tensors do not have the shapes that are declared.
+    """Raise SetError if tensors do not have the declared shapes.
 
     Args:
-        name: of the set. given: for each of its fields the name, the value, and what is declared; numbers and None fit everything. point:
-            [..., n] to which they are held; None: only to each other.
+        name: of the set.
+        given: for each of its fields the name, the value and the declaration; numbers and None fit
+            everything.
+        point: [..., n] to compare with; None: compare the fields only with each other.
     """
     tensors = [
         (field, value, declared)
@@ -113,25 +121,25 @@ def check_shapes(
 
 
 def _declared(made: Any) -> list[tuple[str, Any, FieldShape]]:
-    kinds = _of_class(type(made))  # type: ignore[arg-type]  # classes can be hashed
+    kinds = _of_class(type(made))  # type: ignore[arg-type]  # classes are hashable
     return [(name, getattr(made, name), declared) for name, declared in kinds]
 
 
 @cache
-def _of_class(made: Any) -> tuple[tuple[str, FieldShape], ...]:  # a dataclass
+def _of_class(made: Any) -> tuple[tuple[str, FieldShape], ...]:  # `made` is a dataclass
     return tuple(
         (field.name, field.metadata[KEY]) for field in fields(made) if KEY in field.metadata
     )
 
 
 def _is_size(size: int, letter: str, sizes: dict[str, int]) -> bool:
-    """Whether a size is that of a letter, which it becomes where the letter has none yet."""
+    """Whether a size is that of a letter; an unset letter takes this size."""
     name, _, one = letter.partition("|")
     return (bool(one) and size == 1) or sizes.setdefault(name, size) == size
 
 
 def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The shape that both are spread to; None where they do not go together."""
+    """The broadcast shape of both; None if they do not fit."""
     if not left or left == right:
         return right
     width = max(len(left), len(right))
@@ -145,13 +153,15 @@ def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]
     )
 
 
-def _nonsense(value: Any, finite: bool) -> bool:
-    """Whether a number is NaN, or infinite where it must not be; False where looking at it has to be waited for."""
+def _is_invalid(value: Any, finite: bool) -> bool:
+    """Whether a number is NaN, or a forbidden infinity; False on a device, where reading it would
+    synchronise.
+    """
     if isinstance(value, Real):
         return math.isnan(value) or (finite and math.isinf(value))
     if not isinstance(value, Tensor) or value.device.type != "cpu":
         return False
     try:
         return not bool(value.isfinite().all()) if finite else bool(value.isnan().any())
-    except RuntimeError:  # inside a transform that lets no number be looked at
+    except RuntimeError:  # inside a transform that hides numbers
         return False

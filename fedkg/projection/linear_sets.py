@@ -1,4 +1,4 @@
-"""Sets that are polytopes, as the rows of one: so that what they have in common is one too.
+"""Sets that are polytopes as rows, so that their intersection is one polytope.
 
 Letters: [...] any leading shape, n the length of a point, m inequalities, q equations.
 """
@@ -29,7 +29,9 @@ class _Part:
 
 
 def common_polytope(parts: Sequence[ProjectionSet], point: Tensor) -> Polytope | None:
-    """What the parts have in common, for points like `point` [..., n]; None where one of them is no polytope."""
+    """The intersection of the parts, for points like `point` [..., n]; None if one of them is not a
+    polytope.
+    """
     rows: list[_Part] = []
     for part in parts:
         check_fit(part, point)

@@ -1,4 +1,4 @@
-"""Points whose entries never fall: isotonic regression for a batch at once.
+"""Points with monotone entries: isotonic regression for a batch at once.
 
 Letters: N points, n the length of a point, K blocks.
 """
@@ -19,12 +19,16 @@ from fedkg.projection.projection_set import ProjectionSet
 
 
 class _Pooled(torch.autograd.Function):
-    """The weighted means of the blocks of adjacent violators, spread over their entries; points [N, n], weights [N, n]."""
+    """The weighted means of the blocks of adjacent violators, spread over their entries; points [N,
+    n], weights [N, n].
+    """
 
     @staticmethod
     @override
     def forward(point: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Pools all runs of falling neighbours at once, again and again; any order of pooling gives the same blocks."""
+        """Pool all runs of falling neighbours at once, repeatedly; any order of pooling gives the
+        same blocks.
+        """
         count, length = point.shape
         block = torch.arange(count * length, device=point.device)
         mass, moment = weight.flatten(), (weight * point).flatten()
@@ -53,13 +57,14 @@ class _Pooled(torch.autograd.Function):
 
     @staticmethod
     @override
-    def backward(ctx: Any, slope: Tensor, _: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None]:
         weight, block = ctx.saved_tensors
         size = int(block[-1]) + 1 if block.numel() else 0
         total, mass = (
-            slope.new_zeros(size).index_add_(0, block, part.flatten()) for part in (slope, weight)
+            gradient.new_zeros(size).index_add_(0, block, part.flatten())
+            for part in (gradient, weight)
         )
-        return (total / mass).index_select(0, block).reshape(slope.shape) * weight, None
+        return (total / mass).index_select(0, block).reshape(gradient.shape) * weight, None
 
     @staticmethod
     @override
@@ -67,17 +72,19 @@ class _Pooled(torch.autograd.Function):
         info: Any, in_dims: tuple[int | None, int | None], point: Tensor, weight: Tensor
     ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
         point, weight = move_batch_dim_first((point, weight), in_dims, info.batch_size)
-        pooled, block = _Pooled.apply(point.flatten(0, 1), weight.flatten(0, 1))  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+        pooled, block = _Pooled.apply(  # type: ignore[no-untyped-call]  # untyped in torch
+            point.flatten(0, 1), weight.flatten(0, 1)
+        )
         return (pooled.reshape(point.shape), block.reshape(info.batch_size, -1)), (0, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MonotoneCone(ProjectionSet):
-    """``v_1 <= v_2 <= ...``: the nearest such point is the isotonic regression.
+    """``v_1 <= v_2 <= ...``: the nearest point is the isotonic regression.
 
     Args:
-        weight: above 0, [n] or [..., n]: what each entry counts in the distance; None: 1 each.
-        falling: the entries never rise instead.
+        weight: above 0, [n] or [..., n]: weight of each entry in the distance; None: 1 each.
+        falling: the entries decrease instead.
     """
 
     weight: Tensor | None = field(default=None, metadata=number_field("n|1", each=True))
@@ -87,7 +94,7 @@ class MonotoneCone(ProjectionSet):
     def __post_init__(self) -> None:
         if self.weight is not None and not bool((self.weight > 0).all()):
             raise SetError(
-                "weights of an isotonic regression are above 0",
+                "weights of an isotonic regression must be above 0",
                 received=f"{float(self.weight.min()):g}",
             )
 
@@ -103,7 +110,7 @@ class MonotoneCone(ProjectionSet):
         )
         upwards = (point.flip(-1), weight.flip(-1)) if self.falling else (point, weight)
         flat = [part.reshape(-1, point.shape[-1]) for part in upwards]
-        pooled, _ = _Pooled.apply(*flat)  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+        pooled, _ = _Pooled.apply(*flat)  # type: ignore[no-untyped-call]  # untyped in torch
         found: Tensor = pooled.reshape(point.shape)
         return found.flip(-1) if self.falling else found
 

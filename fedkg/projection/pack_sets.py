@@ -1,6 +1,7 @@
-"""The sets of a pack as feasible sets: `set ... keep ... in ...` of rule files, for one client or for many at once.
+"""Feasible sets from the `set ... keep ... in ...` statements of a pack, for one client or for many
+at once.
 
-Letters: C clients, n the length of what is kept.
+Letters: C clients, n the length of the constrained point.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from fedkg.projection.projection_set import ProjectionSet
 from fedkg.projection.simplex import Simplex
 
 JobNumbers = Mapping[str, float]
-"""What the job gives for numbers that rules leave open, by the argument's name."""
+"""Values from the job for numbers that rules leave open, by argument name."""
 
 
 def feasible_set(
@@ -30,22 +31,23 @@ def feasible_set(
     *,
     dtype: torch.dtype = torch.float32,
 ) -> ProjectionSet:
-    """The set with the numbers of one client, for points [..., n], or of many, for points [C, n] in their order.
+    """The set with the numbers of one client, for points [..., n], or of many, for points [C, n] in
+    their order.
 
     Args:
-        kept: one of ``pack.manifest.sets``. clients: a name or node, or several. given: numbers that the rules leave to the job.
+        kept: one of ``pack.manifest.sets``.
+        clients: a name or node, or several.
+        given: numbers that the rules leave to the job.
 
     Raises:
-        SetError: the set says nothing of a client, a number is given nowhere, or there is no client.
+        SetError: the set has no numbers for a client, a number is missing, or there is no client.
     """
     if isinstance(clients, str):
         return _shaped(
             kept, torch.tensor(_numbers(kept, clients, given or {}), dtype=dtype).unbind(0)
         )
     if not clients:
-        raise SetError(
-            f"the set `{kept.name}` is asked for no client", expected="at least one client"
-        )
+        raise SetError(f"the set `{kept.name}` needs a client", expected="at least one client")
     rows = [_numbers(kept, client, given or {}) for client in clients]
     return _shaped(kept, torch.tensor(rows, dtype=dtype).reshape(len(rows), -1).unbind(1))
 
@@ -54,7 +56,7 @@ def _numbers(kept: KeptSet, client: str, given: JobNumbers) -> list[float]:
     found = kept.numbers_of(client)
     if found is None:
         raise SetError(
-            f"the set `{kept.name}` says nothing of the client `{client}`",
+            f"the set `{kept.name}` has no numbers for the client `{client}`",
             expected=", ".join(c.client for c in kept.clients),
         )
     numbers = {
@@ -64,7 +66,10 @@ def _numbers(kept: KeptSet, client: str, given: JobNumbers) -> list[float]:
     for name, number in numbers.items():
         if math.isnan(number):
             raise SetError(
-                f"`{name}` of the set `{kept.name}` is left to the job",
+                (
+                    f"the rules leave `{name}` of the set `{kept.name}` to the job, which does "
+                    "not give it"
+                ),
                 received="nothing",
                 help=f"give {name}=...",
             )
@@ -72,7 +77,7 @@ def _numbers(kept: KeptSet, client: str, given: JobNumbers) -> list[float]:
 
 
 def _shaped(kept: KeptSet, numbers: Sequence[Tensor]) -> ProjectionSet:
-    """The set of a shape, from its numbers in the order of its arguments: each a number, or [C]."""
+    """The set of a shape, from its numbers in the order of its arguments, each a number or [C]."""
     of = dict(zip(kept.arguments, numbers, strict=True))
     match kept.shape:
         case "box":

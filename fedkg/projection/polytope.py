@@ -1,4 +1,5 @@
-"""Polytopes: what linear inequalities and equations leave, with exact nearest points and a certificate for each.
+"""Polytopes defined by linear inequalities and equations, with exact nearest points and
+certificates.
 
 Letters: [...] any leading shape, n the length of a point, m inequalities, q equations.
 """
@@ -31,15 +32,17 @@ _SHAPES = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PolytopeProjection:
-    """Nearest points, and what proves them to be so.
+    """Nearest points, with a proof that they are nearest.
 
     Attributes:
-        point: [..., n]; where the polytope is empty the given point.
-        multipliers: at least 0, [..., m], of the inequalities; ``given point - point = G^T @ multipliers + E^T @ equations``. Of an empty
-            polytope they prove it: ``G^T @ multipliers + E^T @ equations = 0`` and ``h . multipliers + f . equations < 0`` (Farkas).
-        equations: [..., q], likewise.
-        residual: [...], by how much the worst optimality condition is missed, relative to the numbers of the point and the ends; infinite
-            where the polytope is empty.
+        point: [..., n]; the original point if the polytope is empty.
+        multipliers: of the inequalities, at least 0, [..., m]; ``original - point = G^T @
+            multipliers + E^T @ equations``. For an empty polytope they prove emptiness: ``G^T @
+            multipliers + E^T @ equations = 0`` and ``h . multipliers + f . equations < 0``
+            (Farkas).
+        equations: multipliers of the equations, [..., q].
+        residual: [...], largest violation of an optimality condition, relative to the numbers of
+            the point and the ends; infinite if the polytope is empty.
         empty: bool [...], whether no point satisfies the polytope.
     """
 
@@ -61,18 +64,25 @@ def project_polytope(
 ) -> PolytopeProjection:
     """The points of ``{v : G v <= h, E v = f}`` nearest to `point`.
 
-    Computed in float64 whatever the dtype of the points: operator splitting (for few rows that all points share, sweeps over the rows)
-    guesses the rows that hold a point back, block pivoting makes the guess right, a dual active set method does the few points for which
-    it does not. Points far away are solved for once more from closer by, so that `Solved.residual` is small beside the nearest point's own
-    numbers. `Solved.point` is differentiable in all arguments; at a kink one of the derivatives is taken. Points that are not finite stay
-    as they are.
+    Computed in float64 for any dtype of the points. Operator splitting (for few rows that all
+    points share, sweeps over the rows) guesses the active rows, block pivoting corrects the guess,
+    and a dual active set method solves the few remaining points. Far points are solved a second
+    time from a closer point, so that `PolytopeProjection.residual` is small relative to the nearest
+    point. `PolytopeProjection.point` is differentiable in all arguments; at a kink, one of the
+    derivatives is used. Points that are not finite stay unchanged.
 
     Args:
-        point: [..., n]. G: [m, n] or [..., m, n]. h: [m] or [..., m]; infinite for no bound. E: [q, n] or [..., q, n]. f: [q] or [..., q].
-        warm: of an earlier call with as many points and rows: where its multipliers are near, fewer steps are needed.
+        point: [..., n].
+        G: [m, n] or [..., m, n].
+        h: [m] or [..., m]; infinite for no bound.
+        E: [q, n] or [..., q, n].
+        f: [q] or [..., q].
+        warm: result of an earlier call with the same number of points and rows; similar multipliers
+            save steps.
 
     Raises:
-        SetError: shapes that do not fit, those of `warm` among them; rows or ends that are no numbers.
+        SetError: shapes that do not fit, including those of `warm`; rows or ends that are not
+            numbers.
     """
     check_points(point, "project_polytope")
     G, h = (
@@ -124,12 +134,16 @@ def project_polytope(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Polytope(ProjectionSet):
-    """``G v <= h, E v = f``. Bounds, a single row, chains, sums and equations alone are projected in closed form.
+    """``G v <= h, E v = f``. Bounds, a single row, chains, sums and equations alone have a
+    closed-form projection.
 
     Args:
-        G: [m, n], or [..., m, n] for a polytope for each point. h: [m] or [..., m], infinite for no bound. E, f: likewise, or None.
-        tolerance: how far, relative to the numbers of a point, its nearest point may miss a row; None: 1e-9 in float64, else 1e-5, or
-            what rounding the nearest point to its dtype may cost, where that is more (bfloat16, float16).
+        G: [m, n], or [..., m, n] for a polytope for each point.
+        h: [m] or [..., m], infinite for no bound.
+        E, f: likewise, or None.
+        tolerance: largest violation of a row by a nearest point, relative to the numbers of the
+            point; None: 1e-9 in float64, else 1e-5, or the rounding error of the nearest point in
+            its dtype if that is larger (bfloat16, float16).
     """
 
     G: Tensor = field(metadata={KEY: _SHAPES["G"]})
@@ -144,7 +158,7 @@ class Polytope(ProjectionSet):
         """See `ProjectionSet.project`.
 
         Raises:
-            SetError: no point satisfies the polytope of some of the points.
+            SetError: the polytope is empty for some points.
         """
         closed = recognise_closed_form(self.G, self.h, self.E, self.f)
         if closed is not None:
@@ -153,18 +167,21 @@ class Polytope(ProjectionSet):
         limit = self.tolerance or _tolerance(point)
         try:
             empty, missed = int(solved.empty.sum()), int((solved.residual > limit).sum())
-        except RuntimeError:  # torch.func transforms refuse to turn a tensor into a number
+        except RuntimeError:  # torch.func transforms do not convert tensors to numbers
             return solved.point
         if missed:
             raise SetError(
                 "the polytope is empty"
                 if empty
-                else "nearest points of the polytope were not found to the tolerance",
+                else "nearest points of the polytope do not reach the tolerance",
                 expected="a point that satisfies all rows",
                 received=f"none for {empty} of {solved.empty.numel()} points"
                 if empty
                 else f"{missed} of {solved.empty.numel()} points",
-                help="`project_polytope(...).empty` says for which; its multipliers (Farkas) are not 0 at rows that contradict each other"
+                help=(
+                    "`project_polytope(...).empty` marks these points; its multipliers (Farkas) "
+                    "are not 0 at rows that contradict each other"
+                )
                 if empty
                 else "",
             )
@@ -181,15 +198,19 @@ class Polytope(ProjectionSet):
 
 
 def _tolerance(point: Tensor) -> float:
-    """By how much a nearest point may miss its rows, relative to its numbers, in the dtype of `point`."""
+    """Largest violation of rows by a nearest point, relative to its numbers, in the dtype of
+    `point`.
+    """
     rounding: float = (
         point.shape[-1] ** 0.5 * torch.finfo(point.dtype).eps
-    )  # twice what it costs at most
+    )  # twice the largest rounding error
     return max(1e-9 if point.dtype == torch.float64 else 1e-5, rounding)
 
 
 def _indices(mask: Tensor) -> Tensor:
-    """Where a mask [B] is true, int64; nowhere inside `torch.func` transforms, which refuse to say."""
+    """Positions of True in a mask [B], int64; empty inside `torch.func` transforms, which hide
+    numbers.
+    """
     try:
         return mask.nonzero().squeeze(1)
     except RuntimeError:
@@ -197,15 +218,16 @@ def _indices(mask: Tensor) -> Tensor:
 
 
 def _started(warm: PolytopeProjection, points: int, rows: int, equations: int) -> Tensor:
-    """The multipliers [B, m + q] of an earlier call with as many points, rows and equations; 0 where they prove that there is no point.
+    """The multipliers [B, m + q] of an earlier call with the same points, rows and equations; 0 for
+    empty polytopes.
 
     Raises:
-        SetError: there were more or fewer.
+        SetError: the numbers of points, rows or equations differ.
     """
     given = (warm.empty.numel(), warm.multipliers.shape[-1], warm.equations.shape[-1])
     if given != (points, rows, equations):
         raise SetError(
-            "the multipliers to begin with do not fit the points and rows",
+            "the multipliers of `warm` do not fit the points and rows",
             expected=f"those of {points} points, {rows} inequalities and {equations} equations",
             received=f"those of {given[0]}, {given[1]} and {given[2]}",
         )
@@ -220,7 +242,7 @@ def _flat(ends: Tensor, shape: torch.Size) -> Tensor:
 
 
 def _stacked(inequalities: Tensor, equations: Tensor, shape: torch.Size) -> Tensor:
-    """The rows of both, [m + q, n] where both are shared, else [B, m + q, n]."""
+    """The rows of both, [m + q, n] if both are shared, else [B, m + q, n]."""
     if inequalities.ndim == equations.ndim == 2:
         return torch.cat([inequalities, equations])
     parts = [part.expand(*shape, *part.shape[-2:]) for part in (inequalities, equations)]
@@ -231,11 +253,13 @@ def _stacked(inequalities: Tensor, equations: Tensor, shape: torch.Size) -> Tens
 def _residual(
     matrix: Tensor, lower: Tensor, upper: Tensor, nearest: Tensor, multiplier: Tensor
 ) -> Tensor:
-    """By how much rows are missed, and rows with a multiplier not met, relative to the row's length and the point's numbers, [B]."""
+    """Largest violation of rows, and gap of rows with a multiplier, relative to the row's length
+    and the point's numbers, [B].
+    """
     with torch.no_grad():
         wide = torch.promote_types(
             nearest.dtype, torch.float32
-        )  # in half precision, computing it would miss more than is to be found
+        )  # in half precision, the computation's error would exceed the residual
         matrix, nearest, lower, upper = (
             part.detach().to(wide) for part in (matrix, nearest, lower, upper)
         )

@@ -1,9 +1,11 @@
-"""The points nearest to others between few rows that all of them share, in compiled loops over many points side by side.
+"""Nearest points between few rows that all points share, in compiled loops over batches of points.
 
-The rows that hold a point back are guessed, and made right, among the rows alone: each number of theirs is an array over the points. What a
-loop reads of a point it reads where the point stands, and what it finds it writes there: nothing else passes through memory.
+The loops guess the active rows and correct the guess, using row values only: each number of a row
+is an array over the points of a batch. They read each point from its place in the input and write
+the result to its place in the output, without copies in memory.
 
-Letters: B points, n their length, m rows, S points side by side, E entries of the factor (see `polytope_pattern`).
+Letters: B points, n their length, m rows, S points of a batch, E entries of the factor (see
+`polytope_sparsity`).
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ Places = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SWEEPS, BLOCKS = 8, 8
-"""Passes over the rows for the guess; exchanges of many rows at most."""
+"""Sweeps over the rows for the guess; most exchanges of many rows."""
 
 
 @kernel_part
@@ -49,9 +51,11 @@ def _read(
     high: Numbers,
     large: Numbers,
 ) -> None:
-    """The points at some places: their numbers x [n, S], the rows' values [m, S] and ends, and the largest number of each [S].
+    """The points at these positions: their numbers x [n, S], the rows' values [m, S] and ends, and
+    the largest number of each [S].
 
-    The ends are moved inwards as `polytope_nearest.tightened` says; a point that is not finite has a largest number of NaN.
+    The ends move inwards as in `polytope_nearest.tighten_ends`; the largest number of a point that
+    is not finite is NaN.
     """
     less = shared.less
     read(point, places, x)
@@ -78,7 +82,7 @@ def _read(
 
 @kernel_part
 def _ends(given: Numbers, row: int, places: Places, end: Numbers) -> None:
-    """A row's ends at some places, from [B, m] or [1, m]."""
+    """A row's ends at these positions, from [B, m] or [1, m]."""
     for s in range(end.shape[0]):
         end[s] = given[0, row]
     if given.shape[0] > 1:
@@ -88,7 +92,7 @@ def _ends(given: Numbers, row: int, places: Places, end: Numbers) -> None:
 
 @kernel_part
 def _tightened(low: Numbers, high: Numbers, scale: float, size: Numbers, inward: float) -> None:
-    """Ends [S] of a row as it was become those of the row with length 1, moved inwards."""
+    """Convert the ends [S] of an original row to those of the row with length 1, moved inwards."""
     for s in range(size.shape[0]):
         least, most, step = scale * low[s], scale * high[s], inward * size[s]
         room = 0.25 * max(most - least, 0.0)
@@ -100,7 +104,7 @@ def _tightened(low: Numbers, high: Numbers, scale: float, size: Numbers, inward:
 def _outside(
     shared: Shared, point: Numbers, lower: Numbers, upper: Numbers, inward: float, todo: Places
 ) -> int:
-    """How many of the points in `todo` lie outside of their ends, and are finite; they are the first there."""
+    """The number of finite points in `todo` outside their ends; they are moved to the front."""
     n, m, wide = point.shape[1], lower.shape[1], width(todo.shape[0])
     x, room, out = np.empty((n, wide)), np.empty((3, m, wide)), np.empty(wide)
     level, low, high, large, places = (
@@ -128,7 +132,7 @@ def _outside(
 
 @kernel_part
 def _beyond(value: Numbers, lower: Numbers, upper: Numbers, result: Numbers) -> None:
-    """By how much values [S] lie beyond their ends, with their sign."""
+    """The signed violation of their ends by values [S]."""
     for s in range(result.shape[0]):
         result[s] = max(value[s] - upper[s], 0.0) + min(value[s] - lower[s], 0.0)
 
@@ -142,7 +146,7 @@ def _swept(
     multiplier: Numbers,
     room: Numbers,
 ) -> None:
-    """Multipliers nearer to the right ones: each row in turn is brought to its end, or let go (Hildreth 1957)."""
+    """Improve multipliers: move each row in turn to its end, or deactivate it (Hildreth 1957)."""
     for _ in range(SWEEPS):
         for i in range(level.shape[0]):
             for s in range(room.shape[0]):
@@ -160,7 +164,7 @@ def _missed(value: Numbers, end: Numbers, taken: Numbers, result: Numbers) -> No
 
 @kernel_part
 def _largest(large: Numbers, lower: Numbers, upper: Numbers, share: float, slack: Numbers) -> None:
-    """The slack [S]: a share of the largest of a point's numbers [S] and those of its ends."""
+    """The slack [S]: a share of the largest of a point's numbers [S] and its ends."""
     for s in range(slack.shape[0]):
         slack[s] = large[s]
     for i in range(lower.shape[0]):
@@ -174,7 +178,7 @@ def _largest(large: Numbers, lower: Numbers, upper: Numbers, share: float, slack
 
 
 @kernel_part
-def _settled(
+def _is_solved(
     value: Numbers,
     lower: Numbers,
     upper: Numbers,
@@ -183,7 +187,9 @@ def _settled(
     slack: Numbers,
     right: Numbers,
 ) -> None:
-    """1 for the points that miss no row, and no end of a row taken, and have no multiplier of wrong sign, by more than the slack."""
+    """1 for points without a violated row, a gap at an active row, or a multiplier of wrong sign,
+    beyond the slack.
+    """
     for s in range(right.shape[0]):
         right[s] = 1.0
     for i in range(value.shape[0]):
@@ -211,9 +217,11 @@ def _exchanged(
     length: int,
     s: int,
 ) -> None:
-    """Lets go the rows whose multipliers `goal` of the s-th point have the wrong sign and takes those missed.
+    """Deactivate the rows of the s-th point with multipliers `goal` of wrong sign, and activate the
+    violated ones.
 
-    Where that would be more rows than a point has entries, only the one missed the most is taken (Kim and Park 2011).
+    If that would activate more rows than a point has entries, activate only the one with the
+    largest violation (Kim and Park 2011).
     """
     kept, new, worst, most = 0, 0, -1, slack
     for i in range(value.shape[0]):
@@ -253,10 +261,12 @@ def _round(
     count: int,
     left: Flags,
 ) -> int:
-    """One exchange for each of the first `count` points in `todo`, after a guess unless `guessed`; how many are left, the first there.
+    """One exchange for each of the first `count` points in `todo`, after a guess unless `guessed`;
+    return the number of unsolved points, at the front.
 
-    `goals` [B, m], to begin with, become the multipliers of points that are found, of those left the signs of the rows to be taken. A point
-    that is `far` times larger than what is found, and so lost digits, has true in `left` [B].
+    `goals` [B, m] are initial multipliers and become the multipliers of solved points, and the
+    signs of the rows to activate for unsolved ones. `left` [B] is true for a point that is `far`
+    times larger than its nearest point, which loses digits.
     """
     plan, n, m, wide = shared.plan, point.shape[1], lower.shape[1], width(count)
     room, whole = np.empty((10, m, wide)), np.empty((2, shared.entries.shape[0], wide))
@@ -293,14 +303,14 @@ def _round(
         _missed(level, end, taken, goal)
         solved(plan, factor, inverse, goal)
         move_row_values(shared, level, goal, value)
-        if exact:  # a second time, to take out the ridge, and rounding with it
+        if exact:  # the second pass removes the ridge and the rounding error
             _missed(value, end, taken, found)
             solved(plan, factor, inverse, found)
             for i in range(m):
                 for s in range(wide):
                     goal[i, s] += found[i, s]
             move_row_values(shared, level, goal, value)
-        _settled(value, low, high, goal, side, slack, done)
+        _is_solved(value, low, high, goal, side, slack, done)
         for s in range(min(wide, count - first)):
             if done[s] == 0.0:
                 _exchanged(value, low, high, goal, side, slack[s], n, s)
@@ -340,12 +350,16 @@ def nearest_points_batched(
     far: float,
     exact: bool,
 ) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-    """The points nearest to [B, n], their multipliers [B, m], and which of them are not found or too far away, bool [B].
+    """The points nearest to [B, n], their multipliers [B, m], and the unsolved or too distant ones,
+    bool [B].
 
     Args:
-        lower, upper: [B, m], or [1, m] for all points, of the rows as they were given. start: multipliers [B, m] to begin with, or zeros.
-        inward: by what share the ends are moved inwards (`polytope_nearest.tightened`). share: of a point's largest number that rows may be
-            missed by. far: see `_round`. exact: to the last digits, not only within what rows may be missed by.
+        lower, upper: [B, m], or [1, m] for all points, of the original rows.
+        start: initial multipliers [B, m], or zeros.
+        inward: share by which the ends move inwards (`polytope_nearest.tighten_ends`).
+        share: tolerated violation of rows, as a share of a point's largest number.
+        far: see `_round`.
+        exact: solve to the last digits, not only within the tolerated violation.
     """
     nearest, goals, left = (
         point.copy(),

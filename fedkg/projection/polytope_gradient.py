@@ -1,4 +1,5 @@
-"""Nearest points of polytopes as a function that torch differentiates, by the optimality conditions at the nearest point.
+"""Nearest points of polytopes as a differentiable function, by the optimality conditions at the
+nearest point.
 
 Letters: B points, n their length, m rows, V of `vmap`.
 """
@@ -29,27 +30,32 @@ def nearest_points(
     soft: bool = False,
     unit: UnitRows | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The points nearest to [B, n] with ``lower <= matrix @ v <= upper``, multipliers (signed as in `Found`), which polytopes are empty.
+    """The points nearest to [B, n] with ``lower <= matrix @ v <= upper``, multipliers, and which
+    polytopes are empty.
 
-    Differentiable in the points, the matrix and the ends.
+    Multipliers have the signs of `NearestPoints`. Differentiable in the points, the matrix and the
+    ends.
 
     Args:
-        matrix: [m, n] or [B, m, n]. lower, upper: [B, m], or [1, m] for all points, infinite for no bound. start: multipliers [B, m] of
-            points that are near.
-        inward: the ends are moved inwards by this share of the numbers that meet in a row (`polytope_nearest.tightened`).
-        soft: rows of an empty polytope give way: the sum of squares by which they are missed, each of length 1, is least. None is then
-            called empty.
-        unit: the rows of the matrix, where it is at hand.
+        matrix: [m, n] or [B, m, n].
+        lower, upper: [B, m], or [1, m] for all points, infinite for no bound.
+        start: multipliers [B, m] of nearby points.
+        inward: share by which the ends move inwards, of the magnitude of the row's terms
+            (`polytope_nearest.tighten_ends`).
+        soft: minimise the sum of squared violations, with rows of length 1, if the polytope is
+            empty. No polytope then counts as empty.
+        unit: the normalised rows of the matrix, if available.
 
     Returns:
         points [B, n], multipliers [B, m], bool [B].
 
     Raises:
-        SetError: an end that is no number, or that nothing reaches; a row that is not finite, or too long for its length to be.
+        SetError: an end that is not a number, or is unreachable; a row that is not finite, or has
+            an infinite length.
     """
     found: tuple[Tensor, Tensor, Tensor] = _Nearest.apply(
         point, matrix, lower, upper, start, inward, soft, unit
-    )  # type: ignore[no-untyped-call]  # torch gives it no types
+    )  # type: ignore[no-untyped-call]  # untyped in torch
     return found
 
 
@@ -70,14 +76,14 @@ class _Nearest(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         if lower.numel() and not bool((upper.amin() > -torch.inf) & (lower.amax() < torch.inf)):
             raise SetError(
-                "a polytope's ends are numbers, or infinite for no bound",
-                received="NaN, or an end that nothing reaches",
+                "a polytope's ends must be numbers, or infinite for no bound",
+                received="NaN, or an unreachable end",
             )
         unit = unit_rows(matrix) if unit is None else unit
         if not bool(unit.length.isfinite().all()):
             raise SetError(
-                "a polytope's rows are finite numbers, and so are their lengths",
-                received="NaN, infinite or too large ones",
+                "a polytope's rows and their lengths must be finite numbers",
+                received="NaN, infinite or too large numbers",
             )
         begin = None if start is None else start.to(torch.float64) * unit.length
         exact = point.dtype == torch.float64
@@ -110,7 +116,9 @@ class _Nearest(torch.autograd.Function):
     @override
     def backward(ctx: Any, slope: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         matrix, nearest_in_polytope, multiplier, equal = ctx.saved_tensors
-        along, pull = _Along.apply(slope, matrix, (multiplier != 0) | equal, ctx.unit)  # type: ignore[no-untyped-call]  # torch gives it no types
+        along, pull = _Along.apply(  # type: ignore[no-untyped-call]  # untyped in torch
+            slope, matrix, (multiplier != 0) | equal, ctx.unit
+        )
         rows = None
         if ctx.needs_input_grad[1]:
             if matrix.ndim == 2:
@@ -144,14 +152,16 @@ class _Nearest(torch.autograd.Function):
         )
         results = _Nearest.apply(
             flat, rows, *own, *inputs[5:7], inputs[7] if rows is inputs[1] else None
-        )  # type: ignore[no-untyped-call]  # torch gives it no types
+        )  # type: ignore[no-untyped-call]  # untyped in torch
         return tuple(part.unflatten(0, point.shape[:2]) for part in results), (0, 0, 0)
 
 
 class _Along(torch.autograd.Function):
-    """For directions [B, n] their parts within the rows taken, bool [B, m], and the multipliers [B, m] of the rest.
+    """The components of directions [B, n] within the active rows, bool [B, m], and the multipliers
+    [B, m] of the remainder.
 
-    The first is the derivative of the nearest point in the point, which is its own transpose; the rest is ``matrix^T @`` the second.
+    The first is the derivative of the nearest point by the point, a symmetric matrix; the remainder
+    is ``matrix^T @`` the second.
     """
 
     @staticmethod
@@ -184,7 +194,7 @@ class _Along(torch.autograd.Function):
     @override
     def backward(ctx: Any, along: Tensor, pull: Tensor) -> tuple[Tensor, None, None, None]:
         matrix, chosen = ctx.saved_tensors
-        first, _ = _Along.apply(along, matrix, chosen, ctx.unit)  # type: ignore[no-untyped-call]  # torch gives it no types
+        first, _ = _Along.apply(along, matrix, chosen, ctx.unit)  # type: ignore[no-untyped-call]
         return first, None, None, None
 
     @staticmethod
@@ -197,7 +207,9 @@ class _Along(torch.autograd.Function):
             inputs[1] if in_dims[1] is None and inputs[1].ndim == 2 else _per_point(matrix, slope)
         )
         own = inputs[3] if rows is inputs[1] else None
-        results = _Along.apply(slope.flatten(0, 1), rows, chosen.flatten(0, 1), own)  # type: ignore[no-untyped-call]  # torch gives it no types
+        results = _Along.apply(  # type: ignore[no-untyped-call]  # untyped in torch
+            slope.flatten(0, 1), rows, chosen.flatten(0, 1), own
+        )
         return tuple(part.unflatten(0, slope.shape[:2]) for part in results), (0, 0)
 
 

@@ -1,8 +1,10 @@
-"""What is done to points side by side, for kernels to call: their rows' values, and the equations of the rows that they take.
+"""Kernel parts for batches of points: values of rows, and the equations of the active rows.
 
-Each number of a point is an array over the points, and what is done to it is the same for each, whichever rows it takes.
+Each number of a point is an array over the points of a batch, and every point gets the same
+operations, whatever its active rows.
 
-Letters: B points, n their length, m rows, S points side by side, E entries of the factor (see `polytope_pattern`).
+Letters: B points, n their length, m rows, S points of a batch, E entries of the factor (see
+`polytope_sparsity`).
 """
 
 from __future__ import annotations
@@ -19,27 +21,29 @@ Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 SIDE = 64
-"""Points side by side: many for each run over them, few enough for their numbers to stay in a near cache."""
+"""Points of a batch: many for each loop over them, few enough to stay in the cache."""
 LEAST = 64
-"""Points that a thread of its own is worth."""
+"""Smallest number of points for a separate thread."""
 
 
 @kernel_part
 def width(count: int) -> int:
-    """How many places to go side by side with so many points: some even for none, since loops step by as many."""
+    """Size of a batch for this number of points; at least `LANES`, the step of the loops."""
     return max(LANES, min(SIDE, (count + LANES - 1) // LANES * LANES))
 
 
 @kernel_part
 def chosen(todo: Places, first: int, count: int, places: Places) -> None:
-    """The points that go side by side [S]: of the first `count` in `todo` those from one on, the last over and over where none is left."""
+    """The points of a batch [S]: `count` points in `todo` from `first` on, padded with the last
+    one.
+    """
     for s in range(places.shape[0]):
         places[s] = todo[min(first + s, count - 1)]
 
 
 @kernel_part
 def read(point: Numbers, places: Places, x: Numbers) -> None:
-    """The numbers [n, S] of the points at some places."""
+    """The numbers [n, S] of the points at these positions."""
     for j in range(point.shape[1]):
         own = x[j]
         for s in range(own.shape[0]):
@@ -52,7 +56,7 @@ def row_values(shared: Shared, x: Numbers, level: Numbers) -> None:
     for i in range(level.shape[0]):
         own = level[i]
         for s in range(own.shape[0]):
-            own[s] = 0.0  # NumPy's assignment takes seconds to compile
+            own[s] = 0.0  # a NumPy slice assignment takes seconds to compile
         without(own, shared.less, i, x)
 
 
@@ -68,20 +72,20 @@ def move_row_values(shared: Shared, level: Numbers, multiplier: Numbers, value: 
 
 @kernel_part
 def subtract_rows(shared: Shared, multiplier: Numbers, x: Numbers) -> None:
-    """The points x [n, S] less what multipliers [m, S] of the rows stand for."""
+    """Subtract from points x [n, S] the combination of rows with multipliers [m, S]."""
     for j in range(x.shape[0]):
         without(x[j], shared.back, j, multiplier)
 
 
 @kernel_part
 def without(total: Numbers, sums: Weighted, i: int, part: Numbers) -> None:
-    """``total`` [S] less the i-th sum of the numbers `part` [..., S]."""
+    """``total`` [S] minus the i-th sum of the numbers `part` [..., S]."""
     subtract_weighted(total, sums.by, part, sums.place, sums.at[i], sums.at[i + 1])
 
 
 @kernel_part
 def _less(total: Numbers, sums: Sums, i: int, left: Numbers, right: Numbers) -> None:
-    """``total`` [S] less the i-th sum of the products of `left` and `right`, [..., S]."""
+    """``total`` [S] minus the i-th sum of the products of `left` and `right`, [..., S]."""
     subtract_products(total, left, sums.left, right, sums.right, sums.at[i], sums.at[i + 1])
 
 
@@ -94,9 +98,10 @@ def factored(
     factor: Numbers,
     inverse: Numbers,
 ) -> None:
-    """The factor L [E, S] among the rows taken, 1 or 0 in [m, S], with ``whole = L D``, and one over D, [m, S].
+    """The factor L [E, S] of the active rows, 1 or 0 in [m, S], with ``whole = L D``, and the
+    inverse of D, [m, S].
 
-    Entries on the diagonal of L, which are 1, are not written.
+    The diagonal entries of L, which are 1, are not stored.
     """
     for e in range(entries.shape[0]):
         i, j, now, result = plan.row[e], plan.column[e], whole[e], factor[e]
@@ -118,7 +123,7 @@ def factored(
 
 @kernel_part
 def solved(plan: Pattern, factor: Numbers, inverse: Numbers, right: Numbers) -> None:
-    """``right`` [m, S] becomes the solution of the equations with this factor."""
+    """Replace ``right`` [m, S] by the solution of the equations with this factor."""
     m = inverse.shape[0]
     for i in range(m):
         _less(right[i], plan.before, i, factor, right)

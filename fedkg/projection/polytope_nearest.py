@@ -1,4 +1,4 @@
-"""The points nearest to others in polytopes: those inside stay where they are, and each of the rest goes the way that is fastest for it.
+"""Nearest points in polytopes: inner points stay, and each other point uses its fastest solver.
 
 Letters: B points, n their length, m rows.
 """
@@ -22,10 +22,14 @@ from fedkg.projection.polytope_solver import (
 from fedkg.projection.polytope_sparsity import Shared
 
 PROXIMAL_STEPS = 3
-"""Steps from a nearly feasible point to the violations of least squares: each repeats the projection from the last point."""
+"""Steps from a nearly feasible point to the least squares violations: each repeats the projection
+from the last point.
+"""
 
 SOFT = 1e-6
-"""The ridge with which the rows of an empty polytope give way: the sum of squares by which they are missed is then least, up to it."""
+"""The ridge for the rows of an empty polytope: the solution then minimises the sum of squared
+violations, up to the ridge.
+"""
 
 
 def nearest_in_polytope(
@@ -39,29 +43,34 @@ def nearest_in_polytope(
     soft: bool = False,
     exact: bool = True,
 ) -> NearestPoints:
-    """The points nearest to float64 [B, n] between ends [B, m], or [1, m], of rows as they were before they had length 1.
+    """The points nearest to float64 [B, n] between the ends [B, m], or [1, m], of the original
+    rows.
 
     Args:
-        start: multipliers [B, m] of the rows of length 1. inward: by what share the ends are moved inwards (`tightened`).
-        soft: see `polytope_gradient.nearest_points`. exact: to the last digits, not only within the slack of the rows.
+        start: multipliers [B, m] of the rows of length 1.
+        inward: share by which the ends move inwards (`tighten_ends`).
+        soft: see `polytope_gradient.nearest_points`.
+        exact: solve to the last digits, not only within the slack of the rows.
     """
     if point.device.type == "cpu" and len(point) and unit.shared is not None:
         found, left = _side_by_side(unit.shared, lower, upper, point, start, inward, exact)
         if not len(left):
             return found
-        low, high = tighten_ends(unit, _of(lower, left), _of(upper, left), point[left], inward)
+        low, high = tighten_ends(
+            unit, _select(lower, left), _select(upper, left), point[left], inward
+        )
     else:
         empty = torch.zeros(len(point), dtype=torch.bool, device=point.device)
         found = NearestPoints(point.clone(), point.new_zeros(len(point), lower.shape[1]), empty)
         low, high = tighten_ends(unit, lower, upper, point, inward)
         left = _outside(unit, low, high, point)
-        low, high = _of(low, left), _of(high, left)
+        low, high = _select(low, left), _select(high, left)
     if not len(left):
         return found
-    own, rows = point[left], scale_ends(unit.of(left), low, high, point[left])
+    own, rows = point[left], scale_ends(unit.select(left), low, high, point[left])
     again = solve(rows, own, None if start is None else start[left], exact=exact)
     if soft and bool(again.empty.any()):
-        again = _giving_way(rows, own, again)
+        again = _least_violation(rows, own, again)
     for part, new in (
         (found.point, again.point),
         (found.multiplier, again.multiplier),
@@ -80,7 +89,7 @@ def _side_by_side(
     inward: float,
     exact: bool,
 ) -> tuple[NearestPoints, Tensor]:
-    """What compiled loops find, and the points that they leave to others."""
+    """Solve by compiled loops; also return the points that they leave to the other solvers."""
     from fedkg.projection.polytope_batch_kernel import nearest_points_batched
 
     x, least, most = (part.to(torch.float64).contiguous().numpy() for part in (point, lower, upper))
@@ -95,15 +104,17 @@ def _side_by_side(
 
 
 def _outside(unit: UnitRows, low: Tensor, high: Tensor, point: Tensor) -> Tensor:
-    """The points outside of the ends of rows of length 1, int64 [b]; those that are not finite are none of them."""
+    """The points outside the ends of rows of length 1, int64 [b], without those that are not
+    finite.
+    """
     value = product(unit.matrix, point)
     over = torch.maximum(value - high, low - value)
     return ((over > 0).any(1) & point.isfinite().all(1)).nonzero().squeeze(1)
 
 
-def _giving_way(rows: Rows, point: Tensor, found: NearestPoints) -> NearestPoints:
+def _least_violation(rows: Rows, point: Tensor, found: NearestPoints) -> NearestPoints:
     empty = found.empty.nonzero().squeeze(1)
-    own = rows.of(empty)
+    own = rows.select(empty)
     multiplier, _ = active_set_method(own, point[empty], torch.zeros_like(own.lower), SOFT)
     found.multiplier[empty], found.point[empty] = multiplier, point[empty] - own.back(multiplier)
     return replace(found, empty=torch.zeros_like(found.empty))
@@ -112,16 +123,20 @@ def _giving_way(rows: Rows, point: Tensor, found: NearestPoints) -> NearestPoint
 def prove_empty(
     matrix: Tensor, lower: Tensor, upper: Tensor, near: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Which rows ``lower <= matrix @ v <= upper`` contradict each other by little, with the proof.
+    """Find rows ``lower <= matrix @ v <= upper`` that contradict each other by little, with a
+    proof.
 
-    Rows that give way leave violations of least squares. These are multipliers of a combination of
-    rows that is 0 and of ends that is negative (Farkas), where no point satisfies the rows.
+    Soft rows leave least squares violations. These are multipliers of a combination of rows that is
+    0 and of ends that is negative (Farkas) if no point satisfies the rows.
 
     Args:
-        matrix: [m, n] or [B, m, n]. lower, upper: [B, m]. near: points [B, n] that nearly satisfy the rows.
+        matrix: [m, n] or [B, m, n].
+        lower, upper: [B, m].
+        near: points [B, n] that nearly satisfy the rows.
 
     Returns:
-        multipliers [B, m] of the rows as given, and bool [B], whether they prove that there is no point.
+        multipliers [B, m] of the original rows, and bool [B], whether they prove that the polytope
+        is empty.
     """
     with torch.no_grad():
         unit, point = unit_rows(matrix), near.to(torch.float64)
@@ -139,7 +154,7 @@ def prove_empty(
 
 
 def scale_ends(unit: UnitRows, low: Tensor, high: Tensor, point: Tensor) -> Rows:
-    """The rows between ends [B, m] or [1, m] that are theirs with length 1, for points float64 [B, n]."""
+    """The rows with their ends [B, m] or [1, m] for length 1, for points float64 [B, n]."""
     low, high = (end.expand(len(point), -1) for end in (low, high))
     return Rows(
         unit.matrix, unit.gram, low, high, low == high, SLACK * point_scale(low, high, point)
@@ -149,9 +164,10 @@ def scale_ends(unit: UnitRows, low: Tensor, high: Tensor, point: Tensor) -> Rows
 def tighten_ends(
     unit: UnitRows, lower: Tensor, upper: Tensor, point: Tensor, inward: float
 ) -> tuple[Tensor, Tensor]:
-    """The ends of the rows of length 1, moved inwards by ``inward (1 + |end| + |row| |point|)`` of the rows as they were.
+    """The ends of the rows of length 1, moved inwards by ``inward (1 + |end| + |row| |point|)`` of
+    the original rows.
 
-    By a quarter of their distance at most: they never pass each other.
+    They move by at most a quarter of their distance, so they never cross.
     """
     low, high = (end.detach().to(torch.float64) / unit.length for end in (lower, upper))
     if not inward:
@@ -165,5 +181,5 @@ def tighten_ends(
     return low + steps[0], high - steps[1]
 
 
-def _of(end: Tensor, chosen: Tensor) -> Tensor:
+def _select(end: Tensor, chosen: Tensor) -> Tensor:
     return end[chosen] if len(end) > 1 else end

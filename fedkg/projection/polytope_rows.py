@@ -1,6 +1,6 @@
-"""The rows of polytopes, and the guess of which of them hold the nearest point back.
+"""Rows of polytopes, and the guess of the active ones.
 
-Letters: B points, n their length, m rows, k rows of a point that are taken.
+Letters: B points, n their length, m rows, k active rows of a point.
 """
 
 from __future__ import annotations
@@ -15,32 +15,40 @@ from fedkg._internal.compiled_loops import can_compile_loops
 from fedkg.projection.polytope_sparsity import Shared, shared_rows
 
 RIDGE = 1e-12
-"""Added to the Gram matrix of rows of length 1: rows may depend on each other."""
+"""Added to the Gram matrix of rows of length 1, because rows may depend on each other."""
 SOFT, STIFF, RELAXATION = 1.5, 3.0, 1.6
-"""Of the splitting, the first for fewer rows than entries: measured best for rows of length 1, whatever the unit of the points."""
+"""Penalties and relaxation of the splitting; the first penalty for fewer rows than entries.
+Measured best for rows of length 1, for any unit of the points.
+"""
 LOOK, STEPS, SETTLED = 5, 200, 0.3
-"""Steps of the splitting between two looks at the rows taken, and at most; below how many changes for each point it ends."""
+"""Steps of the splitting between two checks of the active rows, and at most; number of changes per
+point at which it stops.
+"""
 ROWS, NEAR, PAIRS, OVER = 256, 4096, 16384, 1.25
-"""So many rows at most, entries of their Gram matrix that are not 0, products for its factor, and times more rows than a point has
-entries, go through loops over points side by side: measured best below."""
+"""Limits for loops over batches of points: rows, nonzero entries of the Gram matrix, products of
+its factor, and rows per entry of a point. Measured best below these.
+"""
 ENTRIES = 1 << 16
-"""Of the matrices of equations that are solved together: of points with about as many rows taken each, and few enough for a cache."""
+"""Largest number of matrix entries of equations that are solved together: points with similar
+numbers of active rows, few enough for the cache.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class UnitRows:
-    """Rows of length 1 (or 0), whatever their ends.
+    """Rows of length 1 (or 0), without their ends.
 
     Attributes:
-        matrix: float64 [m, n] or [B, m, n]. length: [m] or [B, m], the lengths that they had (1 in place of 0). gram: [m, m] of shared
-            rows, else None.
+        matrix: float64 [m, n] or [B, m, n].
+        length: [m] or [B, m], their original lengths (1 instead of 0).
+        gram: [m, m] of shared rows, else None.
     """
 
     matrix: Tensor
     length: Tensor
     gram: Tensor | None
 
-    def of(self, chosen: Tensor) -> UnitRows:
+    def select(self, chosen: Tensor) -> UnitRows:
         """The rows of some points, int64 [b]."""
         return (
             self
@@ -50,8 +58,9 @@ class UnitRows:
 
     @cached_property
     def shared(self) -> Shared | None:
-        """The rows for loops over points side by side: where all points share them, on a CPU, and they are few, or most of them at right
-        angles to each other."""
+        """The rows for loops over batches; None unless all points share them, on a CPU, and they
+        are few or mostly orthogonal.
+        """
         gram = self.gram
         if (
             gram is None
@@ -77,12 +86,15 @@ def unit_rows(matrix: Tensor) -> UnitRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """``lower <= matrix @ v <= upper``, rows of length 1 (or 0); equations where both ends are the same.
+    """``lower <= matrix @ v <= upper`` with rows of length 1 (or 0); a row with equal ends is an
+    equation.
 
     Attributes:
-        matrix: float64 [m, n], or [B, m, n] for rows of each point. gram: [m, m] of shared rows, else None.
-        lower, upper: [B, m], infinite for no bound. equal: bool [B, m], which rows are equations.
-        slack: [B, 1], by how much a row may be missed.
+        matrix: float64 [m, n], or [B, m, n] for rows of each point.
+        gram: [m, m] of shared rows, else None.
+        lower, upper: [B, m], infinite for no bound.
+        equal: bool [B, m], which rows are equations.
+        slack: [B, 1], tolerated violation of a row.
     """
 
     matrix: Tensor
@@ -92,7 +104,7 @@ class Rows:
     equal: Tensor
     slack: Tensor
 
-    def of(self, chosen: Tensor) -> Rows:
+    def select(self, chosen: Tensor) -> Rows:
         """The rows of some points, int64 [b]."""
         matrix = self.matrix if self.gram is not None else self.matrix[chosen]
         parts = (
@@ -110,17 +122,23 @@ class Rows:
         return product_back(self.matrix, multiplier)
 
     def moved(self, multiplier: Tensor) -> Tensor:
-        """What multipliers move the rows' values by, ``matrix @ matrix^T @ multiplier``, [B, m]."""
+        """The change of the rows' values by multipliers, ``matrix @ matrix^T @ multiplier``, [B,
+        m].
+        """
         if self.gram is not None and len(self.gram) <= 2 * self.matrix.shape[-1]:
             return multiplier @ self.gram
         return self.at(self.back(multiplier))
 
     def missed(self, value: Tensor) -> Tensor:
-        """By how much values [B, m] of the rows lie beyond their ends: above 0 over the upper one, below 0 under the lower one."""
+        """Violation of the ends by values [B, m] of the rows: positive above the upper, negative
+        below the lower end.
+        """
         return value - torch.clamp(value, self.lower, self.upper)
 
     def ends(self, sides: Tensor) -> Tensor:
-        """The end on the side (1 upper, -1 lower) on which a row is taken, [B, m]; finite where it is not."""
+        """The end on the active side of a row (1 upper, -1 lower), [B, m]; finite for inactive
+        rows.
+        """
         return torch.clamp(sides * torch.finfo(sides.dtype).max, self.lower, self.upper)
 
 
@@ -139,12 +157,14 @@ def product_back(matrix: Tensor, multiplier: Tensor) -> Tensor:
 def solve_taken_rows(
     rows: Rows, chosen: Tensor, right: Tensor, ridge: float = RIDGE, *, exact: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """The solutions x [B, m] of ``gram @ x = right`` [B, m] among the rows chosen, bool [B, m], 0 elsewhere; and a step towards them.
+    """Solve ``gram @ x = right`` [B, m] among the active rows, bool [B, m]; x is 0 elsewhere. Also
+    return a refinement step.
 
     Args:
-        ridge: on the diagonal. One that counts stays in the solution.
-        exact: the ridge is taken out of the solution, and rounding with it, by a step of refinement, else 0. Of equations that contradict
-            each other the step is the way in which the solution grows without end.
+        ridge: on the diagonal. A large one stays in the solution.
+        exact: remove the ridge and the rounding error from the solution by a step of refinement;
+            else the step is 0. For contradicting equations, the step is a direction in which the
+            solution grows without bound.
     """
     count, order = torch.sort(chosen.sum(1))
     counts, width = count.tolist(), chosen.shape[1]
@@ -154,7 +174,7 @@ def solve_taken_rows(
         torch.arange(width, width + most, device=right.device)
         .expand(len(counts), most)
         .contiguous()
-    )  # from m on stands no row
+    )  # indices from m on are padding
     index.masked_scatter_(on, chosen.index_select(0, order).nonzero()[:, 1])
     padded = torch.cat([right.index_select(0, order), right.new_zeros(len(right), most)], 1)
     wanted = padded.gather(1, index).unsqueeze(-1)
@@ -182,7 +202,9 @@ def solve_taken_rows(
 
 
 def _spread(values: Tensor, index: Tensor, order: Tensor, padded: Tensor) -> Tensor:
-    """Values [B, k, 1] of the rows at index [B, k], each point where the order has it, [B, m]; 0 for all other rows."""
+    """Scatter values [B, k, 1] of the rows at index [B, k] to [B, m], with points in `order`; 0 for
+    all other rows.
+    """
     spread = torch.zeros_like(padded).scatter_(1, index, values.squeeze(-1))[
         :, : padded.shape[1] - index.shape[1]
     ]
@@ -190,21 +212,27 @@ def _spread(values: Tensor, index: Tensor, order: Tensor, padded: Tensor) -> Ten
 
 
 def _table(gram: Tensor, most: int, ridge: float) -> Tensor:
-    """The Gram matrix of the shared rows, and after them of as many of length 1, at right angles to all others."""
-    table: Tensor = torch.block_diag(gram, torch.eye(most, dtype=gram.dtype, device=gram.device))  # type: ignore[no-untyped-call]  # torch gives it no types
+    """The Gram matrix of the shared rows, extended by `most` orthogonal rows of length 1 as
+    padding.
+    """
+    table: Tensor = torch.block_diag(  # type: ignore[no-untyped-call]  # untyped in torch
+        gram, torch.eye(most, dtype=gram.dtype, device=gram.device)
+    )
     table.diagonal().add_(ridge)
     return table
 
 
 def _entries(table: Tensor, index: Tensor) -> Tensor:
-    """The parts [b, k, k] of the table [m, m] at rows and columns [b, k]."""
+    """The blocks [b, k, k] of the table [m, m] at rows and columns [b, k]."""
     place = index.to(torch.int32)
     flat = place.unsqueeze(2) * table.shape[0] + place.unsqueeze(1)
     return table.flatten().index_select(0, flat.flatten()).view(flat.shape)
 
 
 def _grams(matrix: Tensor, index: Tensor, ridge: float) -> Tensor:
-    """The Gram matrices [b, k, k] of the rows [b, m, n] at index [b, k]; rows from m on have length 1, at right angles to all others."""
+    """The Gram matrices [b, k, k] of the rows [b, m, n] at index [b, k]; indices from m on are
+    orthogonal padding of length 1.
+    """
     on = (index < matrix.shape[1]).unsqueeze(-1)
     place = index.clamp(max=matrix.shape[1] - 1).unsqueeze(-1)
     taken = matrix.gather(1, place.expand(-1, -1, matrix.shape[2])) * on
@@ -214,10 +242,12 @@ def _grams(matrix: Tensor, index: Tensor, ridge: float) -> Tensor:
 
 
 def guess_multipliers(rows: Rows, point: Tensor, start: Tensor) -> Tensor:
-    """Multipliers [B, m] near those of the nearest points, by operator splitting (Stellato et al. 2020) in single precision.
+    """Multipliers [B, m] near those of the nearest points, by operator splitting (Stellato et al.
+    2020) in single precision.
 
-    Begins at `start` [B, m]. All points go through the same steps, each two products with the rows (one with their Gram matrix where that
-    is smaller), until hardly any row is taken or let go between two looks.
+    Starts at `start` [B, m]. All points make the same steps, each with two products with the rows
+    (or one with their Gram matrix if that is smaller), until the active rows hardly change between
+    two checks.
     """
     matrix, x, lower, upper, first = (
         part.to(torch.float32) for part in (rows.matrix, point, rows.lower, rows.upper, start)

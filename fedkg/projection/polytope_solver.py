@@ -1,4 +1,4 @@
-"""The nearest points of polytopes, exactly: a guess of the rows taken, made right by pivoting.
+"""Exact nearest points of polytopes: a guess of the active rows, corrected by pivoting.
 
 Letters: B points, n their length, m rows.
 """
@@ -13,13 +13,15 @@ from torch import Tensor
 from fedkg.projection.polytope_rows import RIDGE, Rows, guess_multipliers, solve_taken_rows
 
 SLACK = 1e-10
-"""How far a row may be missed, relative to the numbers of its point."""
+"""Tolerated violation of a row, relative to the numbers of its point."""
 BLOCKS = 5
-"""How often many rows of a point are exchanged at once, before one at a time."""
+"""Number of exchanges of many rows at once, before single exchanges."""
 FAR = 4.0
-"""How many times larger than the numbers of its nearest point those of a point may be, before it is moved closer."""
+"""Ratio of a point's numbers to those of its nearest point above which it is moved closer."""
 PROBE = 8
-"""Points looked at first one row at a time: what proves one polytope empty often proves the others so."""
+"""Number of points that are solved first with single exchanges: a proof that one polytope is empty
+often applies to the others.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,9 +29,9 @@ class NearestPoints:
     """Nearest points.
 
     Attributes:
-        point: [B, n]; where the polytope is empty the given one.
-        multiplier: [B, m], above 0 at upper ends and below 0 at lower ones. Of an empty polytope they are Farkas': their combination of the
-            rows is 0, of the ends below 0.
+        point: [B, n]; the original point if the polytope is empty.
+        multiplier: [B, m], positive at upper and negative at lower ends. For an empty polytope,
+            Farkas multipliers: their combination of the rows is 0, and of the ends negative.
         empty: bool [B].
     """
 
@@ -44,7 +46,8 @@ def solve(
     """The points nearest to [B, n].
 
     Args:
-        start: multipliers [B, m] of points that are near. exact: to the last digits, not only within the slack of the rows.
+        start: multipliers [B, m] of nearby points.
+        exact: solve to the last digits, not only within the slack of the rows.
     """
     empty = torch.zeros(len(point), dtype=torch.bool, device=point.device)
     near = guess_multipliers(rows, point, torch.zeros_like(rows.lower) if start is None else start)
@@ -54,7 +57,7 @@ def solve(
         left = group[~empty[group]]
         if len(left):
             multiplier[left], empty[left] = active_set_method(
-                rows.of(left), point[left], near[left]
+                rows.select(left), point[left], near[left]
             )
             if rows.gram is not None:
                 _share_proofs(rows, multiplier, empty, left, todo)
@@ -65,9 +68,10 @@ def solve(
 
 
 def _closer(rows: Rows, point: Tensor, found: NearestPoints, exact: bool) -> NearestPoints:
-    """The same, solved anew from near the set where a point is so far away that digits were lost.
+    """Solve again from near the set, for points so far away that digits were lost.
 
-    All points on the ray from the nearest point through the given one have the same nearest point, with multipliers in proportion.
+    All points on the ray from the nearest point through the original one have the same nearest
+    point, with proportional multipliers.
     """
     far, least = (part.abs().amax(1) for part in (point, found.point))
     chosen = ((far > FAR * (1 + least)) & ~found.empty).nonzero().squeeze(1)
@@ -78,13 +82,13 @@ def _closer(rows: Rows, point: Tensor, found: NearestPoints, exact: bool) -> Nea
     if not len(chosen):
         return found
     own, given, here, multiplier = (
-        rows.of(chosen),
+        rows.select(chosen),
         point[chosen],
         found.point[chosen],
         found.multiplier[chosen],
     )
     share = (near / far[chosen]).unsqueeze(1)
-    for _ in range(2):  # the first time on a ray that is as inexact as the nearest point
+    for _ in range(2):  # the first ray is only as exact as the first nearest point
         moved = here + share * (given - here)
         again = solve(
             replace(own, slack=SLACK * point_scale(own.lower, own.upper, moved)),
@@ -99,13 +103,16 @@ def _closer(rows: Rows, point: Tensor, found: NearestPoints, exact: bool) -> Nea
 
 
 def point_scale(lower: Tensor, upper: Tensor, point: Tensor) -> Tensor:
-    """What counts as large for each point, [B, 1]: its numbers and those of its rows' ends [B, m], of rows of length 1."""
+    """The magnitude of each point, [B, 1]: its numbers and the ends [B, m] of its rows of length
+    1."""
     sizes = [point, *(end.nan_to_num(posinf=0, neginf=0) for end in (lower, upper))]
     return 1 + torch.stack([part.abs().amax(1) for part in sizes]).amax(0).unsqueeze(1)
 
 
 def _pivoted(rows: Rows, point: Tensor, near: Tensor, exact: bool) -> tuple[Tensor, Tensor]:
-    """Multipliers [B, m] after a few exchanges that begin with the rows of multipliers near to them, and which are right, bool [B]."""
+    """Multipliers [B, m] after a few exchanges, starting at the active rows of `near`, and whether
+    they are right, bool [B].
+    """
     sides = near.sign().masked_fill_(rows.equal, 1)
     multiplier, right, sides = _exchanged(rows, point, sides, exact=exact)
     for _ in range(1, BLOCKS):
@@ -113,7 +120,7 @@ def _pivoted(rows: Rows, point: Tensor, near: Tensor, exact: bool) -> tuple[Tens
         if not len(todo):
             break
         multiplier[todo], right[todo], sides[todo] = _exchanged(
-            rows.of(todo), point[todo], sides[todo], exact=True
+            rows.select(todo), point[todo], sides[todo], exact=True
         )
     return multiplier, right
 
@@ -121,15 +128,17 @@ def _pivoted(rows: Rows, point: Tensor, near: Tensor, exact: bool) -> tuple[Tens
 def _exchanged(
     rows: Rows, point: Tensor, sides: Tensor, *, exact: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """One step of block principal pivoting (Kim and Park 2011): solve for the rows taken, let go those of wrong sign, take those missed.
+    """One step of block principal pivoting (Kim and Park 2011): solve for the active rows,
+    deactivate wrong signs, activate violated rows.
 
-    Where that would be more rows than a point has entries, only the one missed the most is taken.
+    If that would activate more rows than a point has entries, activate only the one with the
+    largest violation.
 
     Args:
-        exact: the equations are solved with refinement.
+        exact: solve the equations with refinement.
 
     Returns:
-        multipliers [B, m], which points are done, bool [B], and the sides on which rows are to be taken next.
+        multipliers [B, m], which points are done, bool [B], and the next active sides.
     """
     level = rows.at(point)
     goal, _ = solve_taken_rows(rows, sides != 0, level - rows.ends(sides), exact=exact)
@@ -146,7 +155,9 @@ def _exchanged(
 
 
 def _next(sides: Tensor, missed: Tensor, short: Tensor, slack: Tensor, length: int) -> Tensor:
-    """The sides on which rows are to be taken next, [B, m]; `short`: by how much multipliers have the wrong sign, below 0."""
+    """The next active sides of the rows, [B, m]; `short`: size of multipliers with wrong sign,
+    below 0.
+    """
     chosen, wrong, out = sides != 0, short < -slack, missed.abs() > slack
     many = (chosen & ~wrong).sum(1, keepdim=True) + (out & ~chosen).sum(1, keepdim=True) > length
     worst = torch.where(chosen, 0, missed.abs()).amax(1, keepdim=True)
@@ -157,11 +168,13 @@ def _next(sides: Tensor, missed: Tensor, short: Tensor, slack: Tensor, length: i
 def active_set_method(
     rows: Rows, point: Tensor, start: Tensor, ridge: float = RIDGE
 ) -> tuple[Tensor, Tensor]:
-    """The same by a dual active set method (Lawson and Hanson 1974, chapter 23; Goldfarb and Idnani 1983): ends after finitely many steps.
+    """Solve by a dual active set method, which ends after finitely many steps.
 
-    The multipliers always have the right signs. They move towards the solution for the rows taken until one of them reaches 0 and is let
-    go; arrived, the row missed the most is taken. Rows that contradict each other, with multipliers that may all grow, prove that there is
-    no point; with a `ridge` that counts, the rows give way instead.
+    Source: Lawson and Hanson 1974, chapter 23; Goldfarb and Idnani 1983. The multipliers always
+    have the right signs. They move towards the solution for the active rows until one of them
+    reaches 0 and is deactivated; at the solution, the row with the largest violation becomes
+    active. Contradicting rows, with multipliers that may all grow, prove that the polytope is
+    empty; with a large `ridge`, the rows are soft instead.
 
     Returns:
         multipliers [B, m] and bool [B], whether they are such a proof.
@@ -176,7 +189,7 @@ def active_set_method(
     newest = torch.full((len(point),), -1, device=point.device)
     todo = torch.arange(len(point), device=point.device)
     for _ in range(20 * (rows.matrix.shape[-1] + 10) + rows.lower.shape[1]):
-        own = rows.of(todo)
+        own = rows.select(todo)
         level, chosen, tight = own.at(point[todo]), sides[todo] != 0, slack[todo]
         goal, growth = solve_taken_rows(own, chosen, level - own.ends(sides[todo]), ridge)
         signs, here = sides[todo], at[todo]
@@ -227,10 +240,10 @@ def active_set_method(
 def _share_proofs(
     rows: Rows, multiplier: Tensor, empty: Tensor, proven: Tensor, todo: Tensor
 ) -> None:
-    """Where a proof that one polytope is empty holds for another of the same rows, it is that one's too."""
+    """Apply a proof of emptiness to other polytopes with the same rows."""
     for proof in multiplier[proven[empty[proven]]]:
         left = todo[~empty[todo]]
-        own = rows.of(left)
+        own = rows.select(left)
         ends = torch.where(proof > 0, own.upper, own.lower)
         value = torch.where(proof != 0, proof * ends, 0).sum(1)
         holds = value < -1e3 * own.slack.squeeze(1)

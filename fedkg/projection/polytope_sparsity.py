@@ -1,4 +1,5 @@
-"""Few rows that all points share, as loops over points side by side read them: which numbers meet, found once for all points.
+"""Sparsity of few rows that all points share: the products that kernels need, computed once for all
+points.
 
 Letters: n the length of a point, m rows, E entries of the factor on and below its diagonal.
 """
@@ -16,7 +17,9 @@ Places = NDArray[np.uint32]
 
 
 class Sums(NamedTuple):
-    """Sums of products: the i-th has those of the numbers at `left` and `right` from ``at[i]`` to before ``at[i + 1]``."""
+    """Sums of products: the i-th has those of the numbers at `left` and `right` from ``at[i]`` to
+    ``at[i + 1] - 1``.
+    """
 
     at: Places
     left: Places
@@ -24,7 +27,9 @@ class Sums(NamedTuple):
 
 
 class Weighted(NamedTuple):
-    """Sums of numbers at `place`, each times the one in `by`: the i-th has those from ``at[i]`` to before ``at[i + 1]``."""
+    """Sums of the numbers at `place`, each times the one in `by`: the i-th from ``at[i]`` to ``at[i
+    + 1] - 1``.
+    """
 
     at: Places
     place: Places
@@ -32,13 +37,15 @@ class Weighted(NamedTuple):
 
 
 class Pattern(NamedTuple):
-    """How ``gram = L D L^T`` is found for any subset of the rows, all others taken for rows at right angles to them.
+    """The plan of ``gram = L D L^T`` for any subset of the rows; all other rows count as
+    orthogonal.
 
     Attributes:
-        order: [m], which row stands where: that with the fewest others left beside it first. All else is meant in this order.
+        order: [m], the elimination order: the row with the fewest remaining neighbours first. All
+            other attributes use this order.
         row, column: [E] of the entries, column by column from the diagonal on.
-        pairs: for each entry those that are multiplied for it.
-        before, after: for each row the entries of L and the rows that they stand for, in its row and in its column.
+        pairs: for each entry, the entries that are multiplied for it.
+        before, after: for each row, the entries of L and their rows, in its row and in its column.
     """
 
     order: Places
@@ -53,9 +60,12 @@ class Shared(NamedTuple):
     """Rows of length 1 (or 0), in the order of the pattern.
 
     Attributes:
-        entries: [E] of the Gram matrix. square: [m], its diagonal. near: what other rows' multipliers add to a row's value.
-        scale: [m], one over the lengths that the rows had.
-        less: for each row minus what it adds up of a point. back: for each entry of a point the rows that it stands in.
+        entries: [E] of the Gram matrix.
+        square: [m], its diagonal.
+        near: contribution of the multipliers of other rows to a row's value.
+        scale: [m], inverse of the original lengths.
+        less: for each row, minus its sum over a point.
+        back: for each entry of a point, the rows that contain it.
     """
 
     plan: Pattern
@@ -68,7 +78,7 @@ class Shared(NamedTuple):
 
 
 def shared_rows(matrix: Numbers, gram: Numbers, length: Numbers) -> Shared:
-    """Rows [m, n] of length 1 with their Gram matrix [m, m], and the lengths [m] that they had."""
+    """Rows [m, n] of length 1 with their Gram matrix [m, m], and their original lengths [m]."""
     plan = pattern((gram != 0).tobytes(), len(gram))
     rows, ordered = matrix[plan.order], gram[plan.order][:, plan.order]
     square = ordered.diagonal().copy()
@@ -85,7 +95,7 @@ def shared_rows(matrix: Numbers, gram: Numbers, length: Numbers) -> Shared:
 
 @lru_cache(maxsize=64)
 def pattern(beside: bytes, m: int) -> Pattern:
-    """The pattern of rows of which ``bool [m, m]``, as bytes, says which are not at right angles to each other."""
+    """The pattern of rows; ``bool [m, m]``, as bytes, marks the pairs that are not orthogonal."""
     given = np.frombuffer(beside, np.bool_).reshape(m, m) | np.eye(m, dtype=np.bool_)
     filled, left, order, columns = (
         given.copy(),
@@ -122,16 +132,16 @@ def pattern(beside: bytes, m: int) -> Pattern:
 def _sums(
     owner: NDArray[np.int64], count: int, left: NDArray[np.int64], right: NDArray[np.int64]
 ) -> Sums:
-    """The sums of `count` owners, int64 [products], which never fall."""
+    """The sums of `count` owners, int64 [products], in ascending order."""
     return Sums(_ends(owner, count), left.astype(np.uint32), right.astype(np.uint32))
 
 
 def _weighted(matrix: Numbers) -> Weighted:
-    """The sums that a matrix [sums, numbers] makes of as many numbers."""
+    """The sums that a matrix [sums, numbers] computes from numbers."""
     owner, number = matrix.nonzero()
     return Weighted(_ends(owner, len(matrix)), number.astype(np.uint32), matrix[owner, number])
 
 
 def _ends(owner: NDArray[np.int64], count: int) -> Places:
-    """Where the parts of each owner end, and before them 0, [count + 1]."""
+    """The ends of the parts of each owner, with a leading 0, [count + 1]."""
     return np.concatenate([[0], np.bincount(owner, minlength=count).cumsum()]).astype(np.uint32)

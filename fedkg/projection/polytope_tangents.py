@@ -1,6 +1,7 @@
-"""Directions within the rows that points take, in compiled loops over points side by side: how nearest points move with what they are near.
+"""Directions within the active rows, in compiled loops over batches of points: the derivative of
+nearest points.
 
-Letters: B points, n their length, m rows, S points side by side (see `polytope_loops`).
+Letters: B points, n their length, m rows, S points of a batch (see `polytope_kernel_parts`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Places = NDArray[np.int64]
 def _along(
     shared: Shared, slope: Numbers, held: Flags, todo: Places, along: Numbers, pulls: Numbers
 ) -> None:
-    """See `along_side_by_side`, of the points in `todo`."""
+    """See `tangent_directions`, for the points in `todo`."""
     plan, n, m, wide = shared.plan, slope.shape[1], held.shape[1], width(todo.shape[0])
     room, whole, x = (
         np.empty((6, m, wide)),
@@ -55,7 +56,9 @@ def _along(
         for i in range(m):
             for s in range(wide):
                 found[i, s] = taken[i, s] * value[i, s]
-        solved(plan, whole[1], inverse, found)  # takes out the ridge, and rounding with it
+        solved(
+            plan, whole[1], inverse, found
+        )  # refinement removes the ridge and the rounding error
         for i in range(m):
             for s in range(wide):
                 pull[i, s] += found[i, s]
@@ -68,7 +71,9 @@ def _along(
 
 
 def tangent_directions(shared: Shared, slope: Numbers, held: Flags) -> tuple[Numbers, Numbers]:
-    """The parts of directions [B, n] within the rows held, bool [B, m], and the multipliers [B, m] of the rows of length 1 for the rest."""
+    """The components of directions [B, n] within the active rows, bool [B, m], and multipliers [B,
+    m] of the remainder.
+    """
     along, pulls, todo = slope.copy(), np.zeros(held.shape), np.flatnonzero(held.any(1))
     run_in_parts(
         len(todo),

@@ -1,9 +1,8 @@
-"""Sums of products for many points at once, for loops that Numba compiles: totals stay in registers while what is added up is gone through.
+"""Sums of products for many points at once in Numba kernels, with totals in registers.
 
-Numba's own loops would, for each product, ask anew whether what they write is among what they read, and pass the total through memory.
-
-Arrays are contiguous, float64, with S points in their last dimension, S a multiple of `LANES`. Products are taken and subtracted one after
-the other, each rounded: no machine has numbers of its own.
+Numba's own loops check for each product whether input and output overlap, and pass the total
+through memory. Arrays are contiguous, float64, with S points in their last dimension, S a multiple
+of `LANES`. Products are rounded and subtracted in order, so results are the same on every machine.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numba.core import cgutils
 from fedkg._internal.numba_kernels import instruction
 
 LANES = 32
-"""Points whose total is kept in registers: eight of four numbers each, or four of eight."""
+"""Points with their total in registers: eight registers of four numbers, or four of eight."""
 
 VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 INDEX = ir.IntType(64)
@@ -35,7 +34,9 @@ def subtract_products(
     first: Any,
     last: Any,
 ) -> Any:
-    """``total`` [S] less the products of the rows of `left` and `right`, [..., S] each, at the places from the first to before the last."""
+    """``total`` [S] minus the products of the rows of `left` and `right`, [..., S] each, at the
+    positions first .. last - 1.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = [
@@ -56,7 +57,9 @@ def subtract_products(
 def subtract_weighted(
     _typing: Any, total: Any, by: Any, part: Any, at: Any, first: Any, last: Any
 ) -> Any:
-    """``total`` [S] less the rows of `part` [..., S] at the places from the first to before the last, each times its number in `by`."""
+    """``total`` [S] minus the rows of `part` [..., S] at the positions first .. last - 1, each
+    times its number in `by`.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         arrays = [
@@ -85,10 +88,12 @@ def _subtracted(
     span: tuple[Any, Any],
     product: Callable[[Any, Any], Any],
 ) -> Any:
-    """For each `LANES` of the total: read, less ``product(p, lane)`` for each p of the span, written."""
+    """For each `LANES` of the total: load it, subtract ``product(p, lane)`` for each p of the span,
+    and store it.
+    """
     size, step = builder.extract_value(total.shape, 0), ir.Constant(INDEX, LANES)
     first, last = span
-    kept = cgutils.alloca_once(builder, VECTOR)  # type: ignore[no-untyped-call]  # Numba gives it no types
+    kept = cgutils.alloca_once(builder, VECTOR)  # type: ignore[no-untyped-call]  # untyped in Numba
     with cgutils.for_range_slice(builder, ir.Constant(INDEX, 0), size, step) as (lane, _):
         place = builder.bitcast(builder.gep(total.data, [lane]), VECTOR.as_pointer())
         builder.store(builder.load(place, align=8), kept)
@@ -99,7 +104,7 @@ def _subtracted(
 
 
 def _row(builder: Any, part: Any, places: Any, p: Any, lane: Any) -> Any:
-    """`LANES` numbers of the row of `part` [..., S] at the p-th place, from a lane on."""
+    """`LANES` numbers of the row of `part` [..., S] at the p-th position, from a lane on."""
     row = builder.zext(builder.load(builder.gep(places.data, [p])), INDEX)
     start = builder.add(builder.mul(row, builder.extract_value(part.shape, 1)), lane)
     return builder.load(

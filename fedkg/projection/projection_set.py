@@ -1,4 +1,4 @@
-"""What a feasible set is: it projects points, says how far they are, and whether they lie in it.
+"""The interface of feasible sets: projection, distance and membership.
 
 Letters: [...] any leading shape of points, n their length.
 """
@@ -18,10 +18,11 @@ from fedkg.projection.set_arguments import check_arguments_of, convert_fields
 class ProjectionSet(ABC):
     """A closed convex set of points [..., n].
 
-    A set is a value: tensors of numbers that broadcast against the points, so that one set may have a radius or a bound for each point.
-    Its numbers may be whole, or lists; points are floating-point tensors, and anything else is a `SetError`. Projections are Euclidean,
-    work on any device and floating-point dtype, are differentiable in the points (where a projection has a kink, one of its derivatives is
-    taken) and may be used under `torch.func.vmap`.
+    A set is a value: tensors of numbers that broadcast against the points, so one set may have a
+    radius or a bound for each point. Its numbers may be integers or lists. Points are
+    floating-point tensors; anything else raises a `SetError`. Projections are Euclidean, work on
+    any device and floating-point dtype, are differentiable in the points (at a kink, one of the
+    derivatives is used) and support `torch.func.vmap`.
     """
 
     @override
@@ -35,23 +36,25 @@ class ProjectionSet(ABC):
 
     @abstractmethod
     def project(self, point: Tensor) -> Tensor:
-        """The nearest point of the set, [..., n]; a point of the set is its own."""
+        """The nearest point of the set, [..., n]; a point of the set is its own projection."""
 
     @abstractmethod
     def excess(self, point: Tensor) -> Tensor:
-        """By how much the worst of the set's inequalities is violated, [...]; at most 0 inside."""
+        """The largest violation of the set's inequalities, [...]; at most 0 inside."""
 
     def distance2(self, point: Tensor) -> Tensor:
-        """Half the squared distance to the set, [...]; its gradient is ``point - project(point)`` (the Moreau envelope's)."""
+        """Half the squared distance to the set, [...]; its gradient is ``point - project(point)``
+        (Moreau envelope).
+        """
         with torch.no_grad():
             nearest = self.project(point)
         return ((point - nearest) ** 2).sum(-1) / 2
 
     def contains(self, point: Tensor, tol: float = 1e-6) -> Tensor:
-        """Whether each point lies in the set, up to `tol` in each of its inequalities: bool [...]."""
+        """Whether each point is in the set, up to `tol` in each of its inequalities: bool [...]."""
         return self.excess(point) <= tol
 
 
 def numbers(value: Tensor | float, point: Tensor) -> Tensor:
-    """A set's own number or numbers, in the dtype and on the device of a point."""
+    """A set's numbers, in the dtype and on the device of a point."""
     return torch.as_tensor(value, dtype=point.dtype, device=point.device)

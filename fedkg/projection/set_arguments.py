@@ -1,4 +1,4 @@
-"""What people give to sets and to their methods: taken as tensors of floating-point numbers, or refused with what would be right.
+"""Conversion and checks of the arguments of sets and of their methods.
 
 Letters: [...] any leading shape of points, n their length.
 """
@@ -24,7 +24,9 @@ ON_POINTS = ("project", "excess", "distance2", "contains")
 
 
 def check_arguments_of(cls: type) -> None:
-    """What a set's class defines looks at its points first, and makes tensors of the set's own numbers before it looks at them."""
+    """Make the methods of a set's class check their points, and its `__post_init__` convert its
+    numbers to tensors.
+    """
     for name, wrapped in (
         *((name, _on_points) for name in ON_POINTS),
         ("__post_init__", _on_numbers),
@@ -32,11 +34,11 @@ def check_arguments_of(cls: type) -> None:
         method = vars(cls).get(name)
         if (
             method is not None and "takes" not in method.__dict__
-        ):  # a dataclass with slots is made twice
+        ):  # `dataclass(slots=True)` creates the class twice
             setattr(cls, name, wrapped(method))
 
 
-# `Any` from here on: what people give may be anything.
+# `Any` from here on: these functions check values of any type
 def _on_points(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def checked(self: object, point: Any, *args: Any, **named: Any) -> Any:
@@ -59,7 +61,10 @@ def _on_numbers(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_points(point: Any, where: str) -> None:
-    """Raise SetError unless points are a floating-point tensor [..., n]: what is nearest to whole numbers is not made of whole numbers."""
+    """Raise SetError unless points are a floating-point tensor [..., n].
+
+    Integer points are rejected, because their nearest points are not integers.
+    """
     if isinstance(point, Tensor) and point.is_floating_point() and point.ndim:
         return
     if isinstance(point, Tensor):
@@ -83,7 +88,8 @@ def check_points(point: Any, where: str) -> None:
 
 
 def convert_fields(made: Any) -> None:
-    """The fields of a set that are declared to be tensors, as `numbers_given` takes them, and held to what else is declared of them."""
+    """Convert the tensor fields of a set with `convert_numbers`, and check their declared
+    shapes."""
     for field in fields(made):
         if field.init and "Tensor" in str(field.type):
             value = convert_numbers(
@@ -94,13 +100,15 @@ def convert_fields(made: Any) -> None:
 
 
 def convert_numbers(value: Any, where: str, declared: str) -> Any:
-    """Numbers of a set: whole ones, lists and arrays as float64 tensors, numbers and floating-point tensors as they are.
+    """Convert integers, lists and arrays to float64 tensors; keep numbers and floating-point
+    tensors.
 
     Args:
-        declared: the type, as text: whether one number (`float`) or nothing (`None`) will do in place of a tensor.
+        declared: the type, as text: whether one number (`float`) or nothing (`None`) is allowed
+            instead of a tensor.
 
     Raises:
-        SetError: it cannot be taken as what is declared.
+        SetError: the value cannot be converted to the declared type.
     """
     number = "float" in declared
     if (value is None and "None" in declared) or (number and isinstance(value, Real)):
@@ -113,15 +121,15 @@ def convert_numbers(value: Any, where: str, declared: str) -> Any:
             TypeError,
             ValueError,
             RuntimeError,
-        ):  # of unequal lengths, no numbers, tensors with a gradient or on a device
+        ):  # unequal lengths, not numbers, tensors with a gradient or on a device
             found = None
     if isinstance(found, Tensor) and not found.is_complex() and (found.ndim or number):
         return found if found.is_floating_point() else found.to(torch.float64)
     raise SetError(
-        f"`{where}` is made of numbers",
+        f"`{where}` must be made of numbers",
         expected="a number, or a tensor of numbers"
         if number
-        else "a tensor of numbers with a dimension or more",
+        else "a tensor of numbers with at least one dimension",
         received=describe_value(value),
-        help="torch.tensor([0.5, 2.0]); of tensors: torch.stack([...])",
+        help="torch.tensor([0.5, 2.0]); for a list of tensors: torch.stack([...])",
     )

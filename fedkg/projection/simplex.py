@@ -1,4 +1,4 @@
-"""Shares of a whole: the simplex, and the simplex with a cap on every entry.
+"""The simplex, and the simplex with a cap on every entry.
 
 Letters: [...] any leading shape, n the length of a point.
 """
@@ -31,7 +31,7 @@ class Simplex(ProjectionSet):
     def __post_init__(self) -> None:
         if not bool((torch.as_tensor(self.total) > 0).all()):
             raise SetError(
-                "the total of a simplex is above 0",
+                "the total of a simplex must be above 0",
                 received=f"{float(torch.as_tensor(self.total).min()):g}",
             )
 
@@ -51,10 +51,12 @@ class CappedSimplex(ProjectionSet):
     """``0 <= v <= cap, sum v = total``.
 
     Args:
-        cap: at least 0, a number, [n] or [..., n]. total: a number or [...], at most the sum of the caps.
+        cap: at least 0, a number, [n] or [..., n].
+        total: a number or [...], at most the sum of the caps.
 
     Raises:
-        SetError: caps below 0, or which do not reach the total (a cap for all entries is looked at with the point).
+        SetError: caps below 0, or with a sum below the total (a common cap is checked with the
+            point).
     """
 
     cap: Tensor | float = field(metadata=number_field("n|1", finite=False, each=True))
@@ -64,27 +66,30 @@ class CappedSimplex(ProjectionSet):
     def __post_init__(self) -> None:
         cap, total = torch.as_tensor(self.cap), torch.as_tensor(self.total)
         if bool((cap < 0).any()) or bool((total < 0).any()):
-            raise SetError("caps and totals of a simplex are at least 0")
+            raise SetError("caps and totals of a simplex must be at least 0")
         if cap.ndim and cap.shape[-1] > 1:
-            _reached(cap.sum(-1), total)
+            _require_reachable(cap.sum(-1), total)
 
     @override
     def project(self, point: Tensor) -> Tensor:
         """See `ProjectionSet.project`.
 
-        The sum of ``clamp(v - t, 0, cap)`` falls in t, linearly between the 2 n values at which an entry leaves a bound: these are
-        sorted, and the piece with the total is found in the sums at them.
+        The sum of ``clamp(v - t, 0, cap)`` falls in t, linearly between the 2 n values at which an
+        entry leaves a bound. These are sorted, and the sums at them locate the piece with the
+        total.
         """
         one = torch.as_tensor(self.cap)
         if not one.ndim or one.shape[-1] == 1:
-            _reached((one * point.shape[-1]).reshape(one.shape[:-1]), torch.as_tensor(self.total))
+            _require_reachable(
+                (one * point.shape[-1]).reshape(one.shape[:-1]), torch.as_tensor(self.total)
+            )
         cap = numbers(self.cap, point).expand(point.shape)
         total = numbers(self.total, point).expand(point.shape[:-1])
         with torch.no_grad():
             breaks, order = torch.sort(torch.cat([point, point - cap], -1), dim=-1, descending=True)
             turns = torch.where(order < point.shape[-1], 1.0, -1.0).to(
                 point.dtype
-            )  # below an entry's upper break it grows
+            )  # the sum grows below an entry's upper break
             slopes = turns.cumsum(-1)
             gains = slopes[..., :-1] * (breaks[..., :-1] - breaks[..., 1:])
             sums = torch.nn.functional.pad(gains.cumsum(-1), (1, 0))
@@ -97,7 +102,7 @@ class CappedSimplex(ProjectionSet):
             )
             shifted = point - level
             free = (shifted > 0) & (shifted < cap)
-        # between the bounds an entry moves with the point and against the level, the mean movement of all such entries
+        # an entry between its bounds moves with the point, minus the mean of these movements
         count = free.sum(-1, keepdim=True).clamp(min=1)
         moving = torch.where(free, point, 0).sum(-1, keepdim=True)
         level = level + (moving - moving.detach()) / count
@@ -112,8 +117,8 @@ class CappedSimplex(ProjectionSet):
         return torch.maximum(ends, (point.sum(-1) - numbers(self.total, point)).abs())
 
 
-def _reached(sums: Tensor, total: Tensor) -> None:
-    """Raise where sums of caps stay below the total, by more than rounding."""
+def _require_reachable(sums: Tensor, total: Tensor) -> None:
+    """Raise SetError if sums of caps are below the total by more than rounding."""
     if bool((sums < total * (1 - 1e-6)).any()):
         raise SetError(
             "the caps do not reach the total",

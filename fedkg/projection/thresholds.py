@@ -1,4 +1,5 @@
-"""The threshold that makes what stands above it sum to a given total: the heart of projections onto simplices and L1 balls.
+"""The threshold above which the entries of a point have a certain sum: the core of projections onto
+simplices and L1 balls.
 
 Letters: [...] any leading shape, n the length of a point.
 """
@@ -15,16 +16,19 @@ from fedkg._internal.vmap_dims import move_batch_dim_first
 from fedkg.projection.projection_set import numbers
 
 
-class _Above(torch.autograd.Function):
-    """``relu(point - t)`` with t such that the sum over the last dimension is `total`; see `above_threshold`."""
+class _AboveThreshold(torch.autograd.Function):
+    """``relu(point - t)`` with t such that the sum over the last dimension is `total`; see
+    `above_threshold`.
+    """
 
     @staticmethod
     @override
     def forward(point: Tensor, total: Tensor) -> Tensor:
-        """Michelot's iteration: Newton's on a convex piecewise linear function, exact after finitely many steps.
+        """Michelot's iteration: Newton's on a convex piecewise linear function, exact after
+        finitely many steps.
 
-        Begins at the level that all entries would give, or the largest alone, whichever is higher: the true one is no lower. Ends when
-        no fewer entries stand above the level than before.
+        Starts at the level for all entries, or for the largest alone, whichever is higher, since
+        the solution is not lower. Ends when the number of entries above the level stays the same.
         """
         level = torch.maximum((point.sum(-1) - total) / point.shape[-1], point.amax(-1) - total)
         last: Tensor | None = None
@@ -44,11 +48,11 @@ class _Above(torch.autograd.Function):
 
     @staticmethod
     @override
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         [above] = ctx.saved_tensors
         support = above > 0
-        mean = torch.where(support, slope, 0).sum(-1) / support.sum(-1).clamp(min=1)
-        return torch.where(support, slope - mean.unsqueeze(-1), 0), mean.sum_to_size(
+        mean = torch.where(support, gradient, 0).sum(-1) / support.sum(-1).clamp(min=1)
+        return torch.where(support, gradient - mean.unsqueeze(-1), 0), mean.sum_to_size(
             ctx.total_shape
         )
 
@@ -60,14 +64,18 @@ class _Above(torch.autograd.Function):
         points, totals = move_batch_dim_first((point, total), in_dims, info.batch_size)
         missing = points.ndim - 1 - totals.ndim
         spread = totals.reshape(info.batch_size, *(1,) * missing, *totals.shape[1:])
-        return _Above.apply(points, spread), 0  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+        return _AboveThreshold.apply(points, spread), 0  # type: ignore[no-untyped-call]  # torch
 
 
 def above_threshold(point: Tensor, total: Tensor | float) -> Tensor:
-    """``relu(point - t)``, with the one t for which it sums to `total`: the projection onto ``v >= 0, sum v = total``.
+    """``relu(point - t)`` with the t for which it sums to `total`: the projection onto ``v >= 0,
+    sum v = total``.
 
     Args:
-        point: [..., n]. total: positive, a number or [...].
+        point: [..., n].
+        total: positive, a number or [...].
     """
-    found: Tensor = _Above.apply(point, numbers(total, point))  # type: ignore[no-untyped-call]  # torch declares `apply` without types
+    found: Tensor = _AboveThreshold.apply(  # type: ignore[no-untyped-call]  # untyped in torch
+        point, numbers(total, point)
+    )
     return found

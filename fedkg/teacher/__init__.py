@@ -1,4 +1,4 @@
-"""The teacher: the satisfying trace nearest to a predicted one."""
+"""The teacher: the satisfying trace that is nearest to a predicted one."""
 
 from fedkg.teacher.nearest_trace import Teacher
 

@@ -1,7 +1,8 @@
-"""Boolean expressions over literals at steps, each kept once: what is left of a formula while a trace is gone through.
+"""Boolean expressions over literals at steps, stored once each, for the remaining formula along a
+trace.
 
-An expression is a number. Conjunctions and disjunctions are flat, without repetition, and a part that another one implies is left out
-(absorption), so that expressions which ask the same are mostly the same number.
+An expression is a number. Conjunctions and disjunctions are flat, without repetition, and without
+parts that another part implies (absorption), so equivalent expressions mostly have the same number.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ class Expressions:
     """A table of expressions.
 
     Attributes:
-        first: the earliest step that each expression speaks of.
+        first: the earliest step in each expression.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class Expressions:
 
     def literal(self, step: int, number: int) -> int:
         """A literal at a step."""
-        return self._kept(("literal", (step, number)), step)
+        return self._store(("literal", (step, number)), step)
 
     def all_of(self, parts: Iterable[int]) -> int:
         """The conjunction."""
@@ -41,12 +42,12 @@ class Expressions:
         return self._joined("or", parts)
 
     def parts(self, expression: int) -> frozenset[int]:
-        """What an expression is the conjunction of: itself, where it is none."""
+        """The conjuncts of an expression; the expression itself if it is not a conjunction."""
         kind, inner = self._nodes[expression]
         return inner if kind == "and" and isinstance(inner, frozenset) else frozenset([expression])
 
     def literals(self, expression: int, at: int | None = None) -> frozenset[int]:
-        """The literals that an expression speaks of, at one step or at any."""
+        """The literals in an expression, at one step or at any."""
         found: set[int] = set()
         seen, left = {expression}, [expression]
         while left:
@@ -62,11 +63,11 @@ class Expressions:
         return frozenset(found)
 
     def node(self, expression: int) -> tuple[Kind, Any]:
-        """What an expression is: a conjunction or disjunction with its parts, or a literal with its step and number."""
+        """The kind of an expression with its parts, or with the step and number of a literal."""
         return self._nodes[expression]
 
-    def below(self, expression: int) -> list[int]:
-        """The expression and all it is made of, each once."""
+    def descendants(self, expression: int) -> list[int]:
+        """The expression and all its subexpressions, once each."""
         found, left = {expression: None}, [expression]
         while left:
             kind, inner = self._nodes[left.pop()]
@@ -75,12 +76,14 @@ class Expressions:
                 found |= dict.fromkeys(inner)
         return list(found)
 
-    def after(
+    def advance(
         self, expression: int, step: int, true: Collection[int], known: dict[int, int]
     ) -> int:
-        """What is left once a step is over at which these literals are true, all others false; `known` remembers, for one step and letter.
+        """The remaining expression after a step at which these literals are true and all others
+        false.
 
-        Nothing in the expression may speak of earlier steps.
+        The expression must not contain earlier steps. `known` caches results for one step and
+        letter.
         """
         if self.first[expression] > step:
             return expression
@@ -93,7 +96,7 @@ class Expressions:
             assert isinstance(inner, frozenset)
             result = self._joined(
                 "and" if kind == "and" else "or",
-                (self.after(part, step, true, known) for part in inner),
+                (self.advance(part, step, true, known) for part in inner),
             )
         known[expression] = result
         return result
@@ -113,10 +116,10 @@ class Expressions:
             flat = self._absorbed("or" if kind == "and" else "and", flat)
         if len(flat) < 2:
             return next(iter(flat), neutral)
-        return self._kept((kind, frozenset(flat)), min(self.first[part] for part in flat))
+        return self._store((kind, frozenset(flat)), min(self.first[part] for part in flat))
 
     def _absorbed(self, inner: Kind, parts: set[int]) -> set[int]:
-        """Without the parts that another part implies: of clauses those that contain another one."""
+        """Remove the parts that another part implies: clauses that contain another clause."""
         sets = {
             part: kept
             if (node := self._nodes[part])[0] == inner and isinstance(kept := node[1], frozenset)
@@ -134,7 +137,7 @@ class Expressions:
                 kept_parts.append(part)
         return set(kept_parts)
 
-    def _kept(self, node: tuple[Kind, frozenset[int] | tuple[int, int]], first: int) -> int:
+    def _store(self, node: tuple[Kind, frozenset[int] | tuple[int, int]], first: int) -> int:
         if node not in self._numbers:
             self._numbers[node] = len(self._nodes)
             self._nodes.append(node)

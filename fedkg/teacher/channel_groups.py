@@ -1,6 +1,7 @@
-"""The choices at one step: for each group of channels, between which bounds its value lies, and which literals that makes true.
+"""Cells of a channel group at one step: bounds of its value, and the literals that are true between
+them.
 
-Letters: C clients, B traces, K cells of a group.
+Letters: C clients, B traces, V channels, K cells of a group.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from fedkg.teacher.literals import Form, Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ChannelGroup:
-    """Channels that literals bind together: one, or several in one linear combination.
+    """Channels that occur in literals together: one, or several in one linear combination.
 
     Attributes:
-        form: the combination. literals: those on it, by number. clients: which they are among all, int64 [C].
-        low, high: the cells' ends for each client, float64 [C, K]. true: the literals that are true in each cell.
-        size: of the numbers that its comparisons are computed from, [C]; None where they are computed without rounding.
+        form: the combination.
+        literals: those on it, by number.
+        clients: their positions among all clients, int64 [C].
+        low, high: the cells' ends for each client, float64 [C, K].
+        true: the literals that are true in each cell.
+        size: magnitude of the numbers in its comparisons, [C]; None if they are computed without
+            rounding.
     """
 
     form: Form
@@ -34,7 +39,9 @@ class ChannelGroup:
     size: Tensor | None
 
     def cost(self, values: Tensor, client: Tensor) -> Tensor:
-        """The L1 distance of traces' values [B, V] at one step to each cell, [B, K]: the largest coefficient's channel moves."""
+        """The L1 distance of traces' values [B, V] at one step to each cell, [B, K]: the channel
+        with the largest coefficient moves.
+        """
         here = self.value(values).unsqueeze(-1)
         return (
             torch.relu(torch.maximum(self.low[client] - here, here - self.high[client])) / self.unit
@@ -42,19 +49,25 @@ class ChannelGroup:
 
     @property
     def unit(self) -> float:
-        """What a unit of change in the channels that move changes the value by: the largest coefficient."""
+        """The change of the value per unit of change in the moving channels: the largest
+        coefficient.
+        """
         return max(abs(weight) for _, weight in self.form)
 
     def rounding(self, values: Tensor, client: Tensor, step: Tensor, eps: float) -> Tensor:
-        """What may be lost where the comparisons are computed from values [B, V] moved by a step [B], [B]: a share of all that is added."""
+        """Bound on the rounding error, [B], of comparisons of values [B, V] that move by a step
+        [B]: a share of all summands.
+        """
         assert self.size is not None
         added = self.size[client] + torch.relu(step)
         for channel, weight in self.form:
             added = added + values[:, channel].abs() * abs(weight)
         return (8 + len(self.form)) * eps * added
 
-    def hold(self, values: Tensor, client: Tensor, cell: Tensor, dtype: torch.dtype) -> Tensor:
-        """Whether what is true in a cell each holds of values [B, V] when it is computed in a dtype, bool [B]."""
+    def satisfied(self, values: Tensor, client: Tensor, cell: Tensor, dtype: torch.dtype) -> Tensor:
+        """Whether values [B, V], compared in a dtype, satisfy all literals that are true in a cell
+        each, bool [B].
+        """
         result = torch.ones_like(cell, dtype=torch.bool)
         for number, literal in self.literals.items():
             asked = torch.tensor([number in true for true in self.true], device=cell.device)[cell]
@@ -75,7 +88,7 @@ def distinct_forms(
     """The distinct linear combinations among some literals, with the literals on each.
 
     Raises:
-        BeyondDiagram: one channel stands in two different combinations.
+        BeyondDiagram: a channel occurs in two different combinations.
     """
     by_form: dict[Form, set[int]] = {}
     for number in used:
@@ -91,7 +104,8 @@ def distinct_forms(
 def bound_order(
     literals: Sequence[Literal], numbers: Collection[int], client: int
 ) -> tuple[tuple[int, ...], ...]:
-    """How the bounds of literals are ordered for a client: those that are equal together, from the lowest."""
+    """The order of the literals' bounds for a client, from the lowest; equal bounds are
+    together."""
     bounds: dict[float, list[int]] = {}
     for number in sorted(numbers):
         bound = literals[number].bound
@@ -102,10 +116,10 @@ def bound_order(
 def build_group(
     literals: Sequence[Literal], form: Form, numbers: frozenset[int], clients: Sequence[int]
 ) -> ChannelGroup:
-    """The cells of a combination, for clients whose bounds are ordered alike.
+    """The cells of a combination, for clients with the same order of bounds.
 
-    Between two bounds that follow each other the same literals are true; where a lower bound meets an upper one, both are true at that
-    value alone. Neighbours in which the same are true are one cell.
+    Between two consecutive bounds the same literals are true. If a lower bound equals an upper one,
+    both are true at that value only. Neighbours with the same true literals are one cell.
     """
     order = bound_order(literals, numbers, clients[0])
     values = [

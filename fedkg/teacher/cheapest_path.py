@@ -1,6 +1,8 @@
-"""The cheapest path of each trace through a diagram, by a compiled loop: what is known of one trace at one step stays in the nearest cache.
+"""The cheapest path of each trace through a diagram, by a compiled loop with the state of one trace
+in the L1 cache.
 
-Letters: B traces, T steps, G groups, C clients, K cells of a group, L letters, Q sets of letters, E edges.
+Letters: B traces, T steps, G groups, C clients, K cells of a group, L letters, Q sets of letters, E
+edges.
 """
 
 from __future__ import annotations
@@ -19,16 +21,19 @@ Numbers = NDArray[np.float64]
 Places = NDArray[np.int64]
 
 LEAST_TRACES = 64
-"""Traces that a thread of its own is worth."""
+"""Smallest number of traces for a separate thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edges:
-    """The layers of a diagram, one after the other.
+    """The layers of a diagram, concatenated.
 
     Attributes:
-        of_step: int64 [T + 1], where the edges of each step begin. source, choice, target: int64 [E]; a choice is a set of letters.
-        sets_of_step: int64 [T + 1], where its sets begin. of_set: int64 [Q + 1], where the letters of each set begin. letters: of the sets.
+        of_step: int64 [T + 1], first edge of each step.
+        source, choice, target: int64 [E]; a choice is a set of letters.
+        sets_of_step: int64 [T + 1], first set of each step.
+        of_set: int64 [Q + 1], first letter of each set.
+        letters: of the sets.
         states: the most states at a step.
     """
 
@@ -78,11 +83,14 @@ def cheapest_letters(
     values: Numbers,
     client: Places,
 ) -> Places:
-    """The letters of each trace's cheapest path, int64 [B, T]; of equally cheap ones the first.
+    """The letters of each trace's cheapest path, int64 [B, T]; the first of equally cheap ones.
 
     Args:
-        cells: int64 [G, L], the cell of each group in each letter. low, high: the cells' ends, [G, C, K]. sizes: [G], what moves a group's
-            value by that much costs 1. values: the groups' values, [B, T, G]. client: int64 [B].
+        cells: int64 [G, L], the cell of each group in each letter.
+        low, high: the cells' ends, [G, C, K].
+        sizes: [G], change of a group's value at cost 1.
+        values: the groups' values, [B, T, G].
+        client: int64 [B].
     """
     rows, steps = values.shape[:2]
     found = np.empty((rows, steps), np.int64)
@@ -95,8 +103,10 @@ def cheapest_letters(
             np.empty(len(edges.of_set), np.int64),
         )
         _paths(
-            edges.of_step, edges.source, edges.choice, edges.target, edges.sets_of_step, edges.of_set, edges.letters,
-            cells, low, high, sizes, values[start:stop], client[start:stop], numbers, taken, chosen, found[start:stop],
+            edges.of_step, edges.source, edges.choice, edges.target, edges.sets_of_step,
+            edges.of_set, edges.letters,
+            cells, low, high, sizes, values[start:stop], client[start:stop], numbers, taken,
+            chosen, found[start:stop],
         )  # fmt: skip
 
     run_in_parts(rows, LEAST_TRACES, work)
@@ -105,10 +115,13 @@ def cheapest_letters(
 
 @kernel_part
 def _priced(
-    cells: Places, low: Numbers, high: Numbers, sizes: Numbers, values: Numbers, owner: int, of_set: Places, letters: Places,
+    cells: Places, low: Numbers, high: Numbers, sizes: Numbers, values: Numbers, owner: int,
+    of_set: Places, letters: Places,
     first: int, last: int, costs: Numbers, paid: Numbers, chosen: Places,
 ) -> None:  # fmt: skip
-    """What each letter costs, into `costs`, and the cheapest letter of each of the sets first..last - 1, into `paid` and `chosen`."""
+    """The cost of each letter, into `costs`, and the cheapest letter of each of the sets
+    first..last - 1, into `paid` and `chosen`.
+    """
     for letter in range(cells.shape[1]):
         cost = 0.0
         for one in range(cells.shape[0]):
@@ -127,11 +140,14 @@ def _priced(
 
 @kernel
 def _paths(
-    of_step: Places, source: Places, choice: Places, target: Places, sets_of_step: Places, of_set: Places, letters: Places,
+    of_step: Places, source: Places, choice: Places, target: Places, sets_of_step: Places,
+    of_set: Places, letters: Places,
     cells: Places, low: Numbers, high: Numbers, sizes: Numbers, values: Numbers, client: Places,
     numbers: Numbers, taken: Places, chosen: Places, found: Places,
 ) -> None:  # fmt: skip
-    """As `cheapest`; numbers [4, states, sets or letters + 1], taken [T, states + 1] and chosen [Q + 1] are room."""
+    """As `cheapest_letters`; numbers [4, states, sets or letters + 1], taken [T, states + 1] and
+    chosen [Q + 1] are workspace.
+    """
     costs, paid = numbers[0], numbers[1]
     for row in range(values.shape[0]):
         before, after = numbers[2], numbers[3]
@@ -153,7 +169,7 @@ def _paths(
                 paid,
                 chosen,
             )
-            known = -1  # the edges are in the order of their targets
+            known = -1  # the edges are sorted by target
             for edge in range(of_step[step], of_step[step + 1]):
                 total, to = before[source[edge]] + paid[choice[edge] - first], target[edge]
                 if to > known or total < after[to]:

@@ -1,8 +1,10 @@
-"""What is left of a formula after each step of a trace, whatever the trace: a decision diagram in the order of time.
+"""Decision diagram of a formula in the order of time: the remaining formula after each step, for
+any trace.
 
-A state is what must still come true. From one step to the next it depends only on which of the literals it speaks of are made true. The
-number of states at a step is what finding the nearest trace costs: one for bounds at every step, two for a window in which something is
-reached once, at most 2^k for a response within k steps.
+A state is the part of the formula that must still become true. The next state depends only on which
+of its literals are true at the step. The number of states at a step determines the cost of a
+nearest trace: one for bounds at every step, two for a window in which something must be reached
+once, at most 2^k for a response within k steps.
 
 Letters: T steps, L letters (choices of a cell in each group).
 """
@@ -15,16 +17,16 @@ from fedkg.errors import SetError
 from fedkg.teacher.boolean_expressions import FALSE, TRUE, Expressions
 
 LIMIT = 20_000
-"""States at one step, above which there is no diagram."""
+"""Most states at one step; larger diagrams are not built."""
 
 
 class BeyondDiagram(Exception):
-    """A formula for which no diagram can be made, or only a huge one."""
+    """A formula without a diagram, or with a diagram that is too large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """From a state (its position at a step) to one at the next, by any of some letters."""
+    """From a state (its position at a step) to one at the next step, by any of some letters."""
 
     source: int
     letters: tuple[int, ...]
@@ -33,7 +35,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One step: its edges, ordered by target, and how many states the next step has."""
+    """One step: its edges, ordered by target, and the number of states of the next step."""
 
     edges: tuple[Edge, ...]
     states: int
@@ -42,13 +44,14 @@ class Layer:
 def build_layers(
     expressions: Expressions, formula: int, steps: int, letters: tuple[frozenset[int], ...]
 ) -> tuple[Layer, ...]:
-    """The diagram of an expression; its one state after the last step is that the formula has come true.
+    """The diagram of an expression; the one state after the last step is TRUE.
 
     Args:
-        letters: for each letter the literals that it makes true.
+        letters: for each letter, the literals that it makes true.
 
     Raises:
-        SetError: no trace satisfies the formula. BeyondDiagram: there are more than `LIMIT` states at a step.
+        SetError: no trace satisfies the formula.
+        BeyondDiagram: there are more than `LIMIT` states at a step.
     """
     if formula == FALSE:
         raise SetError("no trace satisfies the formula")
@@ -77,7 +80,7 @@ def _step(
         to: dict[int, list[int]] = {}
         for truth, same in by_truth.items():
             parts = (
-                expressions.after(part, step, truth, remembered.setdefault(truth, {}))
+                expressions.advance(part, step, truth, remembered.setdefault(truth, {}))
                 for part in expressions.parts(state)
             )
             left = expressions.all_of(parts)
@@ -91,7 +94,7 @@ def _step(
 def _pruned(
     found: list[tuple[list[tuple[int, tuple[int, ...], int]], list[int]]],
 ) -> tuple[Layer, ...]:
-    """The layers without the states from which the formula cannot come true."""
+    """The layers without the states from which the formula cannot become true."""
     live = {number: 0 for number, state in enumerate(found[-1][1]) if state == TRUE}
     result: list[Layer] = []
     for edges, _ in reversed(found):

@@ -1,6 +1,6 @@
-"""What a formula asks of single steps: bounds on linear combinations of what is predicted.
+"""Literals of a formula at single steps: bounds on linear combinations of predicted values.
 
-Letters: C clients (each with parameters of its own), V channels, T steps.
+Letters: C clients (each with separate parameters), V channels, T steps.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, sides
 
 STRICT_MARGIN = 1e-6
-"""How far a strict bound is kept, as a share of the comparison's scale (specification, section 5)."""
+"""Distance from a strict bound, as a share of the comparison's scale (specification, section 5)."""
 RELATIVE_MARGIN = 4 * torch.finfo(torch.float32).eps
-"""The same as a share of the numbers compared: less is lost where they are compared in float32."""
+"""Distance from a strict bound, as a share of the compared numbers: more than the rounding error in
+float32.
+"""
 
 Form = tuple[tuple[int, float], ...]
-"""A linear combination: channels with their coefficients, the first of which is positive, the largest 1 in size."""
+"""A linear combination: channels with their coefficients; the first is positive, the largest has
+magnitude 1.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,9 +37,11 @@ class Literal:
     """``form >= bound`` (`lower`) or ``form <= bound``, with a bound for each client, float64 [C].
 
     Attributes:
-        size: the size of the numbers besides channels that its comparison is computed from, in the form's units, float64 [C]: what
-            rounding is a share of. None where one channel is compared with one number, which no rounding touches.
-        atom, positive: the comparison that it is of, or of the negation of. params: the formula's parameters.
+        size: magnitude of the numbers in its comparison besides channels, in the form's units,
+            float64 [C], for the rounding error. None for the comparison of one channel with one
+            number, which is exact.
+        atom, positive: the comparison, or its negation, that it belongs to.
+        params: the formula's parameters.
     """
 
     form: Form
@@ -47,7 +53,9 @@ class Literal:
     params: Sequence[Tensor]
 
     def holds(self, values: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
-        """Whether the comparison holds of values [B, V] when it is computed in a dtype, bool [B]; client: int64 [B]."""
+        """Whether values [B, V] satisfy the comparison when computed in a dtype, bool [B]; client:
+        int64 [B].
+        """
         slots = {i: channel.to(dtype)[None] for i, channel in enumerate(values.unbind(-1))}
         params = [
             number.to(values.device)[client.clamp(max=len(number) - 1)].to(dtype)[None]
@@ -61,10 +69,11 @@ class Literal:
 
 @dataclass(slots=True)
 class Literals:
-    """The literals of a formula, each once.
+    """The literals of a formula, once each.
 
     Attributes:
-        channels: the number of channels. params: the formula's parameters, one [C] or [1] for each.
+        channels: the number of channels.
+        params: the formula's parameters, one [C] or [1] for each.
     """
 
     channels: int
@@ -72,11 +81,12 @@ class Literals:
     found: list[Literal] = field(default_factory=list)
     _known: dict[tuple[Compare, bool], tuple[str, tuple[int, ...]]] = field(default_factory=dict)
 
-    def of(self, atom: Compare, positive: bool) -> tuple[str, tuple[int, ...]]:
-        """The literals that a comparison, or its negation, is made of: all (``and``) or any (``or``) of them, by number.
+    def literals_of(self, atom: Compare, positive: bool) -> tuple[str, tuple[int, ...]]:
+        """The numbers of the literals of a comparison, or of its negation: all (``and``) or any
+        (``or``) of them.
 
         Raises:
-            SetError: the comparison is not linear in what is predicted.
+            SetError: the comparison is not linear in the predicted values.
         """
         if (atom, positive) not in self._known:
             self._known[atom, positive] = self._made(atom, positive)
@@ -85,7 +95,7 @@ class Literals:
     def _made(self, atom: Compare, positive: bool) -> tuple[str, tuple[int, ...]]:
         if not all(linear_in_slots(side) for side in sides(atom)):
             raise SetError(
-                "the nearest trace is found for bounds on linear combinations",
+                "the teacher supports bounds on linear combinations",
                 received="a comparison that is not linear",
             )
         if atom.op in ("le", "lt"):
@@ -93,7 +103,7 @@ class Literals:
         within = (atom.op == "eq") == positive
         one_sided = atom.model_copy(
             update={"op": "le"}
-        )  # left - tolerance <= right, and the same with its sides exchanged
+        )  # left - tolerance <= right, and the same with exchanged sides
         other_sided = one_sided.model_copy(update={"left": atom.right, "right": atom.left})
         sign = 1.0 if within else -1.0
         pair = (
@@ -103,7 +113,9 @@ class Literals:
         return ("and" if within else "or"), pair
 
     def _added(self, atom: Compare, sign: float, origin: Compare, positive: bool) -> int:
-        """The number of the literal ``sign * (margin of the comparison) >= 0``, or ``> 0``: the origin or its negation, or a side of it."""
+        """The number of the literal ``sign * (margin of the comparison) >= 0``, or ``> 0``, for a
+        comparison, negation or side of it.
+        """
         none = torch.zeros((1, 1), dtype=torch.float64)
         constant = sign * self._margin(atom, dict.fromkeys(range(self.channels), none))
         coefficients = [0.0] * self.channels
@@ -113,8 +125,7 @@ class Literals:
         scale = max((abs(c) for c in coefficients), default=0.0)
         if not scale:
             raise SetError(
-                "a comparison reads nothing that is predicted",
-                help="leave it out of what is projected onto",
+                "a comparison reads no predicted value", help="leave it out of the projected rules"
             )
         leading = next(c for c in coefficients if c)
         turned = scale if leading > 0 else -scale
@@ -144,7 +155,7 @@ class Literals:
         return len(self.found) - 1
 
     def _numbers(self, atom: Compare) -> list[Tensor]:
-        """The parameters that a comparison is computed from; one 0 where there is none."""
+        """The parameters in a comparison; a single 0 if there are none."""
         found = {
             part.index
             for side in sides(atom)
@@ -156,9 +167,11 @@ class Literals:
         ]
 
     def _slopes(self, term: Term, factor: float) -> Iterator[tuple[int, float]]:
-        """The channels that a linear term reads with their coefficients, exact where no numbers are multiplied; of the first client.
+        """The channels of a linear term with their coefficients, exact unless numbers are
+        multiplied; of the first client.
 
-        Differences of margins would round: comparisons of one combination with other numbers would seem to be about others.
+        Differences of margins would round, so comparisons of one combination with different numbers
+        would seem to have different combinations.
         """
         if not reads_slots(term):
             return
@@ -178,7 +191,7 @@ class Literals:
             case Quotient():
                 yield from self._slopes(term.numerator, factor / self._number(term.denominator))
             case _:
-                raise AssertionError(term.kind)  # not linear: looked at before
+                raise AssertionError(term.kind)  # not linear: rejected before
 
     def _number(self, term: Term) -> float:
         """The value of a term without channels, for the first client."""
@@ -195,10 +208,10 @@ class Literals:
 
 
 def _strict(atom: Compare, positive: bool) -> bool:
-    """Whether the bound itself is forbidden."""
+    """Whether the bound itself is excluded."""
     return (atom.op in ("lt", "ne")) == positive
 
 
 def _plain(atom: Compare) -> bool:
-    """Whether a channel is compared with a number, as it stands."""
+    """Whether a channel is compared directly with a number."""
     return atom.tolerance is None and {type(atom.left), type(atom.right)} == {Slot, Param}

@@ -1,4 +1,5 @@
-"""The nearest satisfying trace by mixed-integer programming: for formulas beyond the diagram's reach, and to check it against.
+"""The nearest satisfying trace by mixed-integer programming: for formulas beyond the diagram's
+limit, and as its test oracle.
 
 Letters: B traces, T steps, V channels, N nodes of the formula's expression.
 """
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 Float = NDArray[np.float64]
 
 SECONDS = 60.0
-"""After which the solver gives up on a trace."""
+"""Time limit of the solver for a trace."""
 EXACT = 1e-10
-"""How far the solver may miss a bound when the last digits are found, of numbers of size 1."""
+"""Tolerance of bounds when the last digits are computed, for numbers of magnitude 1."""
 INFEASIBLE = 2
-"""The status by which `scipy.optimize.milp` says that there is no solution."""
+"""Status of `scipy.optimize.milp` for a problem without a solution."""
 
 
 def solve_nearest(
@@ -36,10 +37,12 @@ def solve_nearest(
     client: int = 0,
     eps: float = 2.0**-52,
 ) -> Float:
-    """The satisfying trace nearest to one trace [T, V] in L1, by HiGHS; exact up to its tolerances (about 1e-6 of the numbers).
+    """The satisfying trace nearest to one trace [T, V] in L1, by HiGHS; exact up to its tolerances
+    (about 1e-6, relative).
 
     Args:
-        eps: by which share of what is added numbers are rounded when the trace is judged; it is kept from its bounds by as much.
+        eps: relative rounding error of the sums when the trace is judged; the result keeps this
+            distance from its bounds.
 
     Raises:
         SetError: no trace satisfies the formula, or the solver gives up.
@@ -54,7 +57,7 @@ def solve_nearest(
     for reach in (
         near,
         near * trace.shape[1] / least,
-    ):  # bounds on sums may push each other farther than any of them
+    ):  # bounds on sums may together push values farther than each bound alone
         found = _within(expressions, formula, literals, bounds, trace, reach)
         if found is not None:
             nearest, true = found
@@ -62,22 +65,23 @@ def solve_nearest(
                 0.0 if one.size is None else float(one.size[min(client, len(one.size) - 1)])
                 for one in literals
             ]
-            kept = _kept(
+            kept = _polish(
                 [(step, literals[n], bounds[n], sizes[n]) for step, n in true], trace, nearest, eps
             )
             return nearest if kept is None else kept
     raise SetError("no trace satisfies the formula")
 
 
-def _kept(
+def _polish(
     true: Sequence[tuple[int, Literal, float, float]], trace: Float, near: Float, eps: float
 ) -> Float | None:
-    """The trace nearest to `trace` that keeps the literals that are true in `near`, by what rounding may lose; None where none does.
+    """The trace nearest to `trace` that satisfies the literals that are true in `near`, with a
+    rounding margin; None if impossible.
 
     Args:
         true: step, literal, bound and size of each.
     """
-    from scipy import optimize  # slow to load, and seldom needed: most formulas have a diagram
+    from scipy import optimize  # slow to import, and rarely needed: most formulas have a diagram
 
     steps, channels = trace.shape
     values = steps * channels
@@ -138,11 +142,12 @@ def _within(
     trace: Float,
     reach: float,
 ) -> tuple[Float, list[tuple[int, int]]] | None:
-    """The nearest satisfying trace whose numbers lie within `reach` of 0, and the steps and numbers of the literals that it was found by.
+    """The nearest satisfying trace with numbers within `reach` of 0, and the steps and numbers of
+    its true literals.
 
-    None where there is none.
+    None if there is none.
     """
-    nodes = expressions.below(formula)
+    nodes = expressions.descendants(formula)
     place = {node: i for i, node in enumerate(nodes)}
     steps, channels = trace.shape
     values = steps * channels
@@ -174,7 +179,7 @@ def _within(
 def _bound(
     literal: Literal, bound: float, start: int, z: int, reach: float
 ) -> tuple[dict[int, float], float]:
-    """A literal's bound, which holds where its variable is 1."""
+    """A literal's bound, active if its variable is 1."""
     sign = 1.0 if literal.lower else -1.0
     slack = reach * sum(abs(weight) for _, weight in literal.form) + abs(bound)
     row = {start + channel: sign * weight for channel, weight in literal.form}
@@ -184,7 +189,7 @@ def _bound(
 def _solved(
     rows: Sequence[tuple[dict[int, float], float]], values: int, nodes: int, root: int, reach: float
 ) -> Float | None:
-    """The variables of the best solution: values, distances, nodes; None where there is none."""
+    """The variables of the best solution: values, distances, nodes; None if there is none."""
     from scipy import optimize
 
     size = 2 * values + nodes

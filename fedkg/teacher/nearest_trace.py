@@ -1,9 +1,11 @@
-"""The teacher: the satisfying trace that is nearest to a predicted one in L1, exact, for a batch at once.
+"""The teacher: the satisfying trace that is nearest to a predicted one in L1, exact, for a batch at
+once.
 
-Source: the teacher of An, Johnson and Ma 2024. A formula is unrolled over the steps, and what is left of it after each step becomes a
-state; the nearest trace is the cheapest path. This one algorithm is a clamp for operational ranges, the choice of one step for
-eventualities, and the dynamic program over "high" flags for responses. Its cost grows with the number of states (see
-`fedkg.teacher.decision_diagram`), never with the number of satisfying boxes.
+Source: the teacher of An, Johnson and Ma 2024. fedkg unrolls a formula over the steps. The
+remaining formula after each step is a state, and the nearest trace is the cheapest path. This one
+algorithm is a clamp for operational ranges, the choice of one step for eventualities, and the
+dynamic program over "high" flags for responses. Its cost grows with the number of states (see
+`fedkg.teacher.decision_diagram`), not with the number of satisfying boxes.
 
 Letters: B traces, T steps, V channels, C clients, P parameters.
 """
@@ -46,7 +48,9 @@ from fedkg.teacher.unrolling import Unrolling
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Part:
-    """A part of the formula about channels of its own: its groups, letters and diagram, for some clients."""
+    """A part of the formula with separate channels: its groups, letters and diagram, for some
+    clients.
+    """
 
     groups: tuple[ChannelGroup, ...]
     letters: tuple[tuple[int, ...], ...]
@@ -58,19 +62,25 @@ class Teacher:
     """Nearest satisfying traces of one formula.
 
     Args:
-        bank: one row, whose slots are the channels in their order. steps: T.
-        params: the formula's parameters for each client, float64 [C, P of the bank]; None: the bank's own. Bounds of windows must agree.
+        bank: one row, with a slot for each channel, in their order.
+        steps: T.
+        params: the formula's parameters for each client, float64 [C, P of the bank]; None: the
+            bank's. Bounds of windows must be equal for all clients.
         clip: whether windows end with the trace.
-        everywhere: whether the formula holds at every step, as rules do (without `clip`: at every step at which its windows lie inside the
-            trace); otherwise at the first one, as templates that are mined.
-        open_end: without `clip`, whether windows may reach beyond the trace: what lies there may still come true, as in verdicts on rules.
+        everywhere: whether the formula must be satisfied at every step, like rules (without `clip`:
+            at every step with its windows inside the trace); otherwise at the first one, like mined
+            templates.
+        open_end: without `clip`, whether windows may reach beyond the trace: comparisons there may
+            still become true, as in verdicts on rules.
 
-    Where a channel stands in several linear combinations, or the diagram grows beyond its limit, each trace is solved for by mixed-integer
-    programming (`by_program`), in seconds in place of microseconds.
+    If a channel occurs in several linear combinations, or the diagram exceeds its limit,
+    mixed-integer programming solves for each trace (`by_program`), in seconds instead of
+    microseconds.
 
     Raises:
-        SetError: no bank of a formula; no trace satisfies the formula; it has comparisons that are not linear, or parts that read classes
-            or members; parameters of another shape, without a value, or with bounds of windows that differ.
+        SetError: wrong bank; no trace satisfies the formula; it has comparisons that are not
+            linear, or parts that read classes or members; parameters of another shape, without a
+            value, or with different bounds of windows.
         HorizonError: a window reaches beyond the traces.
     """
 
@@ -105,7 +115,7 @@ class Teacher:
                 unrolling.expressions, formula, literals.found, steps, self.clients
             )
             if self._steady is None:
-                self._which, self._parts = _compiled(
+                self._which, self._parts = _build_parts(
                     unrolling.expressions, formula, literals, steps, self.clients
                 )
         except BeyondDiagram:
@@ -113,7 +123,9 @@ class Teacher:
 
     @property
     def states(self) -> int:
-        """The largest number of states at a step, of any part: what a trace costs at each step; 0 where there is no diagram."""
+        """The largest number of states at a step, of any part, which determines the cost; 0 without
+        a diagram.
+        """
         if self.by_program:
             return 0
         if self._steady is not None:
@@ -123,22 +135,24 @@ class Teacher:
             default=1,
         )
 
-    def closest(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
-        """The nearest satisfying traces, [B, T, V]; no gradient goes through them.
+    def nearest(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
+        """The nearest satisfying traces, [B, T, V]; without a gradient.
 
         Args:
-            traces: [B, T, V], finite: what is unknown has no nearest number.
-            client: int64 [B], whose parameters each trace is held to; None with one client.
+            traces: [B, T, V], finite: unknown values have no nearest number.
+            client: int64 [B], the client of each trace, for its parameters; None with one client.
 
-        Under `torch.func.vmap` each call has traces [B, T, V] of its own; they are moved all together.
+        Under `torch.func.vmap` each call has separate traces [B, T, V]; they are processed in one
+        batch.
 
-        What is returned satisfies the formula as it stands, in the traces' own dtype: rounded inwards, and where a comparison is computed
-        (a sum, a number times a channel) by as much within it as computing it in that dtype may lose. An equation of such sums without a
-        tolerance leaves no room for that, and is met to rounding.
+        The result satisfies the formula when evaluated in the dtype of the traces: values are
+        rounded inwards, and a computed comparison (a sum, a number times a channel) gets a margin
+        as large as its rounding error in that dtype. An equation of such sums without a tolerance
+        has no room for a margin and is satisfied up to rounding.
 
         Raises:
-            SetError: traces of another shape, of whole numbers, or with a number that is unknown or infinite; no client given
-                where there are several, or one that is none of them.
+            SetError: traces of another shape, of whole numbers, or with a number that is unknown or
+                infinite; a missing or unknown client.
         """
         check_traces(traces, self.steps, self.channels)
         if client is None and self.clients > 1:
@@ -152,21 +166,23 @@ class Teacher:
             else client
         )
         check_owner(owner, traces.shape[0])
-        found: Tensor = _Closest.apply(traces, owner, self)  # type: ignore[no-untyped-call]  # torch gives it no types
+        found: Tensor = _NearestTrace.apply(traces, owner, self)  # type: ignore[no-untyped-call]
         return found
 
     def moved(self, traces: Tensor, owner: Tensor) -> Tensor:
-        """The same for traces and clients of the right shapes.
+        """As `nearest`, for traces and clients of the right shapes.
 
         Raises:
-            SetError: a client that is none of them, a number that is unknown or infinite.
+            SetError: an unknown client, a number that is unknown or infinite.
         """
         check_clients(owner, self.clients)
         check_known(traces)
-        with library_threads(1):  # its operations are too small to be shared out; the loops are
-            return self._closest(traces, owner)
+        with library_threads(
+            1
+        ):  # its tensor operations are too small for several threads; the compiled loops are not
+            return self._nearest_batch(traces, owner)
 
-    def _closest(self, traces: Tensor, owner: Tensor) -> Tensor:
+    def _nearest_batch(self, traces: Tensor, owner: Tensor) -> Tensor:
         result = traces.detach().double().clone()
         if self.by_program:
             for row, own in zip(result, owner.tolist(), strict=True):
@@ -188,16 +204,18 @@ class Teacher:
         return result.to(traces.dtype)
 
     def distance(self, traces: Tensor, client: Tensor | None = None) -> Tensor:
-        """The mean L1 distance to the nearest satisfying trace, [B]; its gradient is that of the L1 norm with the nearest trace held.
+        """The mean L1 distance to the nearest satisfying trace, [B].
+
+        Its gradient is that of the L1 norm for a constant nearest trace.
 
         Raises:
-            SetError: as `closest`.
+            SetError: as `nearest`.
         """
-        return (traces - self.closest(traces, client)).abs().mean((-1, -2))
+        return (traces - self.nearest(traces, client)).abs().mean((-1, -2))
 
 
-class _Closest(torch.autograd.Function):
-    """`Teacher.closest`, without a gradient; under `vmap` for all traces at once."""
+class _NearestTrace(torch.autograd.Function):
+    """`Teacher.nearest`, without a gradient; under `vmap` for all traces at once."""
 
     @staticmethod
     @override
@@ -211,7 +229,7 @@ class _Closest(torch.autograd.Function):
 
     @staticmethod
     @override
-    def backward(ctx: Any, slope: Tensor) -> tuple[None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None]:
         return None, None, None
 
     @staticmethod
@@ -220,15 +238,19 @@ class _Closest(torch.autograd.Function):
         info: Any, in_dims: tuple[int | None, ...], traces: Tensor, owner: Tensor, teacher: Teacher
     ) -> tuple[Tensor, int]:
         traces, owner = move_batch_dim_first((traces, owner), in_dims, info.batch_size)
-        found: Tensor = _Closest.apply(traces.flatten(0, 1), owner.flatten(), teacher)  # type: ignore[no-untyped-call]  # torch gives it no types
+        found: Tensor = _NearestTrace.apply(  # type: ignore[no-untyped-call]  # untyped in torch
+            traces.flatten(0, 1), owner.flatten(), teacher
+        )
         return found.view_as(traces), 0
 
 
-def _compiled(
+def _build_parts(
     expressions: Expressions, formula: int, literals: Literals, steps: int, clients: int
 ) -> tuple[Tensor, list[tuple[_Part, ...]]]:
-    """For each client the kind of its parts and its place among the clients of that kind, int64 [2, C]; and the parts of each kind."""
-    pieces = _apart(expressions, formula, literals)
+    """For each client the kind of its parts and its position among the clients of that kind, int64
+    [2, C]; and the parts of each kind.
+    """
+    pieces = _split_conjuncts(expressions, formula, literals)
     orders = [
         tuple(
             bound_order(literals.found, numbers, client)
@@ -262,10 +284,12 @@ def _compiled(
     return which, kinds
 
 
-def _apart(
+def _split_conjuncts(
     expressions: Expressions, formula: int, literals: Literals
 ) -> list[tuple[int, list[tuple[tuple[tuple[int, float], ...], frozenset[int]]]]]:
-    """The conjuncts of a formula, those that speak of the same channels together, each with its linear combinations."""
+    """The conjuncts of a formula, grouped by common channels, each group with its linear
+    combinations.
+    """
     distinct_forms(literals.found, expressions.literals(formula))
     together: list[tuple[set[int], list[int]]] = []
     for part in expressions.parts(formula):
@@ -288,7 +312,9 @@ def _apart(
 
 
 def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
-    """The traces, float64 [B, T, V], with one part's channels moved onto the cheapest path, to numbers that `dtype` has."""
+    """The traces, float64 [B, T, V], with one part's channels moved onto the cheapest path, to
+    numbers of `dtype`.
+    """
     device = traces.device
     if device.type == "cpu":
         return _looped(part, traces, client, dtype)
@@ -340,7 +366,7 @@ def _nearest(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) ->
 
 
 def _looped(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> Tensor:
-    """The same by compiled loops, all steps moved at once."""
+    """As `_nearest`, by compiled loops, with all steps moved at once."""
     cells = max(one.low.shape[1] for one in part.groups)
     low, high = (
         np.stack([functional.pad(ends, (0, cells - ends.shape[1])).numpy() for ends in each])
@@ -370,7 +396,7 @@ def _looped(part: _Part, traces: Tensor, client: Tensor, dtype: torch.dtype) -> 
 def _at_each_step(
     groups: Sequence[ChannelGroup], traces: Tensor, client: Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """The traces, float64 [B, T, V], with each step moved into its own cell of each group."""
+    """The traces, float64 [B, T, V], with each step moved into its cell of each group."""
     rows, steps = traces.shape[:2]
     values, step = traces.flatten(0, 1), torch.arange(steps, device=traces.device).repeat(rows)
     for one in groups:
@@ -383,9 +409,9 @@ def _at_each_step(
 def _moved(
     one: ChannelGroup, values: Tensor, client: Tensor, cell: Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """Values [B, V] at one step moved into a cell each, to numbers that `dtype` has: by as little as what is true there then holds.
+    """Values [B, V] at one step moved into a cell each, to numbers of `dtype`, by the least amount.
 
-    It has to hold computed in float64 as well as in the dtype that rules compute in.
+    The literals of the cell are then satisfied in float64 as well as in the dtype of the rules.
     """
     low, high = one.low[client, cell], one.high[client, cell]
     nearest = _into(one, values, low, high, dtype)
@@ -398,7 +424,7 @@ def _moved(
     result = _into(one, values, *_within(low, high, lost), dtype)
     for better in (nearest, values):
         holds = [
-            one.hold(better, client, cell, computed)
+            one.satisfied(better, client, cell, computed)
             for computed in {torch.float64, computing_dtype(values.to(dtype))}
         ]
         result = torch.where(torch.stack(holds).all(0).unsqueeze(-1), better, result)
@@ -408,10 +434,12 @@ def _moved(
 def _into(
     one: ChannelGroup, values: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype
 ) -> Tensor:
-    """Values [B, V] with their combination moved between two ends [B]: in equal parts by the channels with the largest coefficients."""
+    """Values [B, V] with their combination moved between two ends [B], in equal parts by the
+    channels with the largest coefficients.
+    """
     here, result = one.value(values), values.clone()
     if len(one.form) == 1:
-        [(channel, _)] = one.form  # its coefficient is 1
+        [(channel, _)] = one.form  # the coefficient is 1
         result[:, channel] = _inward(
             torch.minimum(torch.maximum(here, low), high), low, high, dtype
         )
@@ -427,14 +455,14 @@ def _into(
 
 
 def _within(low: Tensor, high: Tensor, by: Tensor) -> tuple[Tensor, Tensor]:
-    """The ends of intervals moved inwards; to the middle where they would pass each other."""
+    """The ends of intervals moved inwards, at most to the middle."""
     middle = (low + high) / 2
     narrow = high - low < 2 * by
     return torch.where(narrow, middle, low + by), torch.where(narrow, middle, high - by)
 
 
 def _inward(values: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
-    """Values between two ends as numbers that `dtype` has, still between them where there is one."""
+    """Values between two ends as numbers of `dtype`, still between them if possible."""
     given = values.to(dtype)
     infinite = torch.full_like(given, torch.inf)
     given = torch.where(given.double() < low, torch.nextafter(given, infinite), given)
@@ -454,5 +482,5 @@ def _on(one: ChannelGroup, device: torch.device) -> ChannelGroup:
 
 
 def _counts(targets: Sequence[int]) -> list[int]:
-    """How many edges lead to each target; they are in order."""
+    """The number of edges to each target; targets are sorted."""
     return torch.bincount(torch.tensor(targets)).tolist()

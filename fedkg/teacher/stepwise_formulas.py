@@ -1,7 +1,8 @@
-"""Formulas that ask something of each step by itself, whatever the others do: conjunctions of comparisons, as `always` makes them.
+"""Formulas that constrain each step independently: conjunctions of comparisons, such as those of
+`always`.
 
-Operational ranges and differences are such. Every step then has one cell for each client, and the nearest trace is found for all steps at
-once, whatever the number of distinct bounds.
+Operational ranges and differences are examples. Every step then has one cell for each client, and
+the nearest trace is computed for all steps at once, for any number of distinct bounds.
 
 Letters: C clients, T steps.
 """
@@ -21,10 +22,11 @@ from fedkg.teacher.literals import Form, Literal
 def stepwise_groups(
     expressions: Expressions, formula: int, literals: Sequence[Literal], steps: int, clients: int
 ) -> tuple[ChannelGroup, ...] | None:
-    """The groups of such a formula, whose cells are the steps; None where it is another one, or its bounds contradict each other.
+    """The groups of a stepwise formula, with the steps as cells; None for other formulas, or if
+    bounds contradict each other.
 
     Raises:
-        BeyondDiagram: one channel stands in two different combinations.
+        BeyondDiagram: a channel occurs in two different combinations.
     """
     asked: dict[Form, list[set[int]]] = {}
     for part in expressions.parts(formula):

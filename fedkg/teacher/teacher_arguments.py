@@ -1,4 +1,4 @@
-"""What people give to the teacher, looked at before a trace is moved: a bank, parameters, traces, clients.
+"""Checks of the arguments of the teacher: bank, parameters, traces and clients.
 
 Letters: B traces, T steps, V channels, C clients, P parameters.
 """
@@ -16,20 +16,21 @@ from fedkg.pack import Bank, walk
 from fedkg.pack.formulas import Temporal, Until
 
 
-# `Any` in what follows: what people give may be anything.
+# `Any`: these functions check values of any type.
 def check_bank(bank: Any) -> None:
-    """Raise unless it is the bank of a formula."""
+    """Raise SetError unless the argument is the bank of a formula."""
     if not isinstance(bank, Bank):
         raise SetError(
-            "a teacher is made of the bank of one formula",
+            "a teacher needs the bank of one formula",
             expected="a bank",
             received=type(bank).__name__,
-            help="Teacher(pack.banks[0], ...); of what is mined: pack.conditions[inference.condition]",
+            help="Teacher(pack.banks[0], ...); for a mined inference: "
+            "pack.conditions[inference.condition]",
         )
 
 
 def check_traces(traces: Any, steps: int, channels: int) -> None:
-    """Raise unless traces are floating-point numbers [B, T, V]."""
+    """Raise SetError unless traces are floating-point numbers [B, T, V]."""
     expected = f"[B, {steps}, {channels}]"
     if not isinstance(traces, Tensor):
         help_ = "torch.tensor(traces, dtype=torch.float32)"
@@ -42,14 +43,14 @@ def check_traces(traces: Any, steps: int, channels: int) -> None:
         )
     if not traces.is_floating_point():
         raise SetError(
-            "a trace is moved by fractions",
+            "traces must be floating-point numbers",
             expected="traces.float()",
             received=str(traces.dtype).removeprefix("torch."),
         )
 
 
 def check_owner(client: Any, rows: int) -> None:
-    """Raise unless there is a client for each of so many traces."""
+    """Raise SetError unless there is a client for each of `rows` traces."""
     if not isinstance(client, Tensor) or client.dtype != torch.int64 or client.shape != (rows,):
         raise SetError(
             "the clients do not fit the traces",
@@ -59,7 +60,9 @@ def check_owner(client: Any, rows: int) -> None:
 
 
 def check_params(bank: Bank, params: Tensor) -> None:
-    """Raise where parameters [C, P] are not those of a formula that can be unrolled once for all clients."""
+    """Raise SetError unless parameters [C, P] fit a formula that can be unrolled once for all
+    clients.
+    """
     if params.ndim != 2 or params.shape[1] != bank.params.shape[1] or not params.shape[0]:
         expected = f"[C, {bank.params.shape[1]}]"
         raise SetError(
@@ -71,7 +74,7 @@ def check_params(bank: Bank, params: Tensor) -> None:
         client = int(params.isnan().any(1).int().argmax())
         raise SetError(
             f"client {client} has a parameter without a value",
-            help="leave out clients for which mining determined nothing",
+            help="leave out clients without mined values",
         )
     windows = [
         part for _, part in walk.everywhere(bank.skeleton) if isinstance(part, (Temporal, Until))
@@ -80,31 +83,34 @@ def check_params(bank: Bank, params: Tensor) -> None:
     differing = torch.nonzero((bounds != bounds[:1]).any(1)).flatten().tolist()
     if differing:
         raise SetError(
-            f"client {differing[0]} has other bounds of windows than client 0",
-            help="make a teacher for the clients of each choice of bounds",
+            f"client {differing[0]} has different bounds of windows than client 0",
+            help="create one teacher for the clients of each choice of bounds",
         )
 
 
 def check_known(traces: Tensor) -> None:
-    """Raise where a number of traces [B, T, V] is unknown, or infinite: no other one is nearest to it."""
+    """Raise SetError if a number of traces [B, T, V] is unknown or infinite, because it has no
+    nearest number.
+    """
     known = traces.isfinite()
     if not bool(known.all()):
         row, step, channel = (int(place) for place in torch.nonzero(~known)[0])
         raise SetError(
             f"trace {row} has no number at step {step}, channel {channel}",
-            expected="finite numbers: what is unknown has no nearest number",
+            expected="finite numbers: unknown values have no nearest number",
             received=f"{float(traces[row, step, channel])}",
-            help="fill it (with the number before, or the forecast's own), or leave the trace out: traces[traces.isfinite().all((1, 2))]",
+            help="fill it (with the previous number, or the forecast), or leave the trace out: "
+            "traces[traces.isfinite().all((1, 2))]",
         )
 
 
 def check_clients(client: Tensor, clients: int) -> None:
-    """Raise where a trace is of a client that there is not."""
+    """Raise SetError for a trace of an unknown client."""
     wrong = (client < 0) | (client >= clients)
     if bool(wrong.any()):
         row = int(wrong.int().argmax())
         raise SetError(
-            f"trace {row} is of a client that the formula has no parameters for",
+            f"the formula has no parameters for the client of trace {row}",
             expected=f"0 .. {clients - 1}",
             received=str(int(client[row])),
         )

@@ -1,6 +1,7 @@
 """A formula over a trace of known length as one Boolean expression over literals at steps.
 
-Negations are pushed to the comparisons. Windows beyond the trace are clipped or refused, as the data contract says.
+Negations are pushed to the comparisons. Windows beyond the trace are clipped or rejected, as the
+data contract specifies.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ class Unrolling:
     """Unrolls a formula over T steps.
 
     Attributes:
-        numbers: the formula's parameters where they are bounds of windows.
+        numbers: the formula's parameters, for those that are bounds of windows.
         clip: whether windows end with the trace.
-        open_end: without `clip`, whether comparisons beyond the trace may still come true, as in verdicts on rules: the formula
-            then asks that nothing violates it already. Otherwise a window beyond the trace is an error.
+        open_end: without `clip`, whether comparisons beyond the trace may still become true, as in
+            verdicts on rules: the formula then requires only that nothing violates it already.
+            Otherwise a window beyond the trace is an error.
     """
 
     steps: int
@@ -51,19 +53,21 @@ class Unrolling:
 
         Raises:
             HorizonError: a window reaches beyond the trace, and the contract does not clip it.
-            SetError: a part that no nearest trace is found for.
+            SetError: a part that the teacher does not support.
         """
         key = (id(formula), positive, step)
         if key not in self._known:
             self._known[key] = self._unrolled(formula, step, positive)
-            self._nodes.append(formula)  # keeps it alive: its id is the key
+            self._nodes.append(formula)  # keep the formula alive, because its id is the key
         return self._known[key]
 
     def throughout(self, formula: Formula) -> int:
-        """The expression of a formula at every step; of a trace with strict ends at those from which it does not look beyond.
+        """The expression of a formula at every step; with strict ends, at the steps from which it
+        stays within the trace.
 
         Raises:
-            HorizonError: there is no such step. SetError: as `at`.
+            HorizonError: there is no such step.
+            SetError: as `at`.
         """
         far = reach(formula, self.numbers)
         whole = self.clip or self.open_end
@@ -72,7 +76,10 @@ class Unrolling:
             return self.at(formula, 0)
         if first > last:
             raise HorizonError(
-                f"the formula looks {far.back:g} steps back and {far.ahead:g} ahead, beyond the trace",
+                (
+                    f"the formula looks {far.back:g} steps back and {far.ahead:g} ahead, beyond "
+                    "the trace"
+                ),
                 expected=f"more than {far.back + far.ahead:g} steps",
                 received=f"{self.steps} steps",
                 help="project longer traces, or write `timeline ... ends clip`",
@@ -89,7 +96,7 @@ class Unrolling:
             case Compare() if outside:
                 return TRUE
             case Compare():
-                how, numbers = self.literals.of(formula, positive)
+                how, numbers = self.literals.literals_of(formula, positive)
                 each = [self.expressions.literal(step, number) for number in numbers]
                 return (
                     self.expressions.all_of(each) if how == "and" else self.expressions.any_of(each)
@@ -110,7 +117,7 @@ class Unrolling:
             case Initially():
                 return self.at(formula.arg, 0, positive)
             case Known():
-                return TRUE if positive else FALSE  # what is predicted is known
+                return TRUE if positive else FALSE  # predicted values are always known
             case Temporal() | Until() if outside and not self._window(formula, step):
                 return TRUE
             case Temporal():
@@ -122,9 +129,7 @@ class Unrolling:
             case Until():
                 return self._until(formula, step, positive)
             case _:
-                raise SetError(
-                    "the nearest trace is found for comparisons over time", received=formula.kind
-                )
+                raise SetError("the teacher supports comparisons over time", received=formula.kind)
 
     def _until(self, formula: Until, step: int, positive: bool) -> int:
         """Until by its recursion from the far end: there, or here and later."""

@@ -52,7 +52,7 @@ def test_nothing_to_compile_is_a_wrong_call(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["rule a require p <= 80 degC", GOOD, "# limits\n" + GOOD * 20])
 def test_rules_in_place_of_their_path_are_told_of_text(text: str) -> None:
     with pytest.raises(
-        UsageError, match="the rules themselves stand where their file is named"
+        UsageError, match="`paths` contains the rules themselves instead of the path of their file"
     ) as caught:
         fedkg.compile(text)
     assert caught.value.help == 'fedkg.compile(text="...")'

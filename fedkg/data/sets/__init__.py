@@ -1,4 +1,4 @@
-"""Data sets by name: read from a path where they are at hand, generated in their form where they are not."""
+"""Data sets by name, read from a path or generated with the same form."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ from fedkg.errors import JobError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a data set comes from.
+    """The loader and the generator of a data set.
 
     Attributes:
-        load: reads it: path, seed of a random choice of samples, how many of them (None: all).
-        generate: makes data of its form: seed, how much (None: as its own default).
-        size: what `size` counts.
+        load: reads it: path, seed of a random choice of samples, number of samples (None: all).
+        generate: makes data of its form: seed, size (None: the generator's default).
+        size: the unit of `size`.
     """
 
     load: Callable[[str | Path, int, int | None], DataSet]
@@ -91,20 +91,23 @@ DATA_SETS: Mapping[str, Source] = {
     ),
     "bosch": Source(load=load_bosch, generate=generate_bosch, size="rows"),
 }
-"""Data sets by the names that `data_set` and the `data.set` of a job know."""
+"""Data sets by the names that `data_set` and the `data.set` of a job accept."""
 
 
 def data_set(
     name: str, path: str | Path | None = None, *, seed: int = 0, size: int | None = None
 ) -> DataSet:
-    """A data set by its name: the one at `path`, or, without a path, data of its form that a generator makes.
+    """Load a data set by name from `path`, or generate data of its form.
 
     Args:
-        name: in `DATA_SETS`. path: file or folder, as the data set's reader says; None: the generator.
-        seed: of the generator, or of the samples that are drawn from a file. size: how much; what it counts is said by `Source.size`.
+        name: in `DATA_SETS`.
+        path: file or folder, as the loader of the data set expects; None: generate.
+        seed: of the generator, or of the choice of samples from a file.
+        size: in the unit `Source.size`.
 
     Raises:
-        JobError: for an unknown name or a size below 1. TableError: when the files at `path` are missing or have another layout.
+        JobError: an unknown name, or a size below 1.
+        TableError: the files at `path` are missing or have another layout.
 
     >>> data_set("cmapss", size=2).client_names
     ('train 1', 'test 1')
@@ -112,7 +115,7 @@ def data_set(
     if name not in DATA_SETS:
         near = nearest_name(name, DATA_SETS)
         raise JobError(
-            f"no data set {name}",
+            f"unknown data set {name}",
             expected=", ".join(DATA_SETS),
             help=f"did you mean `{near}`?" if near else "",
         )

@@ -1,4 +1,4 @@
-"""Parts on Bosch's production lines (Kaggle, 2016): read in chunks, and a generator of that shape that streams.
+"""Parts on Bosch's production lines (Kaggle, 2016): a chunked reader, and a streaming generator.
 
 Letters: N rows (one part each), F = 968 features.
 """
@@ -16,26 +16,30 @@ from fedkg.data.sets.dataset import DataSet, generator_source, seeded_generator
 from fedkg.errors import JobError, MissingExtra, TableError
 
 FEATURES, MISSING, FAILS, ROWS = 968, 0.45, 0.0058, 1_183_747
-"""What the SCFA paper says of the data set (section 8 of its specification)."""
+"""Size of the data set according to the SCFA paper (section 8 of its specification)."""
 CHUNK = 10_000
 GENERATED = 20_000
 _LINES = (24, 2, 3, 23)
 """Stations of lines 0 to 3, 52 in all."""
 _WEAR, _LOAD = 0, 1
-"""Features that rise with the risk: a tool's wear, whose effect is monotone, and a load that must stay below a capacity of 1."""
+"""Features that rise with the risk: a tool's wear, with a monotone effect, and a load that must
+stay below a capacity of 1.
+"""
 
 
 def chunks(
     path: str | Path | None = None, *, seed: int = 0, size: int | None = None, rows: int = CHUNK
 ) -> Iterator[DataSet]:
-    """The data set in pieces of about so many rows, one in memory at a time.
+    """Iterate over the data set in chunks of about `rows` rows, one in memory at a time.
 
     Args:
         path: ``train_numeric.csv`` (also gzipped or as Parquet), or None for the generator.
-        seed: of the generator. size: rows in all; None: all of the file, or 1,183,747. rows: of a piece.
+        seed: of the generator.
+        size: rows in all; None: all of the file, or 1,183,747.
+        rows: rows of a chunk.
 
     Raises:
-        TableError: when the file has no columns ``Id`` and ``Response``.
+        TableError: the file has no columns ``Id`` and ``Response``.
     """
     if rows < 1:
         raise JobError("a chunk has at least one row", received=str(rows))
@@ -58,14 +62,17 @@ def chunks(
 
 
 def load_bosch(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """The first `size` rows of ``train_numeric.csv``, or all (4.6 GB); see `chunks`."""
-    return _joined(list(chunks(path, size=size)))
+    """Load the first `size` rows of ``train_numeric.csv``, or all (4.6 GB); see `chunks`."""
+    return _concatenate(list(chunks(path, size=size)))
 
 
 def generate_bosch(seed: int, size: int | None) -> DataSet:
-    """Rows of Bosch's shape: 968 features of 52 stations on 4 lines, 45 % of the cells unknown because parts pass some stations only,
-    0.58 % failures. The first feature is wear (more is never safer), the second a load with a capacity of 1. `size` is the number of rows;
-    the first rows of a longer table are those of a shorter one."""
+    """Generate `size` rows with Bosch's form: 968 features of 52 stations on 4 lines.
+
+    45 % of the cells are unknown, because parts pass only some stations; 0.58 % of the parts fail.
+    The first feature is wear (more is never safer), the second a load with a capacity of 1. The
+    first rows of a longer table equal those of a shorter one.
+    """
     rows = size or GENERATED
     x, y = np.empty((rows, FEATURES), dtype=np.float32), np.empty(rows)
     at = 0
@@ -75,8 +82,8 @@ def generate_bosch(seed: int, size: int | None) -> DataSet:
     return _data(generator_source("Bosch", seed), feature_names(), x, y)
 
 
-def _joined(parts: list[DataSet]) -> DataSet:
-    """All parts as one; each is let go of as soon as it is copied, so that no more than all of them and one are held."""
+def _concatenate(parts: list[DataSet]) -> DataSet:
+    """Concatenate all parts, and free each one after it is copied, to limit the peak memory."""
     source, features = parts[0].source, parts[0].features
     rows = sum(part.samples for part in parts)
     x, y = np.empty((rows, len(features)), dtype=parts[0].x.dtype), np.empty(rows)
@@ -109,7 +116,9 @@ def _data(
 
 @cache
 def feature_names() -> tuple[str, ...]:
-    """``L0_S0_F0`` and so on: line, station, number; the stations share the features as evenly as may be."""
+    """``L0_S0_F0`` and so on: line, station, number; the features are spread evenly over the
+    stations.
+    """
     stations = [(line, station) for line, count in enumerate(_LINES) for station in range(count)]
     numbered = ((line, sum(_LINES[:line]) + station) for line, station in stations)
     counts = np.diff(np.linspace(0, FEATURES, len(stations) + 1).astype(np.int64)).tolist()
@@ -120,10 +129,12 @@ def feature_names() -> tuple[str, ...]:
 def _generated_chunks(
     seed: int, size: int
 ) -> Iterator[tuple[tuple[str, ...], NDArray[np.float32], NDArray[np.float64]]]:
-    """Pieces that hang on the seed and their number alone, so that a longer table begins like a shorter one."""
+    """Generate chunks that depend only on the seed and their number, so a longer table begins like
+    a shorter one.
+    """
     plant = seeded_generator(seed)
     station = np.array([int(name.split("_")[1][1:]) for name in feature_names()])
-    # Half of the stations are passed by nearly all parts, the others by few: 45 % unknown in the mean.
+    # Nearly all parts pass half of the stations, few pass the others: on average 45 % unknown.
     passed = np.where(np.arange(sum(_LINES)) % 2 == 0, 0.95, 2 * (1 - MISSING) - 0.95)
     passed[station[_WEAR]] = 1.0
     share = float((passed[station]).mean())
@@ -193,12 +204,13 @@ def _file_chunks(
         raise TableError(
             f"{path} cannot be read",
             received=str(error).split("\n")[0],
-            help="take the file as it comes from the competition, unpacked or as .zip; fetch it again if it was cut off",
+            help="take the file as it comes from the competition, unpacked or as .zip; fetch it "
+            "again if it was cut off",
         ) from error
 
 
 def _types(path: Path) -> dict[str, object]:
-    """Every measurement as float32, whatever the first block shows (a column may be empty there)."""
+    """Read every measurement as float32, even if a column is empty in the first block."""
     import pyarrow as pa
 
     with pa.input_stream(str(path)) as file:

@@ -1,6 +1,7 @@
-"""A city simulated by SUMO (Krajzewicz et al., "SUMO (Simulation of Urban MObility)", 2002): a grid of streets and a day of random trips.
+"""A city simulated by SUMO: a grid of streets and a day of random trips.
 
-Letters: E segments (one direction of a street between two junctions), I intervals.
+Source: Krajzewicz et al., "SUMO (Simulation of Urban MObility)", 2002. Letters: E segments (one
+direction of a street between two junctions), I intervals.
 """
 
 from __future__ import annotations
@@ -22,17 +23,20 @@ from fedkg.data.sets.traffic import DAY
 from fedkg.errors import JobError, MissingExtra
 
 QUANTITIES = ("volume", "vehicles", "occupancy", "speed", "CO2", "fuel", "noise")
-"""What is measured on each segment in each interval: vehicles that came onto it an hour, and their mean number on it; the share of it that
-they cover, %; their mean speed, m/s (NaN where there is none); CO2 and fuel of all of them, mg/s; noise, dB (0 where there is none)."""
+"""Measurements of each segment in each interval: vehicles that enter it per hour, and their mean
+number; their share of its area, %; their mean speed, m/s (NaN without vehicles); CO2 and fuel of
+all of them, mg/s; noise, dB (0 without vehicles).
+"""
 
 _MEANS = {"plain": "", "emissions": ' type="emissions"', "noise": ' type="harmonoise"'}
 _KINDS = {"passenger": 0.85, "truck": 0.1, "motorcycle": 0.05}
 
 
 class City(BaseModel):
-    """What is simulated. Lengths in m, the interval in s.
+    """Settings of the simulated city. Lengths in m, the interval in s.
 
-    Streets go both ways, with 1 to `lanes` lanes and junctions moved at random by a tenth of the length; all junctions have traffic lights.
+    Streets are two-way, with 1 to `lanes` lanes. Junctions are displaced at random by a tenth of
+    the length; all have traffic lights.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -41,28 +45,37 @@ class City(BaseModel):
     rows: int = Field(default=4, ge=2, le=50, description="Junctions from south to north.")
     length: float = Field(default=200.0, ge=50, le=5000, description="Distance of two junctions.")
     lanes: int = Field(
-        default=2, ge=1, le=6, description="Most lanes of a street in one direction."
+        default=2, ge=1, le=6, description="Largest number of lanes of a street in one direction."
     )
-    hours: float = Field(default=24.0, gt=0, le=24 * 366, description="How long, from midnight on.")
+    hours: float = Field(
+        default=24.0, gt=0, le=24 * 366, description="Simulated time, from midnight on."
+    )
     interval: int = Field(
-        default=300, ge=1, description="What is measured is a mean over so many seconds."
+        default=300,
+        ge=1,
+        description="Length of an interval in seconds; measurements are means over it.",
     )
-    trips: float = Field(default=600.0, gt=0, description="Trips that begin in the busiest hour.")
+    trips: float = Field(
+        default=600.0, gt=0, description="Number of trips that start in the busiest hour."
+    )
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if round(self.hours * 3600) % self.interval:
-            raise ValueError("the hours are no multiple of the interval")
+            raise ValueError("the hours are not a multiple of the interval")
         return self
 
 
 def simulate_city(city: City, seed: int) -> tuple[tuple[str, ...], NDArray[np.float64], str]:
-    """The names of the E segments, what was measured on them, [E, I, quantities], and the version of the simulator.
+    """Simulate a city; return the E segments, measurements [E, I, quantities], and the simulator
+    version.
 
-    Streets, trips and drivers hang on `seed` alone; another version of the simulator may drive them another way.
+    Streets, trips and drivers depend on `seed` alone; another version of the simulator may produce
+    different traffic.
 
     Raises:
-        MissingExtra: when the simulator is not installed. JobError: when it fails.
+        MissingExtra: the simulator is not installed.
+        JobError: the simulator fails.
     """
     programs = _programs()
     with tempfile.TemporaryDirectory() as place:
@@ -109,7 +122,7 @@ def simulate_city(city: City, seed: int) -> tuple[tuple[str, ...], NDArray[np.fl
 
 
 def _programs() -> Path:
-    """The simulator's home. Raises MissingExtra where there is none."""
+    """The simulator's home. Raises MissingExtra if it is not installed."""
     found = importlib.util.find_spec("sumo")
     for place in () if found is None else found.submodule_search_locations or ():
         if (Path(place) / "bin").is_dir():
@@ -118,7 +131,7 @@ def _programs() -> Path:
 
 
 def _run(home: Path, program: str, options: list[str], folder: Path) -> str:
-    """What a program prints. Raises JobError when it fails."""
+    """Run a program of the simulator and return its output. Raises JobError if it fails."""
     command = [str(home / "bin" / program), *options]
     done = subprocess.run(
         command,
@@ -132,7 +145,7 @@ def _run(home: Path, program: str, options: list[str], folder: Path) -> str:
         raise JobError(
             f"the simulation of a city failed in {program}",
             received=(done.stderr or done.stdout).strip()[-300:],
-            help="what the program says stands above; check the numbers in the city file",
+            help="see the output of the program above; check the numbers in the city file",
         )
     return done.stdout
 
@@ -165,7 +178,9 @@ def _segments(network: Path) -> tuple[str, ...]:
 
 
 def _trips(city: City, segments: tuple[str, ...], seed: int) -> str:
-    """Trips from where people live to where they work before noon, mostly, and back after it; so many in each hour as of a working day."""
+    """Random trips with the hourly profile of a working day: to work before noon, mostly, and back
+    after it.
+    """
     draw = seeded_generator(seed)
     homes, works = draw.dirichlet(np.full(len(segments), 0.5), 2)
     lines = [f'<vType id="{kind}" vClass="{kind}"/>' for kind in _KINDS]
@@ -188,13 +203,14 @@ def _trips(city: City, segments: tuple[str, ...], seed: int) -> str:
                 start, end = (segments[one] for one in ends)
                 name, kind = f"{hour}.{place}", kinds[place]
                 lines.append(
-                    f'<trip id="{name}" type="{kind}" depart="{depart:.2f}" departLane="best" from="{start}" to="{end}"/>'
+                    f'<trip id="{name}" type="{kind}" depart="{depart:.2f}" '
+                    f'departLane="best" from="{start}" to="{end}"/>'
                 )
     return "<routes>\n" + "\n".join(lines) + "\n</routes>\n"
 
 
 def _read(path: Path, segments: tuple[str, ...], city: City) -> dict[str, NDArray[np.float64]]:
-    """By attribute what was measured, [E, I]; NaN where it was not."""
+    """Measurements by attribute, [E, I]; NaN if missing."""
     place = {name: position for position, name in enumerate(segments)}
     count = round(city.hours * 3600) // city.interval
     found: dict[str, NDArray[np.float64]] = {}

@@ -1,6 +1,6 @@
-"""Turbofan engines that run until they fail: NASA's C-MAPSS (Saxena, Goebel, Simon and Eklund, 2008), and a generator of such runs.
+"""Turbofan engines run to failure: NASA's C-MAPSS (Saxena and others, 2008), and a generator.
 
-Letters: N rows (one cycle of one engine each).
+Source: Saxena, Goebel, Simon and Eklund, 2008. Letters: N rows (one cycle of one engine each).
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from fedkg.errors import TableError
 F64 = NDArray[np.float64]
 
 SENSORS = {
-    "T2": "degR", "T24": "degR", "T30": "degR", "T50": "degR", "P2": "psi", "P15": "psi", "P30": "psi", "Nf": "rpm", "Nc": "rpm",
-    "epr": "", "Ps30": "psi", "phi": "", "NRf": "rpm", "NRc": "rpm", "BPR": "", "farB": "", "htBleed": "", "Nf_dmd": "rpm",
+    "T2": "degR", "T24": "degR", "T30": "degR", "T50": "degR", "P2": "psi", "P15": "psi",
+    "P30": "psi", "Nf": "rpm", "Nc": "rpm",
+    "epr": "", "Ps30": "psi", "phi": "", "NRf": "rpm", "NRc": "rpm", "BPR": "", "farB": "",
+    "htBleed": "", "Nf_dmd": "rpm",
     "PCNfR_dmd": "rpm", "W31": "lb/s", "W32": "lb/s",
 }  # fmt: skip
 """The 21 sensors in the order of the files, with units."""
@@ -60,13 +62,16 @@ _NOISE = np.array(
 
 
 def load_cmapss(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """C-MAPSS from the folder of its text files: every ``train_FD00*.txt``, and every ``test_FD00*.txt`` that has its ``RUL_FD00*.txt``.
+    """Load C-MAPSS from the folder of its text files.
 
-    The target is the remaining useful life in cycles: counted from the last cycle of a training engine, and from the given rest for a test
-    engine. Clients are engines (``FD001 train 1``). With `size`, so many engines, the first of the files.
+    Reads every ``train_FD00*.txt``, and every ``test_FD00*.txt`` that has its ``RUL_FD00*.txt``.
+    The target is the remaining useful life in cycles: counted from the last cycle of a training
+    engine, and from the published value for a test engine. Clients are engines (``FD001 train 1``).
+    `size` limits the number of engines, in the order of the files.
 
     Raises:
-        TableError: when a file is not 26 columns of numbers, or there is no rest for each test engine.
+        TableError: a file is not 26 columns of numbers, or there is not one remaining life for each
+            test engine.
     """
     runs: list[tuple[str, F64, float, bool]] = []
     for file in find_files(path, ["train_FD*.txt", "test_FD*.txt"], "C-MAPSS"):
@@ -83,7 +88,7 @@ def load_cmapss(path: str | Path, seed: int, size: int | None) -> DataSet:
         left = _numbers(rests[0], 1)[:, 0] if part == "test" else np.zeros(len(engines))
         if len(left) != len(engines):
             raise TableError(
-                f"{rests[0]}: not one rest for each engine",
+                f"{rests[0]}: not one remaining life for each engine",
                 expected=str(len(engines)),
                 received=str(len(left)),
             )
@@ -95,9 +100,10 @@ def load_cmapss(path: str | Path, seed: int, size: int | None) -> DataSet:
 
 
 def generate_cmapss(seed: int, size: int | None) -> DataSet:
-    """Engines of C-MAPSS's form: each wears from its own start at its own pace, sensors follow the wear's exponential, with noise.
+    """Generate `size` engines of C-MAPSS's form.
 
-    Every second engine is a test engine, cut off before its end. `size` is the number of engines.
+    Each engine wears from a random start at a random pace, and sensors follow the exponential of
+    the wear, with noise. Every second engine is a test engine, cut off before its end.
     """
     runs = []
     for number in range(size or ENGINES):
@@ -123,7 +129,9 @@ def generate_cmapss(seed: int, size: int | None) -> DataSet:
 
 
 def _engines(runs: list[tuple[str, F64, float, bool]], source: str) -> DataSet:
-    """Rows (cycle, settings, sensors) of engines, each with its cycles left at its last row, as one data set."""
+    """Combine rows (cycle, settings, sensors) of engines, each with its cycles left at the last
+    row, into a data set.
+    """
     lengths = [len(rows) for _, rows, _, _ in runs]
     every: NDArray[Any] = np.concatenate([rows for _, rows, _, _ in runs])
     return DataSet(
@@ -146,9 +154,10 @@ def _numbers(path: Path, columns: int) -> F64:
         rows = np.loadtxt(read_decompressed(path).decode().splitlines(), ndmin=2)
     except (ValueError, UnicodeDecodeError) as error:
         raise TableError(
-            f"{path} holds no numbers",
+            f"{path} does not contain numbers",
             received=str(error),
-            help="take train_FD001.txt and its like as they are: numbers with blanks between them",
+            help="use train_FD001.txt and the other files as published: numbers separated by "
+            "blanks",
         ) from error
     if rows.shape[1] != columns:
         raise TableError(

@@ -1,4 +1,4 @@
-"""Any table as a data set: a data contract says which columns are inputs, which are to be predicted, and how rows hang together.
+"""Any table as a data set: a data contract defines inputs, outputs and traces.
 
 Letters: N rows, F features.
 """
@@ -24,19 +24,23 @@ F64 = NDArray[np.float64]
 def table_set(
     path: str | Path, contract: DataContract, *, output: str = "", site: str = ""
 ) -> DataSet:
-    """A CSV, Parquet or xlsx table as a data set.
+    """Load a CSV, Parquet or xlsx table as a data set.
 
-    Input columns become features in the contract's order, a category one 0/1 feature per text (``type=L``); unknown cells stay NaN. A
-    yes-or-no output is detection, a label classes, a number regression. The contract's trace column, or `site`, names the clients; its
-    time column the order of rows.
+    Input columns become features in the order of the contract; a category becomes one 0/1 feature
+    per value (``type=L``). Unknown cells stay NaN. A yes-or-no output makes a detection task, a
+    label classes, a number regression. The contract's trace column, or `site`, names the clients;
+    its time column orders the rows.
 
     Args:
-        path: the table. contract: of a pack: ``fedkg.load(PACK).manifest.contract``.
-        output: the signal or label to predict; needed when the contract has several. site: header of a column that names the client.
+        path: the table.
+        contract: of a pack: ``fedkg.load(PACK).manifest.contract``.
+        output: the signal or label to predict; required if the contract has several.
+        site: header of a column that names the client.
 
     Raises:
-        TableError: when the table cannot be read or lacks a column of the contract, of the output, or `site`.
-        JobError: when it is not clear what is to be predicted, or a row has no class.
+        TableError: the table cannot be read, or lacks `site`, or a column of the contract or of the
+            output.
+        JobError: the output is ambiguous, or a row has no class.
     """
     table = read_table(path)
     read = table_values(contract, table)
@@ -90,7 +94,7 @@ def _wanted(contract: DataContract, output: str) -> list[int]:
     raise JobError(
         "say which output of the contract is to be predicted"
         if groups
-        else "the contract has no output: there is nothing to predict",
+        else "the contract has no output to predict",
         expected=", ".join(groups),
         received=output,
     )
@@ -100,7 +104,7 @@ def _targets(
     contract: DataContract, places: list[int], base: F64, table: Table
 ) -> tuple[NDArray[np.int64] | F64, Task, tuple[str, ...]]:
     columns: list[Column] = [contract.columns[place] for place in places]
-    table.position(columns[0].source)  # refuses a table without the column, by its header
+    table.position(columns[0].source)  # rejects a table without the column
     first = columns[0]
     if first.type != "score":
         known = base[:, places[0]]
@@ -112,7 +116,10 @@ def _targets(
     wrong = np.flatnonzero(~(np.nansum(scores, axis=1) > 0))
     if wrong.size:
         raise JobError(
-            f"{table.name}: row {int(wrong[0]) + 1} of column `{first.source}` names no class",
+            (
+                f"{table.name}: row {int(wrong[0]) + 1} of column `{first.source}` does not name "
+                "a class"
+            ),
             expected=", ".join(c.category for c in columns),
             help="correct the row, or add the class to the `label` of the rules",
         )
@@ -124,7 +131,7 @@ def _targets(
 
 
 def _times(table: Table, header: str) -> tuple[F64 | None, bool]:
-    """The times of all rows, None without a column of them, and whether they are in UTC."""
+    """The times of all rows (None without a time column), and whether they are in UTC."""
     if not header:
         return None, False
     if table.is_numeric(header):

@@ -1,4 +1,4 @@
-"""What a data set is to a federation, wherever it comes from.
+"""The common form of data sets in a federation, whatever their source.
 
 Letters: N samples, F features.
 """
@@ -19,26 +19,34 @@ Numbers = NDArray[np.float32] | NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DataSet:
-    """Samples with their targets, and where they come from.
+    """Samples with their targets and their origin.
 
     Attributes:
-        name: of the data set in the registry. source: the path that was read, or the generator with its seed.
-        x: samples in source units, unknown values NaN: rows [N, F], images [N, channels, height, width] in 0 .. 1, windows [N, T, F].
-        y: int64 [N] for classes; float64 [N] otherwise: 0 or 1 for detection (1 is the rare bad case), a quantity for regression; for a
-            forecast what is to be forecast, [N] of rows and [N, H] of windows. Unknown targets are NaN.
-        features: F names (channels of an image). units: of the features as rule files write them, "" where there is none or none is known.
-        targets: names of the O features that a forecast is of; the columns of y go through them step after step.
-        task: what y is. classes: their names, for classes.
-        clients: text [N], the site, station, unit or run a sample belongs to; None where the source has none.
-        time: float64 [N], order of the samples of a client, in `step_unit`; None where samples have no order.
-        step: distance of two neighbouring samples in time. step_unit: ``h``, ``s``, ``cycle``. since_1970: whether `time` counts from the
-            beginning of 1970, so that it names moments. utc: whether those are in UTC; else without a zone, as the source has them.
-        label: for detection, the noun or the column header that says what a y of 1 is.
-        test: bool [N], the samples that the source sets aside for the test; None where it sets none aside.
-        notes: what people should know: subsets, lost precision, gaps.
+        name: of the data set in the registry.
+        source: the path, or the generator with its seed.
+        x: samples in source units, unknown values NaN: rows [N, F], images [N, channels, height,
+            width] in 0 .. 1, windows [N, T, F].
+        y: int64 [N] for classes; float64 [N] otherwise: 0 or 1 for detection (1 is the rare bad
+            case), a quantity for regression; the forecast of rows [N] and of windows [N, H].
+            Unknown targets are NaN.
+        features: F names (channels of an image).
+        units: of the features as in rule files, "" if a feature has none or it is unknown.
+        targets: names of the O forecast features; the columns of y cycle through them step by step.
+        task: the kind of y.
+        classes: their names, for classes.
+        clients: text [N], the site, station, unit or run of a sample; None if the source has none.
+        time: float64 [N], order of the samples of a client, in `step_unit`; None if samples have no
+            order.
+        step: distance of two neighbouring samples in time.
+        step_unit: ``h``, ``s``, ``cycle``.
+        since_1970: whether `time` counts from the beginning of 1970, so that it gives moments.
+        utc: whether these moments are in UTC; otherwise they have no zone, as in the source.
+        label: for detection, the noun or the column header for y = 1.
+        test: bool [N], the test samples of the source; None if it defines none.
+        notes: remarks for users: subsets, lost precision, gaps.
 
     Raises:
-        JobError: when the parts do not fit each other.
+        JobError: the parts do not fit each other.
     """
 
     name: str
@@ -65,20 +73,20 @@ class DataSet:
             value = getattr(self, what)
             if value is not None and len(value) != self.samples:
                 raise JobError(
-                    f"data set {self.name}: {what} has not one entry a sample",
+                    f"data set {self.name}: {what} does not have one entry for each sample",
                     expected=str(self.samples),
                     received=str(len(value)),
                 )
         if len(self.units) != len(self.features):
             raise JobError(
-                f"data set {self.name}: not one unit a feature",
+                f"data set {self.name}: there is not one unit for each feature",
                 expected=str(len(self.features)),
                 received=str(len(self.units)),
             )
 
     @property
     def samples(self) -> int:
-        """N."""
+        """Number of samples, N."""
         return len(self.x)
 
     def take(self, index: NDArray[Any]) -> DataSet:
@@ -93,10 +101,10 @@ class DataSet:
         )
 
     def of_client(self, name: str) -> DataSet:
-        """The samples of one client, in order of time where there is one.
+        """The samples of one client, in order of time if there is one.
 
         Raises:
-            JobError: when the source has no clients, or none of this name.
+            JobError: the source has no clients, or not this one.
         """
         if self.clients is None or not (rows := np.flatnonzero(self.clients == name)).size:
             known = "none" if self.clients is None else ", ".join(self.client_names[:8])
@@ -112,12 +120,14 @@ class DataSet:
 
     @property
     def client_names(self) -> tuple[str, ...]:
-        """The clients of the source in order of first appearance; empty where it has none."""
+        """The clients of the source in order of first appearance; empty if it has none."""
         return () if self.clients is None else tuple(dict.fromkeys(self.clients.tolist()))
 
 
 def draw_samples(data: DataSet, size: int | None, seed: int) -> DataSet:
-    """So many samples of a file, drawn at random without replacement and kept in the order of the file; all when it has no more."""
+    """Draw `size` samples at random without replacement, in the order of the file; all if it has no
+    more.
+    """
     if size is None or size >= data.samples:
         return data
     seeded_generator = np.random.Generator(np.random.PCG64([seed, 0]))
@@ -128,17 +138,17 @@ def draw_samples(data: DataSet, size: int | None, seed: int) -> DataSet:
 
 
 def seeded_generator(seed: int, word: int = 0) -> np.random.Generator:
-    """The random numbers of a generator; the same on every machine."""
+    """Random numbers that are the same on every machine."""
     return np.random.Generator(np.random.PCG64([seed, word]))
 
 
 def generator_source(name: str, seed: int) -> str:
-    """What `DataSet.source` says of a generator."""
+    """The text of `DataSet.source` for a generator."""
     return f"{name} generator (seed {seed})"
 
 
 def repeat_names(names: list[str], counts: list[int]) -> NDArray[Any]:
-    """Each name as often as its count, as an object array."""
+    """Repeat each name by its count, as an object array."""
     array = np.empty(sum(counts), dtype=object)
     array[:] = np.repeat(np.array(names, dtype=object), counts)
     return array

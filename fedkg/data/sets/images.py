@@ -1,4 +1,4 @@
-"""Images of classes: MNIST, Fashion-MNIST, CIFAR-10, and a generator of images that look alike within a class.
+"""Images with classes: MNIST, Fashion-MNIST, CIFAR-10, and a generator of similar images per class.
 
 Letters: N images.
 """
@@ -35,18 +35,26 @@ U8 = NDArray[np.uint8]
 
 
 def load_mnist(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """MNIST (LeCun, Cortes and Burges) from a folder with the four IDX files; 60,000 images for training, then 10,000 for the test."""
+    """Load MNIST (LeCun, Cortes and Burges) from a folder with the four IDX files: 60,000 training
+    and 10,000 test images.
+    """
     return _idx("mnist", path, DIGITS, seed, size)
 
 
 def load_fashion(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """Fashion-MNIST (Xiao, Rasul and Vollgraf, 2017) from a folder with the four IDX files, in the same form as MNIST."""
+    """Load Fashion-MNIST (Xiao, Rasul and Vollgraf, 2017) from a folder with four IDX files, in the
+    form of MNIST.
+    """
     return _idx("fashion-mnist", path, CLOTHES, seed, size)
 
 
 def load_cifar10(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """CIFAR-10 (Krizhevsky, 2009) from a folder: the original binary batches (``data_batch_1.bin`` ..., ``test_batch.bin``), or npz files
-    of joined JPEG images (``*train*.npz``, ``*test*.npz``: blob, offsets, labels, class_names)."""
+    """Load CIFAR-10 (Krizhevsky, 2009) from a folder.
+
+    The folder has the original binary batches (``data_batch_1.bin`` ..., ``test_batch.bin``), or
+    npz files of concatenated JPEG images (``*train*.npz``, ``*test*.npz``: blob, offsets, labels,
+    class_names).
+    """
     folder = Path(path)
     if folder.is_dir() and list(folder.glob("*.npz")):
         train, test = (
@@ -59,7 +67,7 @@ def load_cifar10(path: str | Path, seed: int, size: int | None) -> DataSet:
             _jpegs(test, kept[kept >= counts[0]] - counts[0]),
         ]
         notes: tuple[str, ...] = (
-            "the images went through JPEG: pixel values differ a little from the original arrays",
+            "the images are JPEG compressed: pixel values differ slightly from the original arrays",
         )
         notes += (
             (f"{len(kept):,} of {sum(counts):,} samples, drawn with seed {seed}",)
@@ -89,8 +97,11 @@ def load_cifar10(path: str | Path, seed: int, size: int | None) -> DataSet:
 def generate_images(
     name: str, shape: tuple[int, int, int], classes: tuple[str, ...], seed: int, size: int | None
 ) -> DataSet:
-    """Images of a class are a smooth pattern of its own, shifted by up to two pixels, brighter or darker, with noise; the last sixth is
-    the test."""
+    """Generate images with one smooth pattern per class.
+
+    Each image shifts the pattern by up to two pixels, scales its brightness and adds noise; the
+    last sixth is the test set.
+    """
     draw, count = seeded_generator(seed), size or GENERATED
     channels, high, wide = shape
     coarse = (
@@ -135,7 +146,9 @@ def _idx(
 
 
 def _idx_array(path: Path) -> U8:
-    """An IDX file of bytes: two zeros, 8 for bytes, the number of dimensions, their sizes in 4 bytes each, the values."""
+    """Read an IDX file of bytes: two zeros, 8 for bytes, the number of dimensions, their sizes in 4
+    bytes each, the values.
+    """
     body = read_decompressed(path)
     sizes = (
         [int.from_bytes(body[at : at + 4], "big") for at in range(4, 4 + 4 * body[3], 4)]
@@ -144,18 +157,18 @@ def _idx_array(path: Path) -> U8:
     )
     if body[:3] != b"\0\0\x08" or len(body) != 4 + 4 * len(sizes) + int(np.prod(sizes)):
         raise TableError(
-            f"{path} is no whole IDX file of bytes",
-            help="fetch it again: it was cut off, or is another file",
+            f"{path} is not a complete IDX file of bytes",
+            help="download it again: it is incomplete, or a different file",
         )
     return np.frombuffer(body, dtype=np.uint8, offset=4 + 4 * len(sizes)).reshape(sizes)
 
 
 def _records(path: Path) -> U8:
-    """A binary CIFAR batch: records of one label byte and 3,072 pixel bytes."""
+    """Read a binary CIFAR batch: records of one label byte and 3,072 pixel bytes."""
     body = read_decompressed(path)
     if not body or len(body) % 3073:
         raise TableError(
-            f"{path} is no whole CIFAR-10 batch",
+            f"{path} is not a complete CIFAR-10 batch",
             expected="records of 3,073 bytes",
             received=f"{len(body)} bytes",
         )
@@ -163,7 +176,7 @@ def _records(path: Path) -> U8:
 
 
 def _jpegs(path: Path, rows: NDArray[np.int64]) -> tuple[U8, U8]:
-    """Decoded images [N, 3, 32, 32] and labels [N] of an npz of joined JPEG images."""
+    """Decode images [N, 3, 32, 32] and labels [N] from an npz of concatenated JPEG images."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -191,15 +204,15 @@ def _images(
     classes: tuple[str, ...],
     notes: tuple[str, ...] = (),
 ) -> DataSet:
-    """Training and test images in bytes as one data set in 0 .. 1."""
+    """Combine training and test images in bytes into one data set with values in 0 .. 1."""
     x = np.concatenate(pixels).astype(np.float32)
     x /= 255.0
     y = np.concatenate(codes).astype(np.int64)
     if len(y) and int(y.max()) >= len(classes):
         raise TableError(
-            f"{source}: a label is none of the {len(classes)} classes",
+            f"{source}: a label is not one of the {len(classes)} classes",
             received=str(int(y.max())),
-            help="fetch it again: it is damaged, or is another file",
+            help="download it again: it is damaged, or a different file",
         )
     return DataSet(
         name=name,

@@ -1,4 +1,4 @@
-"""A data set brought to mean 0 and standard deviation 1, as models read it. N samples, F features, H outputs."""
+"""A data set with mean 0 and standard deviation 1. N samples, F features, H outputs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,21 @@ from fedkg.data.sets.dataset import DataSet, Numbers
 from fedkg.data.standardise import Scaling, pooled_scaling
 
 PIECE = 2048
-"""Images whose mean and deviation are taken together."""
+"""Images per chunk when computing mean and deviation."""
 MOST = 1 << 25
-"""Numbers of rows or windows that are held in float64 at a time."""
+"""Largest number of values of rows or windows in float64 at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StandardisedDataSet:
-    """A data set as models read it. Its inputs are scaled when they are asked for: large ones are not held twice.
+    """A data set in standardised units. Inputs are scaled on access, so that large ones are not
+    stored twice.
 
     Attributes:
         source: the data set in source units.
-        y: its targets; where they are quantities, standardised by what they are of, unknown ones NaN.
-        inputs: how features are scaled, of images their channels. outputs: how y is; None for classes and yes-or-no.
+        y: its targets; quantities are standardised by output, unknown ones stay NaN.
+        inputs: scaling of the features, or of the channels of images.
+        outputs: scaling of y; None for classes and yes-or-no.
     """
 
     source: DataSet
@@ -34,7 +36,7 @@ class StandardisedDataSet:
 
     @property
     def data(self) -> DataSet:
-        """The whole data set scaled, which takes as much memory again as its source."""
+        """The whole data set scaled; needs as much memory again as its source."""
         step = max(1, MOST // max(1, int(np.prod(self.source.x.shape[1:]))))
         x: Numbers = np.empty(
             self.source.x.shape,
@@ -45,10 +47,12 @@ class StandardisedDataSet:
         return replace(self.source, x=x, y=self.y)
 
     def x(self, index: slice | NDArray[np.int64]) -> Numbers:
-        """The inputs of some samples standardised by feature, float32 where the source is; unknown ones at the mean, 0.
+        """Inputs of some samples, standardised by feature, float32 if the source is; unknown ones
+        become 0, the mean.
 
-        Pixels are brought to mean 0 by channel too: with all inputs at or above 0 a network of rectifiers hardly learns in its first rounds
-        (on 4,000 images of CIFAR-10, five sites and four rounds of FedAvg, the small network came to 0.33 correct in place of 0.23).
+        Pixels are centred by channel too: if all inputs are non-negative, a network with rectifiers
+        hardly learns in its first rounds (4,000 images of CIFAR-10, five sites, four rounds of
+        FedAvg: the small network reached an accuracy of 0.33 with centred pixels and 0.23 without).
         """
         raw = self.source.x[index]
         if raw.ndim == 4:
@@ -59,7 +63,7 @@ class StandardisedDataSet:
         return found.astype(np.float32) if raw.dtype == np.float32 else found
 
     def quantities(self, answers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Answers of a model [N, H] in the units of the source."""
+        """Convert model outputs [N, H] to source units."""
         if self.outputs is None:
             return answers
         steps = answers.reshape(-1, len(self.outputs.names))
@@ -69,10 +73,11 @@ class StandardisedDataSet:
 
 
 def standardise(data: DataSet) -> StandardisedDataSet:
-    """The data set scaled by what its training samples (all, where the source sets no test aside) say.
+    """Scale a data set by the statistics of its training samples (of all samples if it has no test
+    set).
 
     Raises:
-        JobError: when a feature or an output has no known value among them.
+        JobError: a feature or an output has no known value among them.
     """
     train = np.ones(data.samples, dtype=bool) if data.test is None else ~data.test
     outputs, y = None, data.y
@@ -88,7 +93,7 @@ def standardise(data: DataSet) -> StandardisedDataSet:
 
 
 def _pieces(data: DataSet, rows: NDArray[np.int64]) -> Iterator[NDArray[np.float64]]:
-    """The inputs of samples as float64 [.., F], a piece at a time: all of them would not fit a small memory."""
+    """Inputs of samples as float64 [.., F] in chunks, to limit the memory."""
     if data.x.ndim == 4:
         for places in np.array_split(rows, -(-len(rows) // PIECE)):
             yield np.moveaxis(data.x[places], 1, -1).reshape(-1, data.x.shape[1]).astype(np.float64)

@@ -1,6 +1,7 @@
-"""Windows of series: the last T steps and what comes after them, with what to do where steps are missing.
+"""Windows of series: the last T steps and the following steps, with a policy for missing steps.
 
-Letters: N rows, W windows, T steps of the history, F features, P steps of the forecast, O features that are forecast.
+Letters: N rows, W windows, T steps of the history, F features, P steps of the forecast, O forecast
+features.
 """
 
 from __future__ import annotations
@@ -24,8 +25,11 @@ class Series:
     """One client's rows on an even grid of time.
 
     Attributes:
-        client: whose. x: [N, F]. y: [N]. time: [N], every step present; NaN in x and y where the source has no row.
-        test: bool [N]; a step that the source lacks counts as its predecessor does.
+        client: its name.
+        x: [N, F].
+        y: [N].
+        time: [N], every step; NaN in x and y if the source has no row.
+        test: bool [N]; a missing step is a test step if its predecessor is.
     """
 
     client: str
@@ -36,7 +40,7 @@ class Series:
 
 
 Target = Callable[[Series, NDArray[np.int64]], F64]
-"""The targets of the windows of a series that begin at these steps."""
+"""Computes the targets of the windows of a series that begin at these steps."""
 
 
 def series(
@@ -46,21 +50,24 @@ def series(
     longest: int | None = None,
     before: Mapping[str, float] | None = None,
 ) -> tuple[Series, ...]:
-    """The clients' rows in order of time on an even grid, and the unknown cells of x treated.
+    """The rows of each client in order of time on an even grid, with unknown cells of x treated.
 
     Args:
-        data: rows [N, F] with times; without clients all rows are one series.
-        gaps: ``unknown`` leaves unknown cells NaN; ``interpolate`` draws a straight line between the known neighbours (cells before the
-            first and after the last known one stay unknown); ``error`` refuses them.
+        data: rows [N, F] with times; without clients, all rows are one series.
+        gaps: ``unknown`` leaves unknown cells NaN; ``interpolate`` draws a straight line between
+            the known neighbours (cells before the first and after the last known one stay unknown);
+            ``error`` rejects unknown cells.
         longest: with ``interpolate``, longer runs of unknown cells stay unknown. None: any length.
-        before: with ``interpolate``, a time for each client: no value from it on has a say in cells before it.
+        before: with ``interpolate``, a time for each client: later values do not affect earlier
+            cells across it.
 
     Raises:
-        JobError: when the rows have no time, or with ``error`` the first unknown cell, by client, feature and time.
+        JobError: the rows have no time; or, with ``error``, the first unknown cell by client,
+            feature and time.
     """
     if data.time is None or data.x.ndim != 2:
         raise JobError(
-            f"data set {data.name} is no series: its samples have no time",
+            f"data set {data.name} is not a series: its samples have no time",
             help="windows need rows with times",
         )
     if gaps not in ("unknown", "interpolate", "error"):
@@ -81,10 +88,10 @@ def series(
                 help="choose another gap policy",
             )
         if gaps == "interpolate":
-            x = _bridged(one.x, longest)
+            x = _interpolate(one.x, longest)
             if before and client in before:
                 known = int(np.searchsorted(one.time, before[client] - data.step / 2))
-                x[:known] = _bridged(one.x[:known], longest)
+                x[:known] = _interpolate(one.x[:known], longest)
             one = replace(one, x=x)
         found.append(one)
     return tuple(found)
@@ -101,17 +108,23 @@ def forecast_windows(
     longest: int | None = None,
     before: Mapping[str, float] | None = None,
 ) -> DataSet:
-    """Windows of each client's series: x [W, T, F] and what follows, y [W, P * O], step after step.
+    """Windows of each client's series: x [W, T, F] and the following values, y [W, P * O], step by
+    step.
 
-    A window is left out when all its inputs or all its targets are unknown; other unknown cells stay NaN, in targets too (see the loss
-    ``mse_known``). A window is a test window when its last target step is one. `time` is that of the first step to be forecast.
+    A window is skipped if all its inputs or all its targets are unknown; other unknown cells stay
+    NaN, in targets too (see the loss ``mse_known``). A window is a test window if its last target
+    step is one. `time` is that of the first forecast step.
 
     Args:
-        data: rows with times. history: T. horizon: P. stride: steps between the starts of two windows.
-        targets: names of the features to forecast; none: all of them. gaps, longest, before: see `series`.
+        data: rows with times.
+        history: T.
+        horizon: P.
+        stride: steps between the starts of two windows.
+        targets: names of the features to forecast; none: all of them.
+        gaps, longest, before: see `series`.
 
     Raises:
-        JobError: when no window is left, a target is no feature, or see `series`.
+        JobError: no window is left, a target is not a feature, or see `series`.
     """
     named = tuple(targets) or data.features
     columns = [_position(data, name) for name in named]
@@ -142,9 +155,9 @@ def labelled_windows(
     longest: int | None = None,
     before: Mapping[str, float] | None = None,
 ) -> DataSet:
-    """Windows of each client's series: x [W, T, F], and the target of the window's last row, y [W]; see `forecast_windows`.
+    """Windows of each client's series: x [W, T, F], and the target of the window's last row, y [W].
 
-    Windows whose target is unknown are left out.
+    See `forecast_windows`. Windows with an unknown target are skipped.
     """
 
     def last(one: Series, first: NDArray[np.int64]) -> F64:
@@ -216,7 +229,9 @@ def _cut(
 
 
 def _on_grid(data: DataSet, client: str) -> Series:
-    """Rows in order of time at every step from the first to the last; of several rows at one step the last counts."""
+    """Rows in order of time at every step from the first to the last; the last of several rows at
+    one step counts.
+    """
     assert data.time is not None
     known = ~np.isnan(data.time)
     data = data if known.all() else data.take(known)
@@ -231,9 +246,12 @@ def _on_grid(data: DataSet, client: str) -> Series:
     if steps > 100 * len(place):
         span = f"{len(place)} rows over {steps} steps of {data.step:g} {data.step_unit}"
         raise JobError(
-            f"data set {data.name}: the rows of client {client or data.name} are no even series",
+            (
+                f"data set {data.name}: the rows of client {client or data.name} are not an even "
+                "series"
+            ),
             received=span,
-            help="even out the times before: one row for each step, none twice",
+            help="resample the table first: exactly one row for each step",
         )
     x, y = np.full((steps, data.x.shape[1]), np.nan), np.full(steps, np.nan)
     x[place], y[place] = data.x, data.y
@@ -249,8 +267,10 @@ def _on_grid(data: DataSet, client: str) -> Series:
     )
 
 
-def _bridged(x: F64, longest: int | None) -> F64:
-    """x [N, F] with runs of unknown cells between known ones, up to `longest`, filled along straight lines."""
+def _interpolate(x: F64, longest: int | None) -> F64:
+    """x [N, F] with runs of unknown cells between known ones, up to `longest`, filled along
+    straight lines.
+    """
     out = x.copy()
     rows = np.arange(len(x))
     for column in range(x.shape[1]):

@@ -1,4 +1,5 @@
-"""Segments of a simulated city: simulated by SUMO itself, once, into a folder; and a generator of such series without it.
+"""Traffic on the segments of a city, simulated once by SUMO into a folder; and a generator without
+SUMO.
 
 Letters: E segments, I intervals, N = E * I rows.
 """
@@ -29,15 +30,20 @@ CITY = "city.toml"
 
 
 def load_sumo(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """What was measured on the segments of a city, from a table, or from a folder that describes the city.
+    """Load measurements on the segments of a city from a table, or from a folder that describes the
+    city.
 
-    A folder holds ``city.toml`` with fields of `City` (an empty file is a city of 4 x 4 junctions and a day). It is simulated with `seed`
-    when it is first read, which takes the simulator (``pip install 'fedkg[sumo]'``) and some seconds to minutes; the table is kept in the
-    folder and read from then on, simulator or not. A table has the columns ``time_s``, ``segment`` and `QUANTITIES`; one that was made
-    otherwise may be given by its path. Clients are segments. With `size`, so many intervals of each.
+    A folder contains ``city.toml`` with fields of `City` (an empty file means a city of 4 x 4
+    junctions and one day). The first read simulates it with `seed`, which needs the simulator
+    (``pip install 'fedkg[sumo]'``) and some seconds to minutes. The table is stored in the folder,
+    and later reads use it without the simulator. A table has the columns ``time_s``, ``segment``
+    and `QUANTITIES`; `path` may also name a table from another source. Clients are segments. `size`
+    limits the intervals of each segment.
 
     Raises:
-        TableError: when there is no such file. JobError: when ``city.toml`` is wrong. MissingExtra: when the simulator is not installed.
+        TableError: the file does not exist.
+        JobError: ``city.toml`` is wrong.
+        MissingExtra: the simulator is not installed.
     """
     path = Path(path)
     if path.is_file():
@@ -57,11 +63,11 @@ def load_sumo(path: str | Path, seed: int, size: int | None) -> DataSet:
 
 
 def generate_sumo(seed: int, size: int | None) -> DataSet:
-    """Segments of a length and a free speed of their own under a day's profile, whose speed falls as they fill (Greenshields, "A study of
-    traffic capacity", 1935: ``speed = free (1 - density / jam)``), emissions and noise following the traffic. `size` is the number of
-    intervals of 5 minutes.
+    """Generate `size` intervals of 5 minutes on segments with a daily traffic profile.
 
-    Shorter series begin like longer ones.
+    Each segment has a random length and free speed. The speed falls with the density (Greenshields,
+    "A study of traffic capacity", 1935: ``speed = free (1 - density / jam)``), and emissions and
+    noise follow the traffic. Shorter series begin like longer ones.
     """
     count = size or INTERVALS
     hour = np.arange(count) * INTERVAL / 3600
@@ -79,7 +85,7 @@ def generate_sumo(seed: int, size: int | None) -> DataSet:
         volume = np.maximum(np.round(peak * share * (1 + 0.2 * noise[:, 0]) / 12), 0) * 12
         flow = volume / 3600 / lanes
         jam = 1 / 7.5
-        # flow = density * free * (1 - density / jam), its smaller root; never past the top of the parabola
+        # smaller root of flow = density * free * (1 - density / jam), at most the parabola's top
         density = jam / 2 * (1 - np.sqrt(np.maximum(1 - 4 * flow / (free * jam), 0)))
         speed = np.clip(free * (1 - density / jam) * (1 + 0.05 * noise[:, 1]), 0.5, free)
         vehicles = flow * lanes * 200 / speed
@@ -122,22 +128,20 @@ def _city(path: Path) -> City:
         raise JobError(
             f"{path} is not TOML",
             received=str(error),
-            help="lines such as `blocks = 4`, texts in quotes",
+            help="lines such as `blocks = 4`, with strings in quotes",
         ) from error
 
 
 def _write(
     path: Path, segments: tuple[str, ...], measured: F64, interval: float, version: str
 ) -> None:
-    """The table, whole or not at all; the same bytes for the same numbers."""
+    """Write the table atomically; equal numbers give equal bytes."""
     lines = [f"# {version}", ",".join(("time_s", "segment", *QUANTITIES))]
     for name, rows in zip(segments, measured, strict=True):
         for place, row in enumerate(rows):
             cells = ("" if np.isnan(value) else f"{value:.10g}" for value in row)
             lines.append(f"{place * interval:g},{name}," + ",".join(cells))
-    part = path.with_suffix(
-        f".{os.getpid()}.part"
-    )  # another process may be simulating the same city
+    part = path.with_suffix(f".{os.getpid()}.part")  # another process may simulate the same city
     part.write_bytes(gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0))
     part.replace(path)
 
@@ -151,7 +155,7 @@ def _read(path: Path, size: int | None) -> DataSet:
     if len(names) != len(segments) * len(every):
         expected = f"{len(segments)} segments in {len(every)} intervals"
         raise TableError(
-            f"{path}: not one row for each segment and interval",
+            f"{path}: not exactly one row for each segment and interval",
             expected=expected,
             received=f"{len(names)} rows",
             help="one row for each segment and interval, each pair once",
@@ -162,8 +166,8 @@ def _read(path: Path, size: int | None) -> DataSet:
         times[order].reshape(len(segments), -1), np.broadcast_to(every, (len(segments), len(every)))
     ):
         raise TableError(
-            f"{path}: not one row for each segment and interval",
-            received="some twice, and others not at all",
+            f"{path}: not exactly one row for each segment and interval",
+            received="some pairs twice, and others missing",
             help="one row for each segment and interval, each pair once",
         )
     measured = values[order].reshape(len(segments), len(every), len(QUANTITIES))[:, :size]
@@ -192,5 +196,5 @@ def _as_set(source: str, segments: list[str], measured: F64, times: F64, step: f
         time=np.tile(times, len(segments)),
         step=step,
         step_unit="s",
-        notes=(f"{empty:.1%} of the intervals saw no vehicle: their speed is unknown",),
+        notes=(f"{empty:.1%} of the intervals have no vehicles: their speed is unknown",),
     )

@@ -1,6 +1,7 @@
-"""Reading the large numeric tables of data sets: separators and decimal marks found out, columns as float64, never a cell as an object.
+"""Readers for large numeric tables of published data sets; columns become float64.
 
-Tables of people (with prose, odd headers, mixed columns) are read by `fedkg.tables`; these readers are for files of a published layout.
+Separators and decimal marks are detected. `fedkg.tables` reads tables of people (with prose, odd
+headers, mixed columns); these readers are for files of a published layout.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ SEPARATORS = (";", "\t", "|", ",")
 
 
 def find_files(folder: str | Path, names: list[str], what: str) -> list[Path]:
-    """The files of a folder whose names fit one of the patterns (also with ``.gz``), sorted within each pattern.
+    """Find the files of a folder with names that match one of the patterns (also with ``.gz``),
+    sorted per pattern.
 
     Raises:
-        TableError: when the folder is missing, or nothing in it fits.
+        TableError: the folder is missing, or no file matches.
     """
     root = Path(folder)
     if not root.is_dir():
@@ -41,18 +43,18 @@ def find_files(folder: str | Path, names: list[str], what: str) -> list[Path]:
 
 
 def _natural(path: Path) -> tuple[str, int, str]:
-    """Order in which 10.csv comes after 9.csv."""
+    """Sort key that puts 10.csv after 9.csv."""
     stem = path.name.split(".")[0]
     digits = stem[len(stem.rstrip("0123456789")) :]
     return (str(path.parent), int(digits or 0), path.name)
 
 
 def read_decompressed(path: Path) -> bytes:
-    """The bytes of a file, decompressed where it is gzipped.
+    """Read a file, decompressed if it is gzipped.
 
     Raises:
-        TableError: when it cannot be read.
-        LimitError: when it is larger than a limit of `fedkg.limits`, or expands to more.
+        TableError: the file cannot be read.
+        LimitError: the file is above a limit of `fedkg.limits`, compressed or expanded.
     """
     try:
         body = read_file(path)
@@ -61,20 +63,22 @@ def read_decompressed(path: Path) -> bytes:
         raise TableError(
             f"cannot read {path}",
             received=str(error),
-            help="is it the path of a file that you may read?",
+            help="check the path, and that you may read the file",
         ) from error
 
 
 class Columns:
-    """The columns of a table as they were read: numbers as float64, texts as texts."""
+    """The columns of a table: numbers as float64, text as strings."""
 
-    def __init__(self, path: Path, table: Any) -> None:  # Any: pyarrow has no types
+    def __init__(self, path: Path, table: Any) -> None:  # Any: pyarrow has no type stubs
         self._path, self._table = path, table
         self.headers: tuple[str, ...] = tuple(str(name).strip() for name in table.column_names)
         self.rows: int = table.num_rows
 
     def numbers(self, header: str) -> NDArray[np.float64]:
-        """A column as float64; empty cells are NaN. Raises TableError when it is missing or holds texts."""
+        """A column as float64; empty cells are NaN. Raises TableError if it is missing or holds
+        text.
+        """
         import pyarrow as pa
 
         column = self._column(header)
@@ -84,13 +88,13 @@ class Columns:
             )
         except (pa.ArrowException, ValueError) as error:
             raise TableError(
-                f"{self._path}: column `{header}` holds no numbers",
+                f"{self._path}: column `{header}` does not contain numbers",
                 received=str(error).split("\n")[0],
-                help="take the file as it was published; what is unknown is an empty cell",
+                help="use the file as it was published; leave unknown cells empty",
             ) from error
 
     def texts(self, header: str) -> list[str]:
-        """A column as texts, stripped. Raises TableError when it is missing."""
+        """A column as stripped strings. Raises TableError if it is missing."""
         import pyarrow as pa
 
         return [
@@ -111,20 +115,22 @@ class Columns:
             raise TableError(
                 f"{self._path} has no column `{header}`",
                 received=", ".join(self.headers[:8]),
-                help="take the file as it was published, with all its columns",
+                help="use the file as it was published, with all its columns",
             )
         return self._table.column(self.headers.index(header)).combine_chunks()
 
 
 def read_columns(path: Path, *, first: str = "") -> Columns:
-    """The table in a text file.
+    """Read the table in a text file.
 
     Args:
         path: the file, gzipped or not.
-        first: a word of the header line (in any case); lines before the first one that has it are skipped.
+        first: a word of the header line (in any case); lines before the first line with this word
+            are skipped.
 
     Raises:
-        TableError: when the file cannot be read or has no such line. MissingExtra: when pyarrow is not installed.
+        TableError: the file cannot be read, or has no such line.
+        MissingExtra: pyarrow is not installed.
     """
     try:
         import pyarrow as pa
@@ -138,7 +144,7 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
         raise TableError(
             f"{path} has no header line with `{first}`",
             received=lines[0][:80] if lines else "an empty file",
-            help="take the file as it was published, its header line with it",
+            help="use the file as it was published, with its header line",
         )
     header = lines[skipped]
     separator = max(SEPARATORS, key=header.count)
@@ -157,28 +163,30 @@ def read_columns(path: Path, *, first: str = "") -> Columns:
         )
     except (pa.ArrowException, ValueError) as error:
         raise TableError(
-            f"{path} is no table",
+            f"{path} is not a table",
             received=str(error).split("\n")[0],
-            help="take the file as it was published; fetch it again if it was cut off",
+            help="use the file as it was published; download it again if it is incomplete",
         ) from error
     return Columns(path, table)
 
 
 def seconds_since_1970(times: Sequence[str]) -> NDArray[np.float64]:
-    """Times of one form as seconds since 1970, on whatever machine; as `timed` reads them."""
+    """Parse times of one form as seconds since 1970; see `parse_time_column`."""
     return parse_time_column(times)[0]
 
 
 def parse_time_column(
     times: Sequence[str], where: str = "a column of times"
 ) -> tuple[NDArray[np.float64], bool]:
-    """Times as seconds since 1970, NaN where a text is none, and whether they are in UTC because they name their zone.
+    """Parse times as seconds since 1970 (NaN if unreadable); also return whether they are in UTC.
+
+    Times are in UTC if they name their zone.
 
     Args:
-        where: they stand, for the error.
+        where: the place of the times, for the error.
 
     Raises:
-        TableError: when some name a zone and others do not.
+        TableError: some times name a zone and others do not.
     """
     from fedkg.tables import in_utc, parse_times
 

@@ -1,4 +1,5 @@
-"""Tables of single rows: AI4I 2020 (milling), SECOM (a semiconductor line), Covertype (forest cover by map data).
+"""Tables of independent rows: AI4I 2020 (milling), SECOM (a semiconductor line), Covertype (forest
+cover by map data).
 
 Letters: N rows, F features.
 """
@@ -59,12 +60,14 @@ _COVER_SHARES = np.array([0.365, 0.488, 0.062, 0.005, 0.016, 0.030, 0.034])
 
 
 def load_ai4i(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """AI4I 2020 (Matzka, 2020, UCI): five process values and the variant of each part, and whether the machine failed."""
+    """Load AI4I 2020 (Matzka, 2020, UCI): five process values, the variant of each part, and
+    machine failures.
+    """
     return draw_samples(_milling(ai4i.load(path), str(path)), size, seed)
 
 
 def generate_ai4i(seed: int, size: int | None) -> DataSet:
-    """Rows by the published laws of AI4I 2020; see `fedkg.data.ai4i`."""
+    """Generate rows with the published distributions of AI4I 2020; see `fedkg.data.ai4i`."""
     frame = ai4i.generate(size or ai4i.DEFAULT_ROWS, seed)
     return _milling(frame, frame.name)
 
@@ -86,10 +89,12 @@ def _milling(frame: Frame, source: str) -> DataSet:
 
 
 def load_secom(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """SECOM (McCann and Johnston, 2008, UCI): sensors of a semiconductor line, and whether the part failed (1) or passed (0).
+    """Load SECOM (McCann and Johnston, 2008, UCI): sensors of a semiconductor line; a part failed
+    (1) or passed (0).
 
-    Read from one table with a column ``Status`` (-1 passed, 1 failed), or from a folder with UCI's ``secom.data`` and
-    ``secom_labels.data``. Many cells are unknown; sensors have no published units.
+    Reads one table with a column ``Status`` (-1 passed, 1 failed), or a folder with UCI's
+    ``secom.data`` and ``secom_labels.data``. Many cells are unknown; sensors have no published
+    units.
     """
     root = Path(path)
     if root.is_dir() and list(root.glob("secom.data*")):
@@ -103,14 +108,17 @@ def load_secom(path: str | Path, seed: int, size: int | None) -> DataSet:
         raise TableError(
             f"{path}: the status of SECOM is -1 or 1",
             received=str(np.unique(status)[:4]),
-            help="take secom_labels.data as it was published",
+            help="use secom_labels.data as it was published",
         )
     return draw_samples(_secom(x, (status > 0).astype(np.float64), features, str(path)), size, seed)
 
 
 def generate_secom(seed: int, size: int | None) -> DataSet:
-    """Rows of SECOM's form: 590 sensors that follow eight hidden states of the line, 4.5 % of the cells unknown (whole sensors fail more
-    often), 6.6 % of the parts failed, those whose states lie far out in one direction."""
+    """Generate rows of SECOM's form: 590 sensors that follow eight hidden states of the line.
+
+    4.5 % of the cells are unknown (whole sensors fail more often). 6.6 % of the parts fail: those
+    with states far out in one direction.
+    """
     draw, rows = seeded_generator(seed), size or SECOM_ROWS
     states = draw.normal(size=(rows, 8))
     x = states @ draw.normal(size=(8, SECOM_FEATURES)) + draw.normal(size=(rows, SECOM_FEATURES))
@@ -159,15 +167,17 @@ def _uci_secom(root: Path) -> tuple[F64, F64]:
         raise TableError(
             f"{root}: secom.data and secom_labels.data do not fit",
             received=f"{len(values)} rows and {len(marks)} labels",
-            help="take both files of the same publication, whole",
+            help="use both files of the same publication, complete",
         )
     return np.array(values, dtype=np.float64), np.array(marks, dtype=np.float64)
 
 
 def load_covtype(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """Covertype (Blackard and Dean, 1999, UCI): map data of 30 m cells, their forest cover (7 classes) and wilderness area (the client).
+    """Load Covertype (Blackard and Dean, 1999, UCI): map data of 30 m cells and their forest cover
+    (7 classes).
 
-    Read from a table with the 54 columns and ``Cover_Type``, or from UCI's ``covtype.data`` without a header.
+    The wilderness area is the client. Reads a table with the 54 columns and ``Cover_Type``, or
+    UCI's ``covtype.data`` without a header.
     """
     root = Path(path)
     plain = next(iter(sorted(root.glob("covtype.data*"))), None) if root.is_dir() else root
@@ -187,7 +197,9 @@ def load_covtype(path: str | Path, seed: int, size: int | None) -> DataSet:
 
 
 def generate_covtype(seed: int, size: int | None) -> DataSet:
-    """Cells of Covertype's form: each cover has its height and its share, areas and soils go with height, the rest is terrain."""
+    """Generate cells of Covertype's form: height determines cover, area and soil; other columns are
+    terrain.
+    """
     draw, rows = seeded_generator(seed), size or COVTYPE_ROWS
     cover = draw.choice(7, size=rows, p=_COVER_SHARES / _COVER_SHARES.sum())
     height = _COVER_HEIGHTS[cover] + draw.normal(0, 110, rows)

@@ -1,4 +1,4 @@
-"""Runs of industrial test beds with labelled faults and attacks: SKAB, HAI, SWaT, and a generator of such runs.
+"""Runs of industrial test beds with labelled faults and attacks: SKAB, HAI, SWaT, and a generator.
 
 Letters: N rows (one step of one run each), F features.
 """
@@ -18,16 +18,19 @@ from fedkg.errors import TableError
 F64 = NDArray[np.float64]
 
 SKAB_UNITS = {
-    "Accelerometer1RMS": "", "Accelerometer2RMS": "", "Current": "A", "Pressure": "bar", "Temperature": "degC", "Thermocouple": "degC",
+    "Accelerometer1RMS": "", "Accelerometer2RMS": "", "Current": "A", "Pressure": "bar",
+    "Temperature": "degC", "Thermocouple": "degC",
     "Voltage": "V", "Volume Flow RateRMS": "L/min",
 }  # fmt: skip
 STEPS = 1_200
 
 
 def load_skab(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """SKAB (Katser and Kozitsin, 2020) from its data folder: the run without anomalies, then the labelled ones, which are the test.
+    """Load SKAB (Katser and Kozitsin, 2020) from its data folder.
 
-    Clients are runs (``valve1/0``), the target says whether a step is anomalous, steps are one second. With `size`, so many runs.
+    The run without anomalies comes first, then the labelled runs, which are the test set. Clients
+    are runs (``valve1/0``), the target marks anomalous steps, and a step is one second. `size`
+    limits the number of runs.
     """
     root = Path(path)
     files = [
@@ -59,18 +62,20 @@ def load_skab(path: str | Path, seed: int, size: int | None) -> DataSet:
 
 
 def generate_skab(seed: int, size: int | None) -> DataSet:
-    """Runs of SKAB's eight signals, one without and the rest with an anomaly; `size` is the number of runs."""
+    """Generate `size` runs with SKAB's eight signals, the first one without an anomaly."""
     return _generated(
         "skab", "SKAB", tuple(SKAB_UNITS), tuple(SKAB_UNITS.values()), seed, size or 12
     )
 
 
 def load_hai(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """HAI (Shin, Lee, Yun and Kim) from a folder of one version's files: ``train*.csv`` without attacks, ``test*.csv`` with them.
+    """Load HAI (Shin, Lee, Yun and Kim) from a folder of one version's files.
 
-    The first column is the time; every column whose name begins with ``attack`` is a label (versions call them differently), an attack
-    anywhere counts; version 23.05 has its labels in files beside (``label-test1.csv``). Clients are files; the processes P1 to P4 are the
-    beginnings of the tags (`process_of`). With `size`, so many rows of each file.
+    ``train*.csv`` has no attacks, ``test*.csv`` has some. The first column is the time. Every
+    column with a name that begins with ``attack`` is a label (versions name them differently), and
+    an attack in any of them counts. Version 23.05 has its labels in separate files
+    (``label-test1.csv``). Clients are files; tags begin with their process, P1 to P4
+    (`process_of`). `size` limits the rows of each file.
     """
     return _ics(
         "hai", path, ["train*.csv", "hai-train*.csv"], ["test*.csv", "hai-test*.csv"], "time", size
@@ -78,7 +83,7 @@ def load_hai(path: str | Path, seed: int, size: int | None) -> DataSet:
 
 
 def generate_hai(seed: int, size: int | None) -> DataSet:
-    """Runs of a plant of four processes with tags like HAI's; `size` is the number of runs."""
+    """Generate `size` runs of a plant with four processes and tags like HAI's."""
     tags = tuple(
         f"P{1 + i // 5}_{kind}{i % 5 + 1:02d}"
         for i, kind in enumerate(["FT", "LIT", "PIT", "TIT", "FCV"] * 4)
@@ -87,16 +92,18 @@ def generate_hai(seed: int, size: int | None) -> DataSet:
 
 
 def load_swat(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """SWaT (Mathur and Tippenhauer, 2016) from a folder: ``*Normal*.csv`` without attacks, ``*Attack*.csv`` with them.
+    """Load SWaT (Mathur and Tippenhauer, 2016) from a folder.
 
-    A title line before the header, blanks around headers and the misspelt label ``A ttack`` are those of the published files. Stages are
-    the first digits of the tags (`process_of`). Save its xlsx files as CSV first. With `size`, so many rows of each file.
+    ``*Normal*.csv`` has no attacks, ``*Attack*.csv`` has some. The reader accepts a title line
+    before the header, blanks around headers and the misspelt label ``A ttack`` of the published
+    files. Stages are the first digits of the tags (`process_of`). Save its xlsx files as CSV first.
+    `size` limits the rows of each file.
     """
     return _ics("swat", path, ["*Normal*.csv"], ["*Attack*.csv"], "timestamp", size)
 
 
 def generate_swat(seed: int, size: int | None) -> DataSet:
-    """Runs of a plant of six stages with tags like SWaT's; `size` is the number of runs."""
+    """Generate `size` runs of a plant with six stages and tags like SWaT's."""
     tags = tuple(
         f"{kind}{stage}01" for stage in range(1, 7) for kind in ("FIT", "LIT", "AIT", "PIT")
     )
@@ -104,7 +111,9 @@ def generate_swat(seed: int, size: int | None) -> DataSet:
 
 
 def process_of(tag: str) -> str:
-    """The process or stage a tag belongs to: ``P1`` of ``P1_FT01``, ``1`` of ``FIT101``; "" when the tag does not say."""
+    """The process or stage of a tag: ``P1`` of ``P1_FT01``, ``1`` of ``FIT101``; "" if the tag has
+    none.
+    """
     if "_" in tag:
         return tag.split("_")[0]
     digits = "".join(letter for letter in tag if letter.isdigit())
@@ -112,10 +121,11 @@ def process_of(tag: str) -> str:
 
 
 def correlated_across(x: F64, groups: Sequence[str], *, least: float = 0.3) -> NDArray[np.int64]:
-    """Positions of the features with an absolute Pearson correlation of at least `least` to some feature of another group.
+    """Positions of features with an absolute Pearson correlation of at least `least` to a feature
+    of another group.
 
-    The filter of federated Granger learning on real plants; features that never change correlate with nothing. Rows with an unknown value
-    are left out. x [N, F], one group a feature.
+    Federated Granger learning filters features of real plants this way. Constant features correlate
+    with nothing. Rows with an unknown value are skipped. x [N, F], one group per feature.
     """
     known = x[~np.isnan(x).any(axis=1)]
     centred = known - known.mean(axis=0)
@@ -155,14 +165,14 @@ def _ics(
         if own != features:
             other = sorted(set(own) ^ set(features))
             raise TableError(
-                f"{file} has other columns than the files before it",
+                f"{file} does not have the columns of the files before it",
                 received=", ".join(other[:8]) or "another order",
-                help="all files of one folder have the same columns in the same order",
+                help="all files of one folder must have the same columns in the same order",
             )
         y = (
             np.max([_marked(table, mark) for mark in marks], axis=0)
             if marks
-            else _beside(file, table.rows, attacked)
+            else _separate_labels(file, table.rows, attacked)
         )
         moments = seconds_since_1970(
             table.texts(next(header for header in table.headers if header.lower().startswith(time)))
@@ -179,11 +189,12 @@ def _ics(
     return _runs(name, str(path), features, ("",) * len(features), runs)
 
 
-def _beside(file: Path, rows: int, attacked: bool) -> F64:
-    """Labels of a file without a label column: 0 where nothing was attacked, else those of ``label-test1.csv`` beside it (HAI 23.05).
+def _separate_labels(file: Path, rows: int, attacked: bool) -> F64:
+    """Labels of a file without a label column: 0 for normal files, else those of
+    ``label-test1.csv`` (HAI 23.05).
 
     Raises:
-        TableError: when a file of attacks has labels nowhere.
+        TableError: a file with attacks has no labels.
     """
     if not attacked:
         return np.zeros(rows)
@@ -191,7 +202,7 @@ def _beside(file: Path, rows: int, attacked: bool) -> F64:
     if not (file.parent / name).is_file():
         raise TableError(
             f"{file} has no labels",
-            expected=f"a column that begins with attack, or {name} beside it",
+            expected=f"a column that begins with attack, or a file {name} in the same folder",
         )
     table = read_columns(file.parent / name, first="label")
     if table.rows != rows:
@@ -212,7 +223,9 @@ def _marked(table: Columns, header: str) -> F64:
 def _generated(
     name: str, title: str, features: tuple[str, ...], units: tuple[str, ...], seed: int, runs: int
 ) -> DataSet:
-    """Signals of a stable process with slow common causes; from some step of an anomalous run on, a third of them leave their level."""
+    """Generate runs with slow common causes; in an anomalous run, a third of the signals leave
+    their level at some step.
+    """
     plant = seeded_generator(seed)
     level, weight = plant.uniform(1, 100, len(features)), plant.normal(size=(3, len(features)))
     made = []
@@ -248,7 +261,9 @@ def _runs(
     *,
     dated: bool = True,
 ) -> DataSet:
-    """Runs (name, seconds, values, labels, whether it is a test) one after the other; `dated`: the seconds are those since 1970."""
+    """Concatenate runs (name, seconds, values, labels, is a test); with `dated`, seconds count from
+    1970.
+    """
     lengths = [len(values) for _, _, values, _, _ in runs]
     return DataSet(
         name=name,

@@ -1,4 +1,4 @@
-"""From when to when data reaches, in the words of the data: moments where its times are moments, else its own count of steps.
+"""Time range of data as text: moments if its times are moments, else its own count of steps.
 
 Letters: N samples.
 """
@@ -23,11 +23,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def time_range_of(
     data: DataSet, index: NDArray[np.int64] | None = None, *, before: int = 0, after: int = 0
 ) -> TimeRange | None:
-    """The first and the last time of samples; None where the data has no time.
+    """First and last time of samples; None if the data has no time.
 
     Args:
-        index: positions of the samples, of N; None for all. before, after: steps that a sample reaches beyond its own time, as a window
-            reaches from its history to the end of its forecast.
+        index: positions of the samples, of N; None for all.
+        before, after: steps that a sample covers besides its time, such as the history and the
+            forecast of a window.
     """
     if data.time is None:
         return None
@@ -39,7 +40,7 @@ def time_range_of(
 def time_range_of_times(
     times: NDArray[np.float64], data: DataSet, *, before: int = 0, after: int = 0
 ) -> TimeRange | None:
-    """The same of times in the unit of a data set; None where none is known."""
+    """First and last of times in the unit of a data set; None if none is known."""
     known = times[~np.isnan(times)]
     if not known.size:
         return None
@@ -56,7 +57,9 @@ def _text(data: DataSet, time: float) -> str:
 
 
 def time_range_of_table(table: Table, header: str) -> TimeRange | None:
-    """The first and the last time in a column of a table: moments, or numbers as they stand; None where none can be read."""
+    """First and last time in a column of a table: moments, or numbers as written; None if none can
+    be read.
+    """
     if header not in table:
         return None
     if table.is_numeric(header):
@@ -65,17 +68,17 @@ def time_range_of_table(table: Table, header: str) -> TimeRange | None:
         return (f"{known.min():.12g}", f"{known.max():.12g}") if known.size else None
     try:
         return _between(table.times(header)[0], table.texts(header))
-    except TableError:  # day and month cannot be told apart
+    except TableError:  # day and month are ambiguous
         return None
 
 
 def time_range_of_rows(table: Table, rows: int, beside: Sequence[str]) -> TimeRange | None:
-    """The first and the last time of the first rows of a table in order: of its first column of moments, else the numbers of the rows.
+    """First and last time of the first rows of an ordered table; None without rows.
 
-    None where there are no rows.
+    Uses the first column of moments, else the numbers of the rows.
 
     Args:
-        beside: headers that are measurements.
+        beside: headers of measurements.
     """
     if rows < 1:
         return None
@@ -91,13 +94,14 @@ def time_range_of_rows(table: Table, rows: int, beside: Sequence[str]) -> TimeRa
 
 
 def _between(moments: Sequence[datetime | None], texts: Sequence[str]) -> TimeRange | None:
-    """From the first moment to the last, as ISO 8601: in UTC (``Z``) where all name their zone, without one where none does.
+    """From the first moment to the last, as ISO 8601: in UTC (``Z``) if all name their zone.
 
-    None where no moment is known, or some name a zone and others do not: they cannot be put in order.
+    None if no moment is known, or if some name a zone and others do not, since those cannot be
+    ordered.
     """
     try:
         times, zoned = in_utc(moments, texts)
-    except TableError:  # not to be put in order
+    except TableError:  # moments with and without a zone cannot be ordered
         return None
     known = [time for time in times if time is not None]
     mark = "Z" if zoned else ""

@@ -1,4 +1,4 @@
-"""Hourly traffic volumes: 95 stations in Norway, the American stations of FHWA, and a generator of such weeks.
+"""Hourly traffic volumes: 95 stations in Norway, the American stations of FHWA, and generators.
 
 Letters: N rows (one hour of one station each).
 """
@@ -40,10 +40,12 @@ _WEEKEND = (
 
 
 def load_norway(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """Volumes of stations in Norway from a folder with ``volume_hourly_*.csv``: ``time_utc`` and one column a station.
+    """Load volumes of stations in Norway from ``volume_hourly_*.csv``: ``time_utc`` and one column
+    per station.
 
-    The source has no counts at 22:00 UTC of any day; those hours, and others that were not counted, are unknown here. Windows over them
-    need a gap policy (`windows`). With `size`, so many hours from the first one on.
+    The source has no counts at 22:00 UTC of any day; these hours, and others without counts, are
+    unknown here. Windows over them need a gap policy (`series_windows`). `size` limits the hours,
+    from the first one on.
     """
     table = read_columns(
         find_files(path, ["volume_hourly_*.csv"], "hourly volumes")[0], first="time_utc"
@@ -57,23 +59,28 @@ def load_norway(path: str | Path, seed: int, size: int | None) -> DataSet:
         names,
         [hours] * len(names),
         list(volumes.T),
-        ("no hour 22:00 UTC was counted on any day",),
+        ("the hour 22:00 UTC is never counted",),
     )
 
 
 def generate_norway(seed: int, size: int | None) -> DataSet:
-    """Stations of their own level, scale and phase over a day's and a week's profile, with noise that follows the level; 22:00 UTC is
-    unknown on every day, and one day in fifty per station. `size` is the number of hours."""
+    """Generate `size` hours of stations with daily and weekly profiles.
+
+    Each station has a random level, scale and phase; the noise grows with the level. 22:00 UTC is
+    unknown on every day, and one day in fifty per station.
+    """
     return _generated("traffic", "traffic", seed, STATIONS, size or HOURS, blank=22)
 
 
 def load_fhwa(path: str | Path, seed: int, size: int | None) -> DataSet:
-    """Hourly volumes of FHWA's Traffic Monitoring Analysis System, from a folder of its volume files (``*.VOL``, ``*.txt``, ``*.csv``).
+    """Load hourly volumes of FHWA's Traffic Monitoring Analysis System from a folder (``*.VOL``,
+    ``*.txt``, ``*.csv``).
 
-    Both forms of the record are read: fixed columns (type 3: state in 2-3, station in 6-11, direction 12, lane 13, year, month and day in
-    14-19, 24 hours of five columns from 21 on; Traffic Monitoring Guide, 2013, section 7.3), and fields between bars with a header.
-    Lanes and directions of a station are summed; an hour in which one of them was not counted is unknown. Clients are stations
-    (``state-station``). With `size`, so many hours of each station.
+    Reads both forms of the record: fixed columns (type 3: state in 2-3, station in 6-11, direction
+    12, lane 13, year, month and day in 14-19, 24 hours of five columns from 21 on; Traffic
+    Monitoring Guide, 2013, section 7.3), and fields between bars with a header. Lanes and
+    directions of a station are summed; an hour is unknown if one of them has no count. Clients are
+    stations (``state-station``). `size` limits the hours of each station.
     """
     days: dict[str, dict[int, dict[str, F64]]] = {}
     for file in find_files(path, ["*.VOL", "*.vol", "*.txt", "*.csv"], "FHWA volumes"):
@@ -100,7 +107,7 @@ def load_fhwa(path: str | Path, seed: int, size: int | None) -> DataSet:
 
 
 def generate_fhwa(seed: int, size: int | None) -> DataSet:
-    """Stations as in `generate_norway`, 15 of them, in which single hours are unknown. `size` is the number of hours."""
+    """Generate `size` hours of 15 stations as in `generate_norway`, with single unknown hours."""
     return _generated("fhwa", "FHWA", seed, 15, size or HOURS, blank=None)
 
 
@@ -194,7 +201,7 @@ def _records(path: Path) -> Iterator[tuple[str, str, int, F64]]:
             raise TableError(
                 f"{path}: a column of the volume record is missing",
                 received=str(error),
-                help="take the records as they were published, with all their columns",
+                help="use the records as they were published, with all their columns",
             ) from error
         cut = (line.split("|") for line in lines[1:] if line.strip())
         fields = ([*(row[place] for place in places), *row[first : first + 24]] for row in cut)
@@ -221,13 +228,14 @@ def _records(path: Path) -> Iterator[tuple[str, str, int, F64]]:
             raise TableError(
                 f"{path}: a volume record cannot be read",
                 received=str(error),
-                help="take the records as they were published; fetch the file again if it was cut off",
+                help="use the records as they were published; download the file again if it is "
+                "incomplete",
             ) from error
         if len(volumes) != 24:
             raise TableError(
-                f"{path}: a volume record has not 24 hours",
+                f"{path}: a volume record does not have 24 hours",
                 received=str(len(volumes)),
-                help="take the records as they were published; one line is one day",
+                help="use the records as they were published, with one line for each day",
             )
         yield (
             f"{state.strip()}-{station.strip()}",

@@ -83,16 +83,18 @@ class ClippedGradient:
         ones = slope.new_ones(slope.shape[:2])
         for term in terms:
             slope = slope.add_(term.by_output(replace(step, output=output, share=ones))[1])
-        each = model.each(step.params, saved, slope)
-        squares = each[0].squares()
-        for own in each[1:]:
-            squares = squares.add_(own.squares())
+        gradients = model.sample_gradients(step.params, saved, slope)
+        squared_norms = gradients[0].squared_norms()
+        for own in gradients[1:]:
+            squared_norms = squared_norms.add_(own.squared_norms())
         if not math.isfinite(
-            float(squares.sum())
+            float(squared_norms.sum())
         ):  # such a sample would stay in the factored sums, whatever it counts
             return self._written_out(step, terms)
-        factor = self._factor(step.share, squares)
-        return {name: value for own in each for name, value in own.weighted(factor).items()}
+        factor = self._factor(step.share, squared_norms)
+        return {
+            name: value for own in gradients for name, value in own.weighted_sum(factor).items()
+        }
 
     def _written_out(self, step: Step, terms: tuple[Term, ...]) -> dict[str, Gradient]:
         clients, batch = step.x.shape[:2]
@@ -102,10 +104,10 @@ class ClippedGradient:
         for first in range(0, batch, part):
             here = slice(first, min(batch, first + part))
             each = _each(step, here, terms)
-            squares = torch.stack(
+            squared_norms = torch.stack(
                 [value.flatten(2).square().sum(2) for value in each.values()]
             ).sum(0)
-            if not math.isfinite(float(squares.sum())):
+            if not math.isfinite(float(squared_norms.sum())):
                 wrong = ~torch.stack(
                     [value.flatten(2).isfinite().all(2) for value in each.values()]
                 ).all(0)
@@ -113,8 +115,10 @@ class ClippedGradient:
                     name: value.masked_fill(wrong.view(*wrong.shape, *[1] * (value.dim() - 2)), 0.0)
                     for name, value in each.items()
                 }
-                squares = squares.masked_fill(wrong, 0.0)
-            factor = self._factor(None if step.share is None else step.share[:, here], squares)
+                squared_norms = squared_norms.masked_fill(wrong, 0.0)
+            factor = self._factor(
+                None if step.share is None else step.share[:, here], squared_norms
+            )
             for name, value in each.items():
                 added = torch.bmm(factor.unsqueeze(1), value.flatten(2)).view(
                     clients, *value.shape[2:]
@@ -122,11 +126,11 @@ class ClippedGradient:
                 total[name] = total[name] + added if first else added  # type: ignore[operator]  # these are written out, no factors
         return total
 
-    def _factor(self, share: Tensor | None, squares: Tensor) -> Tensor:
+    def _factor(self, share: Tensor | None, squared_norms: Tensor) -> Tensor:
         """How much of each sample's gradient is kept, times what the sample counts, [C, B]."""
         if share is None:
             _refuse_plan()
-        return squares.rsqrt().mul_(self.clip).clamp_(max=1.0).mul_(share)
+        return squared_norms.rsqrt().mul_(self.clip).clamp_(max=1.0).mul_(share)
 
     def expected(self, samples: Tensor | None) -> Tensor:
         """The samples expected in a minibatch, [C]. Raises JobError where minibatches are not drawn by chance."""

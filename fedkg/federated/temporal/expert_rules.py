@@ -51,7 +51,7 @@ class ExpertRule:
         size = held.abs()
         if layout.mean is not None:
             size = size + held.new_tensor([layout.mean[place] for place in self.channels]).abs()
-        moved = (self.teacher.closest(held) - held).abs()
+        moved = (self.teacher.nearest(held) - held).abs()
         return (moved <= ROUNDING * size).flatten(1).all(1)
 
 

@@ -61,10 +61,10 @@ class HardForecasts:
         known = held.isfinite().flatten(1).all(1)[:, None, None]
         before = held.nan_to_num(0.0, 0.0, 0.0)
         if self.channels == tuple(range(self.count)):
-            after = self.teacher.closest(before)
+            after = self.teacher.nearest(before)
         else:
             place = torch.tensor(self.channels, device=held.device)
-            near = self.teacher.closest(before.index_select(2, place))
+            near = self.teacher.nearest(before.index_select(2, place))
             after = before.index_copy(2, place, near)
         moved = known & (after != before)
         return torch.where(moved, after, traces).reshape(output.shape)

@@ -215,12 +215,12 @@ class Properties:
             place = one.place.to(client.device)[client]
             movable = (place >= 0) & known.to(place.device)
             if bool(movable.all()) and one.channels == tuple(range(traces.shape[-1])):
-                return one.teacher.closest(result, place)
+                return one.teacher.nearest(result, place)
             rows = torch.nonzero(movable).squeeze(1)
             channels = torch.tensor(one.channels, device=client.device)
             held = result[rows][..., channels]
             moved = result[rows]
-            moved[..., channels] = one.teacher.closest(held, place[rows])
+            moved[..., channels] = one.teacher.nearest(held, place[rows])
             result[rows] = moved
         return result
 

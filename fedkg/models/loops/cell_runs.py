@@ -40,7 +40,9 @@ def affine(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
     (clients, outputs, inputs), rows = weight.shape, x.shape[1]
     out = x.new_empty(clients, rows, outputs)
     given = (out, weight.contiguous(), bias.contiguous(), x.contiguous())
-    _each("affine", rows * inputs * outputs, (rows, inputs, outputs), given, inputs * outputs)
+    _run_on_clients(
+        "affine", rows * inputs * outputs, (rows, inputs, outputs), given, inputs * outputs
+    )
     return out
 
 
@@ -52,7 +54,9 @@ def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         left.new_empty(clients, outputs),
     )
     given = (sums, totals, left.contiguous(), right.contiguous())
-    _each("outer", rows * outputs * right.shape[2], (rows, outputs, right.shape[2]), given, 0)
+    _run_on_clients(
+        "outer", rows * outputs * right.shape[2], (rows, outputs, right.shape[2]), given, 0
+    )
     return sums.transpose(1, 2), totals
 
 
@@ -64,7 +68,7 @@ def step_squares(left: Tensor, right: Tensor, *, bias: bool) -> Tensor:
         (squares, left.contiguous(), right.contiguous()),
         (steps, batch, outputs, inputs, int(bias), eps),
     )
-    _each(
+    _run_on_clients(
         "measure_steps",
         steps * batch * outputs * inputs,
         sizes,
@@ -74,7 +78,9 @@ def step_squares(left: Tensor, right: Tensor, *, bias: bool) -> Tensor:
     return squares
 
 
-def forth(drive: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+def forward(
+    drive: Tensor, weight: Tensor, bias: Tensor
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     """The run of the cell with so many gates from states of 0; `drive` [C, N, B, G W] is written over.
 
     Args:
@@ -97,7 +103,7 @@ def forth(drive: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, 
     }[count]
     given = (gates, weight.transpose(1, 2).contiguous(), bias.contiguous(), states, *more)
     room = 0 if count == 1 else count * batch * width
-    _each(
+    _run_on_clients(
         f"{_NAMES[count]}_forth",
         steps * batch * count * width * width,
         (steps, batch, width),
@@ -107,10 +113,10 @@ def forth(drive: Tensor, weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor, 
     return states, gates, more
 
 
-def back(
+def backward(
     gates: Tensor, slope: Tensor, weight: Tensor, states: Tensor, more: tuple[Tensor, ...]
 ) -> tuple[Tensor, Tensor]:
-    """Derivatives by the drive and by what the state adds, [C, N, B, G W]; `gates` are written over, `slope` is as in `Cell.back`."""
+    """Derivatives by the drive and by what the state adds, [C, N, B, G W]; `gates` are written over, `slope` is as in `Cell.backward`."""
     (steps, batch), width = gates.shape[1:3], weight.shape[2]
     count = weight.shape[1] // width
     shape, rest = (
@@ -124,7 +130,7 @@ def back(
     first = (out,) if owns is None else (out, owns)
     last = more if count == 4 else (states, *more)
     room = {1: 0, 3: 6, 4: 7}[count] * batch * width
-    _each(
+    _run_on_clients(
         f"{_NAMES[count]}_back",
         steps * batch * count * width * width,
         shape,
@@ -138,7 +144,7 @@ _NAMES = {1: "plain", 3: "gated", 4: "long"}
 """Cells by the number of their gates."""
 
 
-def _each(
+def _run_on_clients(
     name: str, work: int, sizes: tuple[float, ...], given: tuple[Tensor, ...], room: int
 ) -> None:
     """The loop on all clients; `work` is how many multiplications each of them is."""

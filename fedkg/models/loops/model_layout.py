@@ -29,7 +29,7 @@ class ModelLayout:
     site: int
     bias: bool
     tanh: bool
-    convolutions: tuple[int, ...] = (0,)
+    images: tuple[int, ...] = (0,)
     seen: int = 0
     kept: int = 0
     spare: int = 0
@@ -44,7 +44,7 @@ class ModelLayout:
         pulled: bool,
         anchors: bool,
         drifting: bool,
-        sample_norms: bool,
+        clipped: bool,
     ) -> list[int]:
         """`dense.WIDTHS` and what stands before it, for a work; `parameters` are those of the whole model."""
         found = [0] * dense_layers.WIDTHS
@@ -72,7 +72,7 @@ class ModelLayout:
         found[dense_layers.SITE], found[dense_layers.INWARD], found[dense_layers.CLIPPED] = (
             self.site,
             self.seen > 0,
-            sample_norms,
+            clipped,
         )
         return [
             *found,
@@ -142,7 +142,7 @@ def layout_of(model: MLP | ConvNet) -> ModelLayout:
         site=0,
         bias=True,
         tanh=model.activation == "tanh",
-        convolutions=(*head, *layers, *distances),
+        images=(*head, *layers, *distances),
         seen=seen,
         kept=kept,
         spare=max(2, most) * convolutions.REPEATED + 3 * seen + max(spare, sample_norms.RUN),

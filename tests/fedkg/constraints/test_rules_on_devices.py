@@ -215,7 +215,7 @@ def test_nearest_traces(elsewhere: torch.device, condition: str) -> None:
     [bank] = fedkg.compile(text=f"{OVER_TIME}rule r require initially ({condition})\n").banks
     traces = drawn(5, 8, 1).abs() * 60
     teacher = Teacher(bank, 8, clip=True)
-    same(teacher.closest(traces.to(elsewhere)), teacher.closest(traces), elsewhere)
+    same(teacher.nearest(traces.to(elsewhere)), teacher.nearest(traces), elsewhere)
 
 
 def test_forecasts_are_kept_within_hard_rules(elsewhere: torch.device) -> None:

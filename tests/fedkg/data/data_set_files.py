@@ -170,7 +170,8 @@ def skab(folder: Path) -> Path:
 
 def hai(folder: Path) -> Path:
     (folder / "train1.csv").write_text(
-        "timestamp,P1_FT01,P2_SIT01,Attack\n2021-07-10 00:00:01,1.5,2,0\n2021-07-10 00:00:02,1.6,3,0\n"
+        "timestamp,P1_FT01,P2_SIT01,Attack\n2021-07-10 00:00:01,1.5,2,0\n2021-07-10 "
+        "00:00:02,1.6,3,0\n"
     )
     rows = [
         "timestamp,P1_FT01,P2_SIT01,attack,attack_P1",

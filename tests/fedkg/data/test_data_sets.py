@@ -119,7 +119,7 @@ def test_idx_images_keep_their_pixels_and_labels(tmp_path: Path) -> None:
 def test_a_damaged_image_file_is_refused(body: bytes, tmp_path: Path) -> None:
     folder = FILES["mnist"](tmp_path)
     (folder / "train-labels-idx1-ubyte").write_bytes(body)
-    with pytest.raises(TableError, match="no whole IDX file"):
+    with pytest.raises(TableError, match="not a complete IDX file"):
         data_set("mnist", folder)
 
 
@@ -212,7 +212,7 @@ def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
     (folder / "train2.csv").write_text(
         "timestamp,P1_FT01,P9_X,Attack\n2021-07-10 00:00:01,1.5,2,0\n"
     )
-    with pytest.raises(TableError, match="other columns"):
+    with pytest.raises(TableError, match="does not have the columns of the files before it"):
         data_set("hai", folder)
     (folder / "train2.csv").write_text(
         "timestamp,P1_FT01,P2_SIT01,Attack\n2021-07-10 00:00:01,off,2,0\n"
@@ -301,7 +301,7 @@ def test_a_record_whose_parts_do_not_fit_is_refused() -> None:
             units=("",),
             task="detection",
         )
-    with pytest.raises(JobError, match="not one unit a feature"):
+    with pytest.raises(JobError, match="not one unit for each feature"):
         DataSet(
             name="a",
             source="b",

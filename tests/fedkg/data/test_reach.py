@@ -68,7 +68,8 @@ def test_times_of_files_are_put_in_order_by_their_zone(
 
 def test_columns_of_a_table(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(
-        "when,n,x,odd\n05.03.2024 10:00,7,1,03/04/2024\n04.03.2024 09:30,2,2,05/06/2024\n,,3,04/04/2024\n"
+        "when,n,x,odd\n05.03.2024 10:00,7,1,03/04/2024\n04.03.2024 "
+        "09:30,2,2,05/06/2024\n,,3,04/04/2024\n"
     )
     table = read_table(tmp_path / "t.csv")
     assert time_range_of_table(table, "when") == ("2024-03-04T09:30:00", "2024-03-05T10:00:00")

@@ -151,9 +151,9 @@ def test_windows_that_cannot_be_are_refused() -> None:
         forecast_windows(data, history=1, horizon=1, targets=["c"])
     with pytest.raises(JobError, match="unknown, interpolate or error"):
         series(data, gaps="drop")  # type: ignore[arg-type]
-    with pytest.raises(JobError, match="no series"):
+    with pytest.raises(JobError, match="not a series"):
         series(data_set("mnist", size=6))
-    with pytest.raises(JobError, match="no even series"):
+    with pytest.raises(JobError, match="not an even series"):
         series(rows({"p": [1, 2]}, times={"p": [0, 1_000]}))
 
 

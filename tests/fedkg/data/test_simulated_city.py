@@ -98,7 +98,7 @@ def test_without_the_simulator_its_extra_is_named(
     [
         ("colums = 3\n", "colums: Extra inputs are not permitted"),
         ("rows = 1\n", "rows: Input should be greater than or equal to 2"),
-        ("hours = 1\ninterval = 7\n", "no multiple of the interval"),
+        ("hours = 1\ninterval = 7\n", "not a multiple of the interval"),
         ("hours = \n", "is not TOML"),
     ],
 )
@@ -119,7 +119,7 @@ def test_a_table_from_elsewhere_is_read(tmp_path: Path) -> None:
         [*lines[:-1], lines[-2]],
     ):  # a row is missing; another stands there twice
         path.write_text("\n".join(wrong) + "\n")
-        with pytest.raises(TableError, match="not one row for each segment and interval"):
+        with pytest.raises(TableError, match="not exactly one row for each segment and interval"):
             data_set("sumo", path)
 
 

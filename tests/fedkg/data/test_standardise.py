@@ -30,5 +30,5 @@ def test_a_constant_column_is_not_divided_by_zero():
 
 
 def test_a_column_without_any_value_is_named():
-    with pytest.raises(JobError, match=r"column `b` has no value at all in table\.csv"):
+    with pytest.raises(JobError, match=r"column `b` has no value in table\.csv"):
         pooled_scaling([np.array([[1.0, np.nan]])], ("a", "b"), where="table.csv")

@@ -119,9 +119,9 @@ def test_sets_of_a_pack(tmp_path: Path) -> None:
     )  # what two sets have in common
     assert inside["b"].tolist() == [[1.0], [0.5]]
     assert inside["free"].tolist() == [[9.0], [9.0]]
-    with pytest.raises(SetError, match="left to the job"):
+    with pytest.raises(SetError, match="to the job, which does not give it"):
         kept_sets(pack, AGENTS)
-    with pytest.raises(SetError, match="nothing of the client"):
+    with pytest.raises(SetError, match="no numbers for the client"):
         kept_sets(pack, ("elsewhere",), {"radius": 1.0})
     with pytest.raises(JobError, match="the parameter b, which the model has not"):
         sets.distance2({"w": x["w"]}, torch.tensor([0, 1]))

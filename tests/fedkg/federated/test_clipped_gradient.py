@@ -194,7 +194,9 @@ def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(
     whole = (
         torch.einsum("nbo,nbi->boi", lefts[0].double(), rights[0].double()).flatten(1).norm(dim=1)
     )
-    found = StepwiseSampleGradients("weight", None, lefts, rights).squares()[0].double().sqrt()
+    found = (
+        StepwiseSampleGradients("weight", None, lefts, rights).squared_norms()[0].double().sqrt()
+    )
     assert bool((found >= whole * (1 - 1e-6)).all())
     if size == 1.0:
         torch.testing.assert_close(found, whole, rtol=1e-5, atol=0.0)
@@ -206,16 +208,25 @@ def test_a_square_too_small_for_a_number_does_not_hide_a_gradient(
 ) -> None:
     """In float32 the one factor's square is 0; the other makes a gradient of 1e-4 of it."""
     small, large = torch.full((1, 1, 1), 1e-23), torch.full((1, 1, 1), 1e19)
-    assert float(AffineSampleGradients("weight", bias, small, large).squares().sqrt()) > 0.99e-4
-    if bias is None:
-        assert float(AffineSampleGradients("weight", bias, large, small).squares().sqrt()) > 0.99e-4
     assert (
-        float(StepwiseSampleGradients("weight", bias, small[None], large[None]).squares().sqrt())
+        float(AffineSampleGradients("weight", bias, small, large).squared_norms().sqrt()) > 0.99e-4
+    )
+    if bias is None:
+        assert (
+            float(AffineSampleGradients("weight", bias, large, small).squared_norms().sqrt())
+            > 0.99e-4
+        )
+    assert (
+        float(
+            StepwiseSampleGradients("weight", bias, small[None], large[None]).squared_norms().sqrt()
+        )
         > 0.99e-4
     )
     monkeypatch.setattr("fedkg.models.sample_gradients.compiled", lambda value: False)
     assert (
-        float(StepwiseSampleGradients("weight", bias, small[None], large[None]).squares().sqrt())
+        float(
+            StepwiseSampleGradients("weight", bias, small[None], large[None]).squared_norms().sqrt()
+        )
         > 0.99e-4
     )
 
@@ -233,11 +244,11 @@ def test_the_loop_over_samples_measures_what_operations_do(
     whole = torch.einsum("cnbo,cnbi->cboi", left, right).flatten(2).square().sum(2)
     whole = whole if bias is None else whole + left.sum(1).square().sum(2)
     torch.testing.assert_close(
-        StepwiseSampleGradients("weight", bias, left, right).squares(), whole
+        StepwiseSampleGradients("weight", bias, left, right).squared_norms(), whole
     )
     monkeypatch.setattr("fedkg.models.sample_gradients.compiled", lambda value: False)
     torch.testing.assert_close(
-        StepwiseSampleGradients("weight", bias, left, right).squares(), whole
+        StepwiseSampleGradients("weight", bias, left, right).squared_norms(), whole
     )
 
 
@@ -248,8 +259,10 @@ def test_one_sample_changes_the_sum_by_at_most_the_clip() -> None:
     share = step.share.clone()
     share[:, 0] = 0
     without = dense(ClippedGradient(clip=clip, noise=0.0)(replace(step, share=share), ())[1])
-    squares = sum((with_it[name] - without[name]).flatten(1).square().sum(1) for name in with_it)
-    assert bool((torch.sqrt(squares) * EXPECTED <= clip * (1 + 1e-9)).all())  # type: ignore[arg-type]
+    squared_norms = sum(
+        (with_it[name] - without[name]).flatten(1).square().sum(1) for name in with_it
+    )
+    assert bool((torch.sqrt(squared_norms) * EXPECTED <= clip * (1 + 1e-9)).all())  # type: ignore[arg-type]
 
 
 def test_noise_has_the_promised_size_and_comes_even_without_samples() -> None:
@@ -295,9 +308,9 @@ class SizeOfAnswers:
 def test_a_term_of_the_samples_is_clipped_with_them() -> None:
     step, clip = CASES["mlp"], 0.05
     gradient = dense(ClippedGradient(clip=clip, noise=0.0)(step, (SizeOfAnswers(),))[1])
-    squares = sum(value.flatten(1).square().sum(1) for value in gradient.values())
+    squared_norms = sum(value.flatten(1).square().sum(1) for value in gradient.values())
     counted = (step.share > 0).sum(1)  # type: ignore[operator]
-    assert bool((torch.sqrt(squares) <= clip * counted / EXPECTED * (1 + 1e-9)).all())  # type: ignore[arg-type]
+    assert bool((torch.sqrt(squared_norms) <= clip * counted / EXPECTED * (1 + 1e-9)).all())  # type: ignore[arg-type]
 
 
 def test_what_may_couple_samples_is_refused() -> None:

@@ -553,7 +553,8 @@ def test_refused_runs() -> None:
         replace(fedavg(), start=OwnAndMean()),
     ):
         with pytest.raises(
-            JobError, match="takes its own start, its own steps and the mean of blocks together"
+            JobError,
+            match="requires its start, its local optimiser and its mean of blocks together",
         ):
             next(train(quadratics(q, b), wrong, rounds(1, 0.1)))
     with pytest.raises(JobError, match="needs all agents in every round"):

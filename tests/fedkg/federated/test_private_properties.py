@@ -122,7 +122,7 @@ def test_clusters_by_the_clients_own_rows_are_refused() -> None:
         PROBLEM.clients.samples,
         SETTINGS,
     )
-    with pytest.raises(JobError, match="by which the server puts them into clusters"):
+    with pytest.raises(JobError, match="by which the server assigns clusters"):
         next(iter(train(PROBLEM, algorithm, SETTINGS)))
 
 

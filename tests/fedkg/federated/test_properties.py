@@ -285,7 +285,7 @@ def test_refused_traces(pack: fedkg.Pack) -> None:
             [torch.rand(3, 6, 1)],
             LAYOUT,
         )
-    with pytest.raises(LayoutError, match="no place in the layout"):
+    with pytest.raises(LayoutError, match="not in the layout"):
         mined(pack, traces(1), fedkg.columns(["x", "z"]))
 
 

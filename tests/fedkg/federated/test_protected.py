@@ -420,7 +420,7 @@ def test_terms_that_do_not_say_what_they_read_are_refused() -> None:
 
 def test_mixed_precision_is_refused_under_examples() -> None:
     own = replace(SETTINGS, precision="bfloat16")
-    with pytest.raises(JobError, match="each sample is clipped on its own"):
+    with pytest.raises(JobError, match="each sample is clipped separately"):
         next(iter(train(classes(SIZES), protected(fedavg(), EXAMPLE, SIZES, own), own)))
 
 

@@ -94,7 +94,7 @@ def test_what_overflows_is_left_out_by_name() -> None:
 
 def test_scaffnew_is_refused() -> None:
     own = replace(SETTINGS, wire="bfloat16", local_epochs=None, local_steps=3)
-    with pytest.raises(JobError, match="updates rounded on the way add up to a drift"):
+    with pytest.raises(JobError, match="rounded updates add up to a drift"):
         next(iter(train(classes(SIZES), scaffnew(), own)))
 
 

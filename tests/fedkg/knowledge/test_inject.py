@@ -153,11 +153,11 @@ def test_a_packs_knowledge_on_standardised_features(pack: fedkg.Pack) -> None:
     ]
     guess = PredictionKnowledge(pack, "quality", x=layout, bins=5)
     model = inject(nn.Linear(2, 5).double(), guess, quality, trust=0.6)
-    known = model.known(x)
-    settled = reconcile(known)
+    knowledge = model.knowledge(x)
+    settled = reconcile(knowledge)
     assert (settled.empty, settled.outside) == (0, 0)
-    assert model.number(x, known=known)[[2, 4]].tolist() == [90.0, 90.0]
-    assert bool((model.number(x, known=known, mean=True)[[2, 4]] > 82).all())
+    assert model.number(x, knowledge=knowledge)[[2, 4]].tolist() == [90.0, 90.0]
+    assert bool((model.number(x, knowledge=knowledge, mean=True)[[2, 4]] > 82).all())
 
 
 def test_windows_have_knowledge_at_every_step(pack: fedkg.Pack) -> None:
@@ -182,8 +182,8 @@ def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
     with pytest.raises(KnowledgeError, match="received: int"):
         inject(3, range=by_sign)
     model = inject(net(), range=by_sign)
-    with pytest.raises(LayoutError, match="that of another batch"):
-        model(batch()[0], known=model.known(batch()[0][:2]))
+    with pytest.raises(LayoutError, match="belongs to another batch"):
+        model(batch()[0], knowledge=model.knowledge(batch()[0][:2]))
     with pytest.raises(LayoutError, match="sulphur"):
         RangeKnowledge(pack, "grade", x=fedkg.columns(["ash"]))
     with pytest.raises(KnowledgeError, match="different classes"):
@@ -198,7 +198,7 @@ def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
         inject(net())
     with pytest.raises(LayoutError, match="one logit for each class"):
         inject(nn.Linear(3, 7).double(), range=by_sign)(batch()[0])
-    with pytest.raises(LayoutError, match="a prediction is none of the classes"):
+    with pytest.raises(LayoutError, match="a prediction is not one of the classes"):
         inject(net(), prediction=lambda x: torch.full((len(x),), 9))(batch()[0])
 
 
@@ -210,7 +210,7 @@ def test_a_range_without_a_class_is_refused_before_any_answer() -> None:
     x, _ = batch()
     with pytest.raises(KnowledgeError, match="allow no class"):
         model(x)
-    assert bool(model.known(x, policy="drop").allowed.any(-1).all())
+    assert bool(model.knowledge(x, policy="drop").allowed.any(-1).all())
 
 
 WRONG = SampleKnowledge(
@@ -232,30 +232,30 @@ def test_contradictions_are_refused_by_row_and_client() -> None:
 
 def test_contradictions_are_dropped() -> None:
     settled = reconcile(WRONG, LABELS, policy="drop", trust=0.3)
-    assert settled.known.allowed.int().tolist() == [
+    assert settled.knowledge.allowed.int().tolist() == [
         [1, 1, 0],
         [1, 1, 1],
         [0, 1, 1],
         [1, 0, 0],
         [0, 0, 1],
     ]
-    assert settled.known.predicted.tolist() == [0, 1, -1, -1, -1]
+    assert settled.knowledge.predicted.tolist() == [0, 1, -1, -1, -1]
     assert settled.kept.tolist() == [True, True, True, False, False]
     assert (settled.empty, settled.outside, settled.wrong) == (1, 2, 1)
 
 
 def test_contradictions_are_repaired() -> None:
     settled = reconcile(WRONG, LABELS, policy="repair", trust=0.3)
-    assert settled.known.allowed.int().tolist() == [
+    assert settled.knowledge.allowed.int().tolist() == [
         [1, 1, 0],
         [1, 1, 1],
         [1, 1, 1],
         [1, 0, 1],
         [1, 0, 1],
     ]
-    assert settled.known.predicted.tolist() == [0, 1, 0, -1, 0]
+    assert settled.knowledge.predicted.tolist() == [0, 1, 0, -1, 0]
     assert bool(settled.kept.all())
-    again = reconcile(settled.known, LABELS, trust=0.3)
+    again = reconcile(settled.knowledge, LABELS, trust=0.3)
     assert (again.empty, again.outside, again.wrong) == (0, 0, 0)
 
 
@@ -266,7 +266,9 @@ def test_what_is_kept_has_finite_losses(policy: str) -> None:
     model = inject(nn.Identity(), range=by_sign)
     logits = torch.zeros(5, 3)
     assert bool(
-        torch.isfinite(model.loss(logits[rows], LABELS[rows], known=settled.known[rows])).all()
+        torch.isfinite(
+            model.loss(logits[rows], LABELS[rows], knowledge=settled.knowledge[rows])
+        ).all()
     )
 
 
@@ -316,7 +318,7 @@ def test_labels_that_are_no_classes_are_named() -> None:
         y[3] = wrong
         with pytest.raises(
             LayoutError,
-            match=rf"row 3 is none of the 4 classes\n  expected: 0 \.\. 3\n  received: {wrong}$",
+            match=rf"row 3 is not one of the 4 classes\n  expected: 0 \.\. 3\n  received: {wrong}$",
         ):
             model.loss(x, y)
         with pytest.raises(LayoutError, match="row 3"):
@@ -331,9 +333,9 @@ def test_labels_that_are_no_classes_are_named() -> None:
 
 
 def test_a_policy_that_there_is_not_is_refused() -> None:
-    known = SampleKnowledge(allowed=torch.tensor([[True, False]]), predicted=torch.tensor([1]))
+    knowledge = SampleKnowledge(allowed=torch.tensor([[True, False]]), predicted=torch.tensor([1]))
     with pytest.raises(UsageError, match="no policy `fix`\\n  expected: error, drop, repair"):
-        reconcile(known, policy="fix")  # type: ignore[arg-type]  # that is what is tested
+        reconcile(knowledge, policy="fix")  # type: ignore[arg-type]  # that is what is tested
 
 
 def test_under_autocast_probabilities_and_losses_are_float32_as_torchs_own() -> None:

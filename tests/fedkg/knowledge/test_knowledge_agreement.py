@@ -49,9 +49,9 @@ range knowledge t of quality  when ash > 20 % allow between 60 % and 2 * ash  ot
         (found[name].empty, found[name].disjoint, found[name].first_disjoint) for name in "qt"
     ] == [(0, 2, 2), (1, 1, 3)]
     [told] = [line for line in knowledge_lines(found["s"]) if "together" in line]
-    assert (
-        told
-        == "s: the ranges of `grade` together allow nothing in 2 rows, first in row 3: they contradict it"
+    assert told == (
+        "s: the ranges of `grade` together allow nothing in 2 rows, first in row 3: they "
+        "contradict it"
     )
 
 

@@ -41,7 +41,7 @@ def test_the_samples_and_what_rules_them_out_are_named() -> None:
         model_of().loss(X, LABELS)
     said = str(caught.value)
     assert said.startswith(
-        "what is known by `positive_is_low` rules out 2 of 4 labels, whose loss is infinite"
+        "the knowledge by `positive_is_low` rules out 2 of 4 labels; their loss is infinite"
     )
     assert "received: sample 2, 3 (the first has class 2)" in said
     assert 'loss(..., policy="drop")' in said
@@ -67,13 +67,13 @@ def test_the_knowledge_of_a_pack_is_named_by_its_models(tmp_path: Path) -> None:
     }
     model = inject(nn.Linear(1, 3), **parts)
     x = torch.tensor([[25.0], [10.0], [18.0]])
-    wrong = model.known(x, policy="repair")
-    for known in (wrong, wrong[torch.tensor([0, 1, 2])], wrong.to("cpu")):
+    wrong = model.knowledge(x, policy="repair")
+    for knowledge in (wrong, wrong[torch.tensor([0, 1, 2])], wrong.to("cpu")):
         with pytest.raises(
             KnowledgeError,
-            match=r"what is known by `by_ash` rules out 1 of 3 labels[^\n]*\n.*\n  received: sample 0 ",
+            match=r"the knowledge by `by_ash` rules out 1 of 3 labels[^\n]*\n.*\n  received: sample 0 ",
         ):
-            model.loss(x, torch.tensor([0, 1, 2]), known=known)
+            model.loss(x, torch.tensor([0, 1, 2]), knowledge=knowledge)
     with pytest.raises(
         KnowledgeError, match="the knowledge by `by_ash`, `said` contradicts itself or the labels"
     ):
@@ -81,16 +81,16 @@ def test_the_knowledge_of_a_pack_is_named_by_its_models(tmp_path: Path) -> None:
 
 
 def test_a_predicted_label_is_not_ruled_out_while_it_is_trusted() -> None:
-    known = model_of(range=positive_is_low, prediction=says_zero).known(X, policy="repair")
-    outside = torch.where(torch.arange(4) == 3, 0, known.predicted)
-    narrow = known.__class__(allowed=positive_is_low(X), predicted=outside)
+    knowledge = model_of(range=positive_is_low, prediction=says_zero).knowledge(X, policy="repair")
+    outside = torch.where(torch.arange(4) == 3, 0, knowledge.predicted)
+    narrow = knowledge.__class__(allowed=positive_is_low(X), predicted=outside)
     model = model_of(trust=0.3)
     torch.testing.assert_close(
-        model.loss(X[3:], LABELS[3:], known=narrow[3:]),
+        model.loss(X[3:], LABELS[3:], knowledge=narrow[3:]),
         -torch.tensor([0.3], dtype=torch.float64).log(),
     )
     with pytest.raises(KnowledgeError, match="rules out 1 of 1 labels"):
-        model_of(trust=0.0).loss(X[3:], LABELS[3:], known=narrow[3:])
+        model_of(trust=0.0).loss(X[3:], LABELS[3:], knowledge=narrow[3:])
 
 
 @pytest.mark.parametrize(
@@ -110,8 +110,8 @@ def test_dropped_samples_cost_nothing_and_teach_nothing(trust: float) -> None:
 def test_repaired_ranges_are_wider_by_the_label() -> None:
     model = model_of()
     losses = model.loss(X, LABELS, policy="repair")
-    settled = reconcile(model.known(X), LABELS, policy="repair", trust=0.3)
-    torch.testing.assert_close(losses, model.loss(X, LABELS, known=settled.known))
+    settled = reconcile(model.knowledge(X), LABELS, policy="repair", trust=0.3)
+    torch.testing.assert_close(losses, model.loss(X, LABELS, knowledge=settled.knowledge))
     assert bool(torch.isfinite(losses).all())
     assert bool((torch.autograd.grad(losses[2], model.model.weight)[0] != 0).any())
 
@@ -133,31 +133,35 @@ def test_with_full_trust_no_policy_but_error_leaves_an_infinite_loss() -> None:
 def test_a_policy_that_there_is_not_is_refused() -> None:
     model = model_of()
     with pytest.raises(UsageError, match="no policy `skip`"):
-        model.loss(X, LABELS, known=model.known(X), policy="skip")  # type: ignore[arg-type]  # that is what is tested
+        model.loss(X, LABELS, knowledge=model.knowledge(X), policy="skip")  # type: ignore[arg-type]  # that is what is tested
 
 
 @pytest.mark.parametrize("policy", ["error", "drop", "repair"])
 def test_transforms_over_labels_are_asked_for_nothing(policy: str) -> None:
     model = model_of()
-    known = model.known(X)
+    knowledge = model.knowledge(X)
     both = torch.stack([LABELS, torch.tensor([1, 2, 0, 2])])
-    found = torch.func.vmap(lambda label: model.loss(X, label, known=known, policy=policy))(both)  # type: ignore[arg-type]
+    found = torch.func.vmap(lambda label: model.loss(X, label, knowledge=knowledge, policy=policy))(
+        both
+    )  # type: ignore[arg-type]
     assert bool(torch.isinf(found[0]).any()) == (policy == "error")
-    torch.testing.assert_close(found[1], model.loss(X, both[1], known=known))
+    torch.testing.assert_close(found[1], model.loss(X, both[1], knowledge=knowledge))
 
 
 @pytest.mark.parametrize("policy", ["error", "drop", "repair"])
 def test_compiled_functions_hold_the_loss_in_one_graph(policy: str) -> None:
     model = model_of()
-    known = model.known(X)
+    knowledge = model.knowledge(X)
     loss = torch.compile(
-        lambda label: model.loss(X, label, known=known, policy=policy),
+        lambda label: model.loss(X, label, knowledge=knowledge, policy=policy),
         backend="eager",
         fullgraph=True,
     )  # type: ignore[arg-type]
     found = loss(LABELS)
     expected = (
-        torch.inf if policy == "error" else model.loss(X, LABELS, known=known, policy=policy)[2:]
+        torch.inf
+        if policy == "error"
+        else model.loss(X, LABELS, knowledge=knowledge, policy=policy)[2:]
     )  # type: ignore[arg-type]
     assert bool((found[2:] == expected).all())
 
@@ -167,15 +171,15 @@ def test_a_device_is_not_waited_for(
     policy: str, elsewhere: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = model_of()
-    known = model.known(X)
-    expected = torch.func.vmap(lambda label: model.loss(X, label, known=known, policy=policy))(
-        LABELS[None]
-    )[0]  # type: ignore[arg-type]
+    knowledge = model.knowledge(X)
+    expected = torch.func.vmap(
+        lambda label: model.loss(X, label, knowledge=knowledge, policy=policy)
+    )(LABELS[None])[0]  # type: ignore[arg-type]
     model, x, label, there = (
         model.to(elsewhere),
         X.to(elsewhere),
         LABELS.to(elsewhere),
-        known.to(elsewhere),
+        knowledge.to(elsewhere),
     )
 
     def asked(_: Tensor) -> bool:
@@ -184,7 +188,7 @@ def test_a_device_is_not_waited_for(
     with monkeypatch.context() as watched:
         watched.setattr(torch.Tensor, "__bool__", asked)
         watched.setattr(torch.Tensor, "item", asked)
-        found = model.loss(x, label, known=there, policy=policy)  # type: ignore[arg-type]
+        found = model.loss(x, label, knowledge=there, policy=policy)  # type: ignore[arg-type]
     torch.testing.assert_close(found.cpu(), expected)
 
 

@@ -49,11 +49,11 @@ def test_features_that_are_no_tensor(call: str) -> None:
     for wrong in (X.tolist(), X.numpy()):
         with pytest.raises(
             LayoutError,
-            match=r"x is no tensor\n  expected: .*\n  received: (list|ndarray)\n  help: .*as_tensor",
+            match=r"x must be a tensor\n  expected: .*\n  received: (list|ndarray)\n  help: .*as_tensor",
         ):
             getattr(model, call)(wrong)
-    with pytest.raises(LayoutError, match="x is no tensor"):
-        model(X.tolist(), known=model.known(X))
+    with pytest.raises(LayoutError, match="x must be a tensor"):
+        model(X.tolist(), knowledge=model.knowledge(X))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_features_that_are_no_tensor(call: str) -> None:
             nn.functional.one_hot(LABELS),
             "of one column for each class, the largest: labels.argmax(-1)",
         ),
-        (LABELS[:2], "one label for each sample that the model is asked about"),
+        (LABELS[:2], "pass one label for each sample of the batch"),
     ],
 )
 def test_labels_that_do_not_fit_are_told_what_makes_them_fit(labels: Any, help: str) -> None:
@@ -125,9 +125,7 @@ def test_prediction_and_range_exchanged() -> None:
 
 
 def test_what_counts_for_nothing_is_told() -> None:
-    with pytest.warns(
-        UserWarning, match=r"a trust of 0\.5 counts for nothing: there is no prediction="
-    ):
+    with pytest.warns(UserWarning, match=r"a trust of 0\.5 has no effect without prediction="):
         inject(nn.Linear(1, 3), range=above_zero, trust=0.5)
     inject(nn.Linear(1, 3), range=above_zero, trust=0.0)
     assert inject(nn.Linear(1, 3), nothing, above_zero).trust == 0.3
@@ -143,8 +141,8 @@ def test_an_empty_range_says_what_an_answer_can_be_had_by() -> None:
     model = inject(nn.Linear(1, 3), range=lambda x: above_zero(x) & (x < 20))
     with pytest.raises(KnowledgeError, match="1 samples allow no class") as caught:
         model(X)
-    assert "model(x, known=model.known(x, policy=...))" in caught.value.help
-    assert bool((model(X, known=model.known(X, policy="repair")).sum(-1) > 0.99).all())
+    assert "model(x, knowledge=model.knowledge(x, policy=...))" in caught.value.help
+    assert bool((model(X, knowledge=model.knowledge(X, policy="repair")).sum(-1) > 0.99).all())
 
 
 def test_arrays_are_told_of_by_bins_too() -> None:

@@ -227,9 +227,9 @@ def test_a_private_value_is_asked_for_once_and_nothing_else_is_told(pack: fedkg.
     )  # type: ignore[func-returns-value]
     found(pack, "t1", x, pick=counted)
     assert len(asked) == 2
-    with pytest.raises(KnowledgeError, match="windows are not found privately"):
+    with pytest.raises(KnowledgeError, match="windows cannot be mined privately"):
         found(pack, "length", x, pick=inner)
-    with pytest.raises(KnowledgeError, match="halving asks them many times"):
+    with pytest.raises(KnowledgeError, match="bisection needs many passes"):
         found(pack, "t1", x, pick=inner, method="bisection")
 
 
@@ -252,7 +252,7 @@ def test_traces_that_do_not_fit_are_refused(pack: fedkg.Pack) -> None:
     for none in (traces(1)[:0], traces(1)[:, :0], traces(1)[:, :, :0]):
         with pytest.raises(LayoutError, match="there are no traces"):
             found(pack, "t1", none)
-    with pytest.raises(LayoutError, match="no place in the layout"):
+    with pytest.raises(LayoutError, match="not in the layout"):
         mine(pack, pack.manifest.inferences[0], traces(1)[..., :1], layout=fedkg.columns(["y"]))
     with pytest.raises(KnowledgeError, match="share"):
         quantile(0.0)

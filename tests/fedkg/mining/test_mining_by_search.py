@@ -158,7 +158,10 @@ template first_half_high_or_floor(x, y, floor) = always [0, 2] (x / 2 >= 1.5 or 
         if "first" not in name and not case.text.startswith("first_")
     )
     + "".join(
-        f"infer case_{number} per client find {', '.join('?' + name for name in case.find)} in {case.text}\n"
+        (
+            f"infer case_{number} per client find {', '.join('?' + name for name in case.find)} "
+            f"in {case.text}\n"
+        )
         for number, case in enumerate(CASES.values())
     )
 )

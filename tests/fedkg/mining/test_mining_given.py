@@ -57,14 +57,14 @@ def call(rules: fedkg.Pack, ask: Any, **changed: Any) -> Any:
         (
             {"inside": torch.ones(2, 3)},
             LayoutError,
-            r"`inside` says(.*\n)*  received: float32 \[2, 3\]\n  help: inside.bool\(\)",
+            r"`inside` marks(.*\n)*  received: float32 \[2, 3\]\n  help: inside.bool\(\)",
         ),
         (
             {"inside": [[True] * 3] * 2},
             LayoutError,
-            r"`inside` says(.*\n)*  received: list\n  help: torch.tensor\(inside",
+            r"`inside` marks(.*\n)*  received: list\n  help: torch.tensor\(inside",
         ),
-        ({"pack": "rules.fkg"}, KnowledgeError, r"stands in a pack(.*\n)*  received: 'rules.fkg'"),
+        ({"pack": "rules.fkg"}, KnowledgeError, r"takes a pack(.*\n)*  received: 'rules.fkg'"),
     ],
 )
 def test_what_is_no_data_is_told(

@@ -94,11 +94,11 @@ def test_what_is_said_of_a_property_is_so(
                 LAYOUT.names.index(pack.manifest.contract.columns[column].name)
                 for column in bank.slots[0]
             ]
-            held = [
+            fixed = [
                 trace_satisfaction(bank.skeleton, trace, params.tolist())
                 for trace in traces[client][..., slots].numpy()
             ]
-            assert held == [True] * SAMPLES
+            assert fixed == [True] * SAMPLES
 
 
 def test_a_property_that_reordering_cannot_break_says_nothing(
@@ -151,19 +151,19 @@ def test_every_template_is_enumerated(pack: fedkg.Pack) -> None:
 
 def test_held_parameters_are_not_looked_for(pack: fedkg.Pack, traces: Tensor) -> None:
     [inference] = [one for one in pack.manifest.inferences if one.name == "operational_range_x"]
-    mined = mine(pack, inference, traces, layout=LAYOUT, held={"begin": 4, "end": 6})
+    mined = mine(pack, inference, traces, layout=LAYOUT, fixed={"begin": 4, "end": 6})
     assert mined.chosen.tolist() == [[False, False, True, True]] * CLIENTS
     torch.testing.assert_close(mined.values[:, 1], traces[:, :, 4:7, 0].amax((1, 2)))
     assert bool(satisfied_traces(pack, inference, mined.values, traces, layout=LAYOUT).all())
     other = satisfied_traces(pack, inference, mined.values, traces + 1, layout=LAYOUT)
     assert torch.equal(other, (traces[:, :, 4:7, 0].amax(-1) + 1) <= mined.values[:, 1:2])
     with pytest.raises(KnowledgeError, match="no parameter `first`"):
-        mine(pack, inference, traces, layout=LAYOUT, held={"first": 4})
+        mine(pack, inference, traces, layout=LAYOUT, fixed={"first": 4})
     for wrong in (4.5, -1, math.nan):
         with pytest.raises(
-            KnowledgeError, match=r"`begin` of .* cannot be held\n  expected: a number of steps"
+            KnowledgeError, match=r"`begin` of .* cannot be fixed\n  expected: a number of steps"
         ):
-            mine(pack, inference, traces, layout=LAYOUT, held={"begin": wrong})
+            mine(pack, inference, traces, layout=LAYOUT, fixed={"begin": wrong})
     with pytest.raises(KnowledgeError, match=r"expected: \[4, 4\]\n  received: \[1, 4\]"):
         satisfied_traces(pack, inference, mined.values[:1], traces, layout=LAYOUT)
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_enumerated_is_refused(pack: fedkg.Pack, traces: Tensor) 
 
 
 def test_a_window_that_ends_before_it_begins_is_refused(pack: fedkg.Pack, traces: Tensor) -> None:
-    with pytest.raises(KnowledgeError, match=r"\(4, 2\) is no window(.|\n)*write \(2, 4\)"):
+    with pytest.raises(KnowledgeError, match=r"\(4, 2\) is not a window(.|\n)*write \(2, 4\)"):
         mine_properties(
             pack, traces, layout=LAYOUT, windows=[(0, 2), (4, 2)], generator=torch.Generator()
         )

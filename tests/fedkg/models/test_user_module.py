@@ -107,8 +107,8 @@ def test_clients_run_in_one_go_where_torch_can_and_one_by_one_where_it_cannot() 
             out: Tensor = self.cells(x)[0][:, -1]
             return out
 
-    assert TorchModule(build=dense, sample=(4,)).mapped
-    assert not TorchModule(build=Recurrent, sample=(5, 2)).mapped
+    assert TorchModule(build=dense, sample=(4,)).vectorised
+    assert not TorchModule(build=Recurrent, sample=(5, 2)).vectorised
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_clients_run_in_one_go_where_torch_can_and_one_by_one_where_it_cannot() 
             "running statistics(.|\n)*GroupNorm or LayerNorm",
         ),
         (Changing, "buffer calls of the module changes(.|\n)*GroupNorm or LayerNorm"),
-        (Rolling, "noise of its own(.|\n)*nn.Dropout"),
+        (Rolling, "draws random numbers in training(.|\n)*nn.Dropout"),
         (Two, "one row of outputs"),
         (lambda: nn.Flatten(0), "no parameters"),
         (lambda: nn.Sequential(nn.Linear(4, 3), nn.Flatten(0)), "one row of outputs"),
         (lambda: nn.Linear(5, 3), "cannot read a batch"),
-        (lambda: 3, "no module"),
+        (lambda: 3, "does not return a module"),
     ],
 )
 def test_what_cannot_be_federated_is_refused_with_what_to_do(build: object, said: str) -> None:

@@ -126,7 +126,7 @@ def test_what_is_made_of_no_numbers_is_refused_by_name(
 ) -> None:
     with pytest.raises(
         SetError,
-        match=rf"^{said} is made of numbers\n  expected: .*\n  received: .*\n  help: torch\.tensor",
+        match=rf"^{said} must be made of numbers\n  expected: .*\n  received: .*\n  help: torch\.tensor",
     ):
         kind(*numbers)
 
@@ -134,7 +134,7 @@ def test_what_is_made_of_no_numbers_is_refused_by_name(
 def test_polytopes_of_lists_are_recognised() -> None:
     assert isinstance(recognise_closed_form([[1, 0], [0, -1]], [1, 2]), Box)  # type: ignore[arg-type]
     assert isinstance(recognise_closed_form([[1, -1]], torch.tensor([0])), MonotoneCone | HalfSpace)  # type: ignore[arg-type]
-    with pytest.raises(SetError, match=r"`recognised: h` is made of numbers"):
+    with pytest.raises(SetError, match=r"`recognised: h` must be made of numbers"):
         recognise_closed_form(ROWS, "high")  # type: ignore[arg-type]
 
 

@@ -233,7 +233,7 @@ def test_linear_sets_meet_as_one_polytope() -> None:
     torch.testing.assert_close(p, slowly, atol=1e-6, rtol=0)
     shares = Intersection([Simplex(), Box(0.0, 0.4)])
     assert bool(shares.contains(shares.project(x), 1e-9).all())
-    with pytest.raises(SetError, match="come together"):
+    with pytest.raises(SetError, match="do not converge"):
         Intersection([Simplex(), Box(0.5, 1.0)]).project(x)
 
 
@@ -291,13 +291,13 @@ def test_polytopes_that_make_no_sense_are_refused() -> None:
         project_polytope(x[:, :5], rows, ends)
     with pytest.raises(SetError, match="ends"):
         project_polytope(x, rows, ends, rows)
-    with pytest.raises(SetError, match="ends are numbers"):
+    with pytest.raises(SetError, match="ends must be numbers"):
         project_polytope(x, rows, ends * torch.nan)
     for number in (torch.nan, torch.inf, 1e200):
         broken = rows.clone()
         broken[1, 1] = number
         for each in (broken, broken.expand(3, -1, -1)):
-            with pytest.raises(SetError, match="rows are finite"):
+            with pytest.raises(SetError, match="rows and their lengths must be finite"):
                 project_polytope(x, each, ends)
 
 

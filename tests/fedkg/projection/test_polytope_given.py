@@ -51,7 +51,7 @@ def test_half_precision_is_held_to_what_it_can_keep(dtype: torch.dtype, rows: in
     eps = torch.finfo(dtype).eps
     torch.testing.assert_close(found.double(), exact, atol=eps, rtol=eps)
     assert project_polytope(points, matrix, ends).residual.dtype == dtype
-    with pytest.raises(SetError, match="not found to the tolerance"):
+    with pytest.raises(SetError, match="do not reach the tolerance"):
         Polytope(matrix, ends, tolerance=1e-12).project(points)
 
 
@@ -64,7 +64,7 @@ def test_project_polytope_looks_at_what_it_is_given() -> None:
         ("E", (ROWS, ENDS, "rows", ENDS)),
         ("f", (ROWS, ENDS, ROWS, {1.0})),
     ):
-        with pytest.raises(SetError, match=f"`project_polytope: {name}` is made of numbers"):
+        with pytest.raises(SetError, match=f"`project_polytope: {name}` must be made of numbers"):
             project_polytope(POINTS, *parts)  # type: ignore[arg-type]
     lists = project_polytope(POINTS, ROWS.tolist(), ENDS.tolist(), [[1, 1, 0, 0, 0]], [0])  # type: ignore[arg-type]
     assert torch.equal(

@@ -216,7 +216,7 @@ def test_sets_that_make_no_sense_are_refused() -> None:
         MonotoneCone(torch.zeros(3))
     with pytest.raises(SetError, match="entries"):
         Product([(Simplex(), 2)]).project(torch.zeros(3))
-    with pytest.raises(SetError, match="come together"):
+    with pytest.raises(SetError, match="do not converge"):
         Intersection([Box(-1.0, 0.0), Box(1.0, 2.0)], rounds=100).project(torch.zeros(3))
 
 

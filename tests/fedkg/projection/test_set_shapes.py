@@ -147,12 +147,12 @@ def test_more_polytopes_than_points_are_refused() -> None:
         (lambda: Polytope([[1, 2, 3]], [1, 2]), r"`Polytope.h` does not fit"),
         (lambda: Polytope([[1, 2, 3]], [1], [[1, 1]], [1]), r"`Polytope.E` does not fit"),
         (lambda: Box([0, 0], [1, 1, 1]), r"`Box.high` does not fit"),
-        (lambda: Product([Box(0, 1), L2Ball(1)]), r"made of pairs(.*\n)*  help: Product\(\[\("),  # type: ignore[list-item]
-        (lambda: Product([(Box(0, 1), 1.0)]), r"made of pairs"),  # type: ignore[list-item]
+        (lambda: Product([Box(0, 1), L2Ball(1)]), r"must be pairs(.*\n)*  help: Product\(\[\("),  # type: ignore[list-item]
+        (lambda: Product([(Box(0, 1), 1.0)]), r"must be pairs"),  # type: ignore[list-item]
         (lambda: Product(Box(0, 1)), r"`Product.parts` is a list"),  # type: ignore[arg-type]
         (
             lambda: Intersection([Box(0, 1), 3]),
-            r"made of sets\n  expected: sets\n  received: the number 3",
+            r"must be sets\n  expected: sets\n  received: the number 3",
         ),  # type: ignore[list-item]
         (lambda: Intersection(Box(0, 1)), r"`Intersection.parts` is a list"),  # type: ignore[arg-type]
     ],

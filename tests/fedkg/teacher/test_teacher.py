@@ -28,7 +28,10 @@ use rules templates.intra_task, templates.nested_intra_task, templates.multiple_
 """
 FORMULAS = {
     "range": "follows operational_range(x, 20, 60, 1, 4)",
-    "two ranges that overlap": "(follows operational_range(x, 20, 60, 0, 3)) and (follows operational_range(x, 30, 80, 2, 5))",
+    "two ranges that overlap": (
+        "(follows operational_range(x, 20, 60, 0, 3)) and (follows operational_range(x, 30, 80, "
+        "2, 5))"
+    ),
     "existence": "(follows existence(x, 40, 45, 0, 2)) and (follows existence(x, 70, 72, 3, 5))",
     "existence in windows that overlap": "(follows existence(x, 40, 45, 0, 3)) and (follows existence(x, 42, 50, 1, 4))",
     "extremes": "follows extremes(x, 90, 10, 0, 3)",
@@ -87,7 +90,7 @@ def test_the_nearest_trace_satisfies_and_costs_what_the_program_finds(
     traces = predicted(seed, 2, found.slots.shape[1])
     teacher = Teacher(found, 6, clip=True)
     assert not teacher.by_program
-    nearest = teacher.closest(traces)
+    nearest = teacher.nearest(traces)
     for trace, moved in zip(traces, nearest, strict=True):
         assert (
             trace_satisfaction(found.skeleton, moved.numpy(), found.params[0].tolist(), end="clip")
@@ -95,7 +98,7 @@ def test_the_nearest_trace_satisfies_and_costs_what_the_program_finds(
         )
         best = np.abs(by_program(found, trace) - trace.numpy()).sum()
         assert float((trace - moved).abs().sum()) == pytest.approx(best, abs=2e-3)
-    torch.testing.assert_close(teacher.closest(nearest), nearest, atol=1e-9, rtol=0)
+    torch.testing.assert_close(teacher.nearest(nearest), nearest, atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("name", FORMULAS)
@@ -116,21 +119,21 @@ def test_a_distance_of_zero_is_satisfaction(banks: dict[str, Bank], name: str) -
     assert not any(verdict is True for verdict, far in zip(verdicts, strictly, strict=True) if far)
 
 
-def closest(condition: str, *trace: float) -> list[float]:
+def nearest(condition: str, *trace: float) -> list[float]:
     found = bank(condition)
-    moved = Teacher(found, len(trace), clip=True).closest(
+    moved = Teacher(found, len(trace), clip=True).nearest(
         torch.tensor(trace, dtype=torch.float64)[None, :, None]
     )
     return moved.flatten().tolist()
 
 
 def test_the_papers_cases() -> None:
-    assert closest("follows operational_range(x, 0, 2, 0, 2)", -1, 1, 3) == [0, 1, 2]
-    assert closest("eventually [0, 2] x >= 4 %", 1, 3, 2) == [1, 4, 2]
-    assert closest(
+    assert nearest("follows operational_range(x, 0, 2, 0, 2)", -1, 1, 3) == [0, 1, 2]
+    assert nearest("eventually [0, 2] x >= 4 %", 1, 3, 2) == [1, 4, 2]
+    assert nearest(
         "follows temporal_implication(x, 1.5, 1, 0, 4, 1, 2)", 0, 2, 0, 0, 0.4
     ) == pytest.approx([0, 1.499, 0, 0, 0.4])
-    assert closest("follows temporal_implication(x, 1.5, 1, 0, 4, 1, 2)", 0, 2, 0, 0.8, 0.4) == [
+    assert nearest("follows temporal_implication(x, 1.5, 1, 0, 4, 1, 2)", 0, 2, 0, 0.8, 0.4) == [
         0,
         2,
         0,
@@ -141,7 +144,7 @@ def test_the_papers_cases() -> None:
 
 def test_a_difference_is_shared_evenly() -> None:
     found = bank("always x - y >= 4 %")
-    moved = Teacher(found, 2, clip=True).closest(torch.tensor([[[1.0, 1.0], [9.0, 1.0]]]))
+    moved = Teacher(found, 2, clip=True).nearest(torch.tensor([[[1.0, 1.0], [9.0, 1.0]]]))
     assert moved.tolist() == [[[3.0, -1.0], [9.0, 1.0]]]
 
 
@@ -163,7 +166,7 @@ def test_each_client_has_its_own_bounds() -> None:
     )
     teacher = Teacher(found, 3, params=params, clip=True)
     trace = torch.tensor([50.0, 60.0, 10.0])[None, :, None].repeat(3, 1, 1)
-    moved = teacher.closest(trace, client=torch.tensor([0, 1, 2])).squeeze(-1)
+    moved = teacher.nearest(trace, client=torch.tensor([0, 1, 2])).squeeze(-1)
     assert moved.tolist() == [[45.0, 60.0, 10.0], [50.0, 80.0, 10.0], [50.0, 70.0, 10.0]]
 
 
@@ -173,11 +176,11 @@ def test_a_rule_holds_at_every_step() -> None:
     )
     trace = torch.tensor([[[10.0], [85.0], [70.0], [65.0], [90.0], [61.0]]], dtype=torch.float64)
     clipped = Teacher(pack.banks[0], 6, clip=True)
-    assert clipped.closest(trace).flatten().tolist() == [10.0, 85.0, 70.0, 60.0, 90.0, 60.0]
+    assert clipped.nearest(trace).flatten().tolist() == [10.0, 85.0, 70.0, 60.0, 90.0, 60.0]
     inside = Teacher(pack.banks[0], 6)  # from the last two steps the formula looks beyond the trace
-    assert inside.closest(trace).flatten().tolist() == [10.0, 85.0, 70.0, 60.0, 90.0, 61.0]
+    assert inside.nearest(trace).flatten().tolist() == [10.0, 85.0, 70.0, 60.0, 90.0, 61.0]
     first = Teacher(pack.banks[0], 6, clip=True, everywhere=False)
-    assert torch.equal(first.closest(trace), trace)
+    assert torch.equal(first.nearest(trace), trace)
 
 
 def test_convexity_of_the_distance() -> None:
@@ -205,7 +208,7 @@ def test_channels_in_several_combinations_are_solved_by_programs() -> None:
     found = bank("always (x + y <= 100 % and x - y <= 10 % and x >= 30 %)")
     teacher = Teacher(found, 2, clip=True)
     assert teacher.by_program
-    moved = teacher.closest(torch.tensor([[[90.0, 20.0], [40.0, 40.0]]], dtype=torch.float64))
+    moved = teacher.nearest(torch.tensor([[[90.0, 20.0], [40.0, 40.0]]], dtype=torch.float64))
     assert float(moved[0, 0].sum()) <= 100 + 1e-6
     torch.testing.assert_close(
         (moved - torch.tensor([[[90.0, 20.0], [40.0, 40.0]]])).abs().sum().item(),
@@ -223,7 +226,7 @@ def test_formulas_without_nearest_trace_are_refused() -> None:
     with pytest.raises(HorizonError, match="beyond the trace"):
         Teacher(bank("follows existence(x, 40, 45, 0, 5)"), 3)
     with pytest.raises(SetError, match="do not fit"):
-        Teacher(bank("always x >= 5 %"), 3, clip=True).closest(torch.zeros(2, 4, 1))
+        Teacher(bank("always x >= 5 %"), 3, clip=True).nearest(torch.zeros(2, 4, 1))
 
 
 def test_bounds_that_push_each_other_far_are_met_by_programs() -> None:
@@ -234,7 +237,7 @@ def test_bounds_that_push_each_other_far_are_met_by_programs() -> None:
     [found] = fedkg.compile(
         text=f"timeline step 1 h ends clip\n{outputs}rule r require {steps}\n"
     ).banks
-    moved = Teacher(found, 1, clip=True).closest(torch.zeros(1, 1, 10, dtype=torch.float64))
+    moved = Teacher(found, 1, clip=True).nearest(torch.zeros(1, 1, 10, dtype=torch.float64))
     assert float(moved.abs().sum()) == pytest.approx(2 * (50 + 150 + 250 + 350 + 450), abs=1e-3)
 
 
@@ -254,14 +257,14 @@ def test_parameters_that_one_teacher_cannot_hold_are_refused() -> None:
 def test_of_traces_that_are_equally_near_always_the_same_one_is_taken() -> None:
     """The lower of two bounds, and the later of two steps."""
     either = Teacher(bank("x <= 10 % or x >= 30 %"), 1, clip=True)
-    assert either.closest(torch.tensor([[[20.0]]])).flatten().tolist() == [10.0]
+    assert either.nearest(torch.tensor([[[20.0]]])).flatten().tolist() == [10.0]
     some = Teacher(bank("eventually [0, 1] x >= 40 %"), 3, clip=True)
-    assert some.closest(torch.tensor([[[30.0]] * 3])).flatten().tolist() == [30.0, 40.0, 30.0]
+    assert some.nearest(torch.tensor([[[30.0]] * 3])).flatten().tolist() == [30.0, 40.0, 30.0]
 
 
 def test_bounds_on_one_combination_are_one_group_whatever_their_numbers() -> None:
     found = bank("x - 0.3 * y >= 0.7 % and x - 0.3 * y <= 12.1 %")
     teacher = Teacher(found, 1, clip=True)
     assert not teacher.by_program
-    moved = teacher.closest(torch.tensor([[[30.0, 9.0]]], dtype=torch.float64))
+    moved = teacher.nearest(torch.tensor([[[30.0, 9.0]]], dtype=torch.float64))
     assert moved.flatten().tolist() == pytest.approx([14.8, 9.0])

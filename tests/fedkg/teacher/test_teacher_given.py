@@ -32,7 +32,7 @@ def teacher(pack: fedkg.Pack) -> Teacher:
 def test_what_is_unknown_has_no_nearest_number(teacher: Teacher, number: float) -> None:
     traces = FORECAST.repeat(3, 1, 1)
     traces[1, 2] = number
-    for ask in (teacher.closest, teacher.distance):
+    for ask in (teacher.nearest, teacher.distance):
         with pytest.raises(
             SetError,
             match=rf"trace 1 has no number at step 2, channel 0(.*\n)*  received: {number}\n  help: fill it",
@@ -41,7 +41,7 @@ def test_what_is_unknown_has_no_nearest_number(teacher: Teacher, number: float) 
 
 
 def test_what_is_no_tensor_is_told(pack: fedkg.Pack, teacher: Teacher) -> None:
-    for ask in (teacher.closest, teacher.distance):
+    for ask in (teacher.nearest, teacher.distance):
         for given in (FORECAST.tolist(), FORECAST.numpy()):
             with pytest.raises(
                 SetError,
@@ -51,14 +51,14 @@ def test_what_is_no_tensor_is_told(pack: fedkg.Pack, teacher: Teacher) -> None:
     with pytest.raises(
         SetError, match=r"clients do not fit the traces\n  expected: int64 \[1\]\n  received: list"
     ):
-        teacher.closest(FORECAST, [0])  # type: ignore[arg-type]
+        teacher.nearest(FORECAST, [0])  # type: ignore[arg-type]
     with pytest.raises(
         SetError,
-        match=r"a teacher is made of the bank of one formula(.*\n)*  received: Pack\n  help: Teacher\(pack.banks",
+        match=r"a teacher needs the bank of one formula(.*\n)*  received: Pack\n  help: Teacher\(pack.banks",
     ):
         Teacher(pack, 6)  # type: ignore[arg-type]
     bank = pack.banks[0]
-    assert Teacher(bank, 6, clip=True, params=np.array(bank.params)).closest(FORECAST).shape == (
+    assert Teacher(bank, 6, clip=True, params=np.array(bank.params)).nearest(FORECAST).shape == (
         1,
         6,
         1,
@@ -70,8 +70,8 @@ def test_vmap_says_what_a_batch_says(pack: fedkg.Pack, teacher: Teacher) -> None
     flat = traces.flatten(0, 1)
     assert torch.equal(torch.func.vmap(teacher.distance)(traces).flatten(), teacher.distance(flat))
     assert torch.equal(
-        torch.func.vmap(teacher.closest, in_dims=1)(traces),
-        teacher.closest(flat).view_as(traces).transpose(0, 1),
+        torch.func.vmap(teacher.nearest, in_dims=1)(traces),
+        teacher.nearest(flat).view_as(traces).transpose(0, 1),
     )
     slopes = torch.func.vmap(torch.func.grad(lambda x: teacher.distance(x).sum()))(traces)
     own = flat.clone().requires_grad_()

@@ -52,7 +52,7 @@ def check(pack: fedkg.Pack, traces: torch.Tensor) -> Teacher:
     """Returned traces satisfy the rule by the interpreter, and by the module in their dtype; returned again they stay as they are."""
     [found] = pack.banks
     teacher = Teacher(found, traces.shape[1], clip=True)
-    moved = teacher.closest(traces)
+    moved = teacher.nearest(traces)
     assert moved.dtype == traces.dtype
     verdicts = [
         trace_satisfaction(
@@ -67,7 +67,7 @@ def check(pack: fedkg.Pack, traces: torch.Tensor) -> Teacher:
     assert not bool(report.violated.any())
     assert bool(report.satisfied.all())
     if not teacher.by_program:
-        assert torch.equal(teacher.closest(moved), moved)
+        assert torch.equal(teacher.nearest(moved), moved)
     return teacher
 
 
@@ -111,7 +111,7 @@ def test_no_more_is_moved_than_rounding_asks_for(packs: dict[str, fedkg.Pack], n
         * 100
     )
     teacher = Teacher(found, 4, clip=True)
-    exact, single = teacher.closest(traces.float().double()), teacher.closest(traces.float())
+    exact, single = teacher.nearest(traces.float().double()), teacher.nearest(traces.float())
     size = float(exact.abs().max())
     np.testing.assert_allclose(single.double().numpy(), exact.numpy(), atol=2e-5 * size, rtol=0)
 
@@ -124,16 +124,16 @@ def test_a_trace_on_its_bound_stays() -> None:
     teacher = Teacher(found, 2, clip=True)
     assert teacher.by_program
     assert (
-        teacher.closest(on) - on
+        teacher.nearest(on) - on
     ).abs().max() < 1e-5 * 90  # programs keep off it by what rounding may lose
     sums = fedkg.compile(text=f"{HEAD}rule r require initially (always x + y <= 90 %)\n").banks[0]
-    assert torch.equal(Teacher(sums, 2, clip=True).closest(on), on)
+    assert torch.equal(Teacher(sums, 2, clip=True).nearest(on), on)
 
 
 def test_whole_numbers_are_refused(packs: dict[str, fedkg.Pack]) -> None:
     [found] = packs["either"].banks
     with pytest.raises(SetError, match=r"expected: traces\.float\(\)\n  received: int64"):
-        Teacher(found, 3, clip=True).closest(torch.full((1, 3, 1), 50))
+        Teacher(found, 3, clip=True).nearest(torch.full((1, 3, 1), 50))
 
 
 def test_a_client_that_there_is_not_is_named(packs: dict[str, fedkg.Pack]) -> None:
@@ -144,8 +144,8 @@ def test_a_client_that_there_is_not_is_named(packs: dict[str, fedkg.Pack]) -> No
         with pytest.raises(
             SetError, match=rf"trace 1 is of a client .*\n  expected: 0 \.\. 1\n  received: {wrong}"
         ):
-            teacher.closest(traces, client=torch.tensor([0, wrong, 1, 0]))
+            teacher.nearest(traces, client=torch.tensor([0, wrong, 1, 0]))
     with pytest.raises(SetError, match=r"expected: int64 \[4\]\n  received: int64 \[3\]"):
-        teacher.closest(traces, client=torch.tensor([0, 1, 1]))
+        teacher.nearest(traces, client=torch.tensor([0, 1, 1]))
     with pytest.raises(SetError, match=r"received: float32 \[4\]"):
-        teacher.closest(traces, client=torch.zeros(4))
+        teacher.nearest(traces, client=torch.zeros(4))

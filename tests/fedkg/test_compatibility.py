@@ -80,17 +80,17 @@ def problem(sites: int = 2) -> Problem:
         (
             replace(scaffold(), weighting=ByValidity()),
             STEPS,
-            "a site that weights by the rules keep out",
+            "a site with a weight of 0 by the rules",
         ),
         (
             replace(scaffnew(), weighting=ByValidity()),
             STEPS,
-            "Scaffnew's variates cancel only where the server",
+            "Scaffnew's variates cancel only if the server",
         ),
         (
             replace(scaffnew(), server=AdaptiveStep(memory="adam")),
             STEPS,
-            "Scaffnew's variates cancel only where the server",
+            "Scaffnew's variates cancel only if the server",
         ),
         (scaffnew(), EPOCHS, "equally many steps"),
         (scaffnew(), replace(STEPS, participation=0.5), "all clients take part"),
@@ -127,7 +127,7 @@ def test_contradictions_are_refused_before_anything_is_trained(
 
 @pytest.mark.parametrize(
     ("prefixes", "said"),
-    [(("layers.9.",), "begins so"), (("layers.",), "nothing is left to share")],
+    [(("layers.9.",), "has this prefix"), (("layers.",), "nothing is left to share")],
 )
 def test_private_layers_that_are_not_there(prefixes: tuple[str, ...], said: str) -> None:
     with pytest.raises(JobError) as caught:
@@ -142,7 +142,11 @@ def test_fedavg_contradicts_nothing() -> None:
 @pytest.mark.parametrize(("sampled", "refused"), [(4, True), (5, False), (None, False)])
 def test_krum_needs_enough_clients(sampled: int | None, refused: bool) -> None:
     assert (
-        bool(find_contradictions(AlgorithmChoices(aggregate="krum", attackers=1, sampled=sampled)))
+        bool(
+            find_contradictions(
+                AlgorithmChoices(aggregate="krum", attackers=1, clients_per_round=sampled)
+            )
+        )
         is refused
     )
 
@@ -155,7 +159,7 @@ def test_a_trimmed_mean_trims(trim: float, sampled: int, refused: bool) -> None:
     assert (
         bool(
             find_contradictions(
-                AlgorithmChoices(aggregate="trimmed_mean", trim=trim, sampled=sampled)
+                AlgorithmChoices(aggregate="trimmed_mean", trim=trim, clients_per_round=sampled)
             )
         )
         is refused
@@ -183,14 +187,16 @@ def test_krum_that_expects_nobody_to_be_corrupt_takes_any_number() -> None:
 
 def test_all_contradictions_are_told_with_what_to_do_about_each() -> None:
     found = find_contradictions(
-        AlgorithmChoices(local="scaffold", by_rules=True, aggregate="krum", protected=True)
+        AlgorithmChoices(
+            local="scaffold", rule_weighting=True, aggregate="krum", protected_updates=True
+        )
     )
     reason, instead = format_contradictions(found)
     for word in (
         "count every client alike",
         "protect the update alone",
-        "past the aggregate",
-        "weights by the rules keep out",
+        "without the robust aggregate",
+        "a weight of 0 by the rules",
     ):
         assert word in reason
     assert all(
@@ -210,7 +216,9 @@ def test_all_contradictions_are_told_with_what_to_do_about_each() -> None:
 
 def test_where_nothing_is_exchanged_nothing_else_is_told() -> None:
     [one] = find_contradictions(
-        AlgorithmChoices(exchange="none", by_rules=True, private=True, local="scaffold")
+        AlgorithmChoices(
+            exchange="none", rule_weighting=True, private_layers=True, local="scaffold"
+        )
     )
     assert "nothing is exchanged" in one.reason
 
