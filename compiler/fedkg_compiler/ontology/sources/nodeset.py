@@ -357,16 +357,15 @@ class _Terms:
         at = node.line, node.column
         iri = self.iri(node.id, at)
         self.described(iri, OWL + "NamedIndividual", node)
-        definition = self.plant.types.get(node.id)
-        if definition is None:
-            definition = _BASES[node.sort]
+        definition, at_type = self.plant.types.get(node.id, (_BASES[node.sort], at))
+        if node.id not in self.plant.types:
             name = STANDARD[int(definition[1][2:])]
             self.warn(
                 *at,
                 f"this <UA{node.sort}>, `{node.name}`, has no HasTypeDefinition; it is taken as {name}",
                 'add a <Reference ReferenceType="HasTypeDefinition"> with the NodeId of its type',
             )
-        self.say(iri, _TYPE, self.iri(definition, at))
+        self.say(iri, _TYPE, self.iri(definition, at_type))
         value: ox.NamedNode | ox.BlankNode | ox.Literal | None = iri
         if node.sort == "Variable":
             value = self.value(node, iri, unit)

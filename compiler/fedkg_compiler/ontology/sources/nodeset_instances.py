@@ -56,14 +56,14 @@ class Plant:
     Attributes:
         nodes: in the order of the file. declared: parts of types.
         wholes: for each node those of which it is a component or property. groups: those that have it in another way (Organizes).
-        types: the type definitions that the file states.
+        types: the type definitions that the file states, with line and column.
     """
 
     nodes: dict[NodeId, UaNode] = field(default_factory=dict)
     declared: set[NodeId] = field(default_factory=set)
     wholes: dict[NodeId, list[NodeId]] = field(default_factory=dict)
     groups: dict[NodeId, list[NodeId]] = field(default_factory=dict)
-    types: dict[NodeId, NodeId] = field(default_factory=dict)
+    types: dict[NodeId, tuple[NodeId, tuple[int, int]]] = field(default_factory=dict)
 
 
 def plant_of(found: NodeSet) -> Plant:
@@ -90,7 +90,7 @@ def plant_of(found: NodeSet) -> Plant:
             for node in found.nodes.values()
             if node.sort == "Method"
             or node.name in ARGUMENTS
-            or types.get(node.id) in (*ENCODINGS, _METADATA)
+            or (node.id in types and types[node.id][0] in (*ENCODINGS, _METADATA))
         ),
         parts,
     )
@@ -109,12 +109,13 @@ def plant_of(found: NodeSet) -> Plant:
     return plant
 
 
-def _definitions(found: NodeSet) -> Iterator[tuple[NodeId, NodeId]]:
-    """Each node with its type definition, whichever of the two states it."""
+def _definitions(found: NodeSet) -> Iterator[tuple[NodeId, tuple[NodeId, tuple[int, int]]]]:
+    """Each node with its type definition and the place of the reference, whichever of the two states it."""
     for node in found.nodes.values():
         for one in node.references:
             if one.kind == TYPE_DEFINITION:
-                yield (node.id, one.target) if one.forward else (one.target, node.id)
+                ends = (node.id, one.target) if one.forward else (one.target, node.id)
+                yield ends[0], (ends[1], (one.line, one.column))
 
 
 def _parents(found: NodeSet) -> dict[NodeId, dict[NodeId, bool]]:
