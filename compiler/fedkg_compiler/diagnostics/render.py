@@ -21,7 +21,7 @@ def _lines(text: str) -> list[str]:
 def render(diagnostic: Diagnostic, text: str | None) -> str:
     """The diagnostic with its source line, the place underlined; without source where `text`, the file's text, is None.
 
-    ``rules.fkg:3:31: error[FKG007]: `m` stands apart from the unit `N```, the line, the mark below it, ``= help: ...``.
+    ``rules.fkg:3:31: error[FKG007]: `m` is separated from the unit `N```, the line, the mark below it, ``= help: ...``.
     What stands in no file (an option of the command line) has no place. Lines are what ``\\n`` ends, columns are characters, as in
     `Span`. The result has no line end at its end.
     """

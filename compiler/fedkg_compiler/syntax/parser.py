@@ -7,11 +7,11 @@ from itertools import islice
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.syntax.construct import construct
-from fedkg_compiler.syntax.construct.place import Statement as StatementAt
+from fedkg_compiler.syntax.construct.statement_context import Statement as StatementAt
 from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS, too_deep
 from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
 from fedkg_compiler.syntax.lalr import read
-from fedkg_compiler.syntax.lost import lost
+from fedkg_compiler.syntax.lost_names import lost
 from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.sheets import is_table
 from fedkg_compiler.syntax.split import Chunk, joined, split

@@ -26,7 +26,7 @@ def decode(body: bytes, file: str) -> tuple[str, tuple[Diagnostic, ...]]:
         return plain_text(body.decode("utf-8")), ()
     except UnicodeDecodeError as error:
         before = plain_text(body[: error.start].decode("utf-8"))
-        message = f"the file is not UTF-8: byte 0x{body[error.start]:02X} stands here"
+        message = f"the file is not UTF-8: it contains the byte 0x{body[error.start]:02X}"
         hint = "save it as UTF-8 in the editor"
         problem = Diagnostic(
             code="FKG042", severity="error", span=_place(before, file), message=message, help=hint
@@ -43,7 +43,7 @@ def not_text(text: str, file: str) -> Diagnostic | None:
         code="FKG043",
         severity="error",
         span=_place(text[: found.start()], file),
-        message=f"this is no text file: the control character U+{ord(found[0]):04X} stands here",
+        message=f"this is not a text file: it contains the control character U+{ord(found[0]):04X}",
         help="a rule file is plain text in UTF-8; was another file meant?",
     )
 

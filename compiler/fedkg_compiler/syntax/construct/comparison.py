@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from fedkg_compiler.syntax.construct.expressions import expression
-from fedkg_compiler.syntax.construct.place import Statement, branches, tokens
+from fedkg_compiler.syntax.construct.statement_context import Statement, branches, tokens
 from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.tree import Comparison, Word
 
@@ -49,7 +49,7 @@ def _check_direction(at: Statement, operators: tuple[Word, ...]) -> None:
             at.report(
                 "FKG032",
                 sign.span,
-                "!= cannot stand in a chain",
+                "`!=` cannot be part of a chain",
                 "write the two comparisons and join them by `and`",
             )
             return

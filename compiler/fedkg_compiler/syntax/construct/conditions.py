@@ -8,9 +8,9 @@ from typing import Literal
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.syntax.construct.comparison import comparison
 from fedkg_compiler.syntax.construct.expressions import call, expression, over
+from fedkg_compiler.syntax.construct.literals import head, number, plain
 from fedkg_compiler.syntax.construct.options import distinct
-from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
-from fedkg_compiler.syntax.construct.words import head, number, plain
+from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
 from fedkg_compiler.syntax.parse_tree import Branch, Leaf, Token
 from fedkg_compiler.syntax.tree import (
     AllOf,
@@ -121,7 +121,7 @@ def _over_members(at: Statement, branch: Branch) -> OverMembers:
             at.report(
                 "FKG048",
                 at.span(word),
-                f"`{word} least` is no way to count",
+                f"`{word} least` does not count conditions",
                 "write: at least 2 of (...) over ?p ...",
             )
     elif word not in ("all", "any"):
@@ -134,7 +134,7 @@ def _over_members(at: Statement, branch: Branch) -> OverMembers:
         what = (
             f"`{word} of` takes values, this is a condition"
             if word in REDUCTIONS
-            else f"`{word} of` is no way to join conditions"
+            else f"`{word} of` does not join conditions"
         )
         at.report("FKG048", at.span(word), what, hint)
     return OverMembers(
@@ -158,7 +158,7 @@ def _count(at: Statement, written: Token) -> int:
         if value < 1 or value > MOST_MEMBERS
         else f"write: at least {max(1, math.ceil(value))} of (...)"
     )
-    at.report("FKG047", at.span(written), f"{written} is no number of members", hint)
+    at.report("FKG047", at.span(written), f"{written} is not a valid number of members", hint)
     return 1
 
 

@@ -7,8 +7,15 @@ from collections.abc import Iterable, Sequence
 from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.construct.expressions import group_text
-from fedkg_compiler.syntax.construct.place import Statement, branches, token, tokens
-from fedkg_compiler.syntax.construct.words import number, plain, quantity, signed, string, term_name
+from fedkg_compiler.syntax.construct.literals import (
+    number,
+    plain,
+    quantity,
+    signed,
+    string,
+    term_name,
+)
+from fedkg_compiler.syntax.construct.statement_context import Statement, branches, token, tokens
 from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.tree import (
     InClass,
@@ -105,7 +112,7 @@ def column(at: Statement, found: dict[str, Branch]) -> Word | None:
             "FKG014",
             word.span,
             "this column has no name",
-            'write its header as it stands in the table: column "Torque [Nm]"',
+            'write the header as in the table: column "Torque [Nm]"',
         )
     return word
 
@@ -137,7 +144,7 @@ def kind(at: Statement, found: dict[str, Branch]) -> Word | None:
     word = plain(at, token(found["kind"], "NAME"))
     if word.text not in KINDS:
         hint = did_you_mean(word.text, KINDS, f"the kinds are {', '.join(KINDS)}")
-        at.report("FKG031", word.span, f"`{word.text}` is no kind of rule", hint)
+        at.report("FKG031", word.span, f"`{word.text}` is not a kind of rule", hint)
     return word
 
 

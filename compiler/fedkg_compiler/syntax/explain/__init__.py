@@ -7,101 +7,101 @@ from dataclasses import replace
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.syntax.explain import (
-    clauses,
+    clause_slips,
     durations,
-    forms,
-    headers,
-    inferences,
-    members,
-    pasted,
-    shapes,
-    signs,
-    spoken,
-    words,
+    foreign_signs,
+    inference_templates,
+    member_conditions,
+    misplaced_words,
+    option_forms,
+    pasted_characters,
+    spoken_comparisons,
+    statement_heads,
+    statement_shape,
 )
-from fedkg_compiler.syntax.explain.edge import explain_start, indented_statement
-from fedkg_compiler.syntax.explain.expected import expected, listed
-from fedkg_compiler.syntax.explain.fixes import certain_fix
-from fedkg_compiler.syntax.explain.offence import Found, Offence, offence
+from fedkg_compiler.syntax.explain.certain_fixes import certain_fix
+from fedkg_compiler.syntax.explain.expected_tokens import describe_expected, join_alternatives
+from fedkg_compiler.syntax.explain.left_edge import explain_start, indented_statement
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure, locate_failure
 from fedkg_compiler.syntax.split import Chunk
 
 # asked in this order; the first that recognises its mistake speaks
-RECOGNISERS: tuple[Callable[[Offence], Found | None], ...] = (
-    shapes.unclosed_brace,
-    headers.rule_head,
-    shapes.missing_name,
-    forms.waiver_reason,
-    headers.template_head,
-    headers.example_head,
-    headers.quantifier_head,
-    clauses.clause,
-    forms.example_values,
-    signs.number_form,
-    signs.quoted_number,
-    pasted.quoted_name,
-    pasted.fraction,
-    pasted.dashed_range,
-    pasted.like_sign,
-    pasted.early_tolerance,
-    pasted.ellipsis,
-    inferences.template_of_inference,
-    signs.torn_sign,
-    signs.dashed_comment,
-    signs.unclosed_text,
-    words.mixed_and_or,
-    words.misspelt_operator,
+RECOGNISERS: tuple[Callable[[ParseFailure], Explanation | None], ...] = (
+    statement_shape.unclosed_brace,
+    statement_heads.rule_head,
+    statement_shape.missing_name,
+    option_forms.waiver_reason,
+    statement_heads.template_head,
+    statement_heads.example_head,
+    statement_heads.quantifier_head,
+    clause_slips.clause,
+    option_forms.example_values,
+    foreign_signs.number_form,
+    foreign_signs.quoted_number,
+    pasted_characters.quoted_name,
+    pasted_characters.fraction,
+    pasted_characters.dashed_range,
+    pasted_characters.like_sign,
+    pasted_characters.early_tolerance,
+    pasted_characters.ellipsis,
+    inference_templates.template_of_inference,
+    foreign_signs.torn_sign,
+    foreign_signs.dashed_comment,
+    foreign_signs.unclosed_text,
+    misplaced_words.mixed_and_or,
+    misplaced_words.misspelt_operator,
     durations.lasting,
     durations.time_behind,
     durations.time_as_condition,
-    words.late_option,
-    words.inner_prefix,
-    words.second_statement,
-    members.aggregate_over_time,
-    spoken.spoken_range,
-    spoken.spoken_comparison,
-    headers.signal_head,
-    forms.bare_option,
-    forms.bare_set,
-    forms.late_closed,
-    forms.knowledge_source,
-    forms.range_ends,
-    members.class_list,
-    members.follows_call,
-    members.over_members,
-    members.members_of_values,
+    misplaced_words.late_option,
+    misplaced_words.inner_prefix,
+    misplaced_words.second_statement,
+    member_conditions.aggregate_over_time,
+    spoken_comparisons.spoken_range,
+    spoken_comparisons.spoken_comparison,
+    statement_heads.signal_head,
+    option_forms.bare_option,
+    option_forms.bare_set,
+    option_forms.late_closed,
+    option_forms.knowledge_source,
+    option_forms.range_ends,
+    member_conditions.class_list,
+    member_conditions.follows_call,
+    member_conditions.over_members,
+    member_conditions.members_of_values,
     durations.within_behind,
     durations.within_nothing,
     durations.bare_window,
-    shapes.missing_then,
+    statement_shape.missing_then,
     durations.signal_as_unit,
-    words.read_as_name,
-    words.tolerance_as_within,
-    words.falling_feature,
-    shapes.missing_otherwise,
-    shapes.span_form,
-    shapes.missing_unit,
-    shapes.value_not_condition,
-    shapes.half_window,
-    shapes.unclosed_bracket,
-    shapes.closing_nothing,
-    shapes.number_as_class,
-    words.misspelt,
-    shapes.missing_mark,
-    signs.sign,
-    words.meant,
-    shapes.missing_require,
-    words.split_unit,
-    shapes.condition_not_value,
-    shapes.window_without_word,
-    shapes.brace_elsewhere,
-    signs.stranger,
-    words.side_by_side,
+    misplaced_words.read_as_name,
+    misplaced_words.tolerance_as_within,
+    misplaced_words.falling_feature,
+    statement_shape.missing_otherwise,
+    statement_shape.span_form,
+    statement_shape.missing_unit,
+    statement_shape.value_not_condition,
+    statement_shape.half_window,
+    statement_shape.unclosed_bracket,
+    statement_shape.closing_nothing,
+    statement_shape.number_as_class,
+    misplaced_words.misspelt,
+    statement_shape.missing_mark,
+    foreign_signs.sign,
+    misplaced_words.meant,
+    statement_shape.missing_require,
+    misplaced_words.split_unit,
+    statement_shape.condition_not_value,
+    statement_shape.window_without_word,
+    statement_shape.brace_elsewhere,
+    foreign_signs.stranger,
+    misplaced_words.side_by_side,
 )
 
 
 def explain(chunk: Chunk) -> Diagnostic:
     """The one diagnostic of a statement that does not parse."""
-    at = offence(chunk)
+    at = locate_failure(chunk)
     for recognise in RECOGNISERS:
         found = recognise(at)
         if found is not None:
@@ -109,13 +109,13 @@ def explain(chunk: Chunk) -> Diagnostic:
     return at.diagnostic(_unexpected(at))
 
 
-def _unexpected(at: Offence) -> Found:
+def _unexpected(at: ParseFailure) -> Explanation:
     """What is said where no recogniser knows better."""
-    said = expected(at.accepts)
-    hint = f"expected {listed(said)}"
-    if not at.ended:
-        return Found("FKG002", f"`{at.bad}` is not expected here", hint)
-    return Found("FKG003", f"the statement ends too early, after `{at.last}`", hint)
+    said = describe_expected(at.accepts)
+    hint = f"expected {join_alternatives(said)}"
+    if not at.at_end:
+        return Explanation("FKG002", f"`{at.bad}` is not expected here", hint)
+    return Explanation("FKG003", f"the statement ends too early, after `{at.last}`", hint)
 
 
 __all__ = ["RECOGNISERS", "explain", "explain_start", "indented_statement"]

@@ -6,8 +6,8 @@ import re
 from fractions import Fraction
 
 from fedkg.units import Unit, parse_unit
-from fedkg_compiler.syntax.explain.offence import Found, Offence
-from fedkg_compiler.syntax.explain.words import OVER_TIME
+from fedkg_compiler.syntax.explain.misplaced_words import OVER_TIME
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 
 _LASTING = re.compile(
     r"(?:for|during|over|throughout)\s+(?:(?:at\s+(?:least|most)|the\s+(?:last|next))\s+)?(?P<time>[0-9][0-9.,]*\s*[^\W\d]\w*)"
@@ -17,22 +17,22 @@ _BEHIND = re.compile(
 )
 _WITHIN = re.compile(r"within\s+(?P<number>[0-9][0-9.,]*)\s*(?P<unit>[^\W\d]\w*)?")
 _COMPARES = re.compile(r"<=?|>=?|==|!=|[≤≥≠]|is\b|never\b")
-_BEFORE = "a time stands before its condition"
+_BEFORE = "write the time before its condition"
 _BAND = (
     "a band around a value is written `== 5 bar +/- 1 bar`, a range `2 bar <= pressure <= 8 bar`"
 )
 
 
-def lasting(at: Offence) -> Found | None:
+def lasting(at: ParseFailure) -> Explanation | None:
     """``require x <= 5 bar for 10 min``, ``require for 10 min x <= 5 bar``: how long a condition is to hold, said as in English."""
     for start in _places(at):
         found = _LASTING.match(at.text, start)
         if found is not None and _is_time(found["time"]):
             word, time = found[0].split()[0], " ".join(found["time"].split())
             hint = _lasting(at, time)
-            return Found(
+            return Explanation(
                 "FKG017",
-                f"`{word}` says how long something lasts, and cannot stand here",
+                f"`{word}` cannot state here how long a condition lasts",
                 hint,
                 start,
                 start + len(word),
@@ -40,7 +40,7 @@ def lasting(at: Offence) -> Found | None:
     return None
 
 
-def time_behind(at: Offence) -> Found | None:
+def time_behind(at: ParseFailure) -> Explanation | None:
     """``x <= 5 bar after 10 min``, ``x <= 5 bar at least 10 min``: when a condition holds or how long, said behind it or before."""
     for start in _places(at):
         found = _BEHIND.match(at.text, start)
@@ -52,9 +52,9 @@ def time_behind(at: Offence) -> Found | None:
                 "at least": _lasting(at, time),
                 "at most": f"{_BEFORE}: `not (always within {time} ...)`",
             }
-            return Found(
+            return Explanation(
                 "FKG017",
-                f"`{word} {time}` cannot stand here",
+                f"`{word} {time}` cannot be used here",
                 hints[word],
                 start,
                 start + len(found[0]),
@@ -62,7 +62,7 @@ def time_behind(at: Offence) -> Found | None:
     return None
 
 
-def time_as_condition(at: Offence) -> Found | None:
+def time_as_condition(at: ParseFailure) -> Explanation | None:
     """``x <= 5 bar until 10 min``, ``x <= 5 bar since 10 min``: a time where a condition belongs."""
     words = [str(token) for token in at.before[-3:]]
     if (
@@ -78,16 +78,16 @@ def time_as_condition(at: Offence) -> Found | None:
         "since": f"for the last {time}: `historically within {time} ...`; since something that happened in them: `... since {window} ...`",
         "after": f"from then on: `always [{time}, end] ...`; `only after` names what must have happened before",
     }
-    return Found(
+    return Explanation(
         "FKG017",
-        f"a condition stands behind `{words[0]}`, and {time} is a time",
+        f"`{words[0]}` expects a condition, but {time} is a time",
         hints[words[0]],
         start,
         at.before[-1].end_pos,
     )
 
 
-def within_behind(at: Offence) -> Found | None:
+def within_behind(at: ParseFailure) -> Explanation | None:
     """``x <= 5 bar within 10 min`` and ``pressure within 10 bar``: a time behind its condition, and a band that is no time."""
     found = _WITHIN.match(at.rest)
     if found is None:
@@ -95,13 +95,13 @@ def within_behind(at: Offence) -> Found | None:
     time = f"{found['number']} {found['unit']}" if found["unit"] else ""
     if time and _is_time(time):
         hint = f"{_BEFORE}: `eventually within {time} ...` (at some time), `always within {time} ...` (all the time)"
-        return Found("FKG017", "`within` stands behind the condition", hint)
+        return Explanation("FKG017", "`within` comes after the condition", hint)
     if "CMP" in at.accepts and not at.allows("+/-"):
-        return Found("FKG017", "`within` is a time, and this is none", _BAND)
+        return Explanation("FKG017", "`within` expects a time", _BAND)
     return None
 
 
-def within_nothing(at: Offence) -> Found | None:
+def within_nothing(at: ParseFailure) -> Explanation | None:
     """``always within pressure <= 5 bar``, ``eventually within -5 min ...``: no time behind `within`, or one that lies in the past."""
     last = at.last
     if (
@@ -112,15 +112,15 @@ def within_nothing(at: Offence) -> Found | None:
         and _COMPARES.match(at.bad)
     ):
         start = at.before[-2].start_pos
-        hint = f"say how long: within 10 min {last} {at.bad} ...; or leave `within` out: at every step from here on"
-        return Found("FKG017", "`within` has no time", hint, start, start + len("within"))
+        hint = f"write how long: within 10 min {last} {at.bad} ...; or leave `within` out: at every step from here on"
+        return Explanation("FKG017", "`within` has no time", hint, start, start + len("within"))
     if last is not None and str(last) == "within" and at.bad == "-":
         hint = "write it without the sign: `eventually within 5 min ...`; for the time before: `once within 5 min ...`"
-        return Found("FKG017", "the time behind `within` is not negative", hint)
+        return Explanation("FKG017", "the time behind `within` is not negative", hint)
     return None
 
 
-def bare_window(at: Offence) -> Found | None:
+def bare_window(at: ParseFailure) -> Explanation | None:
     """``eventually 5 min x > 5``, ``always [0..5 min] x``, ``always [0, 5] min x``: a window that lacks a word, a comma, its unit."""
     last, before = at.last, at.before
     if last is None or len(before) < 3:
@@ -132,7 +132,7 @@ def bare_window(at: Offence) -> Found | None:
         and str(at.open_brackets[-1]) == "["
     ):
         end = at.start + 2
-        return Found(
+        return Explanation(
             "FKG002",
             "the ends of a window have a comma between them",
             "write: [0 min, 5 min]",
@@ -142,9 +142,9 @@ def bare_window(at: Offence) -> Found | None:
         )
     if last.type == "NAME" and str(before[-2]) == "]" and _is_time(f"1 {last}"):
         start = last.start_pos
-        return Found(
+        return Explanation(
             "FKG017",
-            f"the unit `{last}` stands behind the window",
+            f"the unit `{last}` comes after the window",
             f"write it inside: [0 {last}, 5 {last}]",
             start,
             start + len(last),
@@ -157,7 +157,7 @@ def bare_window(at: Offence) -> Found | None:
     ):
         start = before[-2].start_pos
         time = f"{before[-2]} {last}"
-        return Found(
+        return Explanation(
             "FKG017",
             f"`within` is missing before `{time}`",
             f"write: {before[-3]} within {time} ...",
@@ -168,7 +168,7 @@ def bare_window(at: Offence) -> Found | None:
     return None
 
 
-def signal_as_unit(at: Offence) -> Found | None:
+def signal_as_unit(at: ParseFailure) -> Explanation | None:
     """``eventually within 10 pressure <= 5 bar``: the signal is read as the unit of the time."""
     last = at.last
     if (
@@ -180,17 +180,17 @@ def signal_as_unit(at: Offence) -> Found | None:
     ):
         return None
     number, start = str(at.before[-2]), last.start_pos
-    hint = f"write the unit of the time: within {number} min {last} ...; a bare number of steps stands in brackets: [0, {number}] {last} ..."
-    return Found(
+    hint = f"write the unit of the time: within {number} min {last} ...; write a bare number of steps in brackets: [0, {number}] {last} ..."
+    return Explanation(
         "FKG017",
-        f"`{last}` is read as the unit of {number}, and is no time",
+        f"`{last}` is read as the unit of {number}, but it is not a unit of time",
         hint,
         start,
         start + len(last),
     )
 
 
-def _places(at: Offence) -> list[int]:
+def _places(at: ParseFailure) -> list[int]:
     """Where words of a time that cannot stand in a condition may begin: at the offence, or where they were read as a name or a count."""
     if not any(str(token) in ("require", "when", "=") for token in at.before):
         return []
@@ -205,7 +205,7 @@ def _places(at: Offence) -> list[int]:
     ]
 
 
-def _lasting(at: Offence, time: str) -> str:
+def _lasting(at: ParseFailure, time: str) -> str:
     """How it is written that a condition lasts for a time."""
     if at.has("if") and not at.has("then"):
         return f"{_BEFORE}: `if (historically within {time} ...) then ...`"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.printing import words
+from fedkg_compiler.syntax.printing import literals
 from fedkg_compiler.syntax.printing.conditions import WIDTH, broken, condition, fits
 from fedkg_compiler.syntax.printing.expressions import apply, expression
 from fedkg_compiler.syntax.printing.patterns import quantifier
@@ -124,12 +124,12 @@ def laid(node: Statement) -> Laid:
         case Timeline():
             return _timeline(node)
         case RowsAre():
-            return Laid(first=f"rows are {words.term(node.term)}")
+            return Laid(first=f"rows are {literals.term(node.term)}")
         case Signal():
             return _signal(node)
         case Label():
             classes = Clause(
-                text=f"classes {', '.join(words.class_name(word.text) for word in node.classes)}",
+                text=f"classes {', '.join(literals.class_name(word.text) for word in node.classes)}",
                 span=_around(node.classes),
             )
             kept = (classes,) if node.classes else ()
@@ -149,7 +149,7 @@ def laid(node: Statement) -> Laid:
                 first=first, clauses=(Clause(formula=node.formula, span=node.formula.span),)
             )
         case Load():
-            return Laid(first=f"{node.what} {words.text(node.path.text)}")
+            return Laid(first=f"{node.what} {literals.text(node.path.text)}")
         case Example():
             first = f"example of {node.rule.text} {'holds' if node.holds else 'fails'} for"
             pieces = [
@@ -164,7 +164,7 @@ def laid(node: Statement) -> Laid:
 def _knowledge(node: Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause) -> Laid:
     match node:
         case Infer():
-            call = f"find {words.variables(node.variables)} in {apply(node.call)}"
+            call = f"find {literals.variables(node.variables)} in {apply(node.call)}"
             per = Clause(text=f"per {node.per.text}", span=node.per.span, shares=True)
             last = Clause(text=call, span=node.call.span, shares=True)
             return Laid(first=f"infer {node.name.text}", clauses=(*_scope(node.scope), per, last))
@@ -181,7 +181,7 @@ def _knowledge(node: Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause
                 gap="  ",
             )
         case Cause():
-            lag = f" lag {words.quantity(node.lag)}" if node.lag else ""
+            lag = f" lag {literals.quantity(node.lag)}" if node.lag else ""
             allow = Clause(
                 text=f"allow ?{node.driver.text} drives ?{node.driven.text}{lag}",
                 span=node.driver.span,
@@ -199,13 +199,15 @@ def _timeline(node: Timeline) -> Laid:
     clauses = []
     if node.step:
         clauses.append(
-            Clause(text=f"step {words.quantity(node.step)}", span=node.step.span, shares=True)
+            Clause(text=f"step {literals.quantity(node.step)}", span=node.step.span, shares=True)
         )
     for word, column in (("time", node.time), ("trace", node.trace)):
         if column:
             clauses.append(
                 Clause(
-                    text=f"{word} column {words.text(column.text)}", span=column.span, shares=True
+                    text=f"{word} column {literals.text(column.text)}",
+                    span=column.span,
+                    shares=True,
                 )
             )
     if node.ends:
@@ -216,19 +218,21 @@ def _timeline(node: Timeline) -> Laid:
 def _signal(node: Signal) -> Laid:
     clauses = []
     if node.term:
-        clauses.append(Clause(text=f"is {words.term(node.term)}", span=node.term.span, shares=True))
+        clauses.append(
+            Clause(text=f"is {literals.term(node.term)}", span=node.term.span, shares=True)
+        )
     if node.unit:
         clauses.append(Clause(text=f"in {node.unit.text}", span=node.unit.span, shares=True))
     if node.bounds:
-        low, high = map(words.number, node.bounds)
+        low, high = map(literals.number, node.bounds)
         clauses.append(Clause(text=f"span {low} .. {high}", shares=True))
-    first = f"{'signal' if node.role == 'input' else 'output'} {words.head(node.head)}"
+    first = f"{'signal' if node.role == 'input' else 'output'} {literals.head(node.head)}"
     return Laid(first=first, clauses=(*clauses, *_column(node.column)), gap="  ", columns=True)
 
 
 def _column(column: Word | None) -> tuple[Clause, ...]:
     return (
-        (Clause(text=f"column {words.text(column.text)}", span=column.span, shares=True),)
+        (Clause(text=f"column {literals.text(column.text)}", span=column.span, shares=True),)
         if column
         else ()
     )
@@ -248,19 +252,21 @@ def _rule(node: Rule) -> Laid:
         clauses.append(Clause(text=f"kind {node.kind.text}", span=node.kind.span, shares=True))
     if node.weight:
         clauses.append(
-            Clause(text=f"weight {words.quantity(node.weight)}", span=node.weight.span, shares=True)
+            Clause(
+                text=f"weight {literals.quantity(node.weight)}", span=node.weight.span, shares=True
+            )
         )
     if node.hard:
         clauses.append(Clause(text="hard", shares=True))
     waived = [
         Clause(
-            text=f"allow {waiver.code.text} because {words.text(waiver.reason.text)}",
+            text=f"allow {waiver.code.text} because {literals.text(waiver.reason.text)}",
             span=waiver.span,
         )
         for waiver in node.waivers
     ]
     require = Clause(text="require", formula=node.formula, span=node.formula.span)
-    title = f" {words.text(node.title.text)}" if node.title else ""
+    title = f" {literals.text(node.title.text)}" if node.title else ""
     return Laid(
         first=f"rule {node.name.text}{title}",
         clauses=(*clauses, *_scope(node.scope), *_quantifier(node.quantifier), *waived, require),
@@ -278,12 +284,14 @@ def _clauses_or_file(node: RangeKnowledge | PredictKnowledge) -> Laid:
             pass
         case DecisionTable():
             clauses.append(
-                Clause(text=f"in table {words.text(node.source.path.text)}", span=node.source.span)
+                Clause(
+                    text=f"in table {literals.text(node.source.path.text)}", span=node.source.span
+                )
             )
         case EarlierModel():
             clauses.append(
                 Clause(
-                    text=f"from model {words.text(node.source.path.text)}", span=node.source.span
+                    text=f"from model {literals.text(node.source.path.text)}", span=node.source.span
                 )
             )
         case _:
@@ -312,13 +320,13 @@ def _choice(node: Choice) -> str:
     if node.classes:
         first, *rest = (word.text for word in node.classes)
         return "allow " + ", ".join(
-            [words.class_name(first, ("any", "between")), *map(words.class_name, rest)]
+            [literals.class_name(first, ("any", "between")), *map(literals.class_name, rest)]
         )
     if node.ends:
         low, high = map(expression, node.ends)
         return f"allow between {low} and {high}"
     if node.interval:
-        low, high = map(words.number, node.interval)
+        low, high = map(literals.number, node.interval)
         return f"allow {low} .. {high}" + (f" {node.unit.text}" if node.unit else "")
     return "allow any"
 
@@ -326,12 +334,14 @@ def _choice(node: Choice) -> str:
 def _series(node: Series) -> str:
     if node.texts:
         values = [
-            "unknown" if not word.text else words.class_name(word.text, ("unknown", "and"))
+            "unknown" if not word.text else literals.class_name(word.text, ("unknown", "and"))
             for word in node.texts
         ]
     else:
-        values = ["unknown" if math.isnan(value) else words.number(value) for value in node.values]
-    return f"{words.head(node.head)} = {' '.join(values)}" + (
+        values = [
+            "unknown" if math.isnan(value) else literals.number(value) for value in node.values
+        ]
+    return f"{literals.head(node.head)} = {' '.join(values)}" + (
         f" {node.unit.text}" if node.unit else ""
     )
 

@@ -6,8 +6,8 @@ import re
 from typing import assert_never
 
 from fedkg_compiler.syntax.printing.expressions import apply, expression
+from fedkg_compiler.syntax.printing.literals import class_name, head, name, text
 from fedkg_compiler.syntax.printing.patterns import members
-from fedkg_compiler.syntax.printing.words import class_name, head, name, text
 from fedkg_compiler.syntax.tree import (
     AllOf,
     AnyOf,

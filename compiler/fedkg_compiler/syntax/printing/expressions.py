@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from fedkg_compiler.syntax.printing.literals import name, number, quantity
 from fedkg_compiler.syntax.printing.patterns import members
-from fedkg_compiler.syntax.printing.words import name, number, quantity
 from fedkg_compiler.syntax.tree import (
     Aggregate,
     Apply,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import assert_never
 
-from fedkg_compiler.syntax.printing.words import term, text, variables
+from fedkg_compiler.syntax.printing.literals import term, text, variables
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier
 
 _LONG_TEXTS = ('"""', "'''")

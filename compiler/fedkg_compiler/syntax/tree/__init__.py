@@ -34,6 +34,7 @@ from fedkg_compiler.syntax.tree.expressions import (
     Reference,
     Variable,
 )
+from fedkg_compiler.syntax.tree.node import Head, Number, TermName, Tree, Word
 from fedkg_compiler.syntax.tree.quantifiers import InClass, InQuery, InTable, Pattern, Quantifier
 from fedkg_compiler.syntax.tree.statements import (
     Cause,
@@ -60,7 +61,6 @@ from fedkg_compiler.syntax.tree.statements import (
     Use,
     Waiver,
 )
-from fedkg_compiler.syntax.tree.words import Head, Number, TermName, Tree, Word
 
 __all__ = [
     "Aggregate",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fedkg_compiler.syntax.tree.expressions import Apply, Expression
+from fedkg_compiler.syntax.tree.node import Head, Tree, Word
 from fedkg_compiler.syntax.tree.quantifiers import InClass, Pattern
-from fedkg_compiler.syntax.tree.words import Head, Tree, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

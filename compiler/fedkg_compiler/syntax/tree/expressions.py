@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fedkg_compiler.syntax.tree.node import Tree, Word
 from fedkg_compiler.syntax.tree.quantifiers import InClass, Pattern
-from fedkg_compiler.syntax.tree.words import Tree, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

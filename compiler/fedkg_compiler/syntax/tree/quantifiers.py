@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fedkg_compiler.syntax.tree.words import TermName, Tree, Word
+from fedkg_compiler.syntax.tree.node import TermName, Tree, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

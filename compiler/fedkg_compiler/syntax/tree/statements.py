@@ -7,8 +7,8 @@ from typing import Literal
 
 from fedkg_compiler.syntax.tree.conditions import Condition
 from fedkg_compiler.syntax.tree.expressions import Apply, Expression, Quantity
+from fedkg_compiler.syntax.tree.node import Head, TermName, Tree, Word
 from fedkg_compiler.syntax.tree.quantifiers import Quantifier
-from fedkg_compiler.syntax.tree.words import Head, TermName, Tree, Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 
 from fedkg.units import Unit, parse_unit
-from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 from fedkg_compiler.syntax.parse_tree import Token
 
 _VERBS = r"(?:(?:must|should|shall|will|may|can|do|does|has\s+to|is|be|stays?|remains?|lies?|keeps?|equals?)\s+)*"
@@ -48,7 +48,7 @@ _THOUSANDS = re.compile(r",\d{3}(?!\d)")
 _VALUE = ("NAME", "UNIT", "NUMBER", "QUOTED", "VAR", "RPAR")
 
 
-def spoken_comparison(at: Offence) -> Found | None:
+def spoken_comparison(at: ParseFailure) -> Explanation | None:
     """``pressure is greater than 3``, ``pressure must stay below 5``, ``pressure not > 5``: a comparison that is said in words."""
     for start in _places(at):
         for pattern, sign, other in _PHRASES:
@@ -56,9 +56,9 @@ def spoken_comparison(at: Offence) -> Found | None:
             if found is not None and found.end() >= len(at.text[: at.start].rstrip()) and found[0]:
                 meant = other if found["never"] else sign
                 words = " ".join(found[0].split())
-                return Found(
+                return Explanation(
                     "FKG006",
-                    f"`{words}` is written as a sign here",
+                    f"`{words}` is written as an operator in the rule language",
                     f"write {meant}",
                     start,
                     found.end(),
@@ -67,8 +67,8 @@ def spoken_comparison(at: Offence) -> Found | None:
         turned = _SIGN.match(at.text, start)
         if turned is not None:
             meant = _TURNED[turned["sign"]]
-            message = f"`{' '.join(turned[0].split())}` is no comparison"
-            return Found(
+            message = f"`{' '.join(turned[0].split())}` is not a comparison operator"
+            return Explanation(
                 "FKG010",
                 message,
                 f"write {meant}",
@@ -79,7 +79,7 @@ def spoken_comparison(at: Offence) -> Found | None:
     return None
 
 
-def spoken_range(at: Offence) -> Found | None:
+def spoken_range(at: ParseFailure) -> Explanation | None:
     """``pressure between 3 bar and 5 bar``, ``pressure in [3, 5] bar``, ``= 3..5 bar``: a range said in words or brackets."""
     for start in _places(at):
         found = _RANGE.match(at.text, start)
@@ -91,9 +91,9 @@ def spoken_range(at: Offence) -> Found | None:
         whole = " ".join(found[0].split())
         certain = ordered and found["low"] != found["high"] and _brackets(found) in ("", "[]")
         fix = ((left.start_pos, found.end(), written),) if left is not None and certain else ()
-        return Found(
+        return Explanation(
             "FKG006",
-            f"the range `{whole}` is written as a chain here",
+            f"the range `{whole}` is written as a chain of comparisons",
             hint,
             start,
             found.end(),
@@ -102,7 +102,7 @@ def spoken_range(at: Offence) -> Found | None:
     return None
 
 
-def _name_alone(at: Offence, start: int) -> Token | None:
+def _name_alone(at: ParseFailure, start: int) -> Token | None:
     """The name before a place, where nothing else is compared with the range; None for more than a name."""
     before = [token for token in at.before if token.end_pos <= start]
     alone = bool(before) and before[-1].type in ("NAME", "QUOTED")
@@ -147,7 +147,7 @@ def _is_range(found: re.Match[str]) -> bool:
     )
 
 
-def _places(at: Offence) -> list[int]:
+def _places(at: ParseFailure) -> list[int]:
     """Where words behind a whole value may begin: at the offence, or at one of the words before it that were read as something else."""
     if not any(str(token) in ("require", "when", "=") for token in at.before):
         return []

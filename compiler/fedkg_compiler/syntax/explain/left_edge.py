@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic, Edit, Fix, Span
-from fedkg_compiler.syntax.explain.fixes import slip
-from fedkg_compiler.syntax.explain.offence import offence
+from fedkg_compiler.syntax.explain.certain_fixes import is_typo
+from fedkg_compiler.syntax.explain.parse_failure import locate_failure
 from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
 from fedkg_compiler.syntax.split import Chunk
 
@@ -51,12 +51,12 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
         return _error(
             "FKG001",
             f"`{word}` does not start a statement",
-            "take it away: a statement ends where the next begins",
+            "remove it: a statement ends where the next begins",
             span,
             Edit(span=span, was=word, text=""),
         )
     if continues:
-        message = f"`{word}` stands at the left edge, where a statement begins"
+        message = f"`{word}` is at the left edge, where a statement begins"
         edge = replace(span, end_column=span.column)
         return _error(
             "FKG026",
@@ -77,15 +77,17 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
     elif word in _OPTION_WORDS:
         hint = "indent the line to continue the statement above"
     elif word.casefold() in ("select", "ask", "construct", "base"):
-        hint = 'a SPARQL query stands in its own file: queries "checks/*.rq"'
+        hint = 'put a SPARQL query into a separate file: queries "checks/*.rq"'
     elif word.casefold() in ("import", "include", "from"):
         hint = "an ontology is loaded by: use isa95"
     elif re.match(r"[^\n]*(<=|>=|==|[<>≤≥])", chunk.text[start:]):
-        hint = "a condition stands in a rule: rule NAME require ..."
+        hint = "put the condition into a rule: rule NAME require ..."
     else:
         hint = "a statement begins with rule, signal, output, use or the like; indent the line to continue the statement above"
     edit = (
-        Edit(span=span, was=word, text=near) if near and slip(word, near, STATEMENT_WORDS) else None
+        Edit(span=span, was=word, text=near)
+        if near and is_typo(word, near, STATEMENT_WORDS)
+        else None
     )
     return _error("FKG001", f"`{word}` does not start a statement", hint, span, edit)
 
@@ -99,7 +101,7 @@ def indented_statement(chunk: Chunk) -> tuple[Chunk, Chunk, Diagnostic] | None:
     }
     if not places:
         return None
-    at = offence(chunk)
+    at = locate_failure(chunk)
     start = at.start if at.start in places else at.last.start_pos if at.last is not None else None
     if start is None or start not in places:
         return None

@@ -37,7 +37,7 @@ _ARITHMETIC = {"PLUS", "MINUS", "STAR", "SLASH", "CIRCUMFLEX"}
 _MOST = 6
 
 
-def expected(accepts: Iterable[str]) -> list[str]:
+def describe_expected(accepts: Iterable[str]) -> list[str]:
     """The things that may follow, the telling ones first: at most six, and the operators of arithmetic only where nothing else may."""
     names = set(accepts)
     said: list[str] = []
@@ -58,6 +58,6 @@ def expected(accepts: Iterable[str]) -> list[str]:
     return said[:_MOST]
 
 
-def listed(said: list[str]) -> str:
+def join_alternatives(said: list[str]) -> str:
     """``a, b or c``."""
     return " or ".join(filter(None, [", ".join(said[:-1]), said[-1]])) if said else "nothing"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fedkg.units import Unit, parse_unit
-from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 
 _NAMED = ("rule", "signal", "output", "label", "template", "infer", "set", "cause")
 _CLAUSES = (
@@ -41,14 +41,14 @@ _QUOTES = tuple("“”„‟«»‘’‚‛´'")
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 
 
-def unclosed_brace(at: Offence) -> Found | None:
+def unclosed_brace(at: ParseFailure) -> Explanation | None:
     """``{`` without ``}``."""
     braces = [token for token in at.open_brackets if str(token) == "{"]
     if not braces:
         return None
     start = braces[-1].start_pos
-    if at.ended:
-        return Found(
+    if at.at_end:
+        return Explanation(
             "FKG004",
             "`{` is never closed",
             "close it with }; the lines inside braces are indented",
@@ -56,14 +56,14 @@ def unclosed_brace(at: Offence) -> Found | None:
             start + 1,
         )
     what = "a text" if at.bad[:1] in "\"'" else f"`{at.bad}`"
-    return Found(
+    return Explanation(
         "FKG004",
         f"{what} in the graph pattern is never closed",
         "close it on its line; the braces end with }",
     )
 
 
-def unclosed_bracket(at: Offence) -> Found | None:
+def unclosed_bracket(at: ParseFailure) -> Explanation | None:
     """``(`` or ``[`` without its partner."""
     stack = [token for token in at.open_brackets if str(token) in "(["]
     if not stack:
@@ -71,12 +71,12 @@ def unclosed_bracket(at: Offence) -> Found | None:
     inner = stack[-1]
     closing = {"(": ")", "[": "]"}[str(inner)]
     start = inner.start_pos
-    if at.ended and at.last is not inner and {"RPAR", "RSQB"} & at.accepts:
-        return Found(
+    if at.at_end and at.last is not inner and {"RPAR", "RSQB"} & at.accepts:
+        return Explanation(
             "FKG005", f"`{inner}` is never closed", f"close it with {closing}", start, start + 1
         )
     if inner == "[" and "RSQB" in at.accepts and re.match(r"[^\W\d]|[?`]", at.bad):
-        return Found("FKG005", "`[` is never closed", "close it with ]", start, start + 1)
+        return Explanation("FKG005", "`[` is never closed", "close it with ]", start, start + 1)
     if "RPAR" in at.accepts and at.bad in (
         "then",
         "require",
@@ -85,29 +85,31 @@ def unclosed_bracket(at: Offence) -> Found | None:
         "otherwise",
         "when",
     ):
-        return Found(
+        return Explanation(
             "FKG005", "`(` is never closed", f"close it with ) before `{at.bad}`", start, start + 1
         )
     if at.bad in (")", "]", "}") and at.bad != closing and {"RPAR", "RSQB"} & at.accepts:
-        return Found("FKG005", f"`{inner}` is closed by `{at.bad}`", f"close it with {closing}")
+        return Explanation(
+            "FKG005", f"`{inner}` is closed by `{at.bad}`", f"close it with {closing}"
+        )
     return None
 
 
-def closing_nothing(at: Offence) -> Found | None:
+def closing_nothing(at: ParseFailure) -> Explanation | None:
     """``)`` without ``(``."""
     if at.bad not in (")", "]", "}") or at.open_brackets:
         return None
-    return Found(
-        "FKG025", f"`{at.bad}` closes nothing", "take it away, or open it further to the left"
+    return Explanation(
+        "FKG025", f"`{at.bad}` closes nothing", "remove it, or open it further to the left"
     )
 
 
-def missing_then(at: Offence) -> Found | None:
+def missing_then(at: ParseFailure) -> Explanation | None:
     """``if a`` without ``then``."""
     if "THEN" not in at.accepts or "IS" in at.accepts:
         return None
-    if at.ended:
-        return Found("FKG020", "this `if` has no `then`", "write: if ... then ...")
+    if at.at_end:
+        return Explanation("FKG020", "this `if` has no `then`", "write: if ... then ...")
     last = at.last
     if (
         last is not None
@@ -116,7 +118,7 @@ def missing_then(at: Offence) -> Found | None:
         and re.match(r"[<>=!≤≥]|is\b|never\b", at.bad)
     ):
         start = last.start_pos
-        return Found(
+        return Explanation(
             "FKG020",
             "this `if` has no `then`",
             f"write: if ... then {last} {at.bad} ...",
@@ -124,11 +126,13 @@ def missing_then(at: Offence) -> Found | None:
             start + len(last),
         )
     if at.bad == ",":
-        return Found("FKG020", "this `if` has no `then`", "write: if ... then ..., without a comma")
+        return Explanation(
+            "FKG020", "this `if` has no `then`", "write: if ... then ..., without a comma"
+        )
     return None
 
 
-def missing_name(at: Offence) -> Found | None:
+def missing_name(at: ParseFailure) -> Explanation | None:
     """``rule require x <= 1``: a declaration without a name, or with a name that is none."""
     form = at.form
     if form not in _NAMED:
@@ -136,7 +140,7 @@ def missing_name(at: Offence) -> Found | None:
     if len(at.before) == 2 and str(at.before[1]) in _CLAUSES and at.before[1].type == "NAME":
         word = at.before[1]
         start = word.start_pos
-        return Found(
+        return Explanation(
             "FKG021",
             f"this {form} has no name",
             f"write: {form} NAME {word} ...",
@@ -147,27 +151,27 @@ def missing_name(at: Offence) -> Found | None:
         start = at.before[1].start_pos
         found = re.match(r"[^\s\"(]+", at.text[start:])
         written = found[0] if found else at.bad
-        return Found(
+        return Explanation(
             "FKG021",
-            f"`{written}` is no name",
+            f"`{written}` is not a valid name",
             _name_help(form, written),
             start,
             start + len(written),
         )
     if len(at.before) == 2 and at.bad == ":":
-        return Found("FKG021", f"the name of a {form} has no colon", "take it away")
-    if len(at.before) == 1 and not at.ended and not _WORD.match(at.bad) and at.bad not in _QUOTES:
+        return Explanation("FKG021", f"the name of a {form} has no colon", "remove it")
+    if len(at.before) == 1 and not at.at_end and not _WORD.match(at.bad) and at.bad not in _QUOTES:
         found = re.match(r"[^\s\"(]+", at.rest)
         written = found[0] if found and at.bad[:1] not in '"`' else at.bad
         if re.match(r"[0-9]", written):
-            return Found(
+            return Explanation(
                 "FKG021",
-                f"`{written}` is no name",
+                f"`{written}` is not a valid name",
                 _name_help(form, written),
                 at.start,
                 at.start + len(written),
             )
-        return Found("FKG021", f"this {form} has no name", f"write: {form} NAME ...")
+        return Explanation("FKG021", f"this {form} has no name", f"write: {form} NAME ...")
     return None
 
 
@@ -176,79 +180,79 @@ def _name_help(form: str, written: str) -> str:
     plain = f"_{plain}" if plain[:1].isdigit() else plain
     hint = f"a name has letters, digits and _, and begins with a letter: {plain}"
     return hint + (
-        f"; any other stands in backquotes: `{written}`" if form in ("signal", "output") else ""
+        f"; write any other name in backquotes: `{written}`" if form in ("signal", "output") else ""
     )
 
 
-def missing_mark(at: Offence) -> Found | None:
+def missing_mark(at: ParseFailure) -> Explanation | None:
     """A variable without ``?``, a file name without quotes, a pattern without braces, an IRI without its brackets."""
     accepts = at.accepts
     word = _WORD.match(at.bad) is not None
-    if "VAR" in accepts and "NAME" not in accepts and word and at.bad not in at.words:
-        return Found(
+    if "VAR" in accepts and "NAME" not in accepts and word and at.bad not in at.allowed_words:
+        return Explanation(
             "FKG022",
-            f"`{at.bad}` is no variable",
+            f"`{at.bad}` is not a variable",
             f"a variable begins with a question mark: ?{at.bad}",
         )
     if "LBRACE" in accepts and at.follows("where"):
-        return Found(
-            "FKG022", "a graph pattern stands in braces", "write: where { ?pump a plant:Pump }"
+        return Explanation(
+            "FKG022", "a graph pattern needs braces", "write: where { ?pump a plant:Pump }"
         )
-    if accepts == {"STRING"} and not at.ended:
+    if accepts == {"STRING"} and not at.at_end:
         found = re.match(r"[“”„‟«»‘’‚‛´'][^\n]*?[“”„‟«»‘’‚‛´']|[^\s#]+", at.rest)
         written = found[0] if found else at.bad
         inner = written.strip("".join(_QUOTES)).strip()
         if written[0] in _QUOTES:
-            return Found(
+            return Explanation(
                 "FKG013",
-                f"`{written[0]}` is no quote of the language",
+                f"`{written[0]}` is not a quote of the rule language",
                 f'write "{inner}"',
                 at.start,
                 at.start + len(written),
             )
-        return Found(
+        return Explanation(
             "FKG022",
-            f"`{written}` stands without quotes",
+            f"`{written}` needs quotes",
             f'write "{inner}"',
             at.start,
             at.start + len(written),
         )
-    if accepts == {"IRI"} and not at.ended:
+    if accepts == {"IRI"} and not at.at_end:
         found = re.match(r"[^\s]+", at.rest)
         written = found[0] if found else at.bad
         inner = written.strip("\"'")
-        return Found(
+        return Explanation(
             "FKG022",
-            f"`{written}` is no IRI",
-            f"an IRI stands in angle brackets: <{inner}>",
+            f"`{written}` is not an IRI",
+            f"write an IRI in angle brackets: <{inner}>",
             at.start,
             at.start + len(written),
         )
     if accepts == {"COLON"} and at.form == "prefix":
-        return Found(
+        return Explanation(
             "FKG022",
             "a prefix ends with a colon",
             f"write: prefix {at.last}: <https://example.org/{at.last}#>",
         )
-    if {"CLASS", "TABLE", "QUERY"} <= accepts and at.bad not in at.words:
+    if {"CLASS", "TABLE", "QUERY"} <= accepts and at.bad not in at.allowed_words:
         if at.bad[:1] == '"':
-            return Found(
+            return Explanation(
                 "FKG022",
                 "what kind of file is this?",
                 f"write: in table {at.bad}, or: in query {at.bad}",
             )
-        if not at.ended:
-            return Found(
+        if not at.at_end:
+            return Explanation(
                 "FKG022", f"what kind of thing is `{at.bad}`?", f"write: in class {at.bad}"
             )
     return None
 
 
-def value_not_condition(at: Offence) -> Found | None:
+def value_not_condition(at: ParseFailure) -> Explanation | None:
     """``require torque``: a value where a condition belongs."""
     if not {"CMP", "IS"} <= at.accepts or at.value is None or at.last is None:
         return None
-    if not at.ended and at.bad not in _ENDS_CONDITION:
+    if not at.at_end and at.bad not in _ENDS_CONDITION:
         return None
     end = at.last.end_pos
     written = at.text[at.value : end]
@@ -264,43 +268,45 @@ def value_not_condition(at: Offence) -> Found | None:
         called = re.match(r"([^\W\d]\w*)\s*\(.*,.*\)\Z", written, re.DOTALL)
         if called and called[1] not in ("min", "max"):
             hint += f"; a template is followed: follows {_shortened(written)}"
-    return Found(
+    return Explanation(
         "FKG018", f"`{_shortened(written)}` is a value, not a condition", hint, at.value, end
     )
 
 
-def missing_require(at: Offence) -> Found | None:
+def missing_require(at: ParseFailure) -> Explanation | None:
     """``rule a x <= 1``."""
     if at.form != "rule" or "REQUIRE" not in at.accepts:
         return None
     if re.search(r"\brequire\b", at.rest):
         return None
-    if at.ended:
-        return Found("FKG003", "the rule ends without a condition", "end it with: require ...")
+    if at.at_end:
+        return Explanation(
+            "FKG003", "the rule ends without a condition", "end it with: require ..."
+        )
     if re.match(r"[^\n]*?(<|>|==|!=|[≤≥≠]|\bis\b|\bnever\b)", at.rest):
-        return Found(
+        return Explanation(
             "FKG002", f"`require` is missing before `{at.bad}`", "write: rule NAME require ..."
         )
     return None
 
 
-def span_form(at: Offence) -> Found | None:
+def span_form(at: ParseFailure) -> Explanation | None:
     """``span 0 - 5``, ``span 0 ... 5``, ``span 0 degC .. 5 degC``."""
     behind = at.accepts == {"NUMBER", "MINUS"} and at.follows("..")
-    if at.ended or not (at.accepts and ((at.allows("..") and len(at.accepts) == 1) or behind)):
+    if at.at_end or not (at.accepts and ((at.allows("..") and len(at.accepts) == 1) or behind)):
         return None
     if re.match(r"[^\W\d]|[°%]", at.bad) and at.bad not in ("to", "bis", "and"):
-        return Found(
+        return Explanation(
             "FKG002",
-            f"the ends of a span have no unit of their own: `{at.bad}`",
-            "the unit stands behind `in`: in degC span 0 .. 100",
+            f"the ends of a span cannot have a separate unit: `{at.bad}`",
+            "write the unit after `in`: in degC span 0 .. 100",
         )
-    return Found(
+    return Explanation(
         "FKG002", f"`{at.bad}` does not join the ends of a span", "write two points: span 0 .. 100"
     )
 
 
-def half_window(at: Offence) -> Found | None:
+def half_window(at: ParseFailure) -> Explanation | None:
     """``always [2 h] x``."""
     if (
         at.bad != "]"
@@ -309,10 +315,10 @@ def half_window(at: Offence) -> Found | None:
         or str(at.open_brackets[-1]) != "["
     ):
         return None
-    return Found("FKG002", "a window has two ends", "write: [0 h, 2 h], or: within 2 h")
+    return Explanation("FKG002", "a window has two ends", "write: [0 h, 2 h], or: within 2 h")
 
 
-def missing_unit(at: Offence) -> Found | None:
+def missing_unit(at: ParseFailure) -> Explanation | None:
     """``signal t in span 0 .. 5``."""
     last = at.last
     if (
@@ -323,60 +329,60 @@ def missing_unit(at: Offence) -> Found | None:
     ):
         return None
     start = last.start_pos
-    return Found(
+    return Explanation(
         "FKG002", "`in` has no unit", f"write: in bar {last} ...", start, start + len(last)
     )
 
 
-def missing_otherwise(at: Offence) -> Found | None:
+def missing_otherwise(at: ParseFailure) -> Explanation | None:
     """Range or prediction knowledge without its last clause."""
-    if not at.ended or "OTHERWISE" not in at.accepts or "WHEN" not in at.accepts:
+    if not at.at_end or "OTHERWISE" not in at.accepts or "WHEN" not in at.accepts:
         return None
     last = "otherwise predict ..." if at.form == "predict" else "otherwise allow any"
-    return Found("FKG003", "the statement ends without `otherwise`", f"end it with: {last}")
+    return Explanation("FKG003", "the statement ends without `otherwise`", f"end it with: {last}")
 
 
-def condition_not_value(at: Offence) -> Found | None:
+def condition_not_value(at: ParseFailure) -> Explanation | None:
     """``max(a >= 1, b)``: a comparison where a value belongs; a second comparison after ``is``."""
     if not re.match(r"<=?|>=?|==|!=|[≤≥≠]", at.bad) or at.last is None or at.last.type in ("CMP",):
         return None
     if {"PLUS", "UNIT"} & at.accepts:
         inner = at.open_brackets[-1:]
         if inner and str(inner[0]) == "(":
-            return Found(
+            return Explanation(
                 "FKG019",
-                f"a comparison (`{at.bad}`) cannot stand in here",
+                f"a comparison (`{at.bad}`) cannot be an argument here",
                 "a function takes values; compare its result: max(a, b) >= 1",
             )
-        return Found(
+        return Explanation(
             "FKG019",
-            f"a comparison (`{at.bad}`) cannot stand here",
+            f"a comparison (`{at.bad}`) cannot be used here",
             "a value is expected, not a condition",
         )
     if "AND" in at.accepts:
-        return Found(
+        return Explanation(
             "FKG019", f"the condition before `{at.bad}` is complete", "join two conditions by `and`"
         )
     return None
 
 
-def window_without_word(at: Offence) -> Found | None:
+def window_without_word(at: ParseFailure) -> Explanation | None:
     """``[0, 2 h]`` where no prefix word stands before it, or a header in square brackets."""
     if at.bad != "[":
         return None
-    hint = "a window follows a word such as always: always [0 h, 2 h] ...; a column's name stands in backquotes: `Torque [Nm]`"
-    return Found("FKG024", "`[` cannot stand here", hint)
+    hint = "a window follows a word such as always: always [0 h, 2 h] ...; write the name of a column in backquotes: `Torque [Nm]`"
+    return Explanation("FKG024", "`[` cannot be used here", hint)
 
 
-def brace_elsewhere(at: Offence) -> Found | None:
+def brace_elsewhere(at: ParseFailure) -> Explanation | None:
     """``{`` outside a quantifier."""
     if at.bad != "{" or "LBRACE" in at.accepts:
         return None
-    hint = "braces hold a graph pattern and stand after `where`: for ?pump where { ... }"
-    return Found("FKG022", "`{` cannot stand here", hint)
+    hint = "braces contain a graph pattern and follow `where`: for ?pump where { ... }"
+    return Explanation("FKG022", "`{` cannot be used here", hint)
 
 
-def number_as_class(at: Offence) -> Found | None:
+def number_as_class(at: ParseFailure) -> Explanation | None:
     """``grade is 1``."""
     if (
         at.last is None
@@ -385,7 +391,7 @@ def number_as_class(at: Offence) -> Found | None:
         or not re.match(r"[0-9]", at.bad)
     ):
         return None
-    return Found(
+    return Explanation(
         "FKG022",
         f"`{at.bad}` is a number, `is` compares classes",
         f'write == {at.bad} for a number, or is "{at.bad}" for a class of that name',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 from fedkg_compiler.syntax.lalr import read
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -14,7 +14,7 @@ _LONG = 100
 _STRAY = tuple(";.,)]}")
 
 
-def template_of_inference(at: Offence) -> Found | None:
+def template_of_inference(at: ParseFailure) -> Explanation | None:
     """``find ?low in volume >= ?low``, ``find ?low in inside``, ``find ?low in``: no declared template with its arguments behind `in`."""
     opening = (
         next((token for token in at.before if token.type == "IN"), None)
@@ -34,12 +34,12 @@ def template_of_inference(at: Offence) -> Found | None:
     ]
     call = f"NAME({', '.join(f'?{name}' for name in variables)})"
     if not written:
-        return Found(
+        return Explanation(
             "FKG055", "the template to look into is missing", f"name a declared template: in {call}"
         )
     if _WORD.match(written):
         arguments = ", ".join(["signal", *(f"?{name}" for name in variables)])
-        return Found(
+        return Explanation(
             "FKG055",
             f"the template `{written}` has no arguments",
             f"write: in {written}({arguments})",
@@ -49,16 +49,12 @@ def template_of_inference(at: Offence) -> Found | None:
     if written.startswith("follows ") and _CALL.match(written.removeprefix("follows ")):
         word = start + len("follows")
         hint = f"write: in {written.removeprefix('follows ')}"
-        return Found(
+        return Explanation(
             "FKG055", "`follows` is one word too many", hint, start, word, ((start, word + 1, ""),)
         )
-    hint = f"declare it on a line of its own: {_declared(written, variables)}; then write here: in {call}"
-    return Found(
-        "FKG055",
-        "a formula stands where the name of a declared template is expected",
-        hint,
-        start,
-        end,
+    hint = f"declare it on a separate line: {_declared(written, variables)}; then write here: in {call}"
+    return Explanation(
+        "FKG055", "this is a formula; the name of a declared template is expected", hint, start, end
     )
 
 

@@ -21,7 +21,7 @@ _OPENING, _CLOSING = {"(", "[", "{"}, {")", "]", "}"}
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Explanation:
     """A mistake recognised; `start` and `end` are set where it stands elsewhere than the offence, as offsets in the statement.
 
     `fix` is what mends it for certain: (start, end, text) in the statement, each a stretch and what is to stand there.
@@ -36,7 +36,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Offence:
+class ParseFailure:
     """The place where a statement stops to make sense.
 
     Attributes:
@@ -69,7 +69,7 @@ class Offence:
         return found[0] if found else ""
 
     @property
-    def ended(self) -> bool:
+    def at_end(self) -> bool:
         """Whether the statement ends here, too early."""
         return not self.bad
 
@@ -97,7 +97,7 @@ class Offence:
         return any(str(token) == word for token in self.before)
 
     @property
-    def words(self) -> list[str]:
+    def allowed_words(self) -> list[str]:
         """The words of the language that could have stood here."""
         known = keywords()
         return [
@@ -120,7 +120,7 @@ class Offence:
                 stack.pop()
         return stack
 
-    def diagnostic(self, found: Found) -> Diagnostic:
+    def diagnostic(self, found: Explanation) -> Diagnostic:
         """The diagnostic of a mistake recognised here."""
         if found.start is None:
             start, end = self.start, self.start + len(self.bad)
@@ -144,7 +144,7 @@ class Offence:
         )
 
 
-def offence(chunk: Chunk) -> Offence:
+def locate_failure(chunk: Chunk) -> ParseFailure:
     """Reads a statement that does not parse up to the place where that shows."""
     reading = read(chunk.text)
     before, ended = reading.tokens, reading.stopped is None
@@ -152,7 +152,7 @@ def offence(chunk: Chunk) -> Offence:
     piece = _PIECE.match(chunk.text, start) if not ended else None
     automaton = Automaton(table(), before)
     accepts = automaton.accepts()
-    return Offence(
+    return ParseFailure(
         chunk=chunk,
         before=before,
         start=start,

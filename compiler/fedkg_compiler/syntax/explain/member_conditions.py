@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 from fedkg_compiler.syntax.parse_tree import Token
 
 _LIST = "write the classes with commas between them: grade in A, B"
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[^\W\d]\w*\Z")
 _COMPARES = re.compile(r"<=?|>=?|==|!=|[≤≥≠]|is\b|never\b|in\b")
 
 
-def class_list(at: Offence) -> Found | None:
+def class_list(at: ParseFailure) -> Explanation | None:
     """``grade in {A, B}``, ``grade in 1``, ``grade in ?p``, ``grade not A``, ``grade is in A``, ``x + 1 in A``."""
     last = at.last
     if last is None or at.form in ("signal", "output"):
@@ -23,28 +23,28 @@ def class_list(at: Offence) -> Found | None:
     listed = last.type == "IN" or (
         str(last) == "," and {"STRING", "NAME"} == at.accepts and _type_before_list(at) == "IN"
     )
-    if listed and not at.ended and "STRING" in at.accepts:
+    if listed and not at.at_end and "STRING" in at.accepts:
         return _listed(at)
-    if listed and at.ended and "STRING" in at.accepts:
-        return Found("FKG003", f"the list of classes ends too early, after `{last}`", _LIST)
-    if last.type == "NOT" and at.accepts == {"IN"} and not at.ended:
-        return Found(
+    if listed and at.at_end and "STRING" in at.accepts:
+        return Explanation("FKG003", f"the list of classes ends too early, after `{last}`", _LIST)
+    if last.type == "NOT" and at.accepts == {"IN"} and not at.at_end:
+        return Explanation(
             "FKG051",
-            f"`not` stands before `{at.bad}`",
+            f"`not` cannot come before `{at.bad}`",
             f"write: is not {at.bad}, or for several: not in {at.bad}, ...",
         )
-    if len(at.before) > 2 and last.type == "NAME" and not at.ended:
+    if len(at.before) > 2 and last.type == "NAME" and not at.at_end:
         two = at.before[-2]
         if str(last) == "in" and two.type in ("IS", "NOT"):
             start = two.start_pos
-            return Found(
+            return Explanation(
                 "FKG051", f"`{two} in` is one word too many", _LIST, start, start + len(two)
             )
         if str(last) == "class" and two.type == "IN":
             start = last.start_pos
             hint = "a list names classes: grade in A, B; members of a class of the graph: for ?p in class T"
-            return Found(
-                "FKG051", "`in class` does not stand in a condition", hint, start, start + len(last)
+            return Explanation(
+                "FKG051", "`in class` cannot be used in a condition", hint, start, start + len(last)
             )
     if (
         last.type == "UNIT"
@@ -53,18 +53,20 @@ def class_list(at: Offence) -> Found | None:
         and not _COMPARES.match(at.bad)
     ):
         start = last.start_pos
-        hint = "a name stands before `in`, and the classes behind it: grade in A, B"
-        return Found("FKG051", "a number is in no list of classes", hint, start, start + len(last))
+        hint = "write a name before `in` and the classes after it: grade in A, B"
+        return Explanation(
+            "FKG051", "a number cannot be in a list of classes", hint, start, start + len(last)
+        )
     if at.bad == "in" and {"CMP", "IS"} <= at.accepts and re.match(r"\s+[^\W\d]", at.rest[2:]):
-        return Found(
+        return Explanation(
             "FKG051",
             "only a name can be in a list of classes",
-            "a name stands before `in`: grade in A, B",
+            "write a name before `in`: grade in A, B",
         )
     return None
 
 
-def _type_before_list(at: Offence) -> str:
+def _type_before_list(at: ParseFailure) -> str:
     """What kind of word the list began after."""
     for token in reversed(at.before):
         if token.type not in ("NAME", "STRING") and str(token) != ",":
@@ -72,29 +74,29 @@ def _type_before_list(at: Offence) -> str:
     return ""
 
 
-def _listed(at: Offence) -> Found | None:
+def _listed(at: ParseFailure) -> Explanation | None:
     """What stands in a list of classes in place of a class."""
     if at.bad[:1].isdigit():
-        return Found(
+        return Explanation(
             "FKG051",
             f"`{at.bad}` is a number, a list names classes",
             f'write "{at.bad}" for a class of that name',
         )
     if at.bad in ("(", "[", "{"):
-        return Found("FKG051", f"a list of classes has no `{at.bad}`", _LIST)
+        return Explanation("FKG051", f"a list of classes has no `{at.bad}`", _LIST)
     if at.bad.startswith("?"):
-        return Found(
+        return Explanation(
             "FKG051", f"`{at.bad}` is a variable, a list names classes", f"write: is {at.bad}"
         )
     return None
 
 
-def aggregate_over_time(at: Offence) -> Found | None:
+def aggregate_over_time(at: ParseFailure) -> Explanation | None:
     """``sum of p over 10 min``: an aggregate over a time instead of members."""
     last = at.last
     if last is None or str(last) != "over" or at.accepts != {"VAR"} or not at.bad[:1].isdigit():
         return None
-    return Found(
+    return Explanation(
         "FKG002",
         f"`over` is followed by members, not by a time: `{at.bad_unit}`",
         "write: sum of flow(?p) over ?p where { ... }; for conditions over a time: "
@@ -102,7 +104,7 @@ def aggregate_over_time(at: Offence) -> Found | None:
     )
 
 
-def follows_call(at: Offence) -> Found | None:
+def follows_call(at: ParseFailure) -> Explanation | None:
     """``follows band`` without the values of the template."""
     last = at.last
     if (
@@ -110,22 +112,22 @@ def follows_call(at: Offence) -> Found | None:
         and str(last) == "follows"
         and last.type == "NAME"
         and _NAME.match(at.bad)
-        and at.bad not in at.words
+        and at.bad not in at.allowed_words
     ):
-        return Found(
+        return Explanation(
             "FKG052",
             f"the template `{at.bad}` has no values",
             f"write: follows {at.bad}(x, 10, 90)",
         )
-    if at.bad == "follows" and "CMP" not in at.accepts and not at.ended:
-        return Found(
+    if at.bad == "follows" and "CMP" not in at.accepts and not at.at_end:
+        return Explanation(
             "FKG052",
-            "`follows` cannot stand here",
+            "`follows` cannot be used here",
             "it is a condition: require follows band(x, 10, 90)",
         )
     if last is not None and last.type == "NAME" and str(last) == "follow" and _NAME.match(at.bad):
         start = last.start_pos
-        return Found(
+        return Explanation(
             "FKG006",
             "`follow` is not expected here",
             "did you mean `follows`?",
@@ -135,44 +137,46 @@ def follows_call(at: Offence) -> Found | None:
     return None
 
 
-def over_members(at: Offence) -> Found | None:
+def over_members(at: ParseFailure) -> Explanation | None:
     """``all of x >= 1 over ...``, ``all (x >= 1)``, ``at most 2 of``, ``over ?p`` without a source."""
     last = at.last
     if last is None:
         return None
     if last.type == "LEAST" and at.accepts == {"NUMBER"}:
-        return Found(
+        return Explanation(
             "FKG053", "how many at least?", "write the number: at least 2 of (...) over ?p ..."
         )
     if last.type == "NAME" and str(last) == "at" and at.bad == "most":
-        return Found(
+        return Explanation(
             "FKG053",
             "`at most` is not counted",
-            "turn it round: for at most 2 write not at least 3 of (...)",
+            "reverse it: for at most 2 write not at least 3 of (...)",
         )
     if last.type == "NUMBER" and at.accepts == {"OF"}:
-        return Found("FKG053", "`of` is missing", f"write: at least {last} of (...) over ?p ...")
+        return Explanation(
+            "FKG053", "`of` is missing", f"write: at least {last} of (...) over ?p ..."
+        )
     if last.type == "OF" and at.accepts == {"LPAR"}:
-        return Found(
+        return Explanation(
             "FKG053",
-            "the condition stands in parentheses",
+            "the condition needs parentheses",
             "write: at least 2 of (flow(?p) > 0) over ?p ...",
         )
     if at.accepts == {"OVER"}:
-        return Found("FKG053", "over which members?", _WHERE)
+        return Explanation("FKG053", "over which members?", _WHERE)
     if last.type == "VAR" and at.accepts == {"IN", "WHERE"}:
-        return Found("FKG053", f"which members is {last} to be?", _WHERE)
+        return Explanation("FKG053", f"which members does {last} range over?", _WHERE)
     if last.type == "IN" and at.accepts == {"CLASS"} and at.form not in ("range", "predict"):
         what = (
             "members come from the graph"
             if at.bad in ("table", "query")
             else f"what kind of thing is `{at.bad}`?"
         )
-        return Found("FKG053", "this class has no name" if at.ended else what, _WHERE)
+        return Explanation("FKG053", "this class has no name" if at.at_end else what, _WHERE)
     return _bare_condition(at)
 
 
-def _bare_condition(at: Offence) -> Found | None:
+def _bare_condition(at: ParseFailure) -> Explanation | None:
     """A comparison inside ``all of`` or ``all`` that lacks its parentheses, or is called like a function."""
     if not _COMPARES.match(at.bad) or not at.bad:
         return None
@@ -185,12 +189,14 @@ def _bare_condition(at: Offence) -> Found | None:
     for first, second in pairwise(inner):
         if second.type == "OF" and str(first) in _JOINERS and "OVER" in at.accepts:
             start = first.start_pos
-            message = f"the condition after `{first} of` stands in parentheses"
-            return Found("FKG053", message, f"write: {first} of (...) over ?p ...", start, at.start)
+            message = f"the condition after `{first} of` needs parentheses"
+            return Explanation(
+                "FKG053", message, f"write: {first} of (...) over ?p ...", start, at.start
+            )
     called = _called(at)
     if called is not None and str(called) in _JOINERS:
         start = called.start_pos
-        return Found(
+        return Explanation(
             "FKG053",
             f"`{called}` takes no condition",
             f"write: {called} of (...) over ?p ...",
@@ -200,7 +206,7 @@ def _bare_condition(at: Offence) -> Found | None:
     return None
 
 
-def _called(at: Offence) -> Token | None:
+def _called(at: ParseFailure) -> Token | None:
     """The name before the innermost open parenthesis."""
     if not at.open_brackets:
         return None
@@ -208,14 +214,14 @@ def _called(at: Offence) -> Token | None:
     return at.before[place - 1] if place and at.before[place - 1].type == "NAME" else None
 
 
-def members_of_values(at: Offence) -> Found | None:
+def members_of_values(at: ParseFailure) -> Explanation | None:
     """``all of (x) over ?p ...``: a value where ``all of`` takes a condition."""
     if not {"CMP", "IS"} <= at.accepts or at.value is None or at.last is None:
         return None
     found = re.match(r"(all|any)\s+of\b", at.text[at.value :])
-    if found is None or (not at.ended and _COMPARES.match(at.bad)):
+    if found is None or (not at.at_end and _COMPARES.match(at.bad)):
         return None
     hint = f"compare the value inside: {found[1]} of (x > 0) over ?p ..."
-    return Found(
+    return Explanation(
         "FKG053", f"`{found[1]} of` takes a condition", hint, at.value, at.value + len(found[0])
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fedkg._internal.name_matching import nearest_name
-from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 from fedkg_compiler.syntax.grammar import keywords
 
 PREFIX_WORDS = (
@@ -33,14 +33,14 @@ _AFTER_VALUE = (
     "allow",
 )
 _BEFORE_CONDITION = (*PREFIX_WORDS, "not")
-_WITHIN = "a time stands behind the word it belongs to: `eventually within 2 h ...`, or behind `only after ...`"
+_WITHIN = "write the time after the word that it belongs to: `eventually within 2 h ...` or `only after ... within 2 h`"
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 _COMPARES = re.compile(r"[^\n]*?(<=?|>=?|==|!=|[≤≥≠]|\bis\b|\bnever\b)")
 
 # words of other languages: (the word, what must be acceptable here or "", what to say)
 MEANT = (
-    ("else", "", "there is no else: write a second rule for the other case"),
-    ("elif", "", "there is no else: write a second rule for the other case"),
+    ("else", "", "the rule language has no else: write a second rule for the other case"),
+    ("elif", "", "the rule language has no else: write a second rule for the other case"),
     ("unless", "", "write: if not (...) then ..."),
     ("when", "", "in a rule write: if ... then ..."),
     ("while", "", "write: if ... then ..."),
@@ -58,23 +58,23 @@ MEANT = (
     ("grows", "RISES", "write: never rises"),
     ("unit", "IN", "a unit is given by `in`: in bar"),
     ("range", "SPAN", "a range is given by `span`: span 0 .. 10"),
-    ("must", "REQUIRE", "a rule's condition stands after `require`"),
-    ("that", "REQUIRE", "a rule's condition stands after `require`"),
+    ("must", "REQUIRE", "write the condition of a rule after `require`"),
+    ("that", "REQUIRE", "write the condition of a rule after `require`"),
     ("soft", "HARD", "a rule is soft unless it says hard: leave the word out"),
-    ("tolerance", "HARD", "a tolerance stands in the comparison: a == b +/- 0.5 kg/h"),
+    ("tolerance", "HARD", "write the tolerance in the comparison: a == b +/- 0.5 kg/h"),
     ("forall", "FOR", "write: for ?x in class ... , or: for ?x where { ... }"),
-    ("true", "", "there are no truth values: compare a signal, say flag == 1"),
-    ("false", "", "there are no truth values: compare a signal, say flag == 0"),
+    ("true", "", "the rule language has no truth values: compare a signal, say flag == 1"),
+    ("false", "", "the rule language has no truth values: compare a signal, say flag == 0"),
 )
 
 
-def read_as_name(at: Offence) -> Found | None:
+def read_as_name(at: ParseFailure) -> Explanation | None:
     """``1 AND y``, ``not`` before a value, ``Always x``: a word that was read as a unit or a name, and shows itself one word later."""
     last = at.last
     if (
         last is None
         or last.type not in ("UNIT", "NAME")
-        or at.ended
+        or at.at_end
         or not re.match(r"[\w?`(]", at.bad)
     ):
         return None
@@ -83,15 +83,11 @@ def read_as_name(at: Offence) -> Found | None:
     word, start = str(last), last.start_pos
     end = start + len(word)
     if word == "not":
-        return Found(
-            "FKG019",
-            "`not` turns a condition round, not a value",
-            "write: not (a <= b)",
-            start,
-            end,
+        return Explanation(
+            "FKG019", "`not` negates a condition, not a value", "write: not (a <= b)", start, end
         )
     if word in ("until", "since") and last.type == "NAME":
-        return Found(
+        return Explanation(
             "FKG029",
             f"`{word}` joins two conditions",
             f"write: valve is on {word} pressure > 5",
@@ -99,20 +95,20 @@ def read_as_name(at: Offence) -> Found | None:
             end,
         )
     if word == "within":
-        return Found("FKG017", "`within` cannot stand here", _WITHIN, start, end)
+        return Explanation("FKG017", "`within` cannot be used here", _WITHIN, start, end)
     for known, needs, hint in MEANT:
         if word.casefold() == known and not needs and not (known == "when" and at.form != "rule"):
-            return Found(_code(known), f"`{word}` is no word for this place", hint, start, end)
+            return Explanation(_code(known), f"`{word}` cannot be used here", hint, start, end)
     words = _AFTER_VALUE if last.type == "UNIT" else _BEFORE_CONDITION
     near = nearest_name(word, words)
     if near is not None and word not in words:
-        return Found(
+        return Explanation(
             "FKG006", f"`{word}` is not expected here", f"did you mean `{near}`?", start, end
         )
     return None
 
 
-def misspelt_operator(at: Offence) -> Found | None:
+def misspelt_operator(at: ParseFailure) -> Explanation | None:
     """``eventualy within 10 min x > 5``, ``alwyas [0 h, 1 h] x > 5``: a word over time with a slip in it, and its window behind."""
     last = at.last
     if last is None or last.type != "NAME" or at.bad not in ("within", "["):
@@ -121,7 +117,7 @@ def misspelt_operator(at: Offence) -> Found | None:
     if near is None:
         return None
     start = last.start_pos
-    return Found(
+    return Explanation(
         "FKG006",
         f"`{last}` is not expected here",
         f"did you mean `{near}`?",
@@ -130,21 +126,21 @@ def misspelt_operator(at: Offence) -> Found | None:
     )
 
 
-def second_statement(at: Offence) -> Found | None:
+def second_statement(at: ParseFailure) -> Explanation | None:
     """``rule a require x <= 1 rule b ...`` on one line."""
     words = ("rule", "signal", "output", "label", "template", "example")
     if len(at.before) < 3 or at.last is None:
         return None
     if at.bad in words and re.match(r"\s+[^\W\d`]", at.rest[len(at.bad) :]):
-        return Found(
+        return Explanation(
             "FKG027",
             f"`{at.bad}` begins another statement",
-            "put it on a line of its own, at the left edge",
+            "move it to a separate line, at the left edge",
         )
     if str(at.last) in words and at.last.type == "UNIT" and re.match(r"[^\W\d]|`", at.bad):
         start = at.last.start_pos
-        hint = "put it on a line of its own, at the left edge"
-        return Found(
+        hint = "move it to a separate line, at the left edge"
+        return Explanation(
             "FKG027", f"`{at.last}` begins another statement", hint, start, start + len(at.last)
         )
     return None
@@ -159,17 +155,17 @@ def _code(word: str) -> str:
     )
 
 
-def misspelt(at: Offence) -> Found | None:
+def misspelt(at: ParseFailure) -> Explanation | None:
     """A word that is nearly one of the language that could stand here."""
     if not _WORD.match(at.bad):
         return None
-    near = nearest_name(at.bad, at.words)
-    if near is None or at.bad in at.words:
+    near = nearest_name(at.bad, at.allowed_words)
+    if near is None or at.bad in at.allowed_words:
         return None
-    return Found("FKG006", f"`{at.bad}` is not expected here", f"did you mean `{near}`?")
+    return Explanation("FKG006", f"`{at.bad}` is not expected here", f"did you mean `{near}`?")
 
 
-def meant(at: Offence) -> Found | None:
+def meant(at: ParseFailure) -> Explanation | None:
     """A word of another language."""
     for word, needs, hint in MEANT:
         if (
@@ -177,25 +173,25 @@ def meant(at: Offence) -> Found | None:
             and (not needs or needs in at.accepts)
             and not (word == "when" and at.form != "rule")
         ):
-            return Found(_code(word), f"`{at.bad}` is no word for this place", hint)
+            return Explanation(_code(word), f"`{at.bad}` cannot be used here", hint)
     return None
 
 
-def falling_feature(at: Offence) -> Found | None:
+def falling_feature(at: ParseFailure) -> Explanation | None:
     """``as wear falls``: the second half of a monotone condition always rises."""
     if "RISES" in at.accepts and "FALLS" not in at.accepts and at.has("never"):
         if not _WORD.match(at.bad):
-            return Found(
+            return Explanation(
                 "FKG028",
                 "`as` takes one signal",
-                "declare what is meant as a signal of its own, or write one of them",
+                "declare the quantity as a separate signal, or name one signal",
             )
-        hint = "the feature always rises: turn the first word round instead (`never rises` for `never falls`)"
-        return Found("FKG028", "`as` goes with `rises`", hint)
+        hint = "the feature always rises: reverse the first word instead (`never rises` for `never falls`)"
+        return Explanation("FKG028", "`as` must be followed by `rises`", hint)
     return None
 
 
-def mixed_and_or(at: Offence) -> Found | None:
+def mixed_and_or(at: ParseFailure) -> Explanation | None:
     """``a and b or c``, ``a until b until c``."""
     if (
         at.bad in ("until", "since")
@@ -203,9 +199,9 @@ def mixed_and_or(at: Offence) -> Found | None:
         and not at.open_brackets
         and "CMP" in at.accepts
     ):
-        return Found(
+        return Explanation(
             "FKG016",
-            f"`{at.bad}` stands behind another",
+            f"`{at.bad}` follows another one",
             f"put one of the two in parentheses: (a until b) {at.bad} c",
         )
     if at.bad not in ("and", "or"):
@@ -219,26 +215,26 @@ def mixed_and_or(at: Offence) -> Found | None:
             break
         if depth == 0 and str(token) == other:
             hint = f"put one of the two in parentheses: (a {other} b) {at.bad} c"
-            return Found("FKG009", f"`{at.bad}` is mixed with `{other}`", hint)
+            return Explanation("FKG009", f"`{at.bad}` is mixed with `{other}`", hint)
     return None
 
 
-def late_option(at: Offence) -> Found | None:
+def late_option(at: ParseFailure) -> Explanation | None:
     """``require x <= 3 kind physical``: an option after the formula."""
     if at.form != "rule" or not at.has("require"):
         return None
     hint = "options come before require: rule NAME kind capacity weight 2 require ..."
     if at.bad in OPTION_WORDS:
-        return Found("FKG015", f"`{at.bad}` stands after the condition", hint)
+        return Explanation("FKG015", f"`{at.bad}` comes after the condition", hint)
     if at.last is not None and str(at.last) in OPTION_WORDS and at.last.type == "UNIT":
         start = at.last.start_pos
-        return Found(
-            "FKG015", f"`{at.last}` stands after the condition", hint, start, start + len(at.last)
+        return Explanation(
+            "FKG015", f"`{at.last}` comes after the condition", hint, start, start + len(at.last)
         )
     return None
 
 
-def inner_prefix(at: Offence) -> Found | None:
+def inner_prefix(at: ParseFailure) -> Explanation | None:
     """``a and always b``: a prefix word in the middle."""
     word, start = at.bad, at.start
     if (
@@ -262,46 +258,46 @@ def inner_prefix(at: Offence) -> Found | None:
         and (before[0].type == "CMP" or str(before[0]) in ("+", "-", "*", "/", "("))
     ):
         place = (start, start + len(word))
-        return Found(
+        return Explanation(
             "FKG016",
-            "`previous` turns a condition, not a value",
-            "the value one step before is written: past x",
+            "`previous` shifts a condition, not a value",
+            "write the value one step before as: past x",
             *place,
             ((*place, "past"),),
         )
     if word == "if" and before and str(before[0]) == "only":
         start = before[0].start_pos
-        return Found(
+        return Explanation(
             "FKG020",
-            "`only if` is written the other way",
+            "`only if` has the opposite order",
             "`a only if b` is: if a then b",
             start,
             at.start + len(word),
         )
     if word == "if" and not at.has("if") and not re.search(r"\bthen\b", at.text):
-        return Found(
+        return Explanation(
             "FKG020",
-            "`if` stands behind what follows from it",
-            "turn it round: if ... then ...",
+            "`if` comes after its consequence",
+            "reverse it: if ... then ...",
             start,
             start + len(word),
         )
-    return Found(
+    return Explanation(
         "FKG016", f"`{word}` in the middle needs parentheses", hint, start, start + len(word)
     )
 
 
-def tolerance_as_within(at: Offence) -> Found | None:
+def tolerance_as_within(at: ParseFailure) -> Explanation | None:
     """``a == b within 0.5 kg/h``."""
     if at.bad != "within":
         return None
     if at.allows("+/-"):
         hint = "`within` is a time, as in `only after ... within 30 min`; a tolerance is written +/- 0.5 kg/h"
-        return Found("FKG017", "`within` is no tolerance", hint)
-    return Found("FKG017", "`within` cannot stand here", _WITHIN)
+        return Explanation("FKG017", "`within` is not a tolerance", hint)
+    return Explanation("FKG017", "`within` cannot be used here", _WITHIN)
 
 
-def split_unit(at: Offence) -> Found | None:
+def split_unit(at: ParseFailure) -> Explanation | None:
     """``60 N m``: a unit of two words."""
     last = at.last
     if (
@@ -318,27 +314,27 @@ def split_unit(at: Offence) -> Found | None:
     if str(last) in ("°", "deg") and at.bad in ("C", "F", "K"):
         meant = "K" if at.bad == "K" else f"{last}{at.bad}"
         start, end = last.start_pos, at.start + len(at.bad)
-        return Found(
+        return Explanation(
             "FKG007",
-            f"`{at.bad}` stands apart from its `{last}`",
+            f"`{at.bad}` is separated from `{last}`",
             f"write {meant}",
             last.start_pos,
             end,
             ((start, end, meant),),
         )
     if at.bad in ("to", "bis"):
-        return Found(
+        return Explanation(
             "FKG002",
             f"`{at.bad}` does not join two limits",
             "a range is written as a chain: 3 bar <= x <= 5 bar",
         )
     if at.bad == "of" and str(last) in ("%", "percent"):
         hint = "a share is written as a product: 0.05 * pressure for 5 % of the pressure"
-        return Found("FKG007", f"`of` cannot stand behind `{last}`", hint)
-    return Found("FKG007", f"`{at.bad}` stands apart from the unit `{last}`", hint)
+        return Explanation("FKG007", f"`of` cannot follow `{last}`", hint)
+    return Explanation("FKG007", f"`{at.bad}` is separated from the unit `{last}`", hint)
 
 
-def side_by_side(at: Offence) -> Found | None:
+def side_by_side(at: ParseFailure) -> Explanation | None:
     """Two values or two conditions with nothing between them."""
     last = at.last
     if (
@@ -357,30 +353,32 @@ def side_by_side(at: Offence) -> Found | None:
     )
     if gauge is not None:
         start, end = last.start_pos, at.start + gauge.end()
-        return Found(
+        return Explanation(
             "FKG007",
-            f"`{at.text[start:end]}` is not how the unit is written",
+            f"`{at.text[start:end]}` is not a valid spelling of the unit",
             f"write {left}{gauge[1]}",
             start,
             end,
         )
     if at.bad == "(" and last.type in ("QUOTED", "VAR"):
-        return Found(
+        return Explanation(
             "FKG029", f"`{left}` cannot be applied to something", "join the two: and, or, +, *"
         )
-    message = f"nothing stands between `{left}` and `{at.bad}`"
+    message = f"missing operator between `{left}` and `{at.bad}`"
     if (
         "COMMA" in at.accepts
         and at.open_brackets
         and re.search(r"\w\s*\Z", at.text[: at.open_brackets[-1].start_pos])
     ):
-        return Found("FKG029", message, f"arguments have commas between them: {left}, {at.bad}")
+        return Explanation(
+            "FKG029", message, f"arguments have commas between them: {left}, {at.bad}"
+        )
     if last.type == "NAME" and _WORD.match(at.bad):
         hint = f"a name is one word: {left}_{at.bad}, or the column in backquotes: `{left} {at.bad}`; two values are joined by +, *, <="
-        return Found("FKG029", message, hint)
+        return Explanation("FKG029", message, hint)
     two = (
         "two conditions: and, or"
         if "AND" in at.accepts and "CMP" not in at.accepts
         else "the two: and, or, +, *, <="
     )
-    return Found("FKG029", message, f"join {two}")
+    return Explanation("FKG029", message, f"join {two}")

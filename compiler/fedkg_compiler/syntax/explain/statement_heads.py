@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from fedkg.units import Unit, parse_unit
-from fedkg_compiler.syntax.explain.offence import Found, Offence
-from fedkg_compiler.syntax.explain.words import PREFIX_WORDS
+from fedkg_compiler.syntax.explain.misplaced_words import PREFIX_WORDS
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 
 
-def rule_head(at: Offence) -> Found | None:
+def rule_head(at: ParseFailure) -> Explanation | None:
     """``rule a: require ...``, ``rule a = x <= 1``, ``rule a if ...``, ``rule a require: ...``, and a text behind the condition."""
     if at.form != "rule" or len(at.before) < 2:
         return None
@@ -21,19 +21,19 @@ def rule_head(at: Offence) -> Found | None:
             if at.last is not None and str(at.last) == "require"
             else "the name of a rule"
         )
-        return Found(
+        return Explanation(
             "FKG021",
             f"{where} has no colon",
-            "take it away",
+            "remove it",
             at.start,
             at.start + 1,
             ((at.start, at.start + 1, ""),),
         )
     if "REQUIRE" in at.accepts and at.bad in ("=", ":="):
         end = at.start + len(at.bad)
-        return Found(
+        return Explanation(
             "FKG002",
-            f"`{at.bad}` stands in the place of `require`",
+            f"`{at.bad}` is used in place of `require`",
             "write: rule NAME require ...",
             at.start,
             end,
@@ -41,12 +41,12 @@ def rule_head(at: Offence) -> Found | None:
         )
     if "REQUIRE" in at.accepts and at.bad in (*PREFIX_WORDS, "not", "follows", "("):
         if re.search(r"\brequire\b", at.rest):
-            return Found(
+            return Explanation(
                 "FKG015",
-                "`require` stands too late",
-                "it stands before the whole condition: rule NAME require if ... then ...",
+                "`require` comes too late",
+                "write it before the whole condition: rule NAME require if ... then ...",
             )
-        return Found(
+        return Explanation(
             "FKG002", f"`require` is missing before `{at.bad}`", "write: rule NAME require ..."
         )
     if (
@@ -55,15 +55,15 @@ def rule_head(at: Offence) -> Found | None:
         and not {"STRING", "NUMBER"} & at.accepts
         and re.match(r'"[^"\n]*"\s*\Z', at.rest)
     ):
-        return Found(
+        return Explanation(
             "FKG015",
-            "a text stands behind the condition",
-            f"it follows the rule's name: rule {at.before[1]} {at.bad} require ...",
+            "unexpected text after the condition",
+            f"put the title right after the rule name: rule {at.before[1]} {at.bad} require ...",
         )
     return None
 
 
-def signal_head(at: Offence) -> Found | None:
+def signal_head(at: ParseFailure) -> Explanation | None:
     """``signal q bar``, ``signal q in bar 0 .. 20``, ``signal q in bar span 0 .. 20 bar``: words left out, a unit twice."""
     if at.form not in ("signal", "output") or at.last is None:
         return None
@@ -78,22 +78,24 @@ def signal_head(at: Offence) -> Found | None:
         and _is_unit(at.bad_unit)
     ):
         if at.has("span") and at.has(".."):
-            return Found(
+            return Explanation(
                 "FKG002",
-                "the ends of a span have no unit of their own",
+                "the ends of a span cannot have a separate unit",
                 f"write it before: in {at.bad_unit} span ...",
             )
-        return Found("FKG002", f"`in` is missing before `{at.bad}`", f"write: in {at.bad_unit}")
+        return Explanation(
+            "FKG002", f"`in` is missing before `{at.bad}`", f"write: in {at.bad_unit}"
+        )
     if (
         "SPAN" in at.accepts
         and str(at.last) != "span"
         and re.match(r"-?\s*[0-9.]+\s*\.\.", at.rest)
     ):
-        return Found("FKG002", f"`span` is missing before `{at.bad}`", "write: span 0 .. 20")
+        return Explanation("FKG002", f"`span` is missing before `{at.bad}`", "write: span 0 .. 20")
     return None
 
 
-def template_head(at: Offence) -> Found | None:
+def template_head(at: ParseFailure) -> Explanation | None:
     """``template t(x): ...``, ``template t(?x) = ...``, ``template t x, low = ...``, ``template t(x in bar) = ...``."""
     if at.form != "template" or at.has("="):
         return None
@@ -103,30 +105,30 @@ def template_head(at: Offence) -> Found | None:
         and at.bad in (":", "require", ":=", "==", "->", "=>")
     ):
         end = at.start + len(at.bad)
-        return Found(
+        return Explanation(
             "FKG002",
-            f"`{at.bad}` stands in the place of `=`",
+            f"`{at.bad}` is used in place of `=`",
             "write: template NAME(x, high) = x <= high",
             at.start,
             end,
             ((at.start, end, "="),),
         )
     if at.bad.startswith("?") and at.open_brackets:
-        return Found(
+        return Explanation(
             "FKG022",
-            f"the parameter `{at.bad}` is no variable",
+            f"the parameter `{at.bad}` is not a variable",
             f"write it without the question mark, here and behind `=`: {at.bad[1:]}",
         )
     if len(at.before) == 2 and _NAME.match(at.bad):
         names = re.match(r"[\w\s,]*", at.rest)
         listed = ", ".join(re.findall(r"\w+", names[0])) if names else at.bad
-        return Found(
+        return Explanation(
             "FKG002",
-            "the parameters of a template stand in parentheses",
+            "the parameters of a template need parentheses",
             f"write: template {at.last}({listed}) = ...",
         )
     if at.open_brackets and at.bad in ("in", "is", ":", "="):
-        return Found(
+        return Explanation(
             "FKG002",
             "a parameter is a name alone",
             "its unit comes with the argument: template NAME(x, high) = x <= high",
@@ -134,18 +136,18 @@ def template_head(at: Offence) -> Found | None:
     return None
 
 
-def example_head(at: Offence) -> Found | None:
+def example_head(at: ParseFailure) -> Explanation | None:
     """``example i holds ...``, ``example of i is true ...``, ``holds pressure = 3``, ``for pressure 3 4 bar``, ``= 3 / 4 bar``."""
     if at.form != "example" or at.last is None:
         return None
     if at.accepts == {"OF"} and _NAME.match(at.bad):
-        return Found(
+        return Explanation(
             "FKG002",
             f"`of` is missing before `{at.bad}`",
             f"write: example of {at.bad} holds for ...",
         )
     if {"HOLDS", "FAILS"} == at.accepts:
-        return Found(
+        return Explanation(
             "FKG002",
             f"`{at.bad}` does not say what the example shows"
             if at.bad
@@ -153,7 +155,7 @@ def example_head(at: Offence) -> Found | None:
             "write holds or fails: example of NAME holds for ...",
         )
     if at.accepts == {"FOR"} and at.bad:
-        return Found(
+        return Explanation(
             "FKG002",
             f"`for` is missing before `{at.bad}`",
             "write: example of NAME holds for pressure = 7 9 9 bar",
@@ -163,35 +165,35 @@ def example_head(at: Offence) -> Found | None:
         and at.allows("=")
         and re.match(r"-?[0-9]|unknown", at.bad)
     ):
-        return Found(
+        return Explanation(
             "FKG002",
             f"`=` is missing before `{at.bad}`",
             f"write: {at.last} = {at.bad} ...",
             fix=((at.start, at.start, "= "),),
         )
     if at.has("=") and at.bad in ("/", ";", "|", "->"):
-        return Found(
+        return Explanation(
             "FKG024",
-            f"`{at.bad}` stands between the values of an example",
+            f"`{at.bad}` cannot separate the values of an example",
             "write spaces between them: 7 9 9 bar",
             fix=()
             if at.bad == "/"
             else ((at.start, at.start + len(at.bad), ""),),  # 3/4 may be one value
         )
     if at.last.type == "AND" and at.bad[:1].isdigit():
-        return Found(
+        return Explanation(
             "FKG054",
             "`and` begins the values of another signal",
-            "all values of one stand side by side: pressure = 3 4 bar",
+            "write all values of one signal side by side: pressure = 3 4 bar",
         )
     return None
 
 
-def quantifier_head(at: Offence) -> Found | None:
+def quantifier_head(at: ParseFailure) -> Explanation | None:
     """``for each ?m``, ``for ?m ?max``: a word too many, a comma too few."""
     extra = re.match(r"(?:each|every|all|any)\s+(?=\?\w)", at.rest)
     if str(at.last) == "for" and extra is not None:
-        return Found(
+        return Explanation(
             "FKG002",
             f"`{at.bad}` is one word too many",
             "`for` says it already: for ?m where { ... }",
@@ -201,7 +203,7 @@ def quantifier_head(at: Offence) -> Found | None:
         )
     if at.last is not None and at.last.type == "VAR" and at.bad.startswith("?") and at.allows(","):
         end = at.last.end_pos
-        return Found(
+        return Explanation(
             "FKG002",
             f"a comma is missing before `{at.bad}`",
             f"write: {at.last}, {at.bad}",

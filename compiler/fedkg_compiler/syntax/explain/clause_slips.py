@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +60,12 @@ SLIPS = (
         "write: otherwise ...",
         "otherwise",
     ),
-    Slip(
-        _RANGE,
-        "otherwise",
-        r"or\b",
-        "`or` stands between classes",
-        "write a comma: allow A, B",
-        ",",
-    ),
+    Slip(_RANGE, "otherwise", r"or\b", "`or` separates classes", "write a comma: allow A, B", ","),
     Slip(
         _RANGE,
         "any",
         r"(?:<=|>=|<|>|≤|≥)",
-        "`{0}` cannot stand behind `allow`",
+        "`{0}` cannot follow `allow`",
         "write both ends, say those of the span: allow 3 .. 100 %",
     ),
     Slip(
@@ -94,8 +87,8 @@ SLIPS = (
         _RANGE,
         "..",
         r"[^\W\d]\w*|[°%]",
-        "the lower end has a unit of its own",
-        "the unit stands once, at the end: allow 3 .. 5 %",
+        "the lower end has a separate unit",
+        "write the unit once, at the end: allow 3 .. 5 %",
     ),
     Slip(
         _PREDICT,
@@ -127,16 +120,16 @@ SLIPS = (
         _KNOWLEDGE,
         "of",
         r"(?:when|for|in|from)\b",
-        "of what is this knowledge?",
+        "the knowledge does not say which output it describes",
         "name an output or a label: range knowledge NAME of grade",
     ),
-    Slip(_SET, "=", r":", "`:` stands in the place of `=`", "write: radius = 3", "="),
+    Slip(_SET, "=", r":", "`:` is used in place of `=`", "write: radius = 3", "="),
     Slip(
         (*_KNOWLEDGE, *_SET, *_INFER),
         "",
         r":(?!\w)",
-        "a colon stands in no clause",
-        "take it away",
+        "clauses do not contain colons",
+        "remove it",
         "",
     ),
     Slip(
@@ -154,7 +147,11 @@ SLIPS = (
         "write: set NAME keep {0} in ...",
     ),
     Slip(
-        _SET, "keep", r"in\b", "what is kept in the set?", "write: set NAME keep parameters in ..."
+        _SET,
+        "keep",
+        r"in\b",
+        "the set does not say what it constrains",
+        "write: set NAME keep parameters in ...",
     ),
     Slip(
         _SET,
@@ -183,7 +180,7 @@ SLIPS = (
         _INFER,
         "per",
         r"find\b",
-        "for whom is it found?",
+        "the inference does not say for whom it finds values",
         "write: infer NAME per client find ..., or per cluster, or per run",
     ),
     Slip(
@@ -197,7 +194,7 @@ SLIPS = (
 )
 
 
-def clause(at: Offence) -> Found | None:
+def clause(at: ParseFailure) -> Explanation | None:
     """A slip of the table: a word of another form, a word or sign left out."""
     for slip in SLIPS:
         found = re.match(slip.pattern, at.rest) if at.form in slip.forms else None
@@ -208,22 +205,26 @@ def clause(at: Offence) -> Found | None:
         if slip.put == ",":
             fix = ((len(at.text[:start].rstrip()), end, ","),)
         words = " ".join(found[0].split())
-        return Found("FKG002", slip.message.format(words), slip.help.format(words), start, end, fix)
+        return Explanation(
+            "FKG002", slip.message.format(words), slip.help.format(words), start, end, fix
+        )
     return _unnamed_set(at)
 
 
-def _unnamed_set(at: Offence) -> Found | None:
+def _unnamed_set(at: ParseFailure) -> Explanation | None:
     """``in [0, 100]``, ``in l1-ball(...)``, ``keep all parameters``, ``allow A, otherwise``."""
     last = at.last
     if last is None:
         return None
     if at.form == "set" and last.type == "IN" and at.bad in ("[", "("):
-        return Found("FKG002", "a set has a name", "write: keep yield in box(low = 0, high = 100)")
+        return Explanation(
+            "FKG002", "a set has a name", "write: keep yield in box(low = 0, high = 100)"
+        )
     if at.form == "set" and at.accepts == {"LPAR"} and (ball := re.match(r"-ball\b", at.rest)):
         start, end = last.start_pos, at.start + ball.end()
-        return Found(
+        return Explanation(
             "FKG002",
-            f"`{at.text[start:end]}` is no name",
+            f"`{at.text[start:end]}` is not a valid name",
             f"write {last}_ball",
             start,
             end,
@@ -231,7 +232,7 @@ def _unnamed_set(at: Offence) -> Found | None:
         )
     if at.form == "set" and str(last) in ("all", "every", "the") and at.allows("in"):
         start = last.start_pos
-        return Found(
+        return Explanation(
             "FKG002",
             f"`{last}` is one word too many",
             f"write: keep {at.bad} in ...",
@@ -247,10 +248,10 @@ def _unnamed_set(at: Offence) -> Found | None:
         and str(at.before[-2]) == ","
     ):
         start = at.before[-2].start_pos
-        return Found(
+        return Explanation(
             "FKG002",
             "a comma is too many before `otherwise`",
-            "take it away",
+            "remove it",
             start,
             start + 1,
             ((start, start + 1, ""),),

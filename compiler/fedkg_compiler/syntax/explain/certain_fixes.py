@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from fedkg._internal.name_matching import distance
-from fedkg_compiler.syntax.explain.offence import Found, Offence
-from fedkg_compiler.syntax.explain.words import PREFIX_WORDS
+from fedkg_compiler.syntax.explain.misplaced_words import PREFIX_WORDS
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 
 Changes = tuple[tuple[int, int, str], ...]
 
@@ -65,7 +65,7 @@ _LIST = re.compile(r"[(\[{]([^()\[\]{}\n]*)[)\]}]")
 _SHORT = 3
 
 
-def certain_fix(at: Offence, found: Found) -> Changes:
+def certain_fix(at: ParseFailure, found: Explanation) -> Changes:
     """The changes that mend what was recognised, where there is one way; () where there are several, or none is certain."""
     start = at.start if found.start is None else found.start
     end = start + len(at.bad) if found.start is None else (found.end or start)
@@ -97,13 +97,13 @@ def certain_fix(at: Offence, found: Found) -> Changes:
             return ((start, end, ""),)
         case "FKG051":
             return _class_list(at, found, start)
-        case "FKG054" if found.help.endswith("is written: unknown"):
+        case "FKG054" if found.help.endswith("as: unknown"):
             return ((start, end, "unknown"),)
         case _:
             return ()
 
 
-def slip(word: str, meant: str, known: Iterable[str]) -> bool:
+def is_typo(word: str, meant: str, known: Iterable[str]) -> bool:
     """Whether a word is a word of the language with one slip in it, and no other word is as near."""
     others = {other for other in known if other not in (word, meant)}
     if word.casefold() == meant.casefold():
@@ -115,7 +115,7 @@ def slip(word: str, meant: str, known: Iterable[str]) -> bool:
     )
 
 
-def _sign(at: Offence, found: Found, start: int, end: int) -> Changes:
+def _sign(at: ParseFailure, found: Explanation, start: int, end: int) -> Changes:
     written = at.text[start:end]
     meant = SIGNS[found.code].get(written)
     if meant is None and re.fullmatch(r"[<>]\s+=", written):
@@ -129,7 +129,7 @@ def _sign(at: Offence, found: Found, start: int, end: int) -> Changes:
     return () if meant is None or in_unit else ((start, end, meant),)
 
 
-def _arrow(at: Offence, start: int, end: int) -> Changes:
+def _arrow(at: ParseFailure, start: int, end: int) -> Changes:
     """``require a -> b`` is ``require if a then b``; behind a prefix word, or in parentheses, it may be meant in two ways."""
     if at.text[start:end] not in ("->", "=>", "→", "⇒", "⟹", "-->"):
         return ()
@@ -145,7 +145,7 @@ def _arrow(at: Offence, start: int, end: int) -> Changes:
     return ((first, first, " if"), (start, end, "then"))
 
 
-def _number(found: Found, start: int, end: int, written: str) -> Changes:
+def _number(found: Explanation, start: int, end: int, written: str) -> Changes:
     """Decimal commas, digits apart, signs; ``1,000`` may be one or a thousand."""
     meant = re.search(r"(?:: |write )([0-9.]+)\Z", found.help)
     if meant is None:
@@ -159,7 +159,7 @@ def _number(found: Found, start: int, end: int, written: str) -> Changes:
     return ((start, end, meant[1]),)
 
 
-def _marks(at: Offence, found: Found, start: int, end: int) -> Changes:
+def _marks(at: ParseFailure, found: Explanation, start: int, end: int) -> Changes:
     """Quotes, question marks of variables, brackets of IRIs."""
     written = at.text[start:end]
     if at.accepts == {"STRING"} and found.help.startswith('write "'):
@@ -167,9 +167,9 @@ def _marks(at: Offence, found: Found, start: int, end: int) -> Changes:
     quoted = _QUOTED.match(at.text, start)
     if found.code == "FKG013" and quoted and "STRING" in at.accepts:
         return ((start, quoted.end(), f'"{quoted[1] or quoted[2] or ""}"'),)
-    if found.message.endswith("is no variable") or written.startswith("$"):
+    if found.message.endswith("is not a variable") or written.startswith("$"):
         return ((start, end, "?" + written.lstrip("$")),)
-    if found.message.endswith("is no variable of the language"):
+    if found.message.endswith("is not a variable of the rule language"):
         return ((start, end, "?" + written[1:]),)
     if at.accepts == {"IRI"} and re.match(r"[\"']?https?://", written):
         return ((start, end, "<" + written.strip("\"'") + ">"),)
@@ -184,22 +184,22 @@ def _marks(at: Offence, found: Found, start: int, end: int) -> Changes:
     return ((start, start, f"{missing[1]} "),) if missing else ()
 
 
-def _word(at: Offence, found: Found, start: int, end: int) -> Changes:
+def _word(at: ParseFailure, found: Explanation, start: int, end: int) -> Changes:
     written = at.text[start:end]
     if written.casefold() in MEANT:
         return ((start, end, MEANT[written.casefold()]),)
     near = re.fullmatch(r"did you mean `([^`]+)`\?", found.help)
-    return ((start, end, near[1]),) if near and slip(written, near[1], at.words) else ()
+    return ((start, end, near[1]),) if near and is_typo(written, near[1], at.allowed_words) else ()
 
 
-def _class_list(at: Offence, found: Found, start: int) -> Changes:
+def _class_list(at: ParseFailure, found: Explanation, start: int) -> Changes:
     """``is in A``, ``not A``, ``in (A, B)``."""
     if found.message == "`is in` is one word too many":
         return ((start, at.last.start_pos, ""),) if at.last else ()
     if found.message == "`not in` is one word too many":
         verb = at.before[-3]
         return ((verb.start_pos, start, ""),) if verb.type == "IS" else ()
-    if found.message.startswith("`not` stands before") and at.last is not None:
+    if found.message.startswith("`not` cannot come before") and at.last is not None:
         return ((at.last.start_pos, at.last.start_pos, "is "),)
     whole = _LIST.match(at.text, start)
     if found.message.startswith("a list of classes has no") and whole and whole[1].strip():

@@ -7,7 +7,7 @@ import re
 import sys
 
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.syntax.construct.place import Statement, token, tokens
+from fedkg_compiler.syntax.construct.statement_context import Statement, token, tokens
 from fedkg_compiler.syntax.parse_tree import Branch, Token
 from fedkg_compiler.syntax.tree import Head, Number, Quantity, TermName, Word
 
@@ -29,7 +29,7 @@ def string(at: Statement, quoted: Token) -> Word:
             at.report(
                 "FKG036",
                 span,
-                f"`\\{letter}` is no escape",
+                f"`\\{letter}` is not a valid escape",
                 'a backslash in a text is written \\\\, a quote \\"',
             )
             return found[0]
@@ -104,7 +104,7 @@ def quantity(at: Statement, branch: Branch) -> Quantity:
     units = tokens(branch, "UNIT")
     if units and str(units[0]) in _LATE:
         hint = "options come before require: rule NAME hard require ..."
-        at.report("FKG015", at.span(units[0]), f"`{units[0]}` stands after the condition", hint)
+        at.report("FKG015", at.span(units[0]), f"`{units[0]}` comes after the condition", hint)
     return Quantity(
         span=at.span(branch),
         value=number(at, token(branch, "NUMBER")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from fedkg_compiler.syntax.explain.offence import Found, Offence
+from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure
 
 _QUOTED_NAME = re.compile(r"[“”„‟«»‘’‚‛´\"']([^\W\d][^“”„‟«»‘’‚‛´\"'\n]*)[“”„‟«»‘’‚‛´\"']")
 _LIKE = {
@@ -22,7 +22,7 @@ _LIKE = {
 }
 
 
-def like_sign(at: Offence) -> Found | None:
+def like_sign(at: ParseFailure) -> Explanation | None:
     """``x ⩽ 3``, ``x ≈ 3``: signs that look like ours, or mean nearly the same."""
     sign = next((sign for sign in _LIKE if at.rest.startswith(sign)), None)
     if sign is None or "CMP" not in at.accepts:
@@ -30,16 +30,16 @@ def like_sign(at: Offence) -> Found | None:
     end = at.start + len(sign)
     meant = _LIKE[sign]
     if not meant:
-        return Found(
+        return Explanation(
             "FKG010",
             f"`{sign}` does not say how near",
             "say it: x == 5 bar +/- 0.5 bar",
             at.start,
             end,
         )
-    return Found(
+    return Explanation(
         "FKG010",
-        f"`{sign}` is no comparison",
+        f"`{sign}` is not a comparison operator",
         f"write {meant}",
         at.start,
         end,
@@ -47,7 +47,7 @@ def like_sign(at: Offence) -> Found | None:
     )
 
 
-def early_tolerance(at: Offence) -> Found | None:
+def early_tolerance(at: ParseFailure) -> Explanation | None:
     """``pressure ± 0.5 bar <= 3 bar``: a tolerance before the comparison."""
     if at.bad[:1] != "±" and not re.match(r"\+\s*/\s*-|\+-", at.rest):
         return None
@@ -55,21 +55,21 @@ def early_tolerance(at: Offence) -> Found | None:
         return None
     if at.allows("+/-"):
         return None
-    return Found(
+    return Explanation(
         "FKG002",
-        f"`{at.bad}` stands before the comparison",
+        f"`{at.bad}` comes before the comparison",
         "a tolerance ends an equality: pressure == 3 bar +/- 0.5 bar",
     )
 
 
-def fraction(at: Offence) -> Found | None:
+def fraction(at: ParseFailure) -> Explanation | None:
     """``3½ bar``, ``½ bar``, ``3² bar``: a fraction that is one sign, a raised digit behind a number."""
     last = at.last
     if last is not None and last.type == "UNIT" and str(last) in ("²", "³") and len(at.before) > 1:
         number, power = str(at.before[-2]), "2" if str(last) == "²" else "3"
-        return Found(
+        return Explanation(
             "FKG024",
-            f"`{last}` is no sign of the language here",
+            f"`{last}` is not part of the rule language here",
             f"write {number} ^ {power}",
             last.start_pos,
             last.end_pos,
@@ -93,9 +93,9 @@ def fraction(at: Offence) -> Found | None:
             end = token.start_pos + 1
             exact = round(value, 12) == round(value, 4)
             fix = ((start, end, f"{value:g}"),) if exact else ()
-            return Found(
+            return Explanation(
                 "FKG023",
-                f"`{at.text[start:end]}` is no number",
+                f"`{at.text[start:end]}` is not a number",
                 f"write {value:.6g}",
                 start,
                 end,
@@ -104,7 +104,7 @@ def fraction(at: Offence) -> Found | None:
     return None
 
 
-def dashed_range(at: Offence) -> Found | None:
+def dashed_range(at: ParseFailure) -> Explanation | None:
     """``1–3 bar``: a dash between two numbers, as ranges are printed; a difference has spaces."""
     last = at.last
     if (
@@ -118,12 +118,12 @@ def dashed_range(at: Offence) -> Found | None:
     number = re.match(r"[–—][0-9.]+", at.rest)
     end = at.start + (number.end() if number else 1)
     hint = "a range is a chain: 1 bar <= x <= 3 bar; a difference is written with the plain minus: 3 - 1"
-    return Found(
+    return Explanation(
         "FKG024", f"`{at.text[start:end]}` may be a range or a difference", hint, start, end
     )
 
 
-def quoted_name(at: Offence) -> Found | None:
+def quoted_name(at: ParseFailure) -> Explanation | None:
     """``require "pressure" <= 3``: a name in quotes where a value stands."""
     found = _QUOTED_NAME.match(at.rest)
     if found is None or "STRING" in at.accepts or not {"NAME", "NUMBER"} <= at.accepts:
@@ -135,7 +135,7 @@ def quoted_name(at: Offence) -> Found | None:
         else f'declare it: signal NAME in ... column "{name}"'
     )
     hint = f"{plain}, or the header of its column in backquotes: `{name}`"
-    return Found(
+    return Explanation(
         "FKG013",
         f"`{found[0]}` is a text, and a value is expected",
         hint,
@@ -144,12 +144,12 @@ def quoted_name(at: Offence) -> Found | None:
     )
 
 
-def ellipsis(at: Offence) -> Found | None:
+def ellipsis(at: ParseFailure) -> Explanation | None:
     """``span 0 … 20``, ``3 bar…``: three dots that are one sign."""
     if not at.rest.startswith("…"):
         return None
     if at.allows(".."):
-        return Found(
+        return Explanation(
             "FKG024",
             "`…` is one sign",
             "write two points: span 0 .. 20",
@@ -157,4 +157,6 @@ def ellipsis(at: Offence) -> Found | None:
             at.start + 1,
             ((at.start, at.start + 1, ".."),),
         )
-    return Found("FKG024", "`…` is no sign of the language", "take it away", at.start, at.start + 1)
+    return Explanation(
+        "FKG024", "`…` is not part of the rule language", "remove it", at.start, at.start + 1
+    )
