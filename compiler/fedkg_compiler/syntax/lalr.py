@@ -1,4 +1,4 @@
-"""Reads one statement by the parser's table: an LALR(1) automaton whose lexer knows what may stand in each state.
+"""Parses one statement: an LALR(1) automaton with a lexer that knows the tokens of each state.
 
 Lark makes the table (`make_table.py`) and has such an automaton too; this one does no more than the rule files need, keeps offsets only,
 and steps over rules that pass their one part on, which is most of what a chain of precedences does.
@@ -74,7 +74,10 @@ class Automaton:
             self.feed(token)
 
     def feed(self, token: Token) -> bool:
-        """Take the next token; whether it can stand here (where it cannot, the stacks are of no use any more)."""
+        """Take the next token; return whether the grammar accepts it.
+
+        If it does not, the stacks are no longer valid.
+        """
         if not self._reduce(token.type):
             return False
         self.states.append(self.rules.states[self.states[-1]][token.type])
@@ -102,7 +105,7 @@ class Automaton:
         )
 
     def _reduce(self, kind: str) -> bool:
-        """Make all branches that end before a terminal of this kind; whether it may stand here."""
+        """Reduce all branches that end before a terminal; return whether it is accepted."""
         rules, states = self.rules, self.states
         while True:
             action = rules.states[states[-1]].get(kind)

@@ -14,7 +14,7 @@ _NAME = re.compile(r"\s*(?:knowledge\s+|of\s+)?(?:`([^`\n]+)`|([^\W\d]\w*))")
 _NAMES = re.compile(r"[^\W\d][\w.]*")
 
 
-def lost(chunk: Chunk) -> Lost | None:
+def find_lost_names(chunk: Chunk) -> Lost | None:
     """What a statement that did not parse would have been, as far as its first line tells; None where that is not to be seen."""
     first = chunk.first_word
     word = first if first in STATEMENT_WORDS else nearest_name(first.lstrip("@"), STATEMENT_WORDS)

@@ -35,7 +35,7 @@ def build_parser() -> Lark:
 def make_table() -> dict[str, Any]:
     """The table as JSON holds it (`Any`), in an order that depends on the grammar alone.
 
-    States are numbered as a walk from the start meets them. A terminal stands before those that lark would try after it.
+    States are numbered as a walk from the start meets them. Terminals are in the order in which lark tries them.
     """
     lark: Any = build_parser()
     parsing, lexer = lark.parser.parser._parse_table, lark.parser.lexer
@@ -72,7 +72,10 @@ def make_table() -> dict[str, Any]:
 
 
 def _rule(rule: Any) -> list[Any]:
-    """``[origin, name, size, kept parts, single]`` of a rule of lark (`Any`: untyped); a part is ~i where its own parts take its place."""
+    """Return ``[origin, name, size, tree parts, single]`` of a lark rule (`Any`: untyped).
+
+    A part is ~i if its children replace it in the tree.
+    """
     assert rule.expansion, f"{rule} can be empty"
     kept = [
         ~i if not part.is_term and part.name.startswith("_") else i
@@ -90,7 +93,7 @@ def _rule(rule: Any) -> list[Any]:
 
 
 def _whole_word(terminal: TerminalDef) -> TerminalDef:
-    """Make a word of the language end where the word ends (``andy`` is not ``and y``), and win over a name where both may stand."""
+    """Make keywords match whole words (``andy`` is not ``and y``) and take priority over names."""
     word = str(terminal.pattern.value)
     if terminal.pattern.type == "str" and word.isalpha():
         terminal.pattern = PatternRE(word + WORD_ENDS)

@@ -11,7 +11,7 @@ from fedkg_compiler.syntax.construct.statement_context import Statement as State
 from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS, too_deep
 from fedkg_compiler.syntax.grammar import STATEMENT_WORDS
 from fedkg_compiler.syntax.lalr import read
-from fedkg_compiler.syntax.lost_names import lost
+from fedkg_compiler.syntax.lost_names import find_lost_names
 from fedkg_compiler.syntax.parse_tree import Branch
 from fedkg_compiler.syntax.sheets import is_table
 from fedkg_compiler.syntax.split import Chunk, joined, split
@@ -101,7 +101,7 @@ class _Reading:
         self._lose(chunk)
 
     def _indented(self, chunk: Chunk) -> bool:
-        """Whether another statement stands inside this one, indented: then both are read again, apart."""
+        """Parse a statement that contains an indented second one as two statements, if it does."""
         from fedkg_compiler.syntax.explain import indented_statement
 
         parts = indented_statement(chunk)
@@ -153,7 +153,7 @@ class _Reading:
         self._lose(chunk)
 
     def _lose(self, chunk: Chunk) -> None:
-        gone = lost(chunk)
+        gone = find_lost_names(chunk)
         if gone is not None:
             self.lost.append(gone)
 

@@ -33,7 +33,7 @@ class Chunk:
 
     @property
     def indent(self) -> int:
-        """How many characters stand before the first word."""
+        """Number of characters before the first word."""
         found = _FIRST_WORD.match(self.text)
         return found.start(1) if found else 0
 
@@ -58,7 +58,10 @@ class Chunk:
 
 
 def split(text: str, file: str) -> list[Chunk]:
-    """The statements of a file in order; what stands above the first one is a chunk of its own, without blank lines and comments."""
+    """Return the statements of a file in order.
+
+    Text above the first statement is a separate chunk, without blank lines and comments.
+    """
     start = re.compile(rf"^{re.escape(left_edge(text))}(?=[\w@])", re.MULTILINE)
     first = _LINE.search(text)
     if first is None:

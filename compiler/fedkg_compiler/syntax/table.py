@@ -25,8 +25,8 @@ class Production:
 
     Attributes:
         origin: what it is a form of. name: of the branch it makes. size: of how many parts it is made.
-        kept: the positions of the parts that stay in the tree; ~i for a part whose own parts take its place.
-        single: one part that is left alone stands for the whole. passes: it changes nothing, its one part stands for it.
+        kept: the positions of the parts that stay in the tree; ~i if the children of part i replace it.
+        single: a single remaining part replaces the branch. passes: its only part replaces it.
     """
 
     origin: str
@@ -43,7 +43,7 @@ class Table:
 
     Attributes:
         states: for each state the actions by the name of a terminal or rule: the next state, or ~i to reduce by production i.
-        patterns: of each terminal that is no word of the language, in the order in which they are tried.
+        patterns: of each terminal except keywords, in the order in which they are tried.
         words: the terminals of the words of the language, by the word. signs: its signs, by their terminals.
         ignored: the terminals that separate others.
     """

@@ -29,7 +29,11 @@ def decode(body: bytes, file: str) -> tuple[str, tuple[Diagnostic, ...]]:
         message = f"the file is not UTF-8: it contains the byte 0x{body[error.start]:02X}"
         hint = "save it as UTF-8 in the editor"
         problem = Diagnostic(
-            code="FKG042", severity="error", span=_place(before, file), message=message, help=hint
+            code="FKG042",
+            severity="error",
+            span=_span_of_character(before, file),
+            message=message,
+            help=hint,
         )
         return plain_text(body.decode("latin-1")), (problem,)
 
@@ -42,13 +46,13 @@ def not_text(text: str, file: str) -> Diagnostic | None:
     return Diagnostic(
         code="FKG043",
         severity="error",
-        span=_place(text[: found.start()], file),
+        span=_span_of_character(text[: found.start()], file),
         message=f"this is not a text file: it contains the control character U+{ord(found[0]):04X}",
         help="a rule file is plain text in UTF-8; was another file meant?",
     )
 
 
-def _place(before: str, file: str) -> Span:
+def _span_of_character(before: str, file: str) -> Span:
     """The place of the one character that follows."""
     line = before.count("\n") + 1
     column = len(before) - (before.rfind("\n") + 1) + 1

@@ -41,7 +41,7 @@ def comparison(at: Statement, branch: Branch) -> Comparison:
 
 
 def _check_direction(at: Statement, operators: tuple[Word, ...]) -> None:
-    """A chain goes one way: ``a <= b < c`` or ``a >= b > c``; ``!=`` stands alone."""
+    """Check a chain: all operators point one way, and ``!=`` compares two values only."""
     if len(operators) == 1:
         return
     for sign in operators:

@@ -36,7 +36,7 @@ MOST_MEMBERS = 10**9
 
 
 def condition(at: Statement, leaf: Leaf) -> Condition:
-    """The condition that a branch stands for."""
+    """Build the condition of a branch."""
     assert not isinstance(leaf, Token), leaf
     span = at.span(leaf)
     match leaf.data:

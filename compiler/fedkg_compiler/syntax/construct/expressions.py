@@ -30,7 +30,7 @@ OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
 def expression(at: Statement, leaf: Leaf) -> Expression:
-    """The value that a branch stands for."""
+    """Build the value of a branch."""
     assert not isinstance(leaf, Token), leaf
     span = at.span(leaf)
     match leaf.data:
@@ -120,7 +120,7 @@ def over(at: Statement, branch: Branch) -> tuple[Word, Pattern | InClass]:
 
 
 def group_text(at: Statement, group: Branch) -> tuple[Span, str]:
-    """What stands between the braces of a graph pattern, character by character, with its place."""
+    """Return the text between the braces of a graph pattern, unchanged, with its span."""
     start, end = group.start_pos + 1, group.end_pos - 1
     return at.chunk.span(start, end), at.chunk.text[start:end]
 

@@ -29,7 +29,7 @@ from fedkg_compiler.syntax.tree import (
 def build_knowledge(
     at: Statement, branch: Branch
 ) -> Template | Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause | Example:
-    """The node of a statement that is no declaration and no rule."""
+    """Build the node of a statement that is neither a declaration nor a rule."""
     match branch.data:
         case "template":
             return _template(at, branch)

@@ -54,7 +54,7 @@ def plain(at: Statement, name: Token) -> Word:
 
 
 def term_name(at: Statement, branch: Branch) -> TermName:
-    """The one name of the graph that stands directly in a branch."""
+    """Return the one name of the graph that is a direct child of a branch."""
     name = token(branch, "PNAME", "IRI", "NAME")
     match name.type:
         case "PNAME":
@@ -78,7 +78,10 @@ def head(at: Statement, branch: Branch) -> Head:
 
 
 def number(at: Statement, written: Token) -> Number:
-    """The value of a number, with its spelling. One beyond float64 is a problem, and the largest float64 stands in for it."""
+    """Return a number with its spelling.
+
+    A number beyond float64 is reported, and the largest float64 replaces it.
+    """
     value = float(written)
     if math.isinf(value):
         at.report(

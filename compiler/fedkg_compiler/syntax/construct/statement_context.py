@@ -1,4 +1,4 @@
-"""Where the pieces of a statement stand, and the problems found while its tree is built."""
+"""The text of a statement while its tree is built: spans of its pieces, and its problems."""
 
 from __future__ import annotations
 

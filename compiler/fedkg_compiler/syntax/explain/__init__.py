@@ -1,4 +1,4 @@
-"""Why a statement does not parse, said at the place where it was made, with what to write instead."""
+"""Explanations of syntax errors: where the mistake is, and what to write instead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fedkg_compiler.syntax.explain.left_edge import explain_start, indented_stat
 from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailure, locate_failure
 from fedkg_compiler.syntax.split import Chunk
 
-# asked in this order; the first that recognises its mistake speaks
+# The order matters: the first recogniser that matches explains the error.
 RECOGNISERS: tuple[Callable[[ParseFailure], Explanation | None], ...] = (
     statement_shape.unclosed_brace,
     statement_heads.rule_head,
@@ -100,7 +100,7 @@ RECOGNISERS: tuple[Callable[[ParseFailure], Explanation | None], ...] = (
 
 
 def explain(chunk: Chunk) -> Diagnostic:
-    """The one diagnostic of a statement that does not parse."""
+    """Return the diagnostic of a statement that does not parse."""
     at = locate_failure(chunk)
     for recognise in RECOGNISERS:
         found = recognise(at)
@@ -110,7 +110,7 @@ def explain(chunk: Chunk) -> Diagnostic:
 
 
 def _unexpected(at: ParseFailure) -> Explanation:
-    """What is said where no recogniser knows better."""
+    """Return the general explanation: what was read, and what could follow instead."""
     said = describe_expected(at.accepts)
     hint = f"expected {join_alternatives(said)}"
     if not at.at_end:

@@ -1,4 +1,4 @@
-"""What mends a statement for certain: told from the explanation, the piece that it marks, and what could have stood there."""
+"""Fixes of syntax errors that have only one plausible correction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailur
 
 Changes = tuple[tuple[int, int, str], ...]
 
-# the piece as it is written, and what it is for certain: by code
+# For each code: the text as written, and its correction.
 SIGNS: dict[str, dict[str, str]] = {
     "FKG010": {
         "===": "==",
@@ -66,7 +66,7 @@ _SHORT = 3
 
 
 def certain_fix(at: ParseFailure, found: Explanation) -> Changes:
-    """The changes that mend what was recognised, where there is one way; () where there are several, or none is certain."""
+    """Return the edits that correct a mistake, or () if several corrections are plausible."""
     start = at.start if found.start is None else found.start
     end = start + len(at.bad) if found.start is None else (found.end or start)
     written = at.text[start:end]
@@ -104,7 +104,7 @@ def certain_fix(at: ParseFailure, found: Explanation) -> Changes:
 
 
 def is_typo(word: str, meant: str, known: Iterable[str]) -> bool:
-    """Whether a word is a word of the language with one slip in it, and no other word is as near."""
+    """Return whether a word differs from a keyword by one edit, and from all others by more."""
     others = {other for other in known if other not in (word, meant)}
     if word.casefold() == meant.casefold():
         return True
@@ -130,7 +130,10 @@ def _sign(at: ParseFailure, found: Explanation, start: int, end: int) -> Changes
 
 
 def _arrow(at: ParseFailure, start: int, end: int) -> Changes:
-    """``require a -> b`` is ``require if a then b``; behind a prefix word, or in parentheses, it may be meant in two ways."""
+    """Rewrite ``require a -> b`` as ``require if a then b``.
+
+    After a prefix word, or in parentheses, the arrow has two readings: there is no fix.
+    """
     if at.text[start:end] not in ("->", "=>", "→", "⇒", "⟹", "-->"):
         return ()
     opened = [token for token in at.before if str(token) in ("require", "when")]
@@ -146,7 +149,7 @@ def _arrow(at: ParseFailure, start: int, end: int) -> Changes:
 
 
 def _number(found: Explanation, start: int, end: int, written: str) -> Changes:
-    """Decimal commas, digits apart, signs; ``1,000`` may be one or a thousand."""
+    """Correct decimal commas, separated digits and signs; ``1,000`` is ambiguous."""
     meant = re.search(r"(?:: |write )([0-9.]+)\Z", found.help)
     if meant is None:
         return ()

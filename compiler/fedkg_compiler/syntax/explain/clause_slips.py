@@ -1,4 +1,4 @@
-"""Slips in knowledge, sets and inferences that a word of the language, or none, would mend: a table of them."""
+"""A table of common mistakes in knowledge, sets and inferences, each with its correction."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailur
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """A slip in a clause.
+    """A common mistake in a clause.
 
     Attributes:
-        forms: the first words of the statements that it is made in. needs: a word or sign that could stand here. pattern: what stands here.
-        put: what mends it in the place of that for certain; None where nothing does.
+        forms: the first words of the statements in which it occurs.
+        needs: a keyword or operator that the grammar accepts here.
+        pattern: matches the mistake.
+        put: the text that replaces it; None if no correction is certain.
     """
 
     forms: tuple[str, ...]
@@ -195,7 +197,7 @@ SLIPS = (
 
 
 def clause(at: ParseFailure) -> Explanation | None:
-    """A slip of the table: a word of another form, a word or sign left out."""
+    """Recognise the mistakes of `SLIPS`."""
     for slip in SLIPS:
         found = re.match(slip.pattern, at.rest) if at.form in slip.forms else None
         if found is None or (slip.needs and not at.allows(slip.needs)):

@@ -24,8 +24,8 @@ _BAND = (
 
 
 def lasting(at: ParseFailure) -> Explanation | None:
-    """``require x <= 5 bar for 10 min``, ``require for 10 min x <= 5 bar``: how long a condition is to hold, said as in English."""
-    for start in _places(at):
+    """``require x <= 5 bar for 10 min``, ``require for 10 min x <= 5 bar``: English durations."""
+    for start in _possible_starts(at):
         found = _LASTING.match(at.text, start)
         if found is not None and _is_time(found["time"]):
             word, time = found[0].split()[0], " ".join(found["time"].split())
@@ -41,8 +41,8 @@ def lasting(at: ParseFailure) -> Explanation | None:
 
 
 def time_behind(at: ParseFailure) -> Explanation | None:
-    """``x <= 5 bar after 10 min``, ``x <= 5 bar at least 10 min``: when a condition holds or how long, said behind it or before."""
-    for start in _places(at):
+    """``x <= 5 bar after 10 min``, ``x <= 5 bar at least 10 min``: a time next to its condition."""
+    for start in _possible_starts(at):
         found = _BEHIND.match(at.text, start)
         if found is not None and _is_time(found["time"]):
             word, time = " ".join(found["word"].split()), " ".join(found["time"].split())
@@ -88,7 +88,7 @@ def time_as_condition(at: ParseFailure) -> Explanation | None:
 
 
 def within_behind(at: ParseFailure) -> Explanation | None:
-    """``x <= 5 bar within 10 min`` and ``pressure within 10 bar``: a time behind its condition, and a band that is no time."""
+    """``x <= 5 bar within 10 min``: a time after its condition; ``pressure within 10 bar``: a band."""
     found = _WITHIN.match(at.rest)
     if found is None:
         return None
@@ -190,8 +190,11 @@ def signal_as_unit(at: ParseFailure) -> Explanation | None:
     )
 
 
-def _places(at: ParseFailure) -> list[int]:
-    """Where words of a time that cannot stand in a condition may begin: at the offence, or where they were read as a name or a count."""
+def _possible_starts(at: ParseFailure) -> list[int]:
+    """Return the offsets where a misplaced duration may start.
+
+    This is the failure, or an earlier token that was read as a name or a count.
+    """
     if not any(str(token) in ("require", "when", "=") for token in at.before):
         return []
     tokens = (*at.before[-1:], *at.before[-3:-2])
@@ -206,7 +209,7 @@ def _places(at: ParseFailure) -> list[int]:
 
 
 def _lasting(at: ParseFailure, time: str) -> str:
-    """How it is written that a condition lasts for a time."""
+    """Return how to write that a condition lasts for a time."""
     if at.has("if") and not at.has("then"):
         return f"{_BEFORE}: `if (historically within {time} ...) then ...`"
     return f"{_BEFORE}: `always within {time} ...` for the next {time}, `historically within {time} ...` for the last"

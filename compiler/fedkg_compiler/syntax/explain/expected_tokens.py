@@ -1,4 +1,4 @@
-"""What could have stood at a place, in the words of somebody who writes rules."""
+"""Describes the tokens that the grammar accepts, in terms of rule authors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _MOST = 6
 
 
 def describe_expected(accepts: Iterable[str]) -> list[str]:
-    """The things that may follow, the telling ones first: at most six, and the operators of arithmetic only where nothing else may."""
+    """Return up to `_MOST` descriptions of what may follow, the most informative ones first.
+
+    Arithmetic operators are listed only if nothing else may follow.
+    """
     names = set(accepts)
     said: list[str] = []
     if _VALUE - {"PAST"} <= names:

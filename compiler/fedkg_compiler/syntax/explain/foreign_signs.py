@@ -1,4 +1,4 @@
-"""Mistakes that the signs themselves give away: quotes, commas, operators of other languages."""
+"""Mistakes in single characters: quotes, commas, operators of other languages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedkg_compiler.syntax.explain.parse_failure import Explanation, ParseFailur
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A sign that belongs to another language: the pattern at the offence, and what to say.
+    """An operator of another language: the pattern at the failure, and its explanation.
 
     Attributes:
         needs: the name of a terminal that must be acceptable here, or "".
@@ -98,7 +98,7 @@ SIGNS = (
         "%",
         "FKG024",
         "`%` is a unit and follows a number",
-        "write 5 %; there is no remainder of a division",
+        "write 5 %; the rule language has no remainder of a division",
     ),
     Sign(
         r"\.(?![.\d])",
@@ -132,7 +132,7 @@ def sign(at: ParseFailure) -> Explanation | None:
 
 
 def quoted_number(at: ParseFailure) -> Explanation | None:
-    """``x < “3.5” degC``, ``weight "2"``: a number in quotes where a text cannot stand."""
+    """``x < “3.5” degC``, ``weight "2"``: a number in quotes where the grammar accepts no text."""
     found = _QUOTED_NUMBER.match(at.rest)
     if found is None or "NUMBER" not in at.accepts or "STRING" in at.accepts:
         return None
@@ -155,7 +155,7 @@ def quoted_number(at: ParseFailure) -> Explanation | None:
 
 
 def torn_sign(at: ParseFailure) -> Explanation | None:
-    """An operator of another language whose first half reads as one of ours: ``->``, ``<>``, ``< =``, ``===``."""
+    """``->``, ``<>``, ``< =``, ``===``: the first half of a foreign operator is valid on its own."""
     if at.last is None or not at.rest:
         return None
     whole = f"{at.last}{at.rest[:1]}"
@@ -241,7 +241,7 @@ def unclosed_text(at: ParseFailure) -> Explanation | None:
     if line.startswith("``"):
         return Explanation(
             "FKG014",
-            "there is no name between these backquotes",
+            "these backquotes contain no name",
             "write the column's name: `Tag 1`",
             at.start,
             at.start + 2,
@@ -346,7 +346,10 @@ def number_form(at: ParseFailure) -> Explanation | None:
 
 
 def _without_commas(written: str, rest: str) -> str:
-    """What ``1,5``, ``1,000,000``, ``1.000,5`` and ``1,000.5`` are here: the last kind of mark, standing once, is the decimal one."""
+    """Return how to write ``1,5``, ``1,000,000``, ``1.000,5`` and ``1,000.5``.
+
+    The last kind of mark is the decimal point if it occurs once.
+    """
     whole = written + rest
     if "." in rest:
         return f"write the digits together: {whole.replace(',', '')}"
@@ -364,7 +367,7 @@ def _without_commas(written: str, rest: str) -> str:
 
 
 def stranger(at: ParseFailure) -> Explanation | None:
-    """A character that nobody sees, or that no part of the language has."""
+    """An invisible character, or one that the rule language does not use."""
     letter = at.rest[:1]
     if not letter or letter.isascii():
         return None

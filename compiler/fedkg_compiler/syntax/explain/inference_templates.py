@@ -1,4 +1,4 @@
-"""Mistakes in what an inference looks into: a formula, or nothing, where the name of a template stands."""
+"""Mistakes in the template of an inference: a formula, or nothing, in place of its name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def template_of_inference(at: ParseFailure) -> Explanation | None:
         else None
     )
     if opening is None or at.open_brackets or (at.follows(")") and at.bad in _STRAY):
-        return None  # what is wrong stands among the arguments, or behind them
+        return None  # the mistake is in the arguments, or after them
     written = _COMMENT.sub("", at.text[opening.end_pos :]).rstrip()
     start = opening.end_pos + len(written) - len(written.lstrip())
     end = opening.end_pos + len(written)

@@ -41,7 +41,11 @@ _OPTION_WORDS = (
 
 
 def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
-    """The diagnostic of a chunk that begins as no statement does; `continues` where it is known to belong to the statement above."""
+    """Return the diagnostic of a chunk that does not begin like a statement.
+
+    Args:
+        continues: whether the chunk belongs to the statement above.
+    """
     found = _FIRST.match(chunk.text)
     start = found.end() if found else 0
     piece = _PIECE.match(chunk.text, start)
@@ -93,7 +97,11 @@ def explain_start(chunk: Chunk, *, continues: bool = False) -> Diagnostic:
 
 
 def indented_statement(chunk: Chunk) -> tuple[Chunk, Chunk, Diagnostic] | None:
-    """Where a second statement stands indented inside one that breaks there: the text above it, the text from it on, the diagnostic."""
+    """Split a statement that fails at an indented second statement.
+
+    Returns:
+        The text above, the text from the second statement on, and the diagnostic; None otherwise.
+    """
     places = {
         found.start(found.lastindex or 0): found.start()
         for found in _INDENTED.finditer(chunk.text)

@@ -75,7 +75,7 @@ def _type_before_list(at: ParseFailure) -> str:
 
 
 def _listed(at: ParseFailure) -> Explanation | None:
-    """What stands in a list of classes in place of a class."""
+    """Explain an item of a list of classes that is not a class."""
     if at.bad[:1].isdigit():
         return Explanation(
             "FKG051",

@@ -37,7 +37,7 @@ _WITHIN = "write the time after the word that it belongs to: `eventually within 
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 _COMPARES = re.compile(r"[^\n]*?(<=?|>=?|==|!=|[≤≥≠]|\bis\b|\bnever\b)")
 
-# words of other languages: (the word, what must be acceptable here or "", what to say)
+# Words of other languages: the word, a token that must be acceptable here or "", the help.
 MEANT = (
     ("else", "", "the rule language has no else: write a second rule for the other case"),
     ("elif", "", "the rule language has no else: write a second rule for the other case"),
@@ -156,7 +156,7 @@ def _code(word: str) -> str:
 
 
 def misspelt(at: ParseFailure) -> Explanation | None:
-    """A word that is nearly one of the language that could stand here."""
+    """A misspelt keyword that the grammar accepts here."""
     if not _WORD.match(at.bad):
         return None
     near = nearest_name(at.bad, at.allowed_words)

@@ -1,4 +1,4 @@
-"""What a statement stumbled over: where, after which words, and what could have stood there."""
+"""Where a statement stops to parse: the offset, the tokens before it, the accepted tokens."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ _OPENING, _CLOSING = {"(", "[", "{"}, {")", "]", "}"}
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A mistake recognised; `start` and `end` are set where it stands elsewhere than the offence, as offsets in the statement.
+    """The explanation of a recognised mistake.
 
-    `fix` is what mends it for certain: (start, end, text) in the statement, each a stretch and what is to stand there.
+    Attributes:
+        start, end: offsets of the mistake in the statement; None if it is at the failure.
+        fix: edits (start, end, new text) that certainly correct it.
     """
 
     code: str
@@ -37,12 +39,15 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class ParseFailure:
-    """The place where a statement stops to make sense.
+    """The place where a statement stops to parse.
 
     Attributes:
-        before: the tokens that were read. start: the offset of the first character that cannot be read on; at the end of the
-        statement that behind its last word. bad: the piece that stands there, "" at the end. accepts: the names of the
-        terminals that could have followed. value: the offset at which the value just read begins, where a comparison could follow it.
+        before: the tokens that were read.
+        start: the offset of the first character that was not read; at the end of the statement,
+            the offset after its last word.
+        bad: the piece of text at `start`, "" at the end.
+        accepts: the names of the terminals that could follow.
+        value: the offset of the value before `start`, if a comparison could follow it.
     """
 
     chunk: Chunk
@@ -59,18 +64,18 @@ class ParseFailure:
 
     @property
     def rest(self) -> str:
-        """What stands from the offence on."""
+        """The text from the failure on."""
         return self.chunk.text[self.start :]
 
     @property
     def bad_unit(self) -> str:
-        """What stands here, read as one word up to the next space."""
+        """The text from the failure to the next space."""
         found = re.match(r"[^\s,\")]+", self.rest)
         return found[0] if found else ""
 
     @property
     def at_end(self) -> bool:
-        """Whether the statement ends here, too early."""
+        """Whether the statement ends too early."""
         return not self.bad
 
     @property
@@ -85,7 +90,7 @@ class ParseFailure:
 
     @property
     def touching(self) -> bool:
-        """Whether the offence follows the token before without a space."""
+        """Whether the failure follows the last token without a space."""
         return self.last is not None and self.last.end_pos == self.start
 
     def follows(self, *words: str) -> bool:
@@ -98,14 +103,14 @@ class ParseFailure:
 
     @property
     def allowed_words(self) -> list[str]:
-        """The words of the language that could have stood here."""
+        """The keywords that the grammar accepts here."""
         known = keywords()
         return [
             known[name] for name in sorted(self.accepts) if name in known and known[name].isalpha()
         ]
 
     def allows(self, sign: str) -> bool:
-        """Whether this word or sign of the language could have stood here."""
+        """Return whether the grammar accepts this keyword or operator here."""
         known = keywords()
         return any(known.get(name) == sign for name in self.accepts)
 
@@ -145,7 +150,7 @@ class ParseFailure:
 
 
 def locate_failure(chunk: Chunk) -> ParseFailure:
-    """Reads a statement that does not parse up to the place where that shows."""
+    """Read a statement that does not parse up to the failure."""
     reading = read(chunk.text)
     before, ended = reading.tokens, reading.stopped is None
     start = _end(chunk.text, before) if reading.stopped is None else reading.stopped
@@ -171,6 +176,6 @@ def _end(text: str, before: tuple[Token, ...]) -> int:
 
 
 def _start_of_value(automaton: Automaton) -> int:
-    """Where the value begins that was read last, found by letting a comparison follow it."""
+    """Return the offset of the last value, found by feeding a comparison after it."""
     automaton.feed(Token("CMP", "<=", 0))
     return automaton.starts[-2]

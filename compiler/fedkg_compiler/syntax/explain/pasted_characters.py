@@ -1,4 +1,4 @@
-"""Signs that word processors and web pages put in: fractions, ranges with a dash, names in quotes, ellipses."""
+"""Characters that word processors and web pages insert: fractions, dashes, quotes, ellipses."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def dashed_range(at: ParseFailure) -> Explanation | None:
 
 
 def quoted_name(at: ParseFailure) -> Explanation | None:
-    """``require "pressure" <= 3``: a name in quotes where a value stands."""
+    """``require "pressure" <= 3``: a name in quotes in place of a value."""
     found = _QUOTED_NAME.match(at.rest)
     if found is None or "STRING" in at.accepts or not {"NAME", "NUMBER"} <= at.accepts:
         return None

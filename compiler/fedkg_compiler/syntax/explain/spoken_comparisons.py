@@ -1,4 +1,4 @@
-"""Comparisons and ranges as people say them: ``is greater than 3``, ``must stay below 5``, ``between 3 and 5``, ``in [3, 5]``."""
+"""Comparisons and ranges in everyday English: ``is greater than 3``, ``between 3 and 5``."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ _VALUE = ("NAME", "UNIT", "NUMBER", "QUOTED", "VAR", "RPAR")
 
 
 def spoken_comparison(at: ParseFailure) -> Explanation | None:
-    """``pressure is greater than 3``, ``pressure must stay below 5``, ``pressure not > 5``: a comparison that is said in words."""
-    for start in _places(at):
+    """``pressure is greater than 3``, ``pressure must stay below 5``: a comparison in words."""
+    for start in _possible_starts(at):
         for pattern, sign, other in _PHRASES:
             found = pattern.match(at.text, start)
             if found is not None and found.end() >= len(at.text[: at.start].rstrip()) and found[0]:
@@ -81,7 +81,7 @@ def spoken_comparison(at: ParseFailure) -> Explanation | None:
 
 def spoken_range(at: ParseFailure) -> Explanation | None:
     """``pressure between 3 bar and 5 bar``, ``pressure in [3, 5] bar``, ``= 3..5 bar``: a range said in words or brackets."""
-    for start in _places(at):
+    for start in _possible_starts(at):
         found = _RANGE.match(at.text, start)
         if found is None or found.end() <= at.start or not _is_range(found):
             continue
@@ -114,7 +114,10 @@ def _name_alone(at: ParseFailure, start: int) -> Token | None:
 
 
 def _chain(found: re.Match[str], left: str) -> tuple[str, bool]:
-    """A range as it is written here, the smaller end first where both have one unit, and whether it stood so."""
+    """Return a range as a chain of comparisons, and whether its ends were in this order.
+
+    The smaller end comes first if both ends have the same unit.
+    """
     unit = found["second"] or found["first"] or ""
     low, high = (text.replace(",", ".") for text in (found["low"], found["high"]))
     first, second = f"{low} {found['first'] or unit}".strip(), f"{high} {unit}".strip()
@@ -147,8 +150,11 @@ def _is_range(found: re.Match[str]) -> bool:
     )
 
 
-def _places(at: ParseFailure) -> list[int]:
-    """Where words behind a whole value may begin: at the offence, or at one of the words before it that were read as something else."""
+def _possible_starts(at: ParseFailure) -> list[int]:
+    """Return the offsets where words that follow a value may start.
+
+    This is the failure, or an earlier token that was read as something else.
+    """
     if not any(str(token) in ("require", "when", "=") for token in at.before):
         return []
     starts = [token.start_pos for token in at.before[-5:]]

@@ -367,7 +367,7 @@ def condition_not_value(at: ParseFailure) -> Explanation | None:
 
 
 def window_without_word(at: ParseFailure) -> Explanation | None:
-    """``[0, 2 h]`` where no prefix word stands before it, or a header in square brackets."""
+    """``[0, 2 h]`` without a prefix word, or a header in square brackets."""
     if at.bad != "[":
         return None
     hint = "a window follows a word such as always: always [0 h, 2 h] ...; write the name of a column in backquotes: `Torque [Nm]`"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.syntax.parser import parse
-from fedkg_compiler.syntax.printing.clauses import Laid, laid
-from fedkg_compiler.syntax.printing.comments import Places, remarks
+from fedkg_compiler.syntax.printing.clauses import StatementParts, laid
+from fedkg_compiler.syntax.printing.comments import TextOffsets, remarks
 from fedkg_compiler.syntax.printing.layout import Block, Remark, align, block
 from fedkg_compiler.syntax.split import left_edge
 from fedkg_compiler.syntax.text import plain_text
@@ -37,12 +37,12 @@ def print_file(file: RuleFile) -> str:
 
     A comment behind a clause stays behind it. A statement with a comment in the middle of a clause is left as it is.
     """
-    places = Places(file.text)
+    places = TextOffsets(file.text)
     edge = left_edge(file.text)
     blocks: list[Block] = []
     cut = 0
     for statement in file.statements:
-        start, end = places.of(statement.span)
+        start, end = places.span_offsets(statement.span)
         _between(blocks, file.text[cut:start], edge, first=not blocks)
         blocks.append(_block(statement, file.text, places, edge))
         cut = end
@@ -59,14 +59,14 @@ def print_file(file: RuleFile) -> str:
     return "\n".join(lines) + "\n" if lines else ""
 
 
-def _block(statement: Statement, text: str, places: Places, edge: str) -> Block:
-    """A statement with its comments, or as it stands where they have no place in the canonical form."""
-    start, end = places.of(statement.span)
+def _block(statement: Statement, text: str, places: TextOffsets, edge: str) -> Block:
+    """Return a statement with its comments, or unchanged if they fit nowhere in canonical form."""
+    start, end = places.span_offsets(statement.span)
     written = text[start:end]
     if "#" not in written:
         return block(laid(statement))
     form = laid(statement)
-    spans = [places.of(clause.span) if clause.span else None for clause in form.clauses]
+    spans = [places.span_offsets(clause.span) if clause.span else None for clause in form.clauses]
     found = remarks(
         written, [(span[0] - start, span[1] - start) if span else None for span in spans]
     )
@@ -75,8 +75,8 @@ def _block(statement: Statement, text: str, places: Places, edge: str) -> Block:
     return Block(lines=[line.removeprefix(edge).rstrip() for line in written.split("\n")])
 
 
-def _with_remarks(form: Laid, found: list[Remark]) -> Block:
-    """A statement with the comments inside it; those of its last clause stand behind the whole, or below it."""
+def _with_remarks(form: StatementParts, found: list[Remark]) -> Block:
+    """Return a statement with its inner comments; those of the last clause follow the statement."""
     last = len(form.clauses) - 1
     one = block(form, [remark for remark in found if remark.clause != last])
     one.remark = "  ".join(
@@ -87,7 +87,7 @@ def _with_remarks(form: Laid, found: list[Remark]) -> Block:
 
 
 def _between(blocks: list[Block], text: str, edge: str, *, first: bool) -> None:
-    """The comments and blank lines between two statements: of blank lines one in a row, comments where they stand."""
+    """Return the comments between two statements, with single blank lines."""
     beside, *lines = text.split("\n")
     if first:
         lines = [beside, *lines]

@@ -44,11 +44,11 @@ _INDENT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clause:
-    """One clause: the text before its condition, the condition, the text behind it; or a pattern that can stand as a block.
+    """One clause: the text before its condition, the condition, the text after it; or a pattern.
 
     Attributes:
-        span: where it stands in the source; None for one that has no place of its own. shares: whether it may stand on a line
-        with others.
+        span: its place in the source, None if it has none.
+        shares: whether it may share a line with other clauses.
     """
 
     text: str = ""
@@ -68,7 +68,7 @@ class Clause:
         )
 
     def lines(self) -> str:
-        """The clause on lines of its own, the first of them without its indentation."""
+        """The clause on separate lines, the first of them without its indentation."""
         flat = self.flat()
         if fits(_INDENT, flat):
             return flat
@@ -96,12 +96,14 @@ def _filled(flat: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Laid:
-    """A statement on its way to text.
+class StatementParts:
+    """The parts of a statement before they are laid out on lines.
 
     Attributes:
-        first: what stands at the left edge. gap: what stands between the clauses of a line. tall: it always takes several lines.
-        columns: it is aligned with its neighbours of the kind.
+        first: the text at the left edge.
+        gap: the text between clauses of one line.
+        tall: whether the statement always takes several lines.
+        columns: whether its clauses are aligned with neighbours of the same kind.
     """
 
     first: str
@@ -111,20 +113,20 @@ class Laid:
     columns: bool = False
 
 
-def laid(node: Statement) -> Laid:
+def laid(node: Statement) -> StatementParts:
     """The clauses of a statement."""
     match node:
         case Use():
-            return Laid(
+            return StatementParts(
                 first="use rules" if node.rules else "use",
                 clauses=(Clause(text=", ".join(word.text for word in node.names)),),
             )
         case Prefix():
-            return Laid(first=f"prefix {node.name.text}: <{node.iri.text}>")
+            return StatementParts(first=f"prefix {node.name.text}: <{node.iri.text}>")
         case Timeline():
             return _timeline(node)
         case RowsAre():
-            return Laid(first=f"rows are {literals.term(node.term)}")
+            return StatementParts(first=f"rows are {literals.term(node.term)}")
         case Signal():
             return _signal(node)
         case Label():
@@ -133,7 +135,7 @@ def laid(node: Statement) -> Laid:
                 span=_around(node.classes),
             )
             kept = (classes,) if node.classes else ()
-            return Laid(
+            return StatementParts(
                 first=f"label {node.name.text}",
                 clauses=(*kept, *_column(node.column)),
                 gap="  ",
@@ -145,29 +147,31 @@ def laid(node: Statement) -> Laid:
             first = (
                 f"template {node.name.text}({', '.join(word.text for word in node.parameters)}) ="
             )
-            return Laid(
+            return StatementParts(
                 first=first, clauses=(Clause(formula=node.formula, span=node.formula.span),)
             )
         case Load():
-            return Laid(first=f"{node.what} {literals.text(node.path.text)}")
+            return StatementParts(first=f"{node.what} {literals.text(node.path.text)}")
         case Example():
             first = f"example of {node.rule.text} {'holds' if node.holds else 'fails'} for"
             pieces = [
                 Clause(text=f"{'and ' if i else ''}{_series(one)}", span=one.span)
                 for i, one in enumerate(node.series)
             ]
-            return Laid(first=first, clauses=tuple(pieces))
+            return StatementParts(first=first, clauses=tuple(pieces))
         case _:
             return _knowledge(node)
 
 
-def _knowledge(node: Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause) -> Laid:
+def _knowledge(node: Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause) -> StatementParts:
     match node:
         case Infer():
             call = f"find {literals.variables(node.variables)} in {apply(node.call)}"
             per = Clause(text=f"per {node.per.text}", span=node.per.span, shares=True)
             last = Clause(text=call, span=node.call.span, shares=True)
-            return Laid(first=f"infer {node.name.text}", clauses=(*_scope(node.scope), per, last))
+            return StatementParts(
+                first=f"infer {node.name.text}", clauses=(*_scope(node.scope), per, last)
+            )
         case RangeKnowledge() | PredictKnowledge():
             return _clauses_or_file(node)
         case KeepSet():
@@ -175,7 +179,7 @@ def _knowledge(node: Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause
                 text=f"keep {node.target.text} in {apply(node.call)}", span=node.target.span
             )
             first = f"set {node.name.text}"
-            return Laid(
+            return StatementParts(
                 first=first,
                 clauses=(*_scope(node.scope), *_quantifier(node.quantifier), keep),
                 gap="  ",
@@ -186,7 +190,7 @@ def _knowledge(node: Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause
                 text=f"allow ?{node.driver.text} drives ?{node.driven.text}{lag}",
                 span=node.driver.span,
             )
-            return Laid(
+            return StatementParts(
                 first=f"cause {node.name.text}",
                 clauses=(*_quantifier(node.quantifier), allow),
                 gap="  ",
@@ -195,7 +199,7 @@ def _knowledge(node: Infer | RangeKnowledge | PredictKnowledge | KeepSet | Cause
             assert_never(node)
 
 
-def _timeline(node: Timeline) -> Laid:
+def _timeline(node: Timeline) -> StatementParts:
     clauses = []
     if node.step:
         clauses.append(
@@ -212,10 +216,10 @@ def _timeline(node: Timeline) -> Laid:
             )
     if node.ends:
         clauses.append(Clause(text=f"ends {node.ends.text}", span=node.ends.span, shares=True))
-    return Laid(first="timeline", clauses=tuple(clauses))
+    return StatementParts(first="timeline", clauses=tuple(clauses))
 
 
-def _signal(node: Signal) -> Laid:
+def _signal(node: Signal) -> StatementParts:
     clauses = []
     if node.term:
         clauses.append(
@@ -227,7 +231,9 @@ def _signal(node: Signal) -> Laid:
         low, high = map(literals.number, node.bounds)
         clauses.append(Clause(text=f"span {low} .. {high}", shares=True))
     first = f"{'signal' if node.role == 'input' else 'output'} {literals.head(node.head)}"
-    return Laid(first=first, clauses=(*clauses, *_column(node.column)), gap="  ", columns=True)
+    return StatementParts(
+        first=first, clauses=(*clauses, *_column(node.column)), gap="  ", columns=True
+    )
 
 
 def _column(column: Word | None) -> tuple[Clause, ...]:
@@ -246,7 +252,7 @@ def _quantifier(node: Quantifier | None) -> tuple[Clause, ...]:
     return (Clause(pattern=node, span=node.span),) if node else ()
 
 
-def _rule(node: Rule) -> Laid:
+def _rule(node: Rule) -> StatementParts:
     clauses = []
     if node.kind:
         clauses.append(Clause(text=f"kind {node.kind.text}", span=node.kind.span, shares=True))
@@ -267,7 +273,7 @@ def _rule(node: Rule) -> Laid:
     ]
     require = Clause(text="require", formula=node.formula, span=node.formula.span)
     title = f" {literals.text(node.title.text)}" if node.title else ""
-    return Laid(
+    return StatementParts(
         first=f"rule {node.name.text}{title}",
         clauses=(*clauses, *_scope(node.scope), *_quantifier(node.quantifier), *waived, require),
         gap="  ",
@@ -275,7 +281,7 @@ def _rule(node: Rule) -> Laid:
     )
 
 
-def _clauses_or_file(node: RangeKnowledge | PredictKnowledge) -> Laid:
+def _clauses_or_file(node: RangeKnowledge | PredictKnowledge) -> StatementParts:
     word = "range" if isinstance(node, RangeKnowledge) else "predict"
     first = f"{word} knowledge {node.name.text} of {node.output.text}"
     clauses = [*_scope(node.scope), *_quantifier(node.quantifier)]
@@ -313,7 +319,7 @@ def _clauses_or_file(node: RangeKnowledge | PredictKnowledge) -> Laid:
             else f"predict {expression(node.otherwise)}"
         )
         clauses.append(Clause(text=f"otherwise {last}", span=node.otherwise.span))
-    return Laid(first=first, clauses=tuple(clauses), gap="  ")
+    return StatementParts(first=first, clauses=tuple(clauses), gap="  ")
 
 
 def _choice(node: Choice) -> str:

@@ -1,4 +1,4 @@
-"""The comments of a file, and where each of them stands."""
+"""The comments of a file and their positions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def inner(text: str) -> Iterator[tuple[int, str]]:
 
 
 def remarks(text: str, clauses: Sequence[tuple[int, int] | None]) -> list[Remark] | None:
-    """The comments of a statement, each behind the clause it stands behind; None where one stands inside a clause, or cannot be placed.
+    """Assign each comment of a statement to the clause before it.
+
+    Returns None if a comment is inside a clause or cannot be assigned.
 
     Args:
         text: the statement. clauses: where each clause begins and ends in it, in the order in which they are printed.
@@ -43,13 +45,13 @@ def remarks(text: str, clauses: Sequence[tuple[int, int] | None]) -> list[Remark
     return found
 
 
-class Places:
+class TextOffsets:
     """Offsets of a text from lines and columns."""
 
     def __init__(self, text: str) -> None:
         self.starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
-    def of(self, span: Span) -> tuple[int, int]:
+    def span_offsets(self, span: Span) -> tuple[int, int]:
         """Where a span begins and ends."""
         return self.starts[span.line - 1] + span.column - 1, self.starts[
             span.end_line - 1

@@ -28,9 +28,9 @@ from fedkg_compiler.syntax.tree import (
 
 WIDTH = 100
 _FORMULA, _CHAIN, _ATOM = range(3)
-# where one of these stands behind `closed`, that reads as the name of a signal
+# before one of these, `closed` would be read as the name of a signal
 _GOES_ON = re.compile(r"[-+*/^<>=!≤≥≠]|(?:is|in|never|of|not\s+in)\b")
-# where one of these stands behind `within` and its length, that is what may come after the whole condition
+# after `within` and its length, one of these would belong to the whole condition
 _COMES_AFTER = re.compile(
     r"(?:allow|and|ends|is|never|only|or|otherwise|over|predict|since|step|then|time|trace|until|when|within)\b"
 )
@@ -112,7 +112,7 @@ def _level(node: Condition) -> int:
 
 
 def _flat(node: Condition, level: int) -> str:
-    """A condition that stands where the grammar takes this level or a tighter one; in parentheses where it is looser."""
+    """Return a condition, in parentheses if its operator binds less tightly than the level."""
     written = _written(node)
     return f"({written})" if _level(node) < level else written
 
@@ -204,7 +204,10 @@ def _joined(node: Until) -> str:
 
 
 def _reads_on(window: Window | None, body: str) -> bool:
-    """Whether the body would be read as part of what stands before it: a unit behind a bare number, a word that goes on behind `within`."""
+    """Return whether the body would be read as part of the text before it.
+
+    Examples: a unit after a bare number, a word that continues a `within`.
+    """
     if window is None:
         return re.match(r"within\b", body) is not None
     if window.low is not None:

@@ -29,7 +29,7 @@ def expression(node: Expression) -> str:
 
 
 def _at(node: Expression, level: int) -> str:
-    """A value that stands where the grammar takes this level or a tighter one; in parentheses where it is looser."""
+    """Return a value, in parentheses if its operator binds less tightly than the level."""
     own, written = _written(node)
     return f"({written})" if own < level else written
 

@@ -1,4 +1,4 @@
-"""Statements on their lines: one line where there is room, else the options indented below, each with the comments that stand beside it."""
+"""Layout of statements: on one line if it fits, else with indented options below."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from fedkg_compiler.syntax.printing.clauses import Laid
+from fedkg_compiler.syntax.printing.clauses import StatementParts
 from fedkg_compiler.syntax.printing.conditions import WIDTH
 
 _INDENT = "  "
@@ -16,7 +16,12 @@ DECLARATION = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remark:
-    """A comment inside a statement; `clause` is the clause it stands behind, -1 behind the first words; `own`: on a line of its own."""
+    """A comment inside a statement.
+
+    Attributes:
+        clause: the index of the clause before it, -1 for the first words.
+        own: whether it has a separate line.
+    """
 
     clause: int
     text: str
@@ -33,7 +38,7 @@ class Block:
     below: list[str] = field(default_factory=list)
 
 
-def block(statement: Laid, remarks: Sequence[Remark] = ()) -> Block:
+def block(statement: StatementParts, remarks: Sequence[Remark] = ()) -> Block:
     """The lines of a statement."""
     flat = [clause.flat() for clause in statement.clauses]
     one = statement.gap.join([statement.first, *flat])
@@ -95,7 +100,7 @@ def _align(run: Sequence[Block]) -> None:
 
 
 def _kind(one: Block) -> str:
-    """``signal``, ``output`` or ``label``: the clauses of each kind have columns of their own, the names stand in one."""
+    """Return the kind of a declaration, which determines its columns."""
     return one.cells[0].split(" ", 1)[0]
 
 

@@ -26,12 +26,16 @@ def _letter(letter: str) -> str:
 
 
 def is_name(value: str) -> bool:
-    """Whether a text can stand as a plain name."""
+    """Return whether a text is a valid plain name."""
     return _NAME.match(value) is not None
 
 
 def class_name(value: str, taken: Iterable[str] = ()) -> str:
-    """A class as a name where it can be one, else in quotes; `taken` are words that have another meaning where it stands."""
+    """Return a class as a plain name if possible, else in quotes.
+
+    Args:
+        taken: words with another meaning at this position.
+    """
     return value if is_name(value) and value not in taken else text(value)
 
 
@@ -41,7 +45,7 @@ def name(value: str, quoted: bool = False) -> str:
 
 
 def number(value: float) -> str:
-    """A number as it was written; where no text stands behind the tree, the shortest that reads back as the same value."""
+    """Return a number as written, or its shortest exact form if the tree has no source text."""
     if isinstance(value, Number):
         return value.written
     return str(int(value)) if value.is_integer() and abs(value) < _WHOLE else repr(value)

@@ -1,4 +1,4 @@
-"""Graph patterns as text: what stands between the braces stays as it is, only the block as a whole is moved to its indentation."""
+"""Graph patterns as text: unchanged between the braces, moved as a block to their indentation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OPTION, _INSIDE = 2, 4
 
 
 def quantifier(node: Quantifier, *, block: bool = False) -> str:
-    """``for ?a, ?b`` with its source; with `block` its pattern stands on lines of its own."""
+    """``for ?a, ?b`` with its source; with `block` its pattern has separate lines."""
     source = node.source
     match source:
         case Pattern():
@@ -39,7 +39,7 @@ def members(source: Pattern | InClass) -> str:
 
 
 def braces(written: str, indent: int, *, block: bool = False) -> str:
-    """A pattern in its braces: on one line where it has one line, else as a block whose closing brace stands at `indent`.
+    """Return a pattern in braces: on one line, or as a block that closes at column `indent`.
 
     A pattern with a text of several lines is not moved: its indentation belongs to the text.
     """

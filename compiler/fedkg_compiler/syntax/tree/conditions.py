@@ -1,4 +1,4 @@
-"""What holds or does not hold."""
+"""Conditions: the parts of a rule that are satisfied or violated."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Membership(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Follows(Tree):
-    """``follows operational_range(volume, 10, 90, 2 h)``: the condition that a template stands for."""
+    """``follows operational_range(volume, 10, 90, 2 h)``: the condition of a template."""
 
     call: Apply
 
@@ -99,7 +99,7 @@ class IfThen(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window(Tree):
-    """``[low, high]``; ``within t`` is a window whose low is None."""
+    """``[low, high]``; ``within t`` is a window with low None."""
 
     low: Expression | None
     high: Expression

@@ -13,7 +13,7 @@ from fedkg_compiler.diagnostics.record import Span
 class Number(float):
     """A number that knows how it was written: ``1.50`` is 1.5 and prints as ``1.50``. In everything else it is a float.
 
-    A float of the tree may be one of these, or a plain float where no text stands behind the tree.
+    A float of the tree is one of these, or a plain float if the tree has no source text.
     """
 
     __slots__ = ("written",)

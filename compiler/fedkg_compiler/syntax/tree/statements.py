@@ -113,7 +113,7 @@ class Infer(Tree):
 class Choice(Tree):
     """What a range clause allows: ``any`` (all empty), classes, ``0 .. 3 bar``, or ``between 0.9 * x and 1.1 * x`` (`ends`).
 
-    Classes are names or texts; one that is called "any" or "between" stands in quotes.
+    Classes are names or texts; a class named "any" or "between" has quotes.
     """
 
     classes: tuple[Word, ...] = ()
@@ -124,7 +124,7 @@ class Choice(Tree):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionTable(Tree):
-    """``in table "grades.csv"``: the clauses stand in a sheet, one in each row."""
+    """``in table "grades.csv"``: the clauses are the rows of a sheet."""
 
     path: Word
 
@@ -238,7 +238,7 @@ Statement = (
 class Lost(Tree):
     """A statement that did not parse: its first word, and the names it would have declared.
 
-    Who looks up a name that stands here says nothing: the statement itself has been complained about.
+    A lookup of these names reports nothing, because the statement itself has an error.
     """
 
     word: str
