@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from stl_formulas import Maker
 
-from fedkg.constraints import trace_values
+from fedkg.constraints import trace_satisfaction, trace_values
 from fedkg.pack import And, Compare, Formula, Not, Or, Param, Slot, Temporal, Until
 
 with warnings.catch_warnings():
@@ -141,3 +141,51 @@ def test_difference_iff_and_xor_are_numbers_there() -> None:
     assert theirs("(x >= 0) xor (y >= 0)", X)[0] == 6.0
     both = Or(args=(And(args=(POSITIVE, Not(arg=OTHER))), And(args=(Not(arg=POSITIVE), OTHER))))
     assert ours(both, [0.0, 1.0], X)[0] == 3.0
+
+
+STEPS = np.array([[4.0, -1.0], [-3.0, 2.0], [9.0, 5.0]])
+
+
+def test_difference_until_without_an_upper_end_may_begin_later() -> None:
+    until = Until(op="until", low=1, high=2, left=POSITIVE, right=OTHER)
+    assert theirs("(x >= 0) until (y >= 0)", STEPS) == ours(until, [0.0, 0.0, -1.0], STEPS)
+    assert ours(until, [0.0, 0.0, -1.0], STEPS) == [2.0, 2.0, 5.0]
+    closed = until.model_copy(update={"closed": True})
+    assert ours(closed, [0.0, 0.0, -1.0], STEPS) == [-1.0, -3.0, 5.0]
+    with pytest.raises(rtamt.RTAMTException, match="inf"):
+        theirs("(x >= 0) until[1,inf] (y >= 0)", STEPS)
+    assert ours(until, [0.0, 1.0, -1.0], STEPS) == [2.0, -3.0, -math.inf]
+
+
+def test_difference_previous_before_the_trace() -> None:
+    before = Temporal(op="once", low=1, high=1, arg=POSITIVE)
+    assert theirs("prev(x >= 0)", STEPS) == [math.inf, 4.0, -3.0]
+    assert theirs("s_prev(x >= 0)", STEPS) == ours(before, [0.0, 1.0], STEPS)
+    assert ours(before, [0.0, 1.0], STEPS) == [-math.inf, 4.0, -3.0]
+
+
+def test_difference_missing_numbers_do_not_depend_on_the_order_of_arguments() -> None:
+    gap = np.array([[3.0, 1.0], [math.nan, 1.0], [4.0, 1.0]])
+    assert math.isnan(theirs("(x >= 0) and (y >= 0)", gap)[1])
+    assert theirs("(y >= 0) and (x >= 0)", gap)[1] == 1.0
+    for both in (And(args=(POSITIVE, OTHER)), And(args=(OTHER, POSITIVE))):
+        found = trace_values(both, gap, [0.0], end="clip")
+        assert not found.satisfied[0, 1]
+        assert not found.violated[0, 1]
+
+
+def test_difference_equality_is_a_strict_violation_here() -> None:
+    below = Compare(op="lt", left=Slot(index=0), right=Param(index=0), scale=0)
+    assert theirs("x < 4", STEPS)[0] == ours(below, [4.0], STEPS)[0] == 0.0
+    assert trace_satisfaction(below, STEPS, [4.0]) is False
+    at_most = Compare(op="le", left=Slot(index=0), right=Param(index=0), scale=0)
+    assert trace_satisfaction(at_most, STEPS, [4.0]) is True
+
+
+def test_difference_xor_and_iff_use_and_or_not_here() -> None:
+    xor = Or(args=(And(args=(POSITIVE, Not(arg=OTHER))), And(args=(Not(arg=POSITIVE), OTHER))))
+    assert theirs("(x >= 0) xor (y >= 0)", STEPS) == [5.0, 5.0, 4.0]
+    assert ours(xor, [0.0], STEPS) == [1.0, 2.0, -5.0]
+    iff = Or(args=(And(args=(POSITIVE, OTHER)), And(args=(Not(arg=POSITIVE), Not(arg=OTHER)))))
+    assert theirs("(x >= 0) iff (y >= 0)", STEPS) == [-5.0, -5.0, -4.0]
+    assert ours(iff, [0.0], STEPS) == [-1.0, -2.0, 5.0]
