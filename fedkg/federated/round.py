@@ -425,7 +425,7 @@ def _record(
         not_evaluated=not_evaluated,
         rho_worst=rho_worst,
         rho_mean=rho_mean,
-        classify_rate=None if rho_worst is None else classify_rate(rho_worst),
+        zone=None if rho_worst is None else classify_rate(rho_worst),
         excluded={names[client]: reason for client, reason in sorted(received.rejected.items())},
         train_loss=weighted / seen if seen else float("nan"),
         bytes_up=received.bytes_up,
