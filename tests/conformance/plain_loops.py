@@ -361,14 +361,18 @@ def _raised(found: Array, traces: Array) -> Array:
 CAP = 0.8
 
 
-def _capped(found: Array, traces: Array) -> Array:
-    """Row 1 together with the expert's rule y <= CAP, which is left out where it contradicts what was mined."""
-    low, high = found
-    return np.clip(traces, low, high if (low > CAP).any() else np.minimum(high, CAP))
+def capped_at(cap: float) -> Property:
+    """Row 1 together with the expert's rule y <= cap, which is left out where it contradicts what was mined."""
+
+    def nearest(found: Array, traces: Array) -> Array:
+        low, high = found
+        return np.clip(traces, low, high if (low > cap).any() else np.minimum(high, cap))
+
+    return Property(mine=_ranges, nearest=nearest)
 
 
 RANGES = Property(mine=_ranges, nearest=lambda found, traces: np.clip(traces, *found))
-CAPPED = Property(mine=_ranges, nearest=_capped)
+CAPPED = capped_at(CAP)
 EVENTUALITIES = Property(
     mine=lambda y: np.array([y[:, w].max(1).min() for w in _windows(y.shape[1])]), nearest=_raised
 )

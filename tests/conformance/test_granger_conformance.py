@@ -1,7 +1,4 @@
-"""Federated Granger learning against one plain loop over steps and clients, with and without differential privacy.
-
-Source: Mohanty et al. 2025, algorithm 2 with regressors at t - 1 everywhere, and section 7; measurements are clipped to B_y, theta is
-projected to a spectral norm of B_theta. The loop shares with the product the order in which noise is drawn, nothing else.
+"""Federated Granger learning against plain loops over steps and clients, with and without differential privacy.
 
 Letters: M clients, T steps, P_m states and D_m measurements of client m, L lags.
 """
@@ -15,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from plain_granger import SENT, Steps, at_rest, on_averages, sequential
 
 from fedkg.errors import UsageError
 from fedkg.granger.kalman import Client
@@ -24,8 +22,6 @@ from fedkg.granger.private import Cover
 from fedkg.granger.protocol import ClientSide, exchanged
 
 F64 = NDArray[np.float64]
-SENT = 1.25
-"""In the formula of the Gaussian mechanism."""
 
 
 def client(stream: np.random.Generator, name: str, states: int, seen: int, steps: int) -> Client:
@@ -37,104 +33,6 @@ def client(stream: np.random.Generator, name: str, states: int, seen: int, steps
     return Client(
         name=name, transition=transition, emission=emission, gain=gain, measurements=measurements
     )
-
-
-def filtered(one: Client, y: F64) -> F64:
-    """The states [T, P] of a client's filter: predict, then correct by the gain times the residual."""
-    h = np.zeros(len(one.transition))
-    found = []
-    for row in y:
-        predicted = one.transition @ h
-        h = predicted + one.gain @ (row - one.emission @ predicted)
-        found.append(h)
-    return np.array(found)
-
-
-def spread(bound: float, epsilon: float, delta: float) -> float:
-    """The deviation of the Gaussian mechanism for a sensitivity."""
-    return bound * np.sqrt(2 * np.log(SENT / delta)) / epsilon
-
-
-def plain(  # one page, in the order of the paper's algorithm
-    clients: list[Client],
-    allowed: NDArray[np.bool_],
-    orders: tuple[int, ...],
-    rates: Rates,
-    epochs: int,
-    cover: dict[str, float] | None,
-    seed: int,
-) -> tuple[dict[tuple[int, int, int], F64], list[F64], F64, F64]:
-    """The blocks A_mn at each lag, theta of each client, and the losses [E, M] of the clients and [E] of the server."""
-    number, lags = range(len(clients)), max(orders)
-    streams = np.random.default_rng(seed).spawn(len(clients) + 1)
-    ys = [one.measurements.copy() for one in clients]
-    if cover is not None:
-        for y in ys:
-            for row in y:
-                row *= min(1.0, cover["measurement"] / np.sqrt((row**2).sum()))
-    own = [filtered(one, y) for one, y in zip(clients, ys, strict=True)]
-    theta = [np.zeros_like(one.gain) for one in clients]
-    cause = {
-        (m, n, lag): np.zeros((len(clients[m].transition), len(clients[n].transition)))
-        for m in number
-        for n in number
-        if m != n and allowed[m, n]
-        for lag in range(1, orders[m] + 1)
-    }
-    losses, total = np.zeros((epochs, len(clients))), np.zeros(epochs)
-    for epoch in range(epochs):
-        sent: list[list[F64]] = []  # h_c of all clients, one entry for each step
-        for t in range(1, len(ys[0])):
-            plain_states, augmented = [], []
-            for m in number:
-                h, a = own[m][t - 1], own[m][t - 1] + theta[m] @ ys[m][t - 1]
-                if cover is not None:
-                    noise = streams[m].standard_normal((2, len(h)))
-                    far = 2 * cover["measurement"] * cover["response"]
-                    further = 2 * cover["measurement"] * cover["augmentation"]
-                    a = a + spread(far + further, cover["augmented"], cover["delta"]) * noise[0]
-                    h = h + spread(far, cover["filtered"], cover["delta"]) * noise[1]
-                plain_states.append(h)
-                augmented.append(a)
-            sent.append(plain_states)
-            if t < lags:
-                continue
-            old = {key: block.copy() for key, block in cause.items()}
-            gradients = []
-            for m in number:
-                a_mm = clients[m].transition
-                e = a_mm @ (augmented[m] - plain_states[m])
-                for (to, n, lag), block in old.items():
-                    if to == m:
-                        e = e - block @ sent[-lag][n]
-                total[epoch] += e @ e
-                u = 2 * a_mm.T @ e
-                if cover is not None:
-                    u = u * min(1.0, cover["gradient"] / np.sqrt(u @ u))
-                    deviation = spread(2 * cover["gradient"], cover["returned"], cover["delta"])
-                    u = u + deviation * streams[-1].standard_normal(len(u))
-                gradients.append(u)
-                for (to, n, lag), block in old.items():
-                    if to == m:
-                        h = sent[-lag][n]
-                        size = 1.0 if rates.normalised is None else rates.normalised + h @ h
-                        step = np.outer(e, h) - rates.ridge * block
-                        cause[m, n, lag] = block + 2 * rates.causes * step / size
-            for m in number:
-                y, lift = ys[m][t - 1], clients[m].emission @ clients[m].transition
-                r = ys[m][t] - lift @ (own[m][t - 1] + theta[m] @ y)
-                losses[epoch, m] += r @ r
-                step = 2 * rates.client * np.outer(lift.T @ r, y) - rates.server * np.outer(
-                    gradients[m], y
-                )
-                step = step - 2 * rates.client * rates.ridge * theta[m]
-                size = 1.0 if rates.normalised is None else rates.normalised + y @ y
-                theta[m] = theta[m] + step / size
-                if cover is not None:
-                    u, s, v = np.linalg.svd(theta[m], full_matrices=False)
-                    theta[m] = u @ np.diag(np.minimum(s, cover["augmentation"])) @ v
-    counted = len(ys[0]) - lags
-    return cause, theta, losses / counted, total / counted
 
 
 def response(one: Client, steps: int) -> float:
@@ -151,6 +49,7 @@ def response(one: Client, steps: int) -> float:
     sizes=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=2, max_size=4),
     lags=st.integers(1, 3),
     normalised=st.sampled_from([None, 0.5]),
+    together=st.booleans(),
     ridge=st.sampled_from([0.0, 0.1]),
     covered=st.booleans(),
 )
@@ -159,6 +58,7 @@ def test_the_plain_loop(
     sizes: list[tuple[int, int]],
     lags: int,
     normalised: float | None,
+    together: bool,
     ridge: float,
     covered: bool,
 ) -> None:
@@ -169,7 +69,15 @@ def test_the_plain_loop(
     ]
     allowed = stream.random((len(clients),) * 2) < 0.8
     orders = tuple(int(one) for one in stream.integers(1, lags + 1, len(clients)))
-    rates = Rates(client=0.02, server=0.01, causes=0.015, ridge=ridge, normalised=normalised)
+    steps_of: dict[str, Any] = {
+        "client": 0.02,
+        "server": 0.01,
+        "causes": 0.015,
+        "ridge": ridge,
+        "normalised": normalised,
+        "together": together,
+    }
+    rates = Rates(**steps_of)
     series = series_of(clients, allowed, lags=orders)
     cover = None
     if covered:
@@ -186,19 +94,27 @@ def test_the_plain_loop(
     found = exchanged(
         series, rates, epochs=2, cover=None if cover is None else Cover(**cover), seed=seed % 97
     )
-    cause, theta, losses, total = plain(clients, allowed, orders, rates, 2, cover, seed % 97)
-    ways: list[Any] = [found] if covered else [found, learn(series, rates, epochs=2)]
-    for way in ways:
+    expected = sequential(clients, allowed, orders, Steps(**steps_of), 2, cover, seed % 97)
+    ways = [(found, expected)]
+    if not covered:
+        ways.append((learn(series, rates, epochs=2), expected))
+        slow = steps_of | {"client": 1e-3, "server": 5e-4, "causes": 1e-4}
+        averaged = on_averages(clients, allowed, orders, Steps(**slow), 3)
+        ways.append((learn(series, Rates(**slow), mode="batch", epochs=3), averaged))
+    if ridge and not covered:  # without, directions that nothing excites are undetermined
+        resting = at_rest(clients, allowed, orders, Steps(**steps_of))
+        ways.append((learn(series, rates, mode="closed_form"), resting))
+    for way, wanted in ways:
         for m in range(len(clients)):
-            np.testing.assert_allclose(way.augmentations[m], theta[m], rtol=1e-7, atol=1e-9)
+            np.testing.assert_allclose(way.augmentations[m], wanted.theta[m], rtol=1e-7, atol=1e-9)
             for n in range(len(clients)):
                 for lag in range(1, max(orders) + 1):
-                    expected = cause.get((m, n, lag), 0.0)
+                    block = wanted.causes.get((m, n, lag), 0.0)
                     np.testing.assert_allclose(
-                        way.block(series, m, n, lag), expected, rtol=1e-6, atol=1e-8
+                        way.block(series, m, n, lag), block, rtol=1e-6, atol=1e-8
                     )
-        np.testing.assert_allclose(way.client_loss, losses, rtol=1e-7)
-        np.testing.assert_allclose(way.server_loss, total, rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(way.client_loss, wanted.client_loss, rtol=1e-7)
+        np.testing.assert_allclose(way.server_loss, wanted.server_loss, rtol=1e-7, atol=1e-12)
 
 
 def bounds(measurement: float, response_: float) -> Cover:
