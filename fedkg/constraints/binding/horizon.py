@@ -8,28 +8,23 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fedkg.constraints.engine.structure import is_temporal
-from fedkg.constraints.meaning.stl import reach
 from fedkg.errors import LayoutError
-from fedkg.pack.formulas import Initially, Temporal, Until
+from fedkg.pack.formulas import Initially
 from fedkg.pack.pack import Pack
-from fedkg.pack.walk import ROWS, everywhere
+from fedkg.pack.walk import ROWS, everywhere, reach
 
 
 def horizons(pack: Pack) -> dict[int, int]:
     """For each rule over time (position in the pack) how many steps it looks back and ahead together, of its longest windows.
 
-    Windows without an end end with the trace and add nothing. Windows inside terms, and over members, are not looked at.
+    Windows without an end end with the trace and add nothing. Windows over members are not looked at.
     """
     found: dict[int, int] = {}
     for bank in pack.banks:
         if not (bank.rows and is_temporal(bank.skeleton)):
             continue
-        parts = [
-            part
-            for table, part in everywhere(bank.skeleton)
-            if table == ROWS and isinstance(part, Temporal | Until)
-        ]
-        windows = bank.params[:, sorted({end for part in parts for end in (part.low, part.high)})]
+        parts = [part for table, part in everywhere(bank.skeleton) if table == ROWS]
+        windows = bank.params[:, sorted({step for part in parts for step in part.step_params()})]
         rows, which = np.unique(windows, axis=0, return_index=True)
         of_row: dict[tuple[float, ...], int] = {}
         formula = bank.skeleton.arg if isinstance(bank.skeleton, Initially) else bank.skeleton

@@ -23,8 +23,9 @@ from fedkg.constraints.engine.shield import shield
 from fedkg.constraints.engine.traces import Lined
 from fedkg.constraints.selection import runs
 from fedkg.pack.bank import Bank
-from fedkg.pack.formulas import AtLeast, Compare, Formula, Initially
-from fedkg.pack.walk import subformulas
+from fedkg.pack.formulas import Compare, Formula, Initially
+from fedkg.pack.node import FormulaPart
+from fedkg.pack.walk import children, member_table, subformulas
 
 CHUNK = 1 << 18
 """Numbers per row chunk, R x B: small enough for the intermediate results to stay in a cache, large enough to hide the calls."""
@@ -350,11 +351,12 @@ def _least_scales(plan: BankPlan) -> NDArray[np.float64]:
 
 def _comparisons(formula: Formula, table: int) -> Iterator[tuple[int, Compare]]:
     """The comparisons that a formula is made of, each with its table."""
-    for part in subformulas(formula):
-        if isinstance(part, Compare):
-            yield table, part
-        elif isinstance(part, AtLeast):
-            yield from _comparisons(part.arg, part.members)
+    if isinstance(formula, Compare):
+        yield table, formula
+    members = member_table(formula)
+    for part in children(formula):
+        if isinstance(part, FormulaPart):
+            yield from _comparisons(part, table if members is None else members)
 
 
 def _slots(

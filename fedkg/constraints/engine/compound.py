@@ -6,6 +6,7 @@ Letters: R rows, B batch.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -15,6 +16,7 @@ from fedkg.constraints.engine.hoist import OverExtreme, place_of
 from fedkg.constraints.engine.reading import Members, Reading, Steps, reading_on
 from fedkg.constraints.engine.reduced import At
 from fedkg.constraints.engine.sets import ranked
+from fedkg.constraints.engine.structure import is_temporal
 from fedkg.constraints.engine.windows import (
     Truth,
     Windows,
@@ -24,17 +26,18 @@ from fedkg.constraints.engine.windows import (
     until,
 )
 from fedkg.pack.formulas import AtLeast, Compare, Formula, Initially, Temporal, Until
+from fedkg.pack.node import FormulaPart
 
 Inner = Callable[[Formula, bool, Reading], Tensor]
 """How a sub-formula (or its negation) is evaluated on a reading."""
 
 
+Form = Callable[[Any, bool, Reading, Truth, Inner, bool], Tensor]
+"""Computes a formula's number, or that of its negation. The last argument says whether "all of" is a minimum."""
+
+
 def compound(
-    formula: AtLeast | Temporal | Until | Initially,
-    positive: bool,
-    reading: Reading,
-    truth: Truth,
-    inner: Inner,
+    formula: Formula, positive: bool, reading: Reading, truth: Truth, inner: Inner
 ) -> Tensor:
     """The formula's number, or that of its negation; [R, B].
 
@@ -42,50 +45,45 @@ def compound(
         truth: how numbers stand for verdicts. Where 0 is low (numbers say what is missing), minima and maxima change places.
         inner: evaluates sub-formulas in the same sense.
     """
-    least = positive != truth.zero_is_low  # whether "all of" is a minimum
-    match formula:
-        case Temporal():
-            every = formula.op in ("always", "historically")
-            past = formula.op in ("historically", "once")
-            values = inner(formula.arg, positive, reading)
-            windows, steps, lowest = windows_of(formula, reading), steps_of(reading), every == least
-            if not isinstance(formula, OverExtreme):
-                again = _again(formula.arg, positive, reading, inner)
-                return over_window(
-                    values, windows, steps, truth, past=past, lowest=lowest, again=again
-                )
-            unsure = reading.unsure.get(place_of(formula)) if reading.unsure else None
-            return at_extreme(
-                values, windows, steps, truth, past=past, lowest=lowest, unsure=unsure
-            )
-        case Until():
-            left, right = (
-                inner(formula.left, positive, reading),
-                inner(formula.right, positive, reading),
-            )
-            windows, past = windows_of(formula, reading), formula.op == "since"
-            both = [
-                _again(side, positive, reading, inner) for side in (formula.left, formula.right)
-            ]
-            return until(
-                left,
-                right,
-                windows,
-                steps_of(reading),
-                truth,
-                past=past,
-                closed=formula.closed,
-                lowest=not least,
-                again=both,
-            )
-        case Initially():
-            steps = steps_of(reading)
-            values = inner(formula.arg, positive, reading)
-            return at_first(
-                values.expand(np.broadcast_shapes(values.shape, (1, steps.places))), steps
-            )
-        case AtLeast():
-            return _at_least(formula, positive, reading, truth, inner, least)
+    least = positive != truth.zero_is_low
+    return FORMS[type(formula)](formula, positive, reading, truth, inner, least)
+
+
+def _temporal(
+    formula: Temporal, positive: bool, reading: Reading, truth: Truth, inner: Inner, least: bool
+) -> Tensor:
+    past, lowest = formula.looks_back, (formula.op in formula.universal) == least
+    values = inner(formula.arg, positive, reading)
+    windows, steps = windows_of(formula, reading), steps_of(reading)
+    if not isinstance(formula, OverExtreme):
+        again = _again(formula.arg, positive, reading, inner)
+        return over_window(values, windows, steps, truth, past=past, lowest=lowest, again=again)
+    unsure = reading.unsure.get(place_of(formula)) if reading.unsure else None
+    return at_extreme(values, windows, steps, truth, past=past, lowest=lowest, unsure=unsure)
+
+
+def _until(
+    formula: Until, positive: bool, reading: Reading, truth: Truth, inner: Inner, least: bool
+) -> Tensor:
+    left, right = inner(formula.left, positive, reading), inner(formula.right, positive, reading)
+    return until(
+        left,
+        right,
+        windows_of(formula, reading),
+        steps_of(reading),
+        truth,
+        past=formula.looks_back,
+        closed=formula.closed,
+        lowest=not least,
+        again=[_again(side, positive, reading, inner) for side in (formula.left, formula.right)],
+    )
+
+
+def _initially(
+    formula: Initially, positive: bool, reading: Reading, truth: Truth, inner: Inner, least: bool
+) -> Tensor:
+    steps, values = steps_of(reading), inner(formula.arg, positive, reading)
+    return at_first(values.expand(np.broadcast_shapes(values.shape, (1, steps.places))), steps)
 
 
 def _at_least(
@@ -101,9 +99,19 @@ def _at_least(
     return ranked(values, wanted, members.owner, members.offsets, truth, falling=least)
 
 
+FORMS: dict[type[FormulaPart], Form] = {
+    AtLeast: _at_least,
+    Temporal: _temporal,
+    OverExtreme: _temporal,
+    Until: _until,
+    Initially: _initially,
+}
+"""The tensor form of each kind of formula over members or steps."""
+
+
 def _again(part: Formula, positive: bool, reading: Reading, inner: Inner) -> At | None:
     """A comparison's numbers so many steps on, evaluated there; None for what is more, which a compiler would write at each step."""
-    if reading.members or not isinstance(part, Compare):
+    if reading.members or not isinstance(part, Compare) or is_temporal(part):
         return None
     return lambda by: inner(part, positive, reading_on(reading, by))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,23 +31,11 @@ from fedkg.constraints.engine.shield import shield
 from fedkg.constraints.engine.structure import has_constant_slope, has_strict
 from fedkg.constraints.engine.unknown import marked, strict_step, unmarked
 from fedkg.constraints.engine.windows import ROBUSTNESS, Truth, settle
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Implies,
-    Initially,
-    Known,
-    Not,
-    Or,
-    Temporal,
-    Until,
-)
+from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Known, Not, Or
+from fedkg.pack.node import TermPart
 from fedkg.pack.numeric.powers import is_multiplication, multiplied
 from fedkg.pack.terms import (
+    VARIADIC,
     Call,
     Choose,
     Coalesce,
@@ -179,9 +167,8 @@ def _formula(formula: Formula, positive: bool, reading: Reading) -> Tensor:
         case Known():
             slot = reading.slots[formula.slot]
             return torch.where(torch.isnan(slot) == positive, -math.inf, math.inf).to(slot.dtype)
-        case AtLeast() | Temporal() | Until() | Initially():
+        case _:
             return compound(formula, positive, reading, ROBUSTNESS, _formula)
-    assert_never(formula)
 
 
 def _strictly(margin: Tensor, strict: bool, reading: Reading) -> Tensor:
@@ -326,49 +313,69 @@ def finite(value: Tensor) -> Tensor:
 
 def _term(term: Term, reading: Reading, guarded: bool) -> Tensor:
     """The term's value, [R, B] or broadcast to it. Guarded: NaN where any part of it is not a finite number, and slots shielded."""
-    match term:
-        case Slot():
-            return shield(reading.slots[term.index]) if guarded else reading.slots[term.index]
-        case Param():
-            return reading.params[term.index]
-        case Sum():
-            total = _term(term.args[0], reading, guarded)
-            for arg in term.args[1:]:
-                total = total + _term(arg, reading, guarded)
-                total = finite(total) if guarded else total
-            return total
-        case Product():
-            product = _term(term.args[0], reading, guarded)
-            for arg in term.args[1:]:
-                product = product * _term(arg, reading, guarded)
-                product = finite(product) if guarded else product
-            return product
-        case Negate():
-            return -_term(term.arg, reading, guarded)
-        case Quotient():
-            quotient = _term(term.numerator, reading, guarded) / _term(
-                term.denominator, reading, guarded
-            )
-            return finite(quotient) if guarded else quotient
-        case Power():
-            power = _power(_term(term.base, reading, guarded), term.exponent)
-            return finite(power) if guarded else power
-        case Call():
-            return _call(term, [_term(arg, reading, guarded) for arg in term.args], guarded)
-        case Reduce():
-            members = reading.members[term.members]
-            values = over_members(_term(term.arg, members.reading, True), members)
-            return reduce_members(
-                term.op, term.skip, values, members.owner, members.offsets.shape[0] - 1
-            )
-        case Choose():
-            return _choose(term, reading, guarded)
-        case Coalesce():
-            value = _term(term.args[0], reading, guarded)
-            for arg in term.args[1:] if reading.careful else ():
-                value = torch.where(torch.isnan(value), _term(arg, reading, guarded), value)
-            return value
-    assert_never(term)
+    return TERMS[type(term)](term, reading, guarded)
+
+
+def _slot(term: Slot, reading: Reading, guarded: bool) -> Tensor:
+    return shield(reading.slots[term.index]) if guarded else reading.slots[term.index]
+
+
+def _param(term: Param, reading: Reading, guarded: bool) -> Tensor:
+    return reading.params[term.index]
+
+
+def _sum(term: Sum, reading: Reading, guarded: bool) -> Tensor:
+    total = _term(term.args[0], reading, guarded)
+    for arg in term.args[1:]:
+        total = total + _term(arg, reading, guarded)
+        total = finite(total) if guarded else total
+    return total
+
+
+def _product(term: Product, reading: Reading, guarded: bool) -> Tensor:
+    product = _term(term.args[0], reading, guarded)
+    for arg in term.args[1:]:
+        product = product * _term(arg, reading, guarded)
+        product = finite(product) if guarded else product
+    return product
+
+
+def _negate(term: Negate, reading: Reading, guarded: bool) -> Tensor:
+    return -_term(term.arg, reading, guarded)
+
+
+def _quotient(term: Quotient, reading: Reading, guarded: bool) -> Tensor:
+    above = _term(term.numerator, reading, guarded)
+    quotient = above / _term(term.denominator, reading, guarded)
+    return finite(quotient) if guarded else quotient
+
+
+def _power(term: Power, reading: Reading, guarded: bool) -> Tensor:
+    base = _term(term.base, reading, guarded)
+    if is_multiplication(term.exponent):
+        power = multiplied(base, int(term.exponent))
+    else:
+        power = root(base) if term.exponent == 0.5 else torch.pow(base, term.exponent)
+    return finite(power) if guarded else power
+
+
+def _call(term: Call, reading: Reading, guarded: bool) -> Tensor:
+    args = [_term(arg, reading, guarded) for arg in term.args]
+    if term.function not in VARIADIC:
+        value = UNARY[term.function](args[0])
+        return finite(value) if guarded else value
+    pick = torch.minimum if term.function == "min" else torch.maximum
+    result = args[0]
+    for arg in args[1:]:
+        result = pick(result, arg)
+    return result
+
+
+def _reduce(term: Reduce, reading: Reading, guarded: bool) -> Tensor:
+    members = reading.members[term.members]
+    values = over_members(_term(term.arg, members.reading, True), members)
+    owners = members.offsets.shape[0] - 1
+    return reduce_members(term.op, term.skip, values, members.owner, owners)
 
 
 def _choose(term: Choose, reading: Reading, guarded: bool) -> Tensor:
@@ -382,19 +389,24 @@ def _choose(term: Choose, reading: Reading, guarded: bool) -> Tensor:
     return torch.where(torch.isnan(verdict), math.nan, value) if reading.careful else value
 
 
-def _power(base: Tensor, exponent: float) -> Tensor:
-    if is_multiplication(exponent):
-        return multiplied(base, int(exponent))
-    return root(base) if exponent == 0.5 else torch.pow(base, exponent)
+def _coalesce(term: Coalesce, reading: Reading, guarded: bool) -> Tensor:
+    value = _term(term.args[0], reading, guarded)
+    for arg in term.args[1:] if reading.careful else ():
+        value = torch.where(torch.isnan(value), _term(arg, reading, guarded), value)
+    return value
 
 
-def _call(call: Call, args: list[Tensor], guarded: bool) -> Tensor:
-    if call.function in ("min", "max"):
-        result = args[0]
-        for arg in args[1:]:
-            result = (
-                torch.minimum(result, arg) if call.function == "min" else torch.maximum(result, arg)
-            )
-        return result
-    value = UNARY[call.function](args[0])
-    return finite(value) if guarded else value
+TERMS: dict[type[TermPart], Callable[[Any, Reading, bool], Tensor]] = {
+    Slot: _slot,
+    Param: _param,
+    Sum: _sum,
+    Product: _product,
+    Negate: _negate,
+    Quotient: _quotient,
+    Power: _power,
+    Call: _call,
+    Reduce: _reduce,
+    Choose: _choose,
+    Coalesce: _coalesce,
+}
+"""The tensor form of each kind of term; gradients come from it. Kernels that do not know a kind leave it to this form."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 from fedkg.pack.formulas import Known
 
 
@@ -17,3 +19,7 @@ class Given(Known):
 
     positive: bool = True
     strict: bool = False
+
+    @override
+    def is_strict(self, positive: bool) -> bool:
+        return self.strict

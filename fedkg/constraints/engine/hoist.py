@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,23 +25,10 @@ from fedkg.constraints.engine.constants import constant
 from fedkg.constraints.engine.rewriting import Column, next_slot, rewired, with_children, with_sides
 from fedkg.constraints.engine.sliding import extreme
 from fedkg.constraints.engine.traces import Traces, line_up
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Implies,
-    Initially,
-    Known,
-    Not,
-    Or,
-    Temporal,
-    Until,
-)
+from fedkg.pack.formulas import And, Compare, Formula, Or, Temporal
+from fedkg.pack.node import FormulaPart
 from fedkg.pack.terms import Negate, Param, Product, Quotient, Slot, Sum, Term
-from fedkg.pack.walk import sides, subterms
+from fedkg.pack.walk import member_table, sides, subterms, with_parts
 
 WORTH = 2
 """A bank's windows are hoisted where it has at least so many rows for each extreme that they need."""
@@ -212,30 +199,15 @@ def _hoisted(bank: BankPlan) -> tuple[BankPlan, Formula, list[_Use]] | None:
 
 
 def _formula(formula: Formula, bank: BankPlan, uses: list[_Use]) -> Formula:
-    match formula:
-        case Compare() | ClassIn() | CategoryIs() | Known() | AtLeast():
-            return formula
-        case Not() | Initially():
-            return formula.model_copy(update={"arg": _formula(formula.arg, bank, uses)})
-        case And() | Or():
-            return formula.model_copy(
-                update={"args": tuple(_formula(arg, bank, uses) for arg in formula.args)}
-            )
-        case Implies():
-            parts = {
-                name: _formula(getattr(formula, name), bank, uses)
-                for name in ("antecedent", "consequent")
-            }
-            return formula.model_copy(update=parts)
-        case Until():
-            return formula.model_copy(
-                update={
-                    name: _formula(getattr(formula, name), bank, uses) for name in ("left", "right")
-                }
-            )
-        case Temporal():
-            return _temporal(formula, bank, uses)
-    assert_never(formula)
+    if isinstance(formula, Temporal):
+        return _temporal(formula, bank, uses)
+    if member_table(formula) is not None:
+        return formula
+
+    def inside(part: Formula | Term) -> Formula | Term:
+        return _formula(part, bank, uses) if isinstance(part, FormulaPart) else part
+
+    return with_parts(formula, inside)
 
 
 def _temporal(formula: Temporal, bank: BankPlan, uses: list[_Use]) -> Formula:

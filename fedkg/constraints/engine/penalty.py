@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, assert_never, cast, get_args
+from typing import Literal, cast, get_args
 
 import torch
 from torch import Tensor
@@ -41,21 +41,7 @@ from fedkg.constraints.engine.structure import (
 from fedkg.constraints.engine.unknown import between, marked, strict_step
 from fedkg.constraints.engine.windows import Truth
 from fedkg.errors import UsageError
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Implies,
-    Initially,
-    Known,
-    Not,
-    Or,
-    Temporal,
-    Until,
-)
+from fedkg.pack.formulas import And, CategoryIs, ClassIn, Compare, Formula, Implies, Known, Not, Or
 
 UNREACHABLE = 1e30
 """Missing where inputs alone decide (negative: where they already satisfy): far beyond any margin, finite in float32."""
@@ -263,7 +249,9 @@ def missing_of(
         case Implies():
             parts = [(formula.antecedent, not positive), (formula.consequent, positive)]
             return _joined(parts, not positive, reading, truth)
-        case AtLeast() | Temporal() | Until() | Initially():
+        case CategoryIs() | Known():
+            return _decided(formula, positive, reading, truth)
+        case _:
             return compound(
                 formula,
                 positive,
@@ -271,9 +259,6 @@ def missing_of(
                 truth,
                 lambda arg, sign, own: missing_of(arg, sign, own, truth),
             )
-        case CategoryIs() | Known():
-            return _decided(formula, positive, reading, truth)
-    assert_never(formula)
 
 
 def _joined(

@@ -7,42 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import numpy as np
 
 from fedkg.constraints.binding.plan import BankPlan
 from fedkg.constraints.binding.reads import Index
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Implies,
-    Initially,
-    Known,
-    Not,
-    Or,
-    Temporal,
-    Until,
-)
-from fedkg.pack.terms import (
-    Call,
-    Choose,
-    Coalesce,
-    Negate,
-    Param,
-    Power,
-    Product,
-    Quotient,
-    Reduce,
-    Slot,
-    Sum,
-    Term,
-)
-from fedkg.pack.walk import used_slots
+from fedkg.pack.formulas import Formula
+from fedkg.pack.node import FormulaPart
+from fedkg.pack.terms import Slot, Term
+from fedkg.pack.walk import member_table, used_slots, with_parts
 
 
 class Column(NamedTuple):
@@ -83,52 +57,17 @@ def next_slot(bank: BankPlan) -> int:
 
 def with_sides(formula: Formula, of: Callable[[Term], Term]) -> Formula:
     """The formula with other terms on the sides of the comparisons in its own table."""
-    match formula:
-        case Compare():
-            tolerance = None if formula.tolerance is None else of(formula.tolerance)
-            return formula.model_copy(
-                update={
-                    "left": of(formula.left),
-                    "right": of(formula.right),
-                    "tolerance": tolerance,
-                }
-            )
-        case ClassIn() | CategoryIs() | Known() | AtLeast():
-            return formula
-        case Not() | Temporal() | Initially():
-            return formula.model_copy(update={"arg": with_sides(formula.arg, of)})
-        case And() | Or():
-            return formula.model_copy(
-                update={"args": tuple(with_sides(arg, of) for arg in formula.args)}
-            )
-        case Implies():
-            parts = {
-                name: with_sides(getattr(formula, name), of)
-                for name in ("antecedent", "consequent")
-            }
-            return formula.model_copy(update=parts)
-        case Until():
-            return formula.model_copy(
-                update={name: with_sides(getattr(formula, name), of) for name in ("left", "right")}
-            )
-    assert_never(formula)
+    if member_table(formula) is not None:
+        return formula
+
+    def inside(part: Formula | Term) -> Formula | Term:
+        return with_sides(part, of) if isinstance(part, FormulaPart) else of(part)
+
+    return with_parts(formula, inside)
 
 
 def with_children(term: Term, of: Callable[[Term], Term]) -> Term:
     """The term with other direct sub-terms in its own table, but for those of a condition."""
-    match term:
-        case Slot() | Param() | Reduce():
-            return term
-        case Sum() | Product() | Call() | Coalesce():
-            return term.model_copy(update={"args": tuple(of(arg) for arg in term.args)})
-        case Negate():
-            return term.model_copy(update={"arg": of(term.arg)})
-        case Quotient():
-            return term.model_copy(
-                update={"numerator": of(term.numerator), "denominator": of(term.denominator)}
-            )
-        case Power():
-            return term.model_copy(update={"base": of(term.base)})
-        case Choose():
-            return term.model_copy(update={"then": of(term.then), "otherwise": of(term.otherwise)})
-    assert_never(term)
+    if member_table(term) is not None:
+        return term
+    return with_parts(term, lambda part: part if isinstance(part, FormulaPart) else of(part))

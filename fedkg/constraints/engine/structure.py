@@ -5,25 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import assert_never
 
-from fedkg.constraints.engine.given import Given
 from fedkg.pack import walk
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Implies,
-    Initially,
-    Known,
-    Not,
-    Or,
-    Temporal,
-    Until,
-)
+from fedkg.pack.formulas import And, AtLeast, Compare, Formula, Implies
+from fedkg.pack.node import FormulaPart
 from fedkg.pack.numeric.powers import is_multiplication
 from fedkg.pack.terms import (
     Call,
@@ -33,13 +18,12 @@ from fedkg.pack.terms import (
     Param,
     Power,
     Product,
-    Quotient,
     Reduce,
     Slot,
     Sum,
     Term,
 )
-from fedkg.pack.walk import atoms, everywhere, sides, subterms, term_children
+from fedkg.pack.walk import atoms, children, everywhere, sides, subterms, term_children
 
 
 def term_reads_output(term: Term) -> bool:
@@ -103,36 +87,20 @@ def _affine(term: Term) -> bool:
                 all(_affine(arg) for arg in term.args)
                 and sum(_reads_slot(arg) for arg in term.args) <= 1
             )
-        case Quotient() | Power() | Call() | Reduce() | Choose() | Coalesce():
+        case _:
             return False
-    assert_never(term)
 
 
 @lru_cache(maxsize=4096)
 def has_strict(formula: Formula, positive: bool = True) -> bool:
     """Whether a strict comparison stands in the formula's negation normal form."""
-    match formula:
-        case Compare():
-            return (formula.op in ("lt", "ne")) == positive
-        case ClassIn():
-            return formula.strict == positive
-        case Given():
-            return formula.strict
-        case CategoryIs() | Known():
-            return False
-        case Not():
-            return has_strict(formula.arg, not positive)
-        case AtLeast() | Temporal() | Initially():
-            return has_strict(formula.arg, positive)
-        case Until():
-            return has_strict(formula.left, positive) or has_strict(formula.right, positive)
-        case And() | Or():
-            return any(has_strict(arg, positive) for arg in formula.args)
-        case Implies():
-            return has_strict(formula.antecedent, not positive) or has_strict(
-                formula.consequent, positive
-            )
-    assert_never(formula)
+    if formula.is_strict(positive):
+        return True
+    parts = [part for part in children(formula) if isinstance(part, FormulaPart)]
+    return any(
+        has_strict(part, (way > 0) == positive)
+        for way, part in zip(formula.polarity(), parts, strict=True)
+    )
 
 
 def largest(formula: Formula, slot: float, params: Mapping[int, float]) -> float:
@@ -171,8 +139,6 @@ def _largest(term: Term, slot: float, params: Mapping[int, float]) -> float:
             return math.prod(max(1.0, bound) for bound in bounds)
         case Negate():
             return bounds[0]
-        case Quotient():
-            return math.inf
         case Power():
             whole = is_multiplication(term.exponent) and term.exponent >= 0
             return max(1.0, bounds[0]) ** term.exponent if whole and bounds[0] < 1e30 else math.inf
@@ -180,9 +146,8 @@ def _largest(term: Term, slot: float, params: Mapping[int, float]) -> float:
             return max(1.0, *bounds) + 1.0 if term.function in SMOOTH else math.inf
         case Choose() | Coalesce():
             return max(bounds)
-        case Reduce():
+        case _:  # it has an edge to its domain, or may be unknown though its parts are known
             return math.inf
-    assert_never(term)
 
 
 SMOOTH = frozenset({"min", "max", "abs", "sin", "cos", "tanh", "floor", "ceil", "round"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import assert_never
 
 from fedkg.constraints.engine.structure import reads_output, split_guards
 from fedkg.constraints.fused.program import HAIR_UP, MISSING, NotFused, Op, Program
@@ -11,14 +10,11 @@ from fedkg.constraints.fused.robustness import connected, timed, verdict
 from fedkg.constraints.fused.writing import Writing
 from fedkg.pack.formulas import (
     And,
-    AtLeast,
-    CategoryIs,
     ClassIn,
     Compare,
     Formula,
     Implies,
     Initially,
-    Known,
     Not,
     Or,
     Temporal,
@@ -62,6 +58,5 @@ def _missing(writing: Writing, formula: Formula, positive: bool) -> int:
             return connected(writing, formula, positive, inner, least=False)
         case Temporal() | Until() | Initially():
             return timed(writing, formula, positive, inner, MISSING)
-        case AtLeast() | CategoryIs() | Known():
+        case _:
             raise NotFused
-    assert_never(formula)

@@ -25,7 +25,6 @@ from fedkg.constraints.fused.program import (
 from fedkg.constraints.fused.writing import Writing
 from fedkg.pack.formulas import (
     And,
-    AtLeast,
     CategoryIs,
     ClassIn,
     Compare,
@@ -86,11 +85,10 @@ def verdict(writing: Writing, formula: Formula, positive: bool, offset: bool = F
             return writing.decision(formula, positive)
         case Not() | And() | Or() | Implies():
             return connected(writing, formula, positive, inner, least=True)
-        case AtLeast():
-            raise NotFused
         case Temporal() | Until() | Initially():
             return timed(writing, formula, positive, inner, 0)
-    assert_never(formula)
+        case _:
+            raise NotFused
 
 
 def _nudge(strict: bool, offset: bool) -> int:

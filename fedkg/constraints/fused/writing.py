@@ -6,7 +6,6 @@ A place is where a term's value will be: a register, or (a term over parameters 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import assert_never
 
 import numpy as np
 
@@ -152,9 +151,8 @@ class Writing:
                 while len(places) > 1:
                     places[-2:] = [self.put(Op.COALESCE, *places[-2:])]
                 return places[0]
-            case Choose() | Reduce() | Param():
+            case _:
                 raise NotFused
-        assert_never(term)
 
     def _sum(self, args: Sequence[Term]) -> Place:
         place = self.term(args[0])

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import assert_never
 
 import torch
 from torch import Tensor
@@ -16,35 +15,8 @@ from torch import Tensor
 from fedkg.constraints.engine.evaluation import evaluate, evaluate_term
 from fedkg.constraints.engine.reading import Reading
 from fedkg.constraints.engine.structure import reads_output, term_reads_output
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Implies,
-    Initially,
-    Known,
-    Not,
-    Or,
-    Temporal,
-    Until,
-)
-from fedkg.pack.terms import (
-    Call,
-    Choose,
-    Coalesce,
-    Negate,
-    Param,
-    Power,
-    Product,
-    Quotient,
-    Reduce,
-    Slot,
-    Sum,
-    Term,
-)
+from fedkg.pack.formulas import And, Compare, Formula, Implies, Not, Or
+from fedkg.pack.terms import Negate, Param, Power, Product, Quotient, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, sides
 
 
@@ -77,8 +49,6 @@ def linear_parts(
             if slots is not None:
                 found.append(Linear(formula, positive, slots, guards))
             return slots is not None
-        case ClassIn() | CategoryIs() | Known() | AtLeast() | Temporal() | Until() | Initially():
-            return False
         case Not():
             return linear_parts(formula.arg, found, not positive, guards)
         case And() | Or():
@@ -109,7 +79,8 @@ def linear_parts(
                 ]
                 return all(parts)
             return False
-    assert_never(formula)
+        case _:
+            return False
 
 
 def _slots(atom: Compare, positive: bool) -> tuple[int, ...] | None:
@@ -139,9 +110,8 @@ def _affine_in_output(term: Term) -> bool:
             return _affine_in_output(term.arg)
         case Quotient():
             return _affine_in_output(term.numerator) and not term_reads_output(term.denominator)
-        case Param() | Power() | Call() | Reduce() | Choose() | Coalesce():
+        case _:
             return False
-    assert_never(term)
 
 
 def same_factors(part: Linear) -> bool:
@@ -166,9 +136,8 @@ def _same_factors(term: Term) -> bool:
             return _same_factors(term.arg)
         case Quotient():
             return _same_factors(term.numerator) and _of_parameters(term.denominator)
-        case Param() | Power() | Call() | Reduce() | Choose() | Coalesce():
+        case _:
             return False
-    assert_never(term)
 
 
 def same_ends(part: Linear) -> bool:
@@ -220,10 +189,8 @@ def _factors(term: Term, factor: Tensor, reading: Reading) -> Iterator[tuple[int
             yield from _factors(
                 term.numerator, factor / evaluate_term(term.denominator, reading), reading
             )
-        case Param() | Power() | Call() | Reduce() | Choose() | Coalesce():
-            raise AssertionError(term.kind)
         case _:
-            assert_never(term)
+            raise AssertionError(term.kind)
 
 
 def ends(part: Linear, reading: Reading, applies: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 from fedkg.constraints.engine.given import Given
 from fedkg.constraints.engine.structure import has_strict
@@ -27,7 +27,6 @@ from fedkg.pack.terms import (
     Choose,
     Coalesce,
     Negate,
-    Param,
     Power,
     Product,
     Quotient,
@@ -36,7 +35,7 @@ from fedkg.pack.terms import (
     Sum,
     Term,
 )
-from fedkg.pack.walk import ROWS, everywhere
+from fedkg.pack.walk import ROWS, everywhere, is_temporal
 
 
 class TermPart(NamedTuple):
@@ -98,7 +97,7 @@ class Parts:
         return self._next[table] - 1
 
     def _formula(self, formula: Formula, table: int, positive: bool) -> Formula:
-        temporal = _over_time(formula)
+        temporal = is_temporal(formula)
         if self._fixed(formula, table) and (not temporal or (self._traced and table == ROWS)):
             part = FormulaPart(table, self._slot(table), formula, positive, temporal)
             self.found.append(part)
@@ -113,8 +112,6 @@ class Parts:
                 return formula.model_copy(
                     update={name: self._term(getattr(formula, name), table) for name in names}
                 )
-            case ClassIn() | CategoryIs() | Known():
-                return formula
             case Not():
                 return formula.model_copy(
                     update={"arg": self._formula(formula.arg, table, not positive)}
@@ -141,7 +138,8 @@ class Parts:
                     for name in ("left", "right")
                 }
                 return formula.model_copy(update=parts)
-        assert_never(formula)
+            case _:
+                return formula
 
     def _implies(self, formula: Implies, table: int, positive: bool) -> Implies:
         parts = {
@@ -153,7 +151,7 @@ class Parts:
     def _term(self, term: Term, table: int) -> Term:
         if (
             self._fixed(term, table)
-            and not _over_time(term)
+            and not is_temporal(term)
             and not isinstance(term, Slot)
             and _reads(term)
         ):
@@ -161,8 +159,6 @@ class Parts:
             self.found.append(part)
             return Slot(index=part.slot)
         match term:
-            case Slot() | Param():
-                return term
             case Sum() | Product() | Call() | Coalesce():
                 return term.model_copy(
                     update={"args": tuple(self._term(arg, table) for arg in term.args)}
@@ -187,11 +183,8 @@ class Parts:
                 return term.model_copy(
                     update={"condition": self._formula(term.condition, table, True), **branches}
                 )
-        assert_never(term)
-
-
-def _over_time(part: Formula | Term) -> bool:
-    return any(isinstance(one, Temporal | Until | Initially) for _, one in everywhere(part))
+            case _:
+                return term
 
 
 def _reads(term: Term) -> bool:

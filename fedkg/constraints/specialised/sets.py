@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import assert_never
 
 import torch
 from torch import Tensor
@@ -22,21 +21,7 @@ from fedkg.constraints.engine.structure import largest
 from fedkg.constraints.specialised.clients import Clients, Fixed, Reach, joined
 from fedkg.constraints.specialised.folding import Folded
 from fedkg.constraints.specialised.turning import turning_points
-from fedkg.pack.formulas import (
-    And,
-    AtLeast,
-    CategoryIs,
-    ClassIn,
-    Compare,
-    Formula,
-    Implies,
-    Initially,
-    Known,
-    Not,
-    Or,
-    Temporal,
-    Until,
-)
+from fedkg.pack.formulas import And, ClassIn, Compare, Formula, Implies, Not, Or
 from fedkg.pack.terms import Call, Negate, Param, Product, Slot, Sum, Term
 from fedkg.pack.walk import everywhere, reads_output, used_slots
 
@@ -124,9 +109,8 @@ class Sets:
                 return self._compared(formula, positive, satisfied)
             case ClassIn():
                 return self._signed(formula, positive, satisfied)
-            case CategoryIs() | Known() | AtLeast() | Temporal() | Until() | Initially():
+            case _:
                 return None
-        assert_never(formula)
 
     def decided(self, formula: Formula, positive: bool = True) -> Clients | None:
         """Those for whom the verdict of a formula is known; None where that is no such set.
