@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import assert_never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,18 +20,14 @@ from fedkg.pack import (
     Compare,
     Formula,
     Implies,
-    Initially,
     Known,
-    Not,
     Or,
     Pack,
     Param,
     Product,
     Reduce,
     Slot,
-    Temporal,
     Term,
-    Until,
     atoms,
     everywhere,
     is_temporal,
@@ -272,10 +267,8 @@ class _Bound:
             case And() | Or():
                 for arg in formula.args:
                     yield from self._reasons(arg)
-            case Not() | Implies() | Known() | AtLeast() | Temporal() | Until() | Initially():
-                yield formula_text(formula, self.names)
             case _:
-                assert_never(formula)
+                yield formula_text(formula, self.names)
 
     def _text(self, term: Term) -> str:
         """A term in plain names; factors that only convert units are left out."""

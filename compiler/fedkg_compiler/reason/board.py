@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedkg.pack import Formula
+from fedkg.pack.numeric.verdicts import Bool, Float
 from fedkg.pack.walk import ROWS
 from fedkg_compiler.reason.bounds import Bounds, Int
 from fedkg_compiler.reason.rows import Keys, RowTable
-from fedkg_compiler.reason.truth import Bool, Float, Scope, truth
+from fedkg_compiler.reason.truth import Scope, truth
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fedkg.pack import Column, DataContract, Initially, Temporal, Until
+from fedkg.pack import Column, DataContract
 from fedkg.pack.walk import everywhere
 from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.windows import windows
@@ -58,12 +58,12 @@ class Changes:
             for view, _, _ in table.variables.items[number].readings
         }
         views = [contract.views[view] for view in seen if contract.views[view].kind == "previous"]
-        windowed = any(isinstance(part, Temporal | Until) for part in parts)
+        windowed = any(part.step_params() for part in parts)
         if self.end and any(self._reaches_on(table, row) for row in both):
             found[self.end] = None
         if self.step and (windowed or any(view.steps for view in views)):
             found[self.step] = None
-        if windowed or views or any(isinstance(part, Initially) for part in parts):
+        if views or any(part.over_time for part in parts):
             found.update(dict.fromkeys(self.order))
         return tuple(found)
 

@@ -37,10 +37,10 @@ from fedkg.pack import (
     Term,
 )
 from fedkg.pack.numeric.intervals import Interval, outwards, product, quotient
+from fedkg.pack.numeric.verdicts import Bool
 from fedkg_compiler.passes.intervals import Seen, interval
 from fedkg_compiler.reason.bounds import CLOSE, Float, Int
 from fedkg_compiler.reason.certain import Sides
-from fedkg_compiler.reason.truth import Bool
 
 ROUND, TINY = 1e-13, 1e-300
 """By this share, and this much, ends are moved outwards before and after each operation: it is more than rounding takes of any (the root of

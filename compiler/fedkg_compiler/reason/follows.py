@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from fedkg.pack import Call, ClassIn, Formula, Power
+from fedkg.pack.numeric.verdicts import Bool
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.reason.bounds import Ends, ends_of
 from fedkg_compiler.reason.certain import Sides, certain
 from fedkg_compiler.reason.rows import RowTable
 from fedkg_compiler.reason.shape import comparisons
-from fedkg_compiler.reason.truth import Bool
 
 
 class Follows:

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from fedkg.pack import Call, Formula, Power
+from fedkg.pack.numeric.verdicts import Bool, Float
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
 from fedkg_compiler.reason.board import Board
 from fedkg_compiler.reason.bounds import CLOSE, Bounds, Int
@@ -25,7 +26,7 @@ from fedkg_compiler.reason.contract import Narrowed, contract
 from fedkg_compiler.reason.newton import Newton, Part
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.shape import looks_for_gaps, without_time
-from fedkg_compiler.reason.truth import Bool, Float, truth
+from fedkg_compiler.reason.truth import truth
 from fedkg_compiler.reason.verdict import Reading, Witness
 
 BOXES, CELLS, TRIED = 512, 40_000, 64

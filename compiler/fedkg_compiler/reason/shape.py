@@ -23,6 +23,7 @@ from fedkg.pack import (
     Reduce,
     Temporal,
 )
+from fedkg.pack.node import TermPart
 from fedkg.pack.walk import everywhere, is_temporal
 
 _FLIPPED: dict[str, Literal["le", "lt", "eq", "ne"]] = {
@@ -133,9 +134,10 @@ def implications(formula: Formula) -> tuple[Implies, ...]:
 
 
 def sure(formula: Formula) -> bool:
-    """Whether the formula has a truth value wherever all that it reads is known: it divides by nothing, and takes no root."""
+    """Whether the formula has a truth value wherever all that it reads is known: it divides by nothing, takes no root, reads no other step."""
     return not any(
         isinstance(part, Quotient | Power | Reduce)
+        or (isinstance(part, TermPart) and part.over_time)
         or (isinstance(part, Call) and part.function in ("log", "sqrt", "tan"))
         for _, part in everywhere(formula)
     )

@@ -11,21 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedkg.pack import (
-    Call,
-    CategoryIs,
-    Formula,
-    Param,
-    Power,
-    Quotient,
-    Reduce,
-    Temporal,
-    Term,
-    Until,
-)
+from fedkg.pack import Call, CategoryIs, Formula, Param, Power, Quotient, Reduce, Term
+from fedkg.pack.node import Sign
 from fedkg.pack.numeric.intervals import Interval, Ranges
 from fedkg.pack.walk import ROWS, everywhere, indices
-from fedkg_compiler.passes.direction import Sign, direction
+from fedkg_compiler.passes.direction import direction
 from fedkg_compiler.reason.bounds import Float, Int
 from fedkg_compiler.reason.rows import Readers, RowTable
 
@@ -132,7 +122,7 @@ class Tighter:
         """
         if bank not in self._signs:
             skeleton = self.table.banks[bank].skeleton
-            timed = any(isinstance(part, Temporal | Until) for _, part in everywhere(skeleton))
+            timed = any(part.step_params() for _, part in everywhere(skeleton))
             self._signs[bank] = None if timed else self._directions(bank, skeleton)
         return self._signs[bank]
 

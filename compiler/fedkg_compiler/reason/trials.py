@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fedkg.pack.numeric.verdicts import Bool, Float
 from fedkg_compiler.reason.board import Board
 from fedkg_compiler.reason.bounds import Bounds, Int
 from fedkg_compiler.reason.jumps import Job, propose
 from fedkg_compiler.reason.rows import Keys, RowTable
 from fedkg_compiler.reason.shape import implications, without_time
-from fedkg_compiler.reason.truth import Bool, Float, truth
+from fedkg_compiler.reason.truth import truth
 
 ROUNDS, STEPS, TRIES, MENDED, FEW, MANY, CELLS, LARGEST = 4, 12, 12, 2, 4, 50, 400_000, 10_000_000
 """Rounds of candidates for a place where a value keeps all rows, and before one is found; candidates for each row in a round; rows that are

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeGuard, assert_never
+from typing import TypeGuard
 
 from fedkg.pack import (
     And,
@@ -39,9 +39,10 @@ from fedkg.pack import (
     Temporal,
     Term,
     Until,
+    writing,
 )
-from fedkg.pack.text import duration_text
 from fedkg.pack.walk import ROWS, everywhere
+from fedkg.pack.writing import Writer, duration_text
 
 SIGNS = {"le": ("<=", ">="), "lt": ("<", ">"), "eq": ("==", "=="), "ne": ("!=", "!=")}
 SPOKEN = {
@@ -187,7 +188,7 @@ class _Speaker:
             case Initially():
                 return f"at the first step {self.formula(formula.arg)}"
             case _:
-                assert_never(formula)
+                return formula.text(_AsWriter(self), outer=outer)
 
     def _denied(self, formula: Not) -> str:
         arg = formula.arg
@@ -356,7 +357,9 @@ class _Speaker:
                     else f"the first known of ({', '.join(map(self.term, args))})"
                 )
             case _:
-                assert_never(term)
+                text, level = term.text(_AsWriter(self))
+                own = LOOSE if level < writing.PRODUCT else PRODUCT
+                return _within(text, TIGHT if level > writing.PRODUCT else own, around)
 
     def _without_nothing(self, term: Term) -> Term:
         """A sum without the sums and counts of no members, which are 0."""
@@ -415,6 +418,44 @@ class _Speaker:
             "count": "the number",
         }[term.op]
         return f"{what} of ({_some(texts, ', ')})" if texts else f"{what} of nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class _AsWriter:
+    """Lets a node that has no words here write itself, in the names that the speaker uses."""
+
+    speaker: _Speaker
+
+    def slot(self, index: int, letter: str = "x") -> str:
+        return self.speaker.slot(index)
+
+    def param(self, index: int) -> str:
+        return plain_number(self.speaker.number(index))
+
+    def category(self, slot: int, param: int) -> str:
+        words = self.speaker.formula(CategoryIs(slot=slot, param=param))
+        return words.removeprefix(f"{self.speaker.slot(slot)} is ")
+
+    def window(self, low: int, high: int) -> str:
+        ends = (int(self.speaker.number(end)) for end in (low, high))
+        return self.speaker._steps(*ends, back=False)
+
+    def duration(self, steps: int) -> str:
+        step = self.speaker.pack.manifest.contract.step
+        return _duration(int(self.speaker.number(steps)), step)
+
+    def over(self, table: int) -> str:
+        return f"over {len(self.speaker.members(table))} members"
+
+    def inside(self, table: int) -> Writer:
+        return _AsWriter(replace(self.speaker, table=table, row=0))
+
+    def term(self, term: Term, around: int = writing.OPEN) -> str:
+        loose = LOOSE if around < writing.PRODUCT else PRODUCT
+        return self.speaker.term(term, "", TIGHT if around > writing.PRODUCT else loose)
+
+    def formula(self, formula: Formula, *, outer: bool = False) -> str:
+        return self.speaker.formula(formula, outer=outer)
 
 
 def _within(text: str, level: int, around: int) -> str:
