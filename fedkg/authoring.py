@@ -154,7 +154,7 @@ def run_examples(
     """Run the examples in rule files, or in one rule text; return their results and all
     diagnostics.
 
-    There are no results if the rules have an error.
+    Rules with an error give no results.
 
     Raises:
         UsageError: a file does not exist.
@@ -217,7 +217,7 @@ def apply_fixes(paths: Sequence[str | Path]) -> Mended:
     """
     files = [require_file(path) for path in paths]
     with needs_compiler("mending rules"):
-        from fedkg_compiler.authoring.fixes import apply_fixes as put_in
+        from fedkg_compiler.authoring.fixes import mend as put_in
 
         return put_in(files)
 
@@ -238,7 +238,7 @@ def format_rule_file(body: bytes, name: str) -> tuple[str, str | None, tuple[Dia
     errors.
     """
     with needs_compiler("formatting rules"):
-        from fedkg_compiler.syntax.printing import format_rule_file as form
+        from fedkg_compiler.syntax.printing import canonical as form
         from fedkg_compiler.syntax.text import decode
 
         text, problems = decode(body, name)
@@ -299,7 +299,7 @@ def find_origins(
     if not all(is_authored(path) for path in paths):
         return ()
     with needs_compiler("explaining rules"):
-        from fedkg_compiler.reason.origin import find_origins as found
+        from fedkg_compiler.reason.origin import origins as found
 
         return tuple(found(paths, rules, entity))
 
@@ -313,7 +313,7 @@ def compare_rules(
     before, _ = load_or_compile(old)
     after, _ = load_or_compile(new)
     with needs_compiler("comparing rules"):
-        from fedkg_compiler.reason.difference import compare_rules as compare
+        from fedkg_compiler.reason.difference import differences as compare
 
         return compare(before, after)
 
@@ -342,7 +342,7 @@ def find_missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str |
     Each missing tag comes with a similar header, or None. Raises TableError.
     """
     with needs_compiler("writing rules"):
-        from fedkg_compiler.authoring import find_missing_tags as find
+        from fedkg_compiler.authoring import missing_tags as find
 
         return find(limits, table)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def describe_value(given: object) -> str:
-    """Describe a value briefly: a tensor by dtype and shape, a string or number by itself, else by
+    """Describe a value briefly: a tensor by dtype and shape, a string or number literally, else by
     type.
     """
     if isinstance(given, Tensor):

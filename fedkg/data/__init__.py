@@ -18,7 +18,6 @@ __all__ = [
     "by_site",
     "classes_per_site",
     "concatenate",
-    "unit_conversion",
     "deal_names",
     "dirichlet",
     "dirichlet_sizes",
@@ -30,4 +29,5 @@ __all__ = [
     "quantity_skew",
     "save_split",
     "split_table",
+    "unit_conversion",
 ]

@@ -287,7 +287,10 @@ def violation_queries(plant: Plant, count: int, seed: int) -> Iterator[tuple[str
         )
         yield (
             f"{kind}_{i + 1:05d}.rq",
-            f"# title: {title}\n# kind: {'physical' if kind == 'balance' else 'capacity'}\n{head}{body}\n",
+            (
+                f"# title: {title}\n# kind: "
+                f"{'physical' if kind == 'balance' else 'capacity'}\n{head}{body}\n"
+            ),
         )
 
 
@@ -299,48 +302,66 @@ def _query(kind: str, plant: Plant, generator: np.random.Generator) -> tuple[str
     return {
         "torque": (
             f"The torque in {line} stays below the limits of its machines.",
-            f"SELECT ?m ?t WHERE {{ ?m isa95:isPartOf plant:{line} ; plant:maxTorque ?x ; plant:torque ?t . FILTER(?t > {share} * ?x) }}",
+            (
+                "SELECT ?m ?t WHERE "
+                f"{{ ?m isa95:isPartOf plant:{line} ; plant:maxTorque ?x ; plant:torque ?t . "
+                f"FILTER(?t > {share} * ?x) }}"
+            ),
         ),
         "fixed": (
             f"{machine} does not run hot.",
-            f"SELECT ?t WHERE {{ plant:{machine} plant:temperature ?t . FILTER(?t > {round(45 * share, 1)}) }}",
+            (
+                "SELECT ?t WHERE "
+                f"{{ plant:{machine} plant:temperature ?t . FILTER(?t > {round(45 * share, 1)}) }}"
+            ),
         ),
         "power": (
             f"Power in {line} stays in its window.",
             (
-                f"SELECT ?m WHERE {{ ?m isa95:isPartOf plant:{line} ; plant:torque ?t ; plant:speed ?n .\n"
+                "SELECT ?m WHERE "
+                f"{{ ?m isa95:isPartOf plant:{line} ; plant:torque ?t ; plant:speed ?n .\n"
                 f"  BIND(?t * ?n / 9.549 AS ?p) FILTER(?p < 3500 || ?p > {round(9000 * share)}) }}"
             ),
         ),
         "wear": (
             f"Tools in {line} are changed in time.",
             (
-                f"SELECT ?m ?tool WHERE {{ ?m isa95:isPartOf plant:{line} ; plant:mountedTool ?tool ; plant:toolWear ?w .\n"
+                "SELECT ?m ?tool WHERE "
+                f"{{ ?m isa95:isPartOf plant:{line} ; "
+                "plant:mountedTool ?tool ; plant:toolWear ?w .\n"
                 f"  ?tool plant:ratedLife ?life . FILTER(?w > {share} * ?life) }}"
             ),
         ),
         "window": (
             f"The level of {tank} stays between its limits.",
             (
-                f"SELECT ?l WHERE {{ plant:{tank} plant:level ?l ; plant:lowLevel ?low ; plant:capacity ?high .\n"
+                "SELECT ?l WHERE "
+                f"{{ plant:{tank} plant:level ?l ; plant:lowLevel ?low ; plant:capacity ?high .\n"
                 f"  FILTER(!(?l >= ?low && ?l <= {share} * ?high)) }}"
             ),
         ),
         "balance": (
             f"What flows into {tank} flows out of it.",
-            f"ASK {{ plant:{tank} plant:inflow ?in ; plant:outflow ?out . FILTER(ABS(?in - ?out) > {round(8 * share, 1)}) }}",
+            (
+                "ASK "
+                f"{{ plant:{tank} plant:inflow ?in ; plant:outflow ?out . "
+                f"FILTER(ABS(?in - ?out) > {round(8 * share, 1)}) }}"
+            ),
         ),
         "chain": (
             f"A machine of {line} that feeds another one is not overloaded at speed.",
             (
-                f"SELECT ?m WHERE {{ ?m isa95:isPartOf plant:{line} ; isa95:feeds/plant:maxTorque ?x ; plant:torque ?t ; plant:speed ?n .\n"
+                "SELECT ?m WHERE "
+                f"{{ ?m isa95:isPartOf plant:{line} ; isa95:feeds/plant:maxTorque ?x ; "
+                "plant:torque ?t ; plant:speed ?n .\n"
                 f"  FILTER(?n > {round(1700 * share)} && ?t > ?x) }}"
             ),
         ),
         "total": (
             f"The tanks of {area} take no more than their area is allowed.",
             (
-                f"SELECT ?a (SUM(?in) AS ?sum) WHERE {{ VALUES ?a {{ plant:{area} }} ?tank isa95:isPartOf ?a ; plant:inflow ?in }}\n"
+                "SELECT ?a (SUM(?in) AS ?sum) WHERE "
+                f"{{ VALUES ?a {{ plant:{area} }} ?tank isa95:isPartOf ?a ; plant:inflow ?in }}\n"
                 f"GROUP BY ?a HAVING (SUM(?in) > {round(260 * share)})"
             ),
         ),
@@ -348,17 +369,24 @@ def _query(kind: str, plant: Plant, generator: np.random.Generator) -> tuple[str
             f"Machines of {line} keep the limits of their observed properties.",
             (
                 f"SELECT ?m WHERE {{ ?m isa95:isPartOf plant:{line} ; fkg:hasLimit ?limit .\n"
-                f"  ?limit fkg:limits plant:temperature ; fkg:highLimit ?high . ?m plant:temperature ?v . FILTER(?v > ?high) }}"
+                "  ?limit fkg:limits plant:temperature ; fkg:highLimit ?high . ?m "
+                "plant:temperature ?v . FILTER(?v > ?high) }"
             ),
         ),
         "unlimited": (
             f"Every machine of {line} has a torque limit.",
-            f"SELECT ?m WHERE {{ ?m a plant:Machine ; isa95:isPartOf plant:{line} . FILTER NOT EXISTS {{ ?m plant:maxTorque ?x }} }}",
+            (
+                "SELECT ?m WHERE "
+                f"{{ ?m a plant:Machine ; isa95:isPartOf plant:{line} . "
+                "FILTER NOT EXISTS { ?m plant:maxTorque ?x } }"
+            ),
         ),
     }[kind]
 
 
-RULES = f"""# The plant as rules: the signals, two rules over the graph, and the queries that people wrote in SPARQL.
+_TANK_LIMITS = "{ ?t a isa95:Storage_Unit ; plant:lowLevel ?low ; plant:capacity ?high }"
+
+RULES = f"""# The plant as rules: signals, two rules over the graph, and people's SPARQL queries.
 use isa95, mason
 prefix plant: <{PLANT}>
 
@@ -375,7 +403,7 @@ rule torque_limit "A machine stays below its torque limit."
 
 rule tank_level "A tank is neither empty nor full."
   kind capacity
-  for ?t, ?low, ?high where {{ ?t a isa95:Storage_Unit ; plant:lowLevel ?low ; plant:capacity ?high }}
+  for ?t, ?low, ?high where {_TANK_LIMITS}
   require ?low <= level(?t) <= ?high
 
 queries "legacy/*.rq"

@@ -1,6 +1,6 @@
 """Prediction models: the class or number that a pack predicts for each sample.
 
-The first clause with a satisfied condition wins. There is no prediction from the first unknown
+The first clause with a satisfied condition wins. Nothing is predicted from the first unknown
 clause on, because that clause might apply.
 
 Letters: V views, B samples, C columns of the contract.

@@ -107,7 +107,7 @@ class Property:
     tightness: float
     size: int
     score: float
-    satisfied_traces: float
+    satisfied: float
 
 
 def enumerate_inferences(
@@ -289,7 +289,7 @@ def _properties(
             tightness=tight,
             size=size,
             score=tight / size,
-            satisfied_traces=float(mined.satisfied[client]),
+            satisfied=float(mined.satisfied[client]),
         )
 
 

@@ -108,18 +108,18 @@ def mine(
     ):  # its tensor operations are too small for several threads; the compiled loops are not
         bank = pack.conditions[inference.condition]
         given = read_channels(pack, bank, x.detach(), layout, inside)
-        fixed = _fixed_positions(inference, fixed or {})
+        fixed_values = _fixed_positions(inference, fixed or {})
         search = _Search(
             bank,
             inference,
             given,
             pick,
-            fixed,
+            fixed_values,
             clip=pack.manifest.contract.end == "clip",
             bisecting=method == "bisection",
         )
         check_horizon(search.reach(0.0), given.shape[2], inference.name)
-        waiting = [place for place in range(len(inference.parameters)) if place not in fixed]
+        waiting = [place for place in range(len(inference.parameters)) if place not in fixed_values]
         if not pick.noisy and method == "exact":
             for low, high in interval_ends(bank.skeleton, inference, waiting):
                 if search.settle_interval(low, high, margin):
@@ -483,7 +483,7 @@ class _Search:
             chosen=self.chosen,
             fits=self.fits,
             traces=count,
-            satisfied_traces=torch.where(told, share, math.nan),
+            satisfied=torch.where(told, share, math.nan),
             robustness=torch.where(told, worst, math.nan),
         )
 

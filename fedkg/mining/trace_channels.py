@@ -56,7 +56,7 @@ def read_channels(
     shape = (int(values.shape[0]), int(values.shape[1]), int(values.shape[2]))
     if not all(shape):
         raise LayoutError(
-            "there are no traces",
+            "`x` has no traces",
             expected="at least one client, one trace and one step",
             received=str(list(x.shape)),
         )

@@ -157,6 +157,6 @@ class Noise:
         keys, count = self.at(site), shape[1] * shape[2]
         if keys.device.type != "cpu":
             return keep_mask(keys.unsqueeze(1), count, rate).view(shape)
-        from fedkg.models.noise_kernels import normal_numbers
+        from fedkg.models.noise_kernels import streams
 
-        return _mask_of_words(normal_numbers(keys, (count + 3) // 4), count, rate).view(shape)
+        return _mask_of_words(streams(keys, (count + 3) // 4), count, rate).view(shape)

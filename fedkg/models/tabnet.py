@@ -136,7 +136,7 @@ class TabNet:
         return params | start_affine(fold(last, 1), "head", (self.outputs, self.width), dtype)
 
     def apply(self, params: Mapping[str, Tensor], x: Tensor, noise: Noise | None = None) -> Tensor:
-        """See `Model.apply`; there is no dropout."""
+        """See `Model.apply`; without dropout."""
         x = broadcast_samples(x, params["head.bias"].shape[0], 1)
         sensor = torch.zeros((), dtype=x.dtype, device=x.device)
         for decision, _ in self._decisions(params, x):

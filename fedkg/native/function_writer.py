@@ -1,6 +1,6 @@
-"""One function as text of LLVM: blocks, variables, and expressions.
+"""LLVM text of one function: blocks, variables, and expressions.
 
-Variables are places on the stack, which LLVM turns into registers.
+Variables are stack slots, which LLVM turns into registers.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from fedkg.native.typed_values import (
     ORDER,
     NotCompiled,
     Value,
-    known,
     literal,
+    literal_value,
     wider,
 )
 
@@ -31,19 +31,19 @@ FUNCTIONS = {
     math.log: "log",
     round: "rint",
 }
-"""LLVM's names of functions of a number."""
+"""LLVM names of unary functions."""
 
 IMPURE = (ast.Subscript, ast.Call, ast.FloorDiv, ast.Mod)
-"""What must not be evaluated unless it is asked for."""
+"""Expressions that must not be evaluated unconditionally."""
 
 
 class FunctionWriter:
-    """The text of a function in the making.
+    """The LLVM text of a function under construction.
 
     Args:
         single: whether the library's precision is float32.
-        names: what names mean outside of the function.
-        signature: of a function that is called: its name, the kinds of its parameters and of its result.
+        names: values of the names outside the function.
+        signature: of a callee: its name, the kinds of its parameters and of its result.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class FunctionWriter:
         }[kind]
 
     def new(self, stem: str) -> str:
-        """A name that there is not yet."""
+        """An unused name."""
         self._count += 1
         return f"{stem}{self._count}"
 
@@ -91,21 +91,21 @@ class FunctionWriter:
         self.lines.append(f"  {text}")
 
     def begin(self, block: str) -> None:
-        """What follows is in a block of its own."""
+        """Start a new block."""
         if not self.ended:
             self.do(f"br label %{block}")
         self.lines.append(f"{block}:")
         self.block, self.ended = block, False
 
     def branch(self, test: Value, yes: str, no: str) -> None:
-        """Go on in one of two blocks."""
+        """Branch to one of two blocks."""
         self.do(f"br i1 {self.truth(test).text}, label %{yes}, label %{no}")
         self.ended = True
 
     def truth(self, value: Value) -> Value:
-        """Whether a bool is true, an int not 0."""
+        """Whether a bool is true, or an int not 0."""
         return (
-            self.ordered("NotEq", value, known(0))
+            self.ordered("NotEq", value, literal_value(0))
             if value.kind == "int"
             else self.to(value, "bool")
         )
@@ -116,11 +116,11 @@ class FunctionWriter:
         self.ended = True
 
     def typed(self, value: Value) -> str:
-        """A value with its type, as instructions want it."""
+        """A value with its type, as an operand."""
         return f"{self.type_of(value.kind)} {value.text}"
 
     def to(self, value: Value, kind: str, narrow: bool = False) -> Value:
-        """A value in another kind. Raises NotCompiled where that would narrow it, unless `narrow`."""
+        """A value in another kind. Raises NotCompiled if that would narrow it, unless `narrow`."""
         if (
             value.known is not None
             and kind in NUMBERS
@@ -139,27 +139,30 @@ class FunctionWriter:
             if self.single:
                 return self.put(
                     kind,
-                    f"{'fptrunc' if kind == 'Float' else 'fpext'} {self.typed(value)} to {self.type_of(kind)}",
+                    (
+                        f"{'fptrunc' if kind == 'Float' else 'fpext'} {self.typed(value)} to "
+                        f"{self.type_of(kind)}"
+                    ),
                 )
             return Value(kind, value.text)
         how = "zext" if kind == "int" else "uitofp" if value.kind == "bool" else "sitofp"
         return self.put(kind, f"{how} {self.typed(value)} to {self.type_of(kind)}")
 
     def store(self, name: str, value: Value) -> None:
-        """Give a variable its value."""
+        """Assign a value to a variable."""
         if name not in self.variables:
-            kind, place = value.kind, f"%{name}.place"
-            self.places.append(f"  {place} = alloca {self.type_of(kind)}")
-            self.variables[name] = Value(kind, place)
+            kind, element_address = value.kind, f"%{name}.place"
+            self.places.append(f"  {element_address} = alloca {self.type_of(kind)}")
+            self.variables[name] = Value(kind, element_address)
         variable = self.variables[name]
         self.do(f"store {self.typed(self.to(value, variable.kind))}, ptr {variable.text}")
         self.given.add(name)
 
     def value(self, node: ast.expr) -> Value:
-        """The value of an expression. Raises NotCompiled for what the language has not."""
+        """The value of an expression. Raises NotCompiled for expressions outside the language."""
         match node:
             case ast.Constant(value=bool() | int() | float() as number):
-                return known(number)
+                return literal_value(number)
             case ast.Name():
                 return self._name(node.id)
             case ast.Attribute():
@@ -187,7 +190,7 @@ class FunctionWriter:
     def _name(self, name: str) -> Value:
         if name in self.variables:
             if name not in self.given:
-                raise NotCompiled(f"`{name}` has no value on some way to here")
+                raise NotCompiled(f"`{name}` may have no value here")
             variable = self.variables[name]
             return self.put(
                 variable.kind, f"load {self.type_of(variable.kind)}, ptr {variable.text}"
@@ -195,7 +198,7 @@ class FunctionWriter:
         return self._outside(self._object(ast.Name(id=name)))
 
     def _object(self, node: ast.expr) -> Any:
-        """What a name outside of the function means."""
+        """The value of a name outside the function."""
         if isinstance(node, ast.Name):
             if node.id in self.names:
                 return self.names[node.id]
@@ -207,8 +210,8 @@ class FunctionWriter:
     @staticmethod
     def _outside(found: Any) -> Value:
         if isinstance(found, int | float):
-            return known(found if isinstance(found, bool | float) else int(found))
-        raise NotCompiled(f"{found!r} is no number")
+            return literal_value(found if isinstance(found, bool | float) else int(found))
+        raise NotCompiled(f"{found!r} is not a number")
 
     def binary(self, op: str, left: Value, right: Value) -> Value:
         """An operation on two values."""
@@ -237,7 +240,7 @@ class FunctionWriter:
         if not isinstance(op, ast.USub):
             raise NotCompiled(type(op).__name__)
         if value.known is not None:
-            return known(-value.known)
+            return literal_value(-value.known)
         if value.kind in ("Float", "Double"):
             return self.put(value.kind, f"fneg {self.typed(value)}")
         return self.put("int", f"sub nsw i64 0, {self.to(value, 'int').text}")
@@ -255,7 +258,7 @@ class FunctionWriter:
     def _compared(self, node: ast.Compare) -> Value:
         left, found = self.value(node.left), None
         if any(_impure(part) for part in node.comparators[1:]):
-            raise NotCompiled("the end of a chain of comparisons would be evaluated in any case")
+            raise NotCompiled("the end of a chain of comparisons would always be evaluated")
         for op, part in zip(node.ops, node.comparators, strict=True):
             if isinstance(op, ast.In) and isinstance(part, ast.Tuple):
                 tests = [self.ordered("Eq", left, self.value(each)) for each in part.elts]
@@ -302,7 +305,10 @@ class FunctionWriter:
             kind = left.kind if left.kind == right.kind else wider(left, right)
             return self.put(
                 kind,
-                f"select i1 {test.text}, {self.typed(self.to(left, kind))}, {self.typed(self.to(right, kind))}",
+                (
+                    f"select i1 {test.text}, {self.typed(self.to(left, kind))}, "
+                    f"{self.typed(self.to(right, kind))}"
+                ),
             )
         yes, no, done = self.new("yes"), self.new("no"), self.new("done")
         self.branch(test, yes, no)
@@ -323,7 +329,7 @@ class FunctionWriter:
             f"phi {self.type_of(kind)} [ {left.text}, %{at_left} ], [ {right.text}, %{at_right} ]",
         )
 
-    def place(self, where: Value, at: Value) -> str:
+    def element_address(self, where: Value, at: Value) -> str:
         """The address of an element."""
         if where.kind not in ELEMENTS:
             raise NotCompiled(f"{where.kind} has no elements")
@@ -335,23 +341,23 @@ class FunctionWriter:
 
     def load(self, where: Value, at: Value) -> Value:
         """An element."""
-        place, kind = self.place(where, at), ELEMENTS[where.kind]
+        element_address, kind = self.element_address(where, at), ELEMENTS[where.kind]
         if kind == "bool":
             return self.put(
-                "bool", f"icmp ne i8 {self.put('int', f'load i8, ptr {place}').text}, 0"
+                "bool", f"icmp ne i8 {self.put('int', f'load i8, ptr {element_address}').text}, 0"
             )
-        return self.put(kind, f"load {self.type_of(kind)}, ptr {place}")
+        return self.put(kind, f"load {self.type_of(kind)}, ptr {element_address}")
 
     def later(self, where: Value, part: ast.Slice) -> Value:
-        """Where something begins later."""
+        """The address of a slice."""
         if part.lower is None or part.upper is not None or part.step is not None:
-            raise NotCompiled("a part that does not reach to the end")
-        return Value(where.kind, self.place(where, self.value(part.lower)))
+            raise NotCompiled("a slice with an end")
+        return Value(where.kind, self.element_address(where, self.value(part.lower)))
 
     def _call(self, node: ast.Call) -> Value:
         function, values = self._object(node.func), [self.value(arg) for arg in node.args]
         if node.keywords:
-            raise NotCompiled("arguments by name")
+            raise NotCompiled("keyword arguments")
         if isinstance(function, Intrinsic) and len(values) == 1:
             if function.kind == "address":
                 return self.put("int", f"ptrtoint ptr {values[0].text} to i64")
@@ -392,7 +398,7 @@ class FunctionWriter:
         return Value("None", "")
 
     def _intrinsic(self, free: str, name: str, *values: Value) -> Value:
-        """A function that LLVM knows, `free` of what it may disregard."""
+        """A call of an LLVM intrinsic, with the fast-math flags `free`."""
         kind, types = (
             self.type_of(values[0].kind),
             ", ".join(self.type_of(value.kind) for value in values),

@@ -1,14 +1,17 @@
-"""The words of functions that are compiled, beside Python's own; and what else such a function may contain.
+"""The language of compiled functions: its types and intrinsics beyond Python's.
 
-- Parameters and results have the kinds below or ``int``, ``bool``; a variable has that of what it is first given. Numbers widen (bool, int,
-  Float, Double), nothing narrows but by `to_float`. Literals and module constants take the kind that they meet. An int stays within 64
-  bits.
-- ``for`` over ``range`` (a step that is no literal is > 0; the variable is not assigned, and has no value afterwards), ``while``, ``if``,
-  ``break``, ``continue``, ``return``, assignments, ``+ - * / // % & |``, comparisons, ``and or`` of bools, ``not``, ``in`` a tuple,
-  ``a if b else c``, calls of other such functions. What is read has a value on every way there. ``//`` and ``%`` are of numbers >= 0, and
-  by others than 0. ``abs``, ``round``, ``math.sqrt floor ceil log`` of Floats and Doubles, whose results are such, too; ``min``, ``max``
-  of two, none a NaN, zeros of either sign being the same.
-- ``x[i]`` with i >= 0, not checked; ``x[k:]`` is where x begins later. Divisions as IEEE 754 has them; sums are not reordered.
+- Parameters and results have the kinds below or ``int``, ``bool``. A variable has the kind of its
+  first value. Numbers widen (bool, int, Float, Double); only `to_float` narrows. Literals and
+  module constants adapt to the other operand. An int must stay within 64 bits.
+- Statements: ``for`` over ``range`` (a step that is not a literal must be > 0; the variable cannot
+  be assigned, and has no value after the loop), ``while``, ``if``, ``break``, ``continue``,
+  ``return`` and assignments. A variable needs a value on every path to its use.
+- Expressions: ``+ - * / // % & |``, comparisons, ``and or`` of bools, ``not``, ``in`` a tuple,
+  ``a if b else c``, and calls of other compiled functions. ``//`` and ``%`` require numbers >= 0
+  and a divisor > 0. ``abs``, ``round``, ``math.sqrt floor ceil log`` take and return Floats and
+  Doubles; ``min``, ``max`` take two numbers that are not NaN, and do not distinguish the zeros.
+- ``x[i]`` requires i >= 0 and is not checked; ``x[k:]`` is the address of x plus k. Divisions
+  follow IEEE 754; sums are not reordered.
 """
 
 from __future__ import annotations
@@ -18,31 +21,36 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 Float = Any
-"""A number of the precision that the library is compiled for."""
+"""A number in the precision of the library."""
 
 Double = Any
-"""A number in float64."""
+"""A float64 number."""
 
 Floats = Any
-"""Where numbers of that precision stand."""
+"""Address of numbers in that precision."""
 
 Doubles = Any
-"""Where numbers in float64 stand."""
+"""Address of float64 numbers."""
 
 Ints = Any
-"""Where int64 stand."""
+"""Address of int64 numbers."""
 
 Bools = Any
-"""Where bool stand, a byte each."""
+"""Address of bools, one byte each."""
 
 
 @dataclass(frozen=True, slots=True)
 class LLVMFunction:
-    """A function in LLVM's own words, for what the language has not; compiled code alone knows it.
+    """A function written in LLVM, for operations outside the language; only compiled code can call
+    it.
 
     Attributes:
-        name: by which it is defined. kinds: of its parameters. result: its kind, or ``None``.
-        text: the definition (``internal``), by whether the library's precision is float32. needs: the declarations that it uses, likewise.
+        name: of its definition.
+        kinds: of its parameters.
+        result: its kind, or ``None``.
+        text: the definition (``internal``), depending on whether the library's precision is
+            float32.
+        needs: the declarations that it uses, likewise.
     """
 
     name: str
@@ -52,7 +60,7 @@ class LLVMFunction:
     needs: Callable[[bool], tuple[str, ...]]
 
     def __call__(self, *values: Any) -> Any:
-        """Raises TypeError: it means nothing outside."""
+        """Raise TypeError, because Python code cannot call it."""
         raise TypeError("only compiled functions can do that")
 
 
@@ -61,12 +69,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """A function that compiled code alone knows."""
+    """A function that only compiled code can call."""
 
     kind: str
 
     def __call__(self, value: Any) -> Any:
-        """Raises TypeError: it means nothing outside."""
+        """Raise TypeError, because Python code cannot call it."""
         raise TypeError("only compiled functions can do that")
 
 
@@ -79,13 +87,13 @@ floats_at, doubles_at, ints_at, bools_at = (
     Intrinsic("Ints"),
     Intrinsic("Bools"),
 )
-"""What stands at an address."""
+"""The array at an address."""
 
 address_of = Intrinsic("address")
-"""Where something stands, as a number."""
+"""The address of an array, as a number."""
 
 
 def loop(function: F) -> F:
-    """Marks a function that is compiled with whatever calls it."""
+    """Mark a function to be compiled together with its callers."""
     function.__dict__["is_loop"] = True
     return function

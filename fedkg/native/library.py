@@ -1,4 +1,4 @@
-"""Libraries of compiled functions: compiled when first called, kept on disk, called by address."""
+"""Libraries of compiled functions: compiled on first use, cached on disk, called by address."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ import llvmlite.binding as llvm
 from fedkg.native.translation import kinds, translate
 
 UNUSED = 30 * 24 * 60 * 60
-"""Seconds after which a library that no program has loaded since is thrown away."""
+"""Seconds after the last use when a cached library is deleted."""
 
 ARGUMENTS: dict[str, Any] = {"int": ctypes.c_int64, "Double": ctypes.c_double}
-"""How numbers are given from outside; what stands in memory is given by its address."""
+"""ctypes of numeric arguments; arrays are passed by address."""
 
 _LOG = logging.getLogger("fedkg")
 _SETTING = Lock()
@@ -36,18 +36,19 @@ class Library:
     """Functions in one precision.
 
     Args:
-        entries: what is called from outside, in modules of one package; a change of any source of the package compiles them anew.
+        entries: functions to call from Python, in modules of one package; any change of the
+            package's sources recompiles them.
         single: in float32 rather than float64.
 
     Raises:
-        NotCompiled: where a function is not in the language.
+        NotCompiled: a function is not in the language.
     """
 
     def __init__(self, entries: Sequence[Callable[..., Any]], *, single: bool) -> None:
         name = entries[0].__module__.rpartition(".")[0]
         with _SETTING:
             machine = _machine()
-            code = _kept(entries, single, name, machine)
+            code = _load_or_compile(entries, single, name, machine)
             self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
             self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             self._engine.finalize_object()
@@ -62,7 +63,7 @@ class Library:
         address = self._engine.get_function_address(entry.__name__)
         assert address, entry.__name__
         function: Any = prototype(address)
-        function.engine = self._engine  # which must not go before it
+        function.engine = self._engine  # keeps the engine alive
         return cast("Callable[..., None]", function)
 
     def __getattr__(self, name: str) -> Callable[..., None]:
@@ -71,7 +72,7 @@ class Library:
 
 @cache
 def _triple() -> str:
-    """What is compiled for; on Windows in the one format that can be loaded there."""
+    """The target triple; on Windows with the object format that the JIT can load."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     triple: str = llvm.get_process_triple()
@@ -86,20 +87,22 @@ def _machine() -> Any:
     )
 
 
-def _kept(entries: Sequence[Callable[..., Any]], single: bool, name: str, machine: Any) -> bytes:
-    """The machine code, from disk where it is there."""
-    place = _place(entries, single)
+def _load_or_compile(
+    entries: Sequence[Callable[..., Any]], single: bool, name: str, machine: Any
+) -> bytes:
+    """Load the machine code from disk, or compile it."""
+    place = _cache_path(entries, single)
     with suppress(OSError):
         if place is not None:
             found = place.read_bytes()
             if hashlib.sha256(found[32:]).digest() == found[:32]:
-                with suppress(OSError):  # it may belong to somebody else
+                with suppress(OSError):  # the file may belong to another user
                     os.utime(place)
                 return found[32:]
     _LOG.info("compiling the loops of %s for this machine, which takes a few seconds once", name)
     code = _compiled(translate(entries, single), machine)
     if place is not None:
-        _keep(place, hashlib.sha256(code).digest() + code)
+        _store(place, hashlib.sha256(code).digest() + code)
     return code
 
 
@@ -111,15 +114,17 @@ def _compiled(text: str, machine: Any) -> bytes:
     options.loop_vectorization, options.loop_unrolling = (
         True,
         False,
-    )  # vectors are interleaved already: twice the code gains nothing
+    )  # vectors are already interleaved: unrolling gains nothing
     passes = llvm.create_pass_builder(machine, options)
     passes.getModulePassManager().run(module, passes)
     code: bytes = machine.emit_object(module)
     return code
 
 
-def _place(entries: Sequence[Callable[..., Any]], single: bool) -> Path | None:
-    """Where the machine code is kept: in `$XDG_CACHE_HOME/fedkg/native` (by default `~/.cache`), named by all that decides it."""
+def _cache_path(entries: Sequence[Callable[..., Any]], single: bool) -> Path | None:
+    """Path of the machine code in `$XDG_CACHE_HOME/fedkg/native` (default `~/.cache`); its name
+    depends on all inputs.
+    """
     names = [entry.__qualname__ for entry in entries]
     state = hashlib.sha256(
         repr(
@@ -145,10 +150,10 @@ def _place(entries: Sequence[Callable[..., Any]], single: bool) -> Path | None:
 
 
 def _constants(entries: Sequence[Callable[..., Any]]) -> list[tuple[str, str, float]]:
-    """The numbers by name in these functions and in those they call: as imported, whatever their sources say by now."""
+    """The numeric constants of these functions and their callees, by name, as imported."""
     queue: list[Any] = list(entries)
     found = []
-    for function in queue:  # grows as it is gone through
+    for function in queue:  # the loop appends to the list
         for name in function.__code__.co_names:
             value = function.__globals__.get(name)
             if isinstance(value, (int, float)):
@@ -158,8 +163,10 @@ def _constants(entries: Sequence[Callable[..., Any]]) -> list[tuple[str, str, fl
     return found
 
 
-def _keep(place: Path, code: bytes) -> None:
-    """Write it as a whole, and throw away what has not been used for long; where that is not possible it is compiled in each process."""
+def _store(place: Path, code: bytes) -> None:
+    """Write the file atomically and delete stale ones; without write access, each process compiles
+    its code.
+    """
     with suppress(OSError):
         with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as file:
             file.write(code)

@@ -1,4 +1,4 @@
-"""Functions and all that they call as one text of LLVM."""
+"""Translation of functions and their callees to one LLVM module."""
 
 from __future__ import annotations
 import __future__
@@ -20,10 +20,10 @@ ANNOTATIONS = __future__.annotations.compiler_flag
 
 
 def translate(entries: Sequence[Function], single: bool) -> str:
-    """The text of a library: what is called from outside, and what that calls.
+    """The LLVM text of a library: its entries, and all functions that they call.
 
     Raises:
-        NotCompiled: with the function and the line that the language does not have.
+        NotCompiled: with the function and the line that is outside the language.
     """
     queue, texts, intrinsics = list(entries), [], set[str]()
 
@@ -32,7 +32,7 @@ def translate(entries: Sequence[Function], single: bool) -> str:
             queue.append(function)
         return function.__name__, *kinds(function)
 
-    for function in queue:  # grows as it is gone through
+    for function in queue:  # the loop appends to the list
         written = FunctionWriter(single, function.__globals__, signature)
         texts.append(_function(written, function, function in entries))
         intrinsics |= written.intrinsics
@@ -56,13 +56,16 @@ def _parsed(function: Function) -> ast.FunctionDef:
         tree = ast.Pass()
     if not isinstance(tree, ast.FunctionDef) or not _is_of(tree, function.__code__):
         raise NotCompiled(
-            f"the source of {function.__module__}.{function.__name__} is not what was imported: start the program anew"
+            f"the source of {function.__module__}.{function.__name__} has changed since its "
+            "import: restart the program"
         )
     return tree
 
 
 def _is_of(tree: ast.FunctionDef, code: CodeType) -> bool:
-    """Whether a source is that of some code, by its names and constants: it may have been edited, or moved, since it was imported."""
+    """Whether a source belongs to some code, by its names and constants: it may have been edited or
+    moved since the import.
+    """
     bare = ast.FunctionDef(
         **{name: getattr(tree, name) for name in tree._fields} | {"decorator_list": []}
     )
@@ -97,12 +100,14 @@ def _function(written: FunctionWriter, function: Function, outside: bool) -> str
     if not written.ended:
         written.leave("ret void" if result == "None" else "unreachable")
     body = "\n".join(["entry:", *written.places, *written.lines])
-    head = f"define {'' if outside else 'internal '}{written.type_of(result)} @{function.__name__}({', '.join(given)})"
+    linkage = "" if outside else "internal "
+    signature = f"{written.type_of(result)} @{function.__name__}({', '.join(given)})"
+    head = f"define {linkage}{signature}"
     return f"{head} nounwind{'' if outside else ' noinline'} {{\n{body}\n}}"
 
 
 class _Statements:
-    """Statements of one function, written one after the other."""
+    """Writes the statements of one function."""
 
     def __init__(self, written: FunctionWriter, result: str) -> None:
         self._to = written
@@ -110,7 +115,7 @@ class _Statements:
         self._loops: list[tuple[str, str]] = []
 
     def all(self, body: Sequence[ast.stmt], function: Function | None = None) -> None:
-        """Some statements; the function is named where one is not of the language."""
+        """Write some statements; an error names the function."""
         for statement in body:
             if self._to.ended:
                 raise NotCompiled(f"`{ast.unparse(statement)}` is never reached")
@@ -121,7 +126,8 @@ class _Statements:
                 self._one(statement)
             except NotCompiled as error:
                 raise NotCompiled(
-                    f"{function.__module__}.{function.__name__}: {error}: `{ast.unparse(statement)}`"
+                    f"{function.__module__}.{function.__name__}: {error}: "
+                    f"`{ast.unparse(statement)}`"
                 ) from None
 
     def _one(self, node: ast.stmt) -> None:
@@ -141,7 +147,7 @@ class _Statements:
             case ast.If():
                 self._if(node)
             case ast.While(orelse=[]):
-                self._repeated(None, node.test, node.body)
+                self._write_loop(None, node.test, node.body)
             case ast.For(orelse=[]):
                 self._for(node)
             case ast.Break():
@@ -174,7 +180,7 @@ class _Statements:
         if not isinstance(target, ast.Subscript) or isinstance(target.slice, ast.Slice):
             raise NotCompiled(f"`{ast.unparse(target)} = `")
         where = self._to.value(target.value)
-        place = self._to.place(where, self._to.value(target.slice))
+        place = self._to.element_address(where, self._to.value(target.slice))
         value = self._to.to(value, ELEMENTS[where.kind])
         if value.kind == "bool":
             value = Value("bool", self._to.put("int", f"zext i1 {value.text} to i8").text)
@@ -219,10 +225,10 @@ class _Statements:
         ):
             raise NotCompiled(f"`{name}` counts and is assigned")
         self._to.store(name, first)
-        self._repeated((name, last, step, falls), None, node.body)
+        self._write_loop((name, last, step, falls), None, node.body)
         self._to.given.discard(name)
 
-    def _repeated(
+    def _write_loop(
         self,
         counted: tuple[str, Value, Value, bool] | None,
         test: ast.expr | None,
@@ -256,5 +262,5 @@ class _Statements:
 
 
 def _read(target: ast.expr) -> ast.expr:
-    """The same place, to be read."""
+    """The same target as an expression to read."""
     return ast.parse(ast.unparse(target), mode="eval").body

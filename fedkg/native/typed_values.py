@@ -1,4 +1,4 @@
-"""Values of compiled code in LLVM's words, and what can be made of two of them."""
+"""Typed values of compiled code in LLVM syntax, and their common types."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from fedkg.errors import FedkgError
 
 NUMBERS = ("bool", "int", "Float", "Double")
-"""Kinds of numbers, each wider than those before."""
+"""Kinds of numbers, each wider than the previous one."""
 
 ELEMENTS = {"Floats": "Float", "Doubles": "Double", "Ints": "int", "Bools": "bool"}
-"""What stands where a kind of address points to."""
+"""Element kind of each kind of address."""
 
 ARITHMETIC = {
     "Add": ("add nsw", "fadd"),
@@ -27,23 +27,23 @@ ORDER = {
     "GtE": ("sge", "oge"),
     "Eq": ("eq", "oeq"),
     "NotEq": ("ne", "une"),
-}  # a NaN differs from everything
+}  # NaN differs from every number
 
 
 class NotCompiled(FedkgError):
-    """A function that is to be compiled contains something else than `language` has."""
+    """A function to be compiled is outside the `language`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A kind and LLVM's word for the value; `known` for literals and constants, which take any kind."""
+    """A kind and an LLVM operand; `known` for literals and constants, which adapt to any kind."""
 
     kind: str
     text: str
     known: int | float | None = None
 
 
-def known(number: float) -> Value:
+def literal_value(number: float) -> Value:
     """A literal or constant."""
     if isinstance(number, float):
         return Value("Float", "", number)
@@ -51,7 +51,7 @@ def known(number: float) -> Value:
 
 
 def literal(number: float, kind: str, single: bool) -> str:
-    """LLVM's word for a known number."""
+    """LLVM syntax of a known number."""
     if kind in ("Float", "Double"):
         exact = (
             struct.unpack("f", struct.pack("f", number))[0]
@@ -63,7 +63,7 @@ def literal(number: float, kind: str, single: bool) -> str:
 
 
 def wider(*values: Value) -> str:
-    """The kind that values have in common. Raises NotCompiled where there is none."""
+    """The common kind of values. Raises NotCompiled if there is none."""
     for value in values:
         if value.kind not in NUMBERS:
             raise NotCompiled(f"{value.kind} where a number should be")

@@ -54,7 +54,7 @@ class _Part:
 
     groups: tuple[ChannelGroup, ...]
     letters: tuple[tuple[int, ...], ...]
-    build_layers: tuple[Layer, ...]
+    layers: tuple[Layer, ...]
     edges: Edges
 
 

@@ -1,1 +1,3 @@
-"""Loops of models on a processor: all steps of a client, or a run through time, in machine code of this machine."""
+"""Compiled CPU loops of models: all local steps of a client, or a forward pass through time, as
+machine code.
+"""

@@ -1,6 +1,6 @@
-"""Losses of a minibatch whose samples are columns, with their derivatives by the outputs.
+"""Losses of a minibatch with samples as columns, and their derivatives by the outputs.
 
-Letters: B samples of the minibatch, V the columns that they stand in (more may follow), H outputs.
+Letters: B samples of the minibatch, V their columns (more may follow), H outputs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from fedkg.models.loops.primitives import exponential, greater
 from fedkg.native.language import Double, Float, Floats, Ints, loop, to_float
 
 CLASSES, BINARY, SQUARED, KNOWN = range(4)
-"""Cross entropy of classes, of one logit, mean squared error, the same over targets that are not NaN."""
+"""Cross entropy of classes, of one logit, mean squared error, and the latter over targets that are
+not NaN.
+"""
 
 
 @loop
@@ -29,9 +31,11 @@ def add_losses(
     share: Float,
     spare: Floats,
 ) -> Float:
-    """The sum of `count` samples' losses, times `share`; the derivative by the outputs [H, V] is written over them, 0 in columns beyond.
+    """The sum of `count` samples' losses, times `share`; the derivative overwrites the outputs [H,
+    V], with 0 in further columns.
 
-    Sample i has row ``index[i]`` in classes or targets [.., H]; `weight` is that of positive samples. `spare` has room for 3 V numbers.
+    Sample i has row ``index[i]`` in classes or targets [.., H]; `weight` is that of positive
+    samples. `spare` has room for 3 V numbers.
     """
     total, more = to_float(0), to_float(weight)
     if loss == CLASSES:
@@ -57,7 +61,7 @@ def add_losses(
 def _of_classes(
     out: Floats, outputs: int, wide: int, classes: Ints, index: Ints, count: int, spare: Floats
 ) -> Float:
-    """The sum of the samples' cross entropies; softmax minus one-hot is written over the scores."""
+    """The sum of the samples' cross entropies; softmax minus one-hot overwrites the scores."""
     most, sums = spare, spare[wide:]
     for place in range(wide):
         most[place] = out[place]
@@ -113,7 +117,9 @@ def _slope_of_logit(z: Float, goal: Float, weight: Float) -> Float:
 
 @loop
 def _of_numbers(out: Floats, outputs: int, wide: int, goals: Floats, known: bool) -> Float:
-    """The mean squared error of a sample, whose outputs are `wide` apart; over the targets that are numbers, where only these are known."""
+    """The mean squared error of a sample with outputs at a distance of `wide`; with `known`, over
+    the known targets.
+    """
     there = 0
     for output in range(outputs):
         if not known or goals[output] == goals[output]:

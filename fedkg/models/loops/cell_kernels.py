@@ -1,10 +1,12 @@
-"""Runs of recurrent cells through time, and the way back: a client's whole run stays in the cache, where tensor operations pass over the
-values of all clients many times a step. The equations are those of `fedkg.models.recurrent_cells`.
+"""Forward and backward passes of recurrent cells: one client's whole run stays in the cache.
 
-On the way forth the drive [N, B, G W] of a client becomes its gates, at each step gate by gate: [G, B, W]. On the way back the derivatives
-by the drive are written over them, [N, B, G W] again.
+Tensor operations would pass over the values of all clients many times a step. The equations are
+those of `fedkg.models.recurrent_cells`. In the forward pass, the drive [N, B, G W] of a client
+becomes its gates, with each gate contiguous within a step: [G, B, W]. In the backward pass, the
+derivatives by the drive, [N, B, G W], overwrite them.
 
-Letters: C clients, N steps, B batch, W width of the state, G gates of a cell, n numbers of a run.
+Letters: C clients, N steps, B batch, W width of the state, G gates of a cell, n numbers of a
+vector.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ def plain_forth(
     bias: Floats,
     states: Floats,
 ) -> None:
-    """Of clients `first` to before `last` the states [C, N + 1, B, W]; turned [C, W, W] and bias [C, W] are what the state adds."""
+    """The states [C, N + 1, B, W] of clients first .. last - 1; turned [C, W, W] and bias [C, W]
+    define the state's contribution.
+    """
     size = batch * width
     for client in range(first, last):
         state, pushed = states[client * (steps + 1) * size :], drive[client * steps * size :]
@@ -64,7 +68,9 @@ def plain_back(
     weight: Floats,
     states: Floats,
 ) -> None:
-    """The derivatives by the drive, out [C, N, B, W]; slope [C, N or 1, B, W], by every state or the last alone; weight [C, W, W]."""
+    """The derivatives by the drive, out [C, N, B, W]; slope [C, N or 1, B, W], by every state or
+    the last one; weight [C, W, W].
+    """
     size = batch * width
     for client in range(first, last):
         state, by, to = (
@@ -110,7 +116,9 @@ def gated_forth(
     inner: Floats,
     room: Floats,
 ) -> None:
-    """As `plain_forth` for three gates; inner [C, N, B, W] is what the state adds to the third. room: for 3 B W numbers."""
+    """As `plain_forth` for three gates; inner [C, N, B, W] is the state's contribution to the
+    third. room: for 3 B W numbers.
+    """
     size = batch * width
     for client in range(first, last):
         state, pushed, own = (
@@ -171,7 +179,8 @@ def gated_back(
     inner: Floats,
     room: Floats,
 ) -> None:
-    """As `plain_back`; owns [C, N, B, 3 W] become the derivatives by what the state adds, weight is [C, 3 W, W].
+    """As `plain_back`; owns [C, N, B, 3 W] becomes the derivatives by the state's contribution,
+    weight is [C, 3 W, W].
 
     room: for 6 B W numbers.
     """
@@ -202,12 +211,12 @@ def gated_back(
             _by_sigmoid(reset, new, seen, now, size)
             _times(inward, new, now, size)
             _times(whole, carried, now[size:], size)
-            _place(now, reset, batch, width, 3 * width)
-            _place(now[width:], keep, batch, width, 3 * width)
-            _place(now[2 * width :], new, batch, width, 3 * width)
-            _place(own, reset, batch, width, 3 * width)
-            _place(own[width:], keep, batch, width, 3 * width)
-            _place(own[2 * width :], inward, batch, width, 3 * width)
+            _scatter_rows(now, reset, batch, width, 3 * width)
+            _scatter_rows(now[width:], keep, batch, width, 3 * width)
+            _scatter_rows(now[2 * width :], new, batch, width, 3 * width)
+            _scatter_rows(own, reset, batch, width, 3 * width)
+            _scatter_rows(own[width:], keep, batch, width, 3 * width)
+            _scatter_rows(own[2 * width :], inward, batch, width, 3 * width)
             multiply(
                 carried,
                 width,
@@ -239,7 +248,11 @@ def long_forth(
     shown: Floats,
     room: Floats,
 ) -> None:
-    """As `plain_forth` for four gates; memories are as states, shown [C, N, B, W] their tanh after each step. room: for 4 B W numbers."""
+    """As `plain_forth` for four gates; memories are like states, shown [C, N, B, W] is their tanh
+    after each step.
+
+    room: for 4 B W numbers.
+    """
     size = batch * width
     for client in range(first, last):
         state, memory = (
@@ -321,7 +334,7 @@ def long_back(
             _by_sigmoid(to[3 * size :], carried, seen, now[3 * size :], size)
             _times(deep, deep, now[size:], size)
             for gate in range(4):
-                _place(now[gate * width :], to[gate * size :], batch, width, 4 * width)
+                _scatter_rows(now[gate * width :], to[gate * size :], batch, width, 4 * width)
             multiply(
                 carried,
                 width,
@@ -339,14 +352,14 @@ def long_back(
 
 
 @loop
-def _place(out: Floats, part: Floats, batch: int, width: int, apart: int) -> None:
-    """Rows one after the other, [B, W], as rows that are `apart`."""
+def _scatter_rows(out: Floats, part: Floats, batch: int, width: int, apart: int) -> None:
+    """Copy contiguous rows [B, W] to rows at a distance of `apart`."""
     multiply(out, apart, part, width, part, 0, 0, part, 0, batch, width, 0)
 
 
 @loop
 def _add_part(out: Floats, part: Floats, batch: int, width: int, apart: int) -> None:
-    """out [B, W] with rows added that are `apart`."""
+    """Add rows at a distance of `apart` to out [B, W]."""
     for row in range(batch):
         add(out[row * width :], part[row * apart :], width)
 

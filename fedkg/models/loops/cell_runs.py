@@ -1,6 +1,8 @@
-"""The loops over recurrent cells and products, called with tensors: parts of the clients on each thread.
+"""Tensor interface of the compiled recurrent cells and products, with the clients divided over
+threads.
 
-Letters: C clients, N steps, B batch, W width of the state, G gates of a cell, R rows, I and O input and output width.
+Letters: C clients, N steps, B batch, W width of the state, G gates of a cell, R rows, I and O input
+and output width.
 """
 
 from __future__ import annotations
@@ -15,12 +17,12 @@ from fedkg.models.loops import cell_kernels, matrix_products, sample_norms
 from fedkg.native.library import Library
 
 LEAST = 1 << 18
-"""Multiplications that are worth a thread."""
+"""Smallest number of multiplications for a separate thread."""
 
 
 @cache
 def _library(dtype: torch.dtype) -> Library:
-    """The loops in float32 or float64; compiled when this machine has never had them."""
+    """The loops in float32 or float64; compiled on first use on this machine."""
     entries = (
         cell_kernels.plain_forth,
         cell_kernels.plain_back,
@@ -36,7 +38,7 @@ def _library(dtype: torch.dtype) -> Library:
 
 
 def affine(weight: Tensor, bias: Tensor, x: Tensor) -> Tensor:
-    """``x weight^T + bias``, [C, R, O], of weight [C, O, I], bias [C, O], x [C, R, I]."""
+    """``x weight^T + bias``, [C, R, O], for weight [C, O, I], bias [C, O], x [C, R, I]."""
     (clients, outputs, inputs), rows = weight.shape, x.shape[1]
     out = x.new_empty(clients, rows, outputs)
     given = (out, weight.contiguous(), bias.contiguous(), x.contiguous())
@@ -61,7 +63,7 @@ def outer_sums(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def step_squares(left: Tensor, right: Tensor, *, bias: bool) -> Tensor:
-    """See `clipped.measure_steps`: [C, B], of left [C, N, B, O] and right [C, N, B, I]."""
+    """See `sample_norms.measure_steps`: [C, B], for left [C, N, B, O] and right [C, N, B, I]."""
     (clients, steps, batch, outputs), inputs = left.shape, right.shape[3]
     squares, eps = left.new_empty(clients, batch), torch.finfo(left.dtype).eps
     given, sizes = (
@@ -81,14 +83,17 @@ def step_squares(left: Tensor, right: Tensor, *, bias: bool) -> Tensor:
 def forward(
     drive: Tensor, weight: Tensor, bias: Tensor
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    """The run of the cell with so many gates from states of 0; `drive` [C, N, B, G W] is written over.
+    """The forward pass of a cell from states of 0; overwrites `drive` [C, N, B, G W].
 
     Args:
-        weight: [C, G W, W]. bias: [C, G W].
+        weight: [C, G W, W].
+        bias: [C, G W].
 
     Returns:
-        States [C, N + 1, B, W]; what the drive has become: the gates, at each step gate by gate; and what else the cell keeps: for three
-        gates what the state adds to the third, [C, N, B, W]; for four the memories, [C, N + 1, B, W], and their tanh after each step.
+        States [C, N + 1, B, W]; the gates, in the memory of the drive, with each gate contiguous
+        within a step; and further values of the cell: for three gates the state's contribution to
+        the third, [C, N, B, W]; for four the memories, [C, N + 1, B, W], and their tanh after each
+        step.
     """
     clients, steps, batch, width = *drive.shape[:3], weight.shape[2]
     gates, count = drive.contiguous(), weight.shape[1] // width
@@ -116,7 +121,9 @@ def forward(
 def backward(
     gates: Tensor, slope: Tensor, weight: Tensor, states: Tensor, more: tuple[Tensor, ...]
 ) -> tuple[Tensor, Tensor]:
-    """Derivatives by the drive and by what the state adds, [C, N, B, G W]; `gates` are written over, `slope` is as in `Cell.backward`."""
+    """Derivatives by the drive and by the state's contribution, [C, N, B, G W]; overwrites `gates`.
+    `slope` is the gradient in `Cell.backward`.
+    """
     (steps, batch), width = gates.shape[1:3], weight.shape[2]
     count = weight.shape[1] // width
     shape, rest = (
@@ -141,13 +148,13 @@ def backward(
 
 
 _NAMES = {1: "plain", 3: "gated", 4: "long"}
-"""Cells by the number of their gates."""
+"""Cells by their number of gates."""
 
 
 def _run_on_clients(
     name: str, work: int, sizes: tuple[float, ...], given: tuple[Tensor, ...], room: int
 ) -> None:
-    """The loop on all clients; `work` is how many multiplications each of them is."""
+    """Run the loop on all clients; `work` is the number of multiplications of each client."""
     first = given[0]
     loop, addresses = getattr(_library(first.dtype), name), [value.data_ptr() for value in given]
 

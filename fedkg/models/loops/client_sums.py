@@ -1,4 +1,4 @@
-"""The sums over the clients of a stack, called with tensors.
+"""Sums over the clients of a stack, as tensors.
 
 Letters: C clients, G groups.
 """
@@ -18,7 +18,7 @@ from fedkg.models.loops.sum_kernels import BESIDE, BLOCK, add_weighted, totals
 from fedkg.native.library import Library
 
 LEAST = 1 << 17
-"""Numbers that are worth a thread."""
+"""Smallest number of values for a separate thread."""
 
 
 @cache
@@ -27,32 +27,38 @@ def _library(dtype: torch.dtype) -> Library:
 
 
 def sums(stack: Sequence[Tensor]) -> Tensor:
-    """The sum of all numbers of each client, [C], in no particular order; of tensors [C, ...], float32 or float64 as one."""
+    """The sum of all numbers of each client, [C], in no particular order; for tensors [C, ...], all
+    float32 or all float64.
+    """
     rows = [_by_client(value) for value in stack]
     first = rows[0]
-    out, told = first.new_empty(len(first)), _told(rows)
+    out, locations = first.new_empty(len(first)), _locations(rows)
     loop = _library(first.dtype).totals
 
     def part(start: int, stop: int) -> None:
         room = first.new_empty(BESIDE)
-        loop(start, stop, len(rows), *_places(told), out.data_ptr(), room.data_ptr())
+        loop(start, stop, len(rows), *_addresses(locations), out.data_ptr(), room.data_ptr())
 
-    run_in_parts(len(first), max(1, LEAST // max(1, sum(told[1]))), part)
+    run_in_parts(len(first), max(1, LEAST // max(1, sum(locations[1]))), part)
     return out
 
 
 def add_to(
     totals: Sequence[Tensor], stack: Sequence[Tensor], weights: Tensor, groups: Tensor
 ) -> None:
-    """Adds ``sum_c w_c value_c`` of each group to totals [G, ...], which are written over; client by client, whatever stacks they come in.
+    """Add ``sum_c w_c value_c`` of each group to totals [G, ...] in place; client by client, for
+    any split into stacks.
 
     Args:
-        totals: contiguous. stack: [C, ...] each, of the same type. weights: float64 [C]. groups: int64 [C].
+        totals: contiguous.
+        stack: [C, ...] each, of the same dtype.
+        weights: float64 [C].
+        groups: int64 [C].
     """
     rows = [_by_client(value) for value in stack]
     if not rows or not len(rows[0]):
         return
-    told, to = _told(rows), _numbers([value.data_ptr() for value in totals])
+    locations, to = _locations(rows), _numbers([value.data_ptr() for value in totals])
     loop, clients, weights, groups = (
         _library(rows[0].dtype).add_weighted,
         len(rows[0]),
@@ -62,27 +68,29 @@ def add_to(
     given = (
         len(rows),
         clients,
-        *_places(told),
+        *_addresses(locations),
         addressof(to),
         weights.data_ptr(),
         groups.data_ptr(),
     )
-    blocks = sum(-(-width // BLOCK) for width in told[1])
+    blocks = sum(-(-width // BLOCK) for width in locations[1])
     run_in_parts(
         blocks, max(1, LEAST // (BLOCK * clients)), lambda first, last: loop(first, last, *given)
     )
 
 
 def _by_client(value: Tensor) -> Tensor:
-    """A tensor [C, ...] in which the numbers of each client lie together."""
+    """A tensor [C, ...] with contiguous numbers of each client."""
     if value.is_contiguous():
         return value
     rows = value.flatten(1) if value.dim() > 1 else value.unsqueeze(1)
     return rows if rows.shape[1] < 2 or rows.stride(1) == 1 else rows.contiguous()
 
 
-def _told(rows: Sequence[Tensor]) -> tuple[Array[c_int64], Array[c_int64], Array[c_int64]]:
-    """Where tensors [C, ...] begin, how many numbers a client has in each, and how far it is to those of the next: [T] each."""
+def _locations(rows: Sequence[Tensor]) -> tuple[Array[c_int64], Array[c_int64], Array[c_int64]]:
+    """For each tensor [C, ...]: its address, the numbers of a client, and the distance between
+    clients; [T] each.
+    """
     widths = [prod(value.shape[1:]) for value in rows]
     return (
         _numbers([value.data_ptr() for value in rows]),
@@ -95,6 +103,6 @@ def _numbers(values: Sequence[int]) -> Array[c_int64]:
     return (c_int64 * len(values))(*values)
 
 
-def _places(told: Sequence[Array[c_int64]]) -> list[int]:
-    """Where numbers stand; they have to be held meanwhile."""
-    return [addressof(numbers) for numbers in told]
+def _addresses(locations: Sequence[Array[c_int64]]) -> list[int]:
+    """The addresses of arrays; the caller must keep the arrays alive."""
+    return [addressof(numbers) for numbers in locations]

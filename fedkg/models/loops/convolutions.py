@@ -1,11 +1,13 @@
-"""Convolutions of one client upon its images, one image after the other, and the way back.
+"""Convolutions of one client, one image after the other: forward and backward pass.
 
-An image [I, h, w] lies flat. A convolution's result at flat place q is a sum of products with the image's numbers at q plus as many fixed
-distances as the window has places: one product of matrices, the rows of the right one being the image shifted. Results have rows as wide as
-the image; what stands beyond their own width is nobody's and is not read.
+An image [I, h, w] is flat. A convolution's output at flat position q is a sum of products with the
+image's numbers at q plus fixed distances, one for each position of the window: one matrix product
+with shifted copies of the image as rows of the right matrix. Output rows are as wide as the
+image's; numbers beyond the output's width are unused.
 
-Letters: B samples of a minibatch, V its columns in the dense layers, I and O channels, h and w height and width of what a layer reads (with
-zeros around it), g and v those of its result, k side of its window, p of its pool, r and c height and width after that.
+Letters: B samples of a minibatch, V its columns in the dense layers, I and O channels, h and w
+height and width of a layer's input (with padding), g and v those of its output, k side of its
+window, p of its pool, r and c height and width after pooling.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ from fedkg.models.loops.transposes import transpose
 from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
 COUNT, MEAN, SAMPLE, ROOM, FIRST = range(5)
-"""Places of `images`: how many convolutions, whether squares become their mean, F, numbers kept of each sample, and the first layer's."""
+"""Positions in `images`: number of convolutions, flag for mean pooling, F, workspace numbers per
+sample, and the first layer's numbers.
+"""
 
 (
     CHANNELS,
@@ -47,11 +51,13 @@ COUNT, MEAN, SAMPLE, ROOM, FIRST = range(5)
     BEHIND,
     EACH,
 ) = range(15)
-"""Places of a layer: I, h, w, k, O, the zeros around, p, r, c; where its parameters begin; where a sample's image and result begin among
-the numbers kept of it; where in `images` the distances stand, forth and back. Last: how many places these are."""
+"""Positions of a layer: I, h, w, k, O, padding, p, r, c; first parameter; first number of a
+sample's input and output in the workspace; first forward and backward distance in `images`. Last:
+the number of these positions.
+"""
 
 REPEATED = 16
-"""Room for as often as a number is repeated that products begin with: the most that a tile holds of a row."""
+"""Copies of a number that a product starts from: as many as a tile has per row."""
 
 
 @loop
@@ -65,9 +71,10 @@ def convolve_forward(
     out: Floats,
     room: Floats,
 ) -> None:
-    """What the dense layers read, [B, O r c], from images x [S, F]; `room` keeps what each layer reads and makes of each sample.
+    """The dense layers' input, [B, O r c], from images x [S, F]; `room` stores the input and output
+    of each layer and sample.
 
-    What a layer makes is kept before the rectifier, but after the tangent.
+    Outputs are stored before the rectifier, but after tanh.
     """
     layers, floor = images[COUNT], to_float(-1 if form[TANH] > 0 else 0)
     for place in range(count):
@@ -106,7 +113,7 @@ def convolve_forward(
 
 @loop
 def _enter(kept: Floats, x: Floats, layer: Ints) -> None:
-    """An image with zeros around it."""
+    """Copy an image into its padding."""
     pad, high, width = layer[PAD], layer[HIGH], layer[WIDE]
     if pad > 0:
         fill(kept, layer[CHANNELS] * high * width, to_float(0))
@@ -164,10 +171,11 @@ def convolve_backward(
     share: Float,
     clipped: Floats,
 ) -> None:
-    """A step down for the convolutions, from the derivative by what the dense layers read, `values` [B, O r c].
+    """A gradient step of the convolutions, from the derivative by the dense layers' input, `values`
+    [B, O r c].
 
-    Where samples' gradients are clipped, `squares` [B] are those of their other parts, and become what samples count, times `share`; their
-    sum is then added to `clipped` instead.
+    With clipping, `squares` [B] has the squared norms of the other layers' gradients and becomes
+    the samples' factors, times `share`; the sum of gradients is then added to `clipped` instead.
     """
     layers, total = images[COUNT], form[SEEN]
     begin = room[count * images[ROOM] :]
@@ -256,9 +264,7 @@ def convolve_backward(
                 )
             else:
                 _gradient(gradient, layer, image, above, long, turned, apart, begin[REPEATED:])
-                if (
-                    number > 0
-                ):  # what a layer read is written over; slopes have zeros before and after what is there
+                if number > 0:  # overwrites the layer's input; slopes are zero-padded
                     depth = outputs * k * k
                     shifted(
                         image,
@@ -297,7 +303,8 @@ def convolve_backward(
 
 @loop
 def _add_turned(out: Floats, sums: Floats, depth: int, outputs: int, by: Float) -> None:
-    """Adds `by` times the sums of weights, [I k k, O], as [O, I k k], and of biases after them."""
+    """Add `by` times the sums of weights, [I k k, O], as [O, I k k], and of the biases after
+    them."""
     for output in range(outputs):
         for place in range(depth):
             out[output * depth + place] += by * sums[place * outputs + output]
@@ -321,7 +328,8 @@ def _gradient(
     apart: int,
     one: Floats,
 ) -> None:
-    """Adds a sample's derivative by the weights, [I k k, O], and by the bias after them; `one` is 1."""
+    """Add a sample's derivative by the weights, [I k k, O], and by the bias after them; `one` is
+    1."""
     outputs, side, channels, width = layer[OUT], layer[SIDE], layer[CHANNELS], layer[WIDE]
     square, there, size = side * side, apart - side + 1, layer[HIGH] * width
     transpose(turned, outputs, slopes, long, outputs, there)
@@ -358,7 +366,8 @@ def _gradient(
 
 @loop
 def _is_sparse(layer: Ints, mean: int) -> bool:
-    """Whether most derivatives by a layer's result are 0, and windows have runs that vectors hold."""
+    """Whether most derivatives by a layer's output are 0, and windows have runs that fit
+    vectors."""
     return layer[POOL] > 1 and mean == 0 and layer[CHANNELS] * layer[SIDE] >= N
 
 

@@ -1,10 +1,12 @@
-"""Dense layers of one client upon a minibatch: forth, and a step of plain descent on the way back.
+"""Dense layers of one client on a minibatch: forward pass, and a gradient step in the backward
+pass.
 
-A minibatch lies with its samples as columns, so that a layer's weights are read as they are stored, both ways; what a layer read lies a
-second time with its samples as rows, for the products that move the weights.
+A minibatch has its samples as columns, so both passes read a layer's weights as they are stored. A
+copy of a layer's input has the samples as rows, for the products that update the weights.
 
-Letters: B most samples of a minibatch, V the same rounded up to whole vectors, L layers, W all their widths together, P parameters of the
-layers, O and I output and input width of a layer, n numbers of a run.
+Letters: B most samples of a minibatch, V the same rounded up to whole vectors, L layers, W all
+their widths together, P parameters of the layers, O and I output and input width of a layer, n
+numbers of a vector.
 """
 
 from __future__ import annotations
@@ -16,16 +18,19 @@ from fedkg.native.language import Doubles, Float, Floats, Ints, loop, to_float
 
 PARAMETERS, BATCH, LAYERS, BIAS, TANH, LOSS, PULLED, ANCHORS, DRIFTING = range(9)
 ALL, WIDEST, SITE, INWARD, SIZE, STEPS, SEEN, CLIPPED, WIDTHS = range(9, 18)
-"""Places of what is the same for all clients: P, B, L; whether layers have a bias, the activation is tanh and not the rectifier; the
-loss (`judged`); whether parameters are pulled, to anchors of each client; whether they drift; W, and the widest layer; the place before
-the first layer at which dropout has the name 0; whether something stands before the first layer, which hands over by samples what that
-reads and wants the derivative by it; parameters of the whole
-model, most steps of any client, parameters before the dense layers; whether each sample's gradient is clipped. From the last on: the
-widths, L + 1 of them, and the limits of dropout before each layer (16 random bits below one are dropped)."""
+"""Positions in `form`, which is the same for all clients: P, B, L; flags for a bias, for tanh
+instead of the rectifier; the loss (`batch_losses`); flags for a pull, for anchors of each client,
+for drift; W, and the widest layer; the dropout site number of the first layer's input; a flag for
+layers before the first one, which pass their output by samples and need the derivative by it;
+parameters of the whole model, most steps of any client, parameters before the dense layers; a flag
+for clipping of samples' gradients. From the last on: the L + 1 widths, and the thresholds of
+dropout before each layer (16 random bits below the threshold are dropped).
+"""
 
 DECAY, WEIGHT, CLIP, SCALES = range(4)
-"""Places of numbers: the pull to 0, how much more a positive sample counts, the norm that a sample's gradient keeps, and from here on what
-dropout before each layer multiplies values with that it keeps, 1 where there is none."""
+"""Positions in `numbers`: the pull to 0, the weight of positive samples, the clip norm, and from
+the last on the scale of the values that dropout keeps before each layer, 1 without dropout.
+"""
 
 
 @loop
@@ -40,10 +45,12 @@ def forth(
     count: int,
     wide: int,
 ) -> None:
-    """From what the first layer reads, [I, V] at the beginning of `values` [W, V], the outputs at their end; on the way what layers read.
+    """Compute the outputs at the end of `values` [W, V] from the first layer's input, [I, V] at the
+    beginning; in between all layer inputs.
 
-    `turned` [W, B] has the same by samples, `factors` [W, V] what dropout made of it; `key` is that of the client's step. Where something
-    stands before the first layer, what that reads is in `turned` alone, and its factors are by samples, too.
+    `turned` [W, B] gets the same by samples, `factors` [W, V] the dropout factors; `key` is that of
+    the client's step. If layers precede the first one, their output is in `turned` alone, and its
+    factors are by samples, too.
     """
     at, since = 0, 0
     for layer in range(form[LAYERS]):
@@ -79,7 +86,7 @@ def forth(
 
 @loop
 def activate(values: Floats, tanh: int, n: int) -> None:
-    """The tangent or the rectifier."""
+    """Apply tanh or the rectifier."""
     if tanh > 0:
         tanhs(values, values, n)
     else:
@@ -102,7 +109,11 @@ def back(
     anchor: Floats,
     drift: Floats,
 ) -> None:
-    """A step down: what stands in place of the outputs is the derivative by them; each layer's is then written over its values."""
+    """Backward pass with a gradient step.
+
+    On entry, the derivative by the outputs is in the place of the outputs; the derivative of each
+    layer overwrites its values.
+    """
     at, since = form[PARAMETERS], form[ALL] - form[WIDTHS + form[LAYERS]]
     for layer in range(form[LAYERS] - 1, -1, -1):
         fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
@@ -152,9 +163,10 @@ def backward_inputs(
     count: int,
     wide: int,
 ) -> None:
-    """The derivative by what a layer read, before dropout and activation, from that by its result, where it is wanted; over `below`.
+    """The derivative by a layer's input before dropout and activation, from that by its output,
+    into `below`, if it is needed.
 
-    That for what stands before the first layer is by samples.
+    For layers before the first one, the derivative is by samples.
     """
     fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
     if layer > 0 or form[INWARD] > 0:
@@ -185,7 +197,9 @@ def step_layer(
     anchor: Floats,
     drift: Floats,
 ) -> None:
-    """A layer's step down, from the derivative by its result (written over) and from what it read, by samples."""
+    """A layer's gradient step, from the derivative by its output (overwritten) and from its input
+    by samples.
+    """
     fan, outputs = form[WIDTHS + layer], form[WIDTHS + layer + 1]
     apply_penalties(
         weight,
@@ -214,7 +228,7 @@ def apply_penalties(
     drift: Floats,
     n: int,
 ) -> None:
-    """The part of a step of some parameters that does not come from the samples."""
+    """The part of a step of some parameters that does not depend on the samples."""
     if form[PULLED] > 0:
         _pull(own, anchor, strength, to_float(numbers[DECAY]), rate, n)
     elif numbers[DECAY] > 0.0:
@@ -227,7 +241,9 @@ def apply_penalties(
 def backward_activation(
     values: Floats, carried: Floats, factors: Floats, tanh: int, scale: Float, n: int
 ) -> None:
-    """The derivative before dropout and activation, from the one after them; written over the values after them."""
+    """The derivative before dropout and activation, from the one after them; overwrites the values
+    after them.
+    """
     if tanh > 0:
         if scale != 1.0:
             for i in range(n):
@@ -238,9 +254,7 @@ def backward_activation(
                 v = values[i]
                 values[i] = carried[i] * (1.0 - v * v)
     else:
-        for i in range(
-            n
-        ):  # a value is positive exactly where the rectifier was on and dropout kept it
+        for i in range(n):  # a value is positive iff the rectifier is on and dropout kept it
             v, c = values[i], carried[i] * scale
             values[i] = 0.0 if v <= 0.0 else c
 
@@ -257,7 +271,9 @@ def _drop(
     outputs: int,
     count: int,
 ) -> None:
-    """See `Noise.keep`: sample after sample, 16 bits for each value; a sample's values are `apart`, samples `beside` each other."""
+    """See `Noise.keep_mask`: one sample after the other, 16 bits per value; distance `apart`
+    between a sample's values, `beside` between samples.
+    """
     word = 0
     for place in range(count):
         for row in range(outputs):
@@ -272,7 +288,7 @@ def _drop(
 
 @loop
 def add_rows(out: Floats, slope: Floats, outputs: int, count: int, wide: int) -> None:
-    """What rows come to is added."""
+    """Add the sum of each row."""
     for row in range(outputs):
         total = out[row]
         for place in range(count):

@@ -1,7 +1,8 @@
-"""All local steps of a client as one loop: its parameters stay in the cache from the first to the last.
+"""All local steps of a client as one loop, with its parameters in the cache.
 
-Letters: C clients, S samples of all clients, K most steps of any client, B most samples of a minibatch, V the same rounded up to whole
-vectors, F numbers of a sample, H outputs, P parameters of a model.
+Letters: C clients, S samples of all clients, K most steps of any client, B most samples of a
+minibatch, V the same rounded up to whole vectors, F numbers of a sample, H outputs, P parameters of
+a model.
 """
 
 from __future__ import annotations
@@ -59,18 +60,26 @@ def descend(
     totals: Floats,
     room: Floats,
 ) -> None:
-    """Of clients `first` to before `last` the sum of their objective over their steps, and where these lead, written over `params` [C, P].
+    """Run the local steps of clients first .. last - 1; overwrite `params` [C, P] and sum the
+    objective over the steps.
 
     Args:
-        form, numbers: see `dense`. images: see `images`; its first number is 0 where there are no convolutions.
+        form, numbers: see `dense_layers`.
+        images: see `convolutions`; its first number is 0 without convolutions.
         params: layer by layer the weight [O, I, ...] and the bias [O], convolutions first.
-        x: [S, F]. classes: [S], or targets: [S, H], whichever the loss reads.
-        index: [C, K, B], rows of the samples. counts: [C, K], how many of these are there. steps: [C].
-        keys: [C], of dropout and noise. rates: [C]. strength: [P], anchor: [C or 1, P]: ``strength (w - anchor)`` is added to the gradient;
-            drift [C, P]: added as it is.
-        shares, noises: [C], read where samples' gradients are clipped: what one counts in the sum of a minibatch, and the standard
-            deviation of the noise on that sum.
-        totals: [C]. room: for as many numbers as `room_for` says and the images need, and for P where gradients are clipped.
+        x: [S, F].
+        classes: [S], or targets: [S, H], depending on the loss.
+        index: [C, K, B], rows of the samples.
+        counts: [C, K], number of valid rows.
+        steps: [C].
+        keys: [C], of dropout and noise.
+        rates: [C].
+        strength: [P], anchor: [C or 1, P]: ``strength (w - anchor)`` is added to the gradient;
+            drift [C, P] is added unchanged.
+        shares, noises: [C], used with clipping: weight of a sample in the sum of a minibatch, and
+            standard deviation of the noise on that sum.
+        totals: [C], the sums of the objective.
+        room: workspace of `room_for` numbers, plus that of the convolutions, plus P with clipping.
     """
     size, most, batch, whole, seen = form[SIZE], form[STEPS], form[BATCH], form[ALL], form[SEEN]
     most_wide, outputs = (batch + lanes() - 1) // lanes() * lanes(), form[WIDTHS + form[LAYERS]]
@@ -168,14 +177,14 @@ def descend(
             if form[CLIPPED] > 0:
                 add_clipped(
                     noised[seen:], form, room, turned, squares, count, wide
-                )  # nothing meets parameters before it is noised
+                )  # parameters change only after noise is added
                 apply_penalties(own, form, numbers, rate, strength, pull, away, size)
                 step_down(own, noised, rate, size)
         totals[client] = total
 
 
 def room_for(widths: tuple[int, ...], batch: int, lanes: int) -> int:
-    """How many numbers the dense layers need beside the arguments."""
+    """Size of the workspace of the dense layers."""
     wide = (batch + lanes - 1) // lanes * lanes
     return sum(widths) * (2 * wide + batch) + max(widths) * wide + wide + max(3 * wide, 2 * BLOCK)
 
@@ -184,7 +193,7 @@ def room_for(widths: tuple[int, ...], batch: int, lanes: int) -> int:
 def _gather(
     x: Floats, features: int, index: Ints, count: int, values: Floats, turned: Floats, wide: int
 ) -> None:
-    """The minibatch, its samples as columns and as rows; columns beyond them are 0."""
+    """The minibatch with its samples as columns and as rows; further columns are 0."""
     for place in range(count):
         row, to = x[index[place] * features :], turned[place * features :]
         for feature in range(features):

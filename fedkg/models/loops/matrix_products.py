@@ -1,6 +1,6 @@
-"""Products of small matrices out of tiles, and the activations of gates and layers, as runs of numbers.
+"""Products of small matrices from tiles, and elementwise activations of gates and layers.
 
-Letters: R rows, V columns, D depth of a product, n numbers of a run.
+Letters: R rows, V columns, D depth of a product, n numbers of a vector.
 """
 
 from __future__ import annotations
@@ -8,32 +8,32 @@ from __future__ import annotations
 from fedkg.models.loops.primitives import (
     exponential,
     five,
-    five_of,
-    five_of_told,
-    five_told,
+    five_gathered,
+    five_masked,
+    five_masked_gathered,
     four,
-    four_of,
-    four_of_told,
-    four_told,
+    four_gathered,
+    four_masked,
+    four_masked_gathered,
     greater,
     lanes,
     one,
-    one_of,
-    one_of_told,
-    one_told,
+    one_gathered,
+    one_masked,
+    one_masked_gathered,
     three,
-    three_of,
-    three_of_told,
-    three_told,
+    three_gathered,
+    three_masked,
+    three_masked_gathered,
     two,
-    two_of,
-    two_of_told,
-    two_told,
+    two_gathered,
+    two_masked,
+    two_masked_gathered,
 )
 from fedkg.native.language import Float, Floats, Ints, loop, to_float
 
 DEEP = 320
-"""Rows of the right matrix that are gone through at once: as wide as a tile they stay in a processor's first cache."""
+"""Rows of the right matrix per pass: at the width of a tile they fit the L1 cache."""
 
 
 @loop
@@ -51,7 +51,9 @@ def multiply(
     columns: int,
     depth: int,
 ) -> None:
-    """``out = begin + left right``: [R, V], [R, V], [R, D], [D, V], in place if wished; rows are so far apart, numbers of `left` so far."""
+    """``out = begin + left right``: [R, V], [R, V], [R, D], [D, V], possibly in place, with row
+    distances and the step of `left`.
+    """
     _part(
         out,
         out_row,
@@ -178,7 +180,7 @@ def _part(
                         there,
                     )
             elif high == 5:
-                five_of(
+                five_masked(
                     to,
                     out_row,
                     since,
@@ -192,7 +194,7 @@ def _part(
                     there,
                 )
             elif high == 4:
-                four_of(
+                four_masked(
                     to,
                     out_row,
                     since,
@@ -206,7 +208,7 @@ def _part(
                     there,
                 )
             elif high == 3:
-                three_of(
+                three_masked(
                     to,
                     out_row,
                     since,
@@ -220,7 +222,7 @@ def _part(
                     there,
                 )
             elif high == 2:
-                two_of(
+                two_masked(
                     to,
                     out_row,
                     since,
@@ -234,7 +236,7 @@ def _part(
                     there,
                 )
             else:
-                one_of(
+                one_masked(
                     to,
                     out_row,
                     since,
@@ -253,7 +255,9 @@ def _part(
 
 @loop
 def _high(rows: int) -> int:
-    """Rows of the next tile: no tile at the end is so flat that it waits for its own sums."""
+    """Rows of the next tile, so that no tile at the end is too flat to hide the latency of its
+    sums.
+    """
     if rows == 6:
         return 3
     return 4 if rows in (7, 8, 11, 12) else min(rows, 5)
@@ -273,7 +277,9 @@ def shifted(
     columns: int,
     depth: int,
 ) -> None:
-    """``out = begin + left right``, where row d of `right` begins `distances[d]` after its beginning; `begin`, 64 bytes a row, repeats."""
+    """``out = begin + left right``, with row d of `right` at ``distances[d]``; `begin`, 64 bytes a
+    row, repeats.
+    """
     _shifted(
         out,
         out_row,
@@ -333,7 +339,7 @@ def _shifted(
             by, down, high = left[row * left_row :], right[column:], _high(rows - row)
             if there >= wide:
                 if high == 5:
-                    five_told(
+                    five_gathered(
                         to,
                         out_row,
                         since,
@@ -347,7 +353,7 @@ def _shifted(
                         there,
                     )
                 elif high == 4:
-                    four_told(
+                    four_gathered(
                         to,
                         out_row,
                         since,
@@ -361,7 +367,7 @@ def _shifted(
                         there,
                     )
                 elif high == 3:
-                    three_told(
+                    three_gathered(
                         to,
                         out_row,
                         since,
@@ -375,7 +381,7 @@ def _shifted(
                         there,
                     )
                 elif high == 2:
-                    two_told(
+                    two_gathered(
                         to,
                         out_row,
                         since,
@@ -389,7 +395,7 @@ def _shifted(
                         there,
                     )
                 else:
-                    one_told(
+                    one_gathered(
                         to,
                         out_row,
                         since,
@@ -403,23 +409,23 @@ def _shifted(
                         there,
                     )
             elif high == 5:
-                five_of_told(
+                five_masked_gathered(
                     to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there
                 )
             elif high == 4:
-                four_of_told(
+                four_masked_gathered(
                     to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there
                 )
             elif high == 3:
-                three_of_told(
+                three_masked_gathered(
                     to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there
                 )
             elif high == 2:
-                two_of_told(
+                two_masked_gathered(
                     to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there
                 )
             else:
-                one_of_told(
+                one_masked_gathered(
                     to, out_row, since, begin_row, by, left_row, 1, down, distances, depth, there
                 )
             row += high
@@ -428,21 +434,21 @@ def _shifted(
 
 @loop
 def fill(out: Floats, n: int, value: Float) -> None:
-    """All the same."""
+    """Set all numbers to a value."""
     for i in range(n):
         out[i] = value
 
 
 @loop
 def add(out: Floats, more: Floats, n: int) -> None:
-    """out + more."""
+    """Add `more` to `out`."""
     for i in range(n):
         out[i] += more[i]
 
 
 @loop
 def scaled(out: Floats, by: Float, n: int) -> None:
-    """out by."""
+    """Multiply `out` by a number."""
     for i in range(n):
         out[i] = out[i] * by
 
@@ -481,7 +487,9 @@ def affine(
     x: Floats,
     room: Floats,
 ) -> None:
-    """Of clients `first` to before `last` ``x weight^T + bias``: [C, R, O], [C, O, I], [C, O], [C, R, I]. room: for I O numbers."""
+    """``x weight^T + bias`` of clients first .. last - 1: [C, R, O], [C, O, I], [C, O], [C, R, I].
+    room: for I O numbers.
+    """
     for client in range(first, last):
         own = weight[client * inputs * outputs :]
         for place in range(inputs):
@@ -507,7 +515,9 @@ def outer(
     left: Floats,
     right: Floats,
 ) -> None:
-    """Of clients `first` to before `last` the sums over r of ``left[r, o] right[r, i]`` as [C, I, O], and of ``left[r, o]``, [C, O]."""
+    """For clients first .. last - 1, the sums over r of ``left[r, o] right[r, i]`` as [C, I, O],
+    and of ``left[r, o]``, [C, O].
+    """
     for client in range(first, last):
         to, total = sums[client * inputs * outputs :], totals[client * outputs :]
         by, read = left[client * rows * outputs :], right[client * rows * inputs :]

@@ -1,4 +1,4 @@
-"""What the loop over a client's local steps is told of a model.
+"""Description of a model as numbers, for the loop over a client's local steps.
 
 Letters: L dense layers, B most samples of a minibatch.
 """
@@ -15,13 +15,18 @@ from fedkg.models.mlp import MLP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLayout:
-    """A model in numbers.
+    """A model as numbers.
 
     Attributes:
-        widths: of what the dense layers read and make, L + 1. dropped: shares dropped before each of them, L.
-        site: the place among these at which dropout has the name 0. bias: whether the dense layers have one. tanh: the activation.
-        images: see `images`; a 0 alone where there are no convolutions. seen: parameters of the convolutions.
-        kept: numbers to be kept of each sample. spare: numbers that the convolutions need besides, once.
+        widths: input and output widths of the dense layers, L + 1.
+        dropped: dropout rates before each of them, L.
+        site: position of the layer with dropout site 0.
+        bias: whether the dense layers have one.
+        tanh: the activation.
+        images: see `convolutions`; a single 0 without convolutions.
+        seen: parameters of the convolutions.
+        kept: workspace numbers per sample.
+        spare: further workspace numbers of the convolutions.
     """
 
     widths: tuple[int, ...]
@@ -46,7 +51,9 @@ class ModelLayout:
         drifting: bool,
         clipped: bool,
     ) -> list[int]:
-        """`dense.WIDTHS` and what stands before it, for a work; `parameters` are those of the whole model."""
+        """The positions up to `dense_layers.WIDTHS` and the numbers from there on; `parameters` are
+        those of the whole model.
+        """
         found = [0] * dense_layers.WIDTHS
         found[dense_layers.PARAMETERS], found[dense_layers.SIZE], found[dense_layers.SEEN] = (
             parameters - self.seen,
@@ -81,7 +88,9 @@ class ModelLayout:
         ]
 
     def numbers(self, *, decay: float, weight: float, clip: float) -> list[float]:
-        """`dense.SCALES` and what stands before it: the pull to 0, how much more a positive sample counts, the norm that is kept."""
+        """The positions up to `dense_layers.SCALES` and the numbers from there on: the pull to 0,
+        the weight of positive samples, the clip norm.
+        """
         found = [0.0] * dense_layers.SCALES
         found[dense_layers.DECAY], found[dense_layers.WEIGHT], found[dense_layers.CLIP] = (
             decay,
@@ -92,7 +101,7 @@ class ModelLayout:
 
 
 def layout_of(model: MLP | ConvNet) -> ModelLayout:
-    """The model in numbers."""
+    """The layout of a model."""
     if isinstance(model, MLP):
         dropped = (0.0, *(model.dropout for _ in model.hidden))
         return ModelLayout(

@@ -1,9 +1,11 @@
-"""Normal numbers after Box and Muller 1958, drawn by counted streams (see `fedkg.models.noise`), short enough to run as vectors.
+"""Normal numbers of Box and Muller 1958 from counted streams (see `fedkg.models.noise`), short
+enough for vector code.
 
-The logarithm is ``2 artanh((m - 1) / (m + 1))`` of the mantissa m in sqrt(1/2) .. sqrt(2), by its series; sine and cosine are those of half
-the angle, by their series, doubled. Series end where the next term is below what the precision holds.
+The logarithm is ``2 artanh((m - 1) / (m + 1))`` of the mantissa m in sqrt(1/2) .. sqrt(2), by its
+series; sine and cosine are those of half the angle, by their series, doubled. Series end when the
+next term is below the precision.
 
-Letters: C streams, P pairs of numbers of each, n numbers of a run.
+Letters: C streams, P pairs of numbers of each, n numbers of a vector.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from fedkg.native.language import Float, Floats, Ints, LLVMFunction, loop, to_fl
 from fedkg.native.typed_values import literal
 
 SITE = 0x6E6F697365
-"""Before the number of a step in the key of its noise; dropout takes the number itself."""
+"""Prefix of the step number in the key of its noise; dropout uses the step number alone."""
 
 BLOCK = 256
-"""Pairs that are drawn at once: they stay in the first cache."""
+"""Pairs that are drawn at once, in the L1 cache."""
 
 LOGARITHM, TURN = (5, 12), (6, 12)
-"""Terms of the series of the logarithm, and of sine and cosine (one more), in float32 and in float64."""
+"""Terms of the series of the logarithm, and of sine and cosine (one more), in float32 and in
+float64.
+"""
 
 PI = math.pi
 
@@ -38,7 +42,9 @@ def _nothing(single: bool) -> tuple[str, ...]:
 
 
 def _series(single: bool, of: str, to: str, coefficients: list[float]) -> list[str]:
-    """Lines that make `to` the sum of coefficients times powers of `of`, the lowest first, by Horner's rule."""
+    """Lines that set `to` to the sum of coefficients times powers of `of`, the lowest first, by
+    Horner's rule.
+    """
     kind = _kind(single)[0]
     last = literal(coefficients[-1], "Float", single)
     lines = []
@@ -53,7 +59,9 @@ def _series(single: bool, of: str, to: str, coefficients: list[float]) -> list[s
 
 
 def _fraction(single: bool) -> str:
-    """``(k + 1) 2^-53`` of the upper 53 bits k, exact in float64: each half of k ends a number whose last bit counts as much."""
+    """``(k + 1) 2^-53`` of the upper 53 bits k, exact in float64: each half of k becomes the lowest
+    bits of a number.
+    """
     kind = _kind(single)[0]
     low, high = _bits(0.5) + 1, _bits(2.0**31)
     last = "  %v = fptrunc double %whole to float" if single else "  %v = fadd double %whole, -0.0"
@@ -73,13 +81,15 @@ def _fraction(single: bool) -> str:
 
 
 def _bits(number: float) -> int:
-    """Those of a number in float64."""
+    """The bits of a number in float64."""
     found: int = struct.unpack("<q", struct.pack("<d", number))[0]
     return found
 
 
 fraction = LLVMFunction("fraction", ("int",), "Float", _fraction, _nothing)
-"""A word as a number in (0, 1]: by 53 of its bits in float64, which are then rounded; near 0 that keeps its relative precision."""
+"""A word as a number in (0, 1], from 53 of its bits in float64, then rounded, which keeps the
+relative precision near 0.
+"""
 
 
 def _logarithm(single: bool) -> str:
@@ -138,14 +148,16 @@ def _around(name: str, odd: int) -> LLVMFunction:
 
 
 sine, cosine = _around("sine", 1), _around("cosine", 0)
-"""Of angles in -pi/2 .. pi/2."""
+"""For angles in -pi/2 .. pi/2."""
 
 
 @loop
 def drawn(
     first: Floats, second: Floats, key: int, place: int, pairs: int, scale: Float, n: int
 ) -> None:
-    """Numbers `place` .. of the stream's first P and of its last P: pair i is made of its numbers i and P + i."""
+    """Numbers from `place` on of the stream's first P and of its last P: pair i consists of its
+    numbers i and P + i.
+    """
     one, other = begun(key, place), begun(key, pairs + place)
     for i in range(n):
         first[i] = fraction(mixed(one))
@@ -166,7 +178,8 @@ def drawn(
 def normals(
     first: int, last: int, count: int, keys: Ints, scales: Floats, out: Floats, spare: Floats
 ) -> None:
-    """Of streams `first` to before `last` their first `count` numbers [C, count], of standard deviation `scales` [C].
+    """The first `count` numbers [C, count] of streams first .. last - 1, of standard deviation
+    `scales` [C].
 
     spare: for 2 BLOCK numbers.
     """
@@ -178,7 +191,7 @@ def normals(
 
 @loop
 def disturb(own: Floats, key: int, count: int, scale: Float, spare: Floats) -> None:
-    """Adds the first `count` numbers of a stream. spare: for 2 BLOCK numbers."""
+    """Add the first `count` numbers of a stream. spare: for 2 BLOCK numbers."""
     pairs = (count + 1) // 2
     second = spare[BLOCK:]
     for place in range(0, pairs, BLOCK):

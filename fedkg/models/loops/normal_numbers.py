@@ -1,4 +1,4 @@
-"""Normal numbers of many streams, drawn with tensors: parts of the streams on each thread.
+"""Normal numbers of many streams as tensors, with the streams divided over threads.
 
 Letters: C streams.
 """
@@ -15,17 +15,19 @@ from fedkg.models.loops import normal_kernels
 from fedkg.native.library import Library
 
 LEAST = 1 << 15
-"""Numbers that are worth a thread."""
+"""Smallest number of values for a separate thread."""
 
 
 @cache
 def _library(dtype: torch.dtype) -> Library:
-    """The loop in float32 or float64; compiled when this machine has never had it."""
+    """The loop in float32 or float64; compiled on first use on this machine."""
     return Library((normal_kernels.normals,), single=dtype == torch.float32)
 
 
 def normal(keys: Tensor, count: int, scale: Tensor) -> Tensor:
-    """Normal numbers [C, count] of standard deviation `scale` [C], in its type, from the streams `keys` (int64 [C])."""
+    """Normal numbers [C, count] of standard deviation `scale` [C], in its dtype, from the streams
+    `keys` (int64 [C]).
+    """
     out, keys, scale = scale.new_empty(len(keys), count), keys.contiguous(), scale.contiguous()
     library = _library(scale.dtype)
 

@@ -1,9 +1,11 @@
-"""Counted random orders: who is drawn from a population, and which samples a client sees at each of its steps.
+"""Counted random orders: the cohort of a population, and the samples of a client at each of its
+steps.
 
-What is drawn are numbers of streams (see `fedkg.models.noise`), so that a client's order is its own whoever else is at work. They are put
-in order by their highest bits first, which for random numbers leaves next to nothing to be sorted.
+The random numbers come from streams (see `fedkg.models.noise`), so a client's order does not depend
+on the other clients. They are sorted by their highest bits first, after which random numbers are
+almost sorted.
 
-Letters: C clients, S most steps of any of them, B widest batch, N things to be put in order.
+Letters: C clients, S most steps of any of them, B widest batch, N elements to order.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133
 
 
 def _mixed(name: str) -> str:
-    """Text by which ``%{name}`` is scrambled into ``%{name}_out``."""
+    """Text that scrambles ``%{name}`` into ``%{name}_out``."""
     return f"""  %{name}_a = lshr i64 %{name}, 30
   %{name}_b = xor i64 %{name}, %{name}_a
   %{name}_c = mul i64 %{name}_b, {_FIRST}
@@ -42,7 +44,9 @@ def _drawn(single: bool) -> str:
 
 
 drawn = LLVMFunction("drawn", ("int", "int"), "int", _drawn, _nothing)
-"""What the sample at a place is sorted by in an epoch with this key: see `fedkg.federated.randomness.permutations`."""
+"""Sort key of the sample at a position in an epoch with this key: see
+`fedkg.federated.randomness.permutations`.
+"""
 
 
 def _range_of(single: bool) -> str:
@@ -57,12 +61,14 @@ def _range_of(single: bool) -> str:
 
 
 range_of = LLVMFunction("range_of", ("int", "int"), "int", _range_of, _nothing)
-"""Which of ``2^bits`` equal ranges of the signed 64-bit numbers one is in, bits > 0."""
+"""Position of a number among ``2^bits`` equal ranges of the signed 64-bit numbers, bits > 0."""
 
 
 @loop
 def sort(draws: Ints, count: int, order: Ints, room: Ints) -> None:
-    """The places of `draws` [N] by rising draw, equal ones as they stand, written into `order` [N]. room: for 3 N + 2 numbers."""
+    """The positions of `draws` [N] by ascending draw (stable), written into `order` [N]. room: for
+    3 N + 2 numbers.
+    """
     bits, ranges = 1, 2
     while ranges < count:
         bits += 1
@@ -97,7 +103,9 @@ def sort(draws: Ints, count: int, order: Ints, room: Ints) -> None:
 
 @loop
 def draw_cohort(key: int, population: int, size: int, chosen: Ints, room: Ints) -> None:
-    """The `size` of N places whose numbers in the stream `key` are least, in rising order. room: for 5 N + 2 numbers."""
+    """The `size` of N positions with the smallest numbers in the stream `key`, in ascending order.
+    room: for 5 N + 2 numbers.
+    """
     draws, order = room, room[population:]
     for i in range(population):
         draws[i] = number(key, i)
@@ -115,7 +123,7 @@ def draw_cohort(key: int, population: int, size: int, chosen: Ints, room: Ints) 
 
 @loop
 def keys_of(key: int, places: Ints, count: int, keys: Ints) -> None:
-    """The keys of the streams of these places."""
+    """The keys of the streams of these positions."""
     for i in range(count):
         keys[i] = number(key, places[i])
 
@@ -137,11 +145,16 @@ def plan_steps(
     counts: Ints,
     room: Ints,
 ) -> None:
-    """Of clients `first` to before `last` the rows that they see at each step, and how many: see `fedkg.federated.client.batches.plan`.
+    """The rows of clients first .. last - 1 at each step, and their number: see
+    `fedkg.federated.client.batches.plan`.
 
     Args:
-        most, width: S, B. passes: 1 for passes through the samples, 0 where each step draws afresh. keys, sizes, offsets, steps, batches:
-            [C]. index: [C, S, B]. counts: [C, S]. room: for 5 N + 2 numbers, N the most samples of any client.
+        most, width: S, B.
+        passes: 1 for passes through the samples, 0 for fresh draws at each step.
+        keys, sizes, offsets, steps, batches: [C].
+        index: [C, S, B].
+        counts: [C, S].
+        room: for 5 N + 2 numbers, N the most samples of any client.
     """
     for client in range(first, last):
         size, batch, since, step, epoch = sizes[client], batches[client], offsets[client], 0, 0

@@ -1,10 +1,12 @@
-"""Activation and pool of a convolution's result, and the way back, as many squares of a row at a time as a vector holds.
+"""Activation and pooling of a convolution's output, and their backward pass, in vectors of squares
+of a row.
 
-The rectifier is applied to what comes out of a pool only: the largest of rectified numbers is the largest of the numbers, rectified, and
-has a derivative where that is positive. Hence `floor`, which nothing that comes out is below: 0, or -1 for the tangent, whose values are
-not anyway. A row that is no multiple of a vector ends with one that overlaps the one before: both write the same.
+The rectifier is applied after max pooling: the maximum of rectified numbers is the rectified
+maximum, and it has a derivative if that is positive. Hence `floor`, the lower bound of the outputs:
+0, or -1 for tanh, which has no effect. If a row is not a multiple of a vector, the last vector
+overlaps the previous one; both write the same values.
 
-Letters: r and c height and width after the pool, p its side, N squares of a vector.
+Letters: r and c height and width after pooling, p its side, N squares of a vector.
 """
 
 from __future__ import annotations
@@ -13,15 +15,17 @@ from fedkg.models.loops.primitives import greater
 from fedkg.native.language import Float, Floats, LLVMFunction, loop, to_float
 
 VECTORS = 8, 4, 1
-"""N: the first of these that a row has."""
+"""N: the first of these that fits a row."""
 
 
-def _places(places: list[int]) -> str:
+def _index_vector(places: list[int]) -> str:
     return f"<{len(places)} x i32> <{', '.join(f'i32 {place}' for place in places)}>"
 
 
 def _row(name: str, parts: dict[str, int], last: str) -> str:
-    """A function that goes through a row of `columns` squares by `name` of 8, 4, 1 of them; parts begin so much later for each square."""
+    """A function that processes a row of `columns` squares with `name` for 8, 4 or 1 squares; parts
+    advance by this much per square.
+    """
     given = ", ".join(f"ptr %{part}" for part in parts)
     text = [
         f"define internal void @{name}({given}, i64 %columns, {last}) nounwind noinline {{",
@@ -45,7 +49,10 @@ def _row(name: str, parts: dict[str, int], last: str) -> str:
             text.append(f"  %far_{part}{lanes} = mul i64 %at{lanes}, {by}")
             text.append(f"  %{part}{lanes} = getelementptr i8, ptr %{part}, i64 %far_{part}{lanes}")
         text += [
-            f"  call void @{name}_{lanes}({', '.join(f'ptr %{part}{lanes}' for part in parts)}, {last})",
+            (
+                "  call void "
+                f"@{name}_{lanes}({', '.join(f'ptr %{part}{lanes}' for part in parts)}, {last})"
+            ),
             f"  %next{lanes} = add i64 %at{lanes}, {lanes}",
             f"  %again{lanes} = icmp slt i64 %next{lanes}, %columns",
             f"  br i1 %again{lanes}, label %some{lanes}, label %done",
@@ -54,7 +61,9 @@ def _row(name: str, parts: dict[str, int], last: str) -> str:
 
 
 def _most(side: int, lanes: int, kind: str, size: int) -> list[str]:
-    """The largest of each square as `%most`, the first of several, the last NaN where there is one; whether it is the 2nd, 3rd, 4th."""
+    """The maximum of each square as `%most` (the first of equal ones, the last NaN), and whether it
+    is the 2nd, 3rd, 4th number.
+    """
     vector, both = f"<{lanes} x {kind}>", f"<{2 * lanes} x {kind}>"
     if side == 1:
         return [f"  %most = load {vector}, ptr %top, align {size}"]
@@ -63,7 +72,8 @@ def _most(side: int, lanes: int, kind: str, size: int) -> list[str]:
         text.append(f"  %{row}s = load {both}, ptr %{row}, align {size}")
         for first, name in enumerate(names):
             text.append(
-                f"  %{name} = shufflevector {both} %{row}s, {both} undef, {_places(list(range(first, 2 * lanes, 2)))}"
+                f"  %{name} = shufflevector {both} %{row}s, {both} undef, "
+                f"{_index_vector(list(range(first, 2 * lanes, 2)))}"
             )
     for name, before, most in (
         ("b", "%a", "%most_b"),
@@ -85,10 +95,12 @@ def _pooled(side: int) -> LLVMFunction:
     def squares(lanes: int, kind: str, size: int) -> str:
         vector = f"<{lanes} x {kind}>"
         return "\n".join([
-            f"define internal void @{name}_{lanes}(ptr %out, ptr %top, ptr %low, {kind} %floor) alwaysinline {{",
+            (f"define internal void @{name}_{lanes}(ptr %out, ptr %top, ptr %low, {kind} "
+            "%floor) alwaysinline {"),
             *_most(side, lanes, kind, size),
             f"  %one = insertelement {vector} undef, {kind} %floor, i32 0",
-            f"  %floors = shufflevector {vector} %one, {vector} undef, {_places([0] * lanes)}",
+            (f"  %floors = shufflevector {vector} %one, {vector} undef, "
+            f"{_index_vector([0] * lanes)}"),
             f"  %less = fcmp ole {vector} %most, %floors",
             f"  %v = select <{lanes} x i1> %less, {vector} %floors, {vector} %most",
             f"  store {vector} %v, ptr %out, align {size}",
@@ -115,7 +127,10 @@ def _unpooled(side: int) -> LLVMFunction:
         vector, both, zero = f"<{lanes} x {kind}>", f"<{2 * lanes} x {kind}>", "zeroinitializer"
         ones = ", ".join([f"{kind} 1.0"] * lanes)
         lines = [
-            f"define internal void @{name}_{lanes}(ptr %to, ptr %under, ptr %top, ptr %low, ptr %by, i64 %tanh) alwaysinline {{",
+            (
+                f"define internal void @{name}_{lanes}(ptr %to, ptr %under, ptr %top, ptr %low, "
+                "ptr %by, i64 %tanh) alwaysinline {"
+            ),
             *_most(side, lanes, kind, size),
             f"  %slope = load {vector}, ptr %by, align {size}",
             f"  %on = fcmp ugt {vector} %most, {zero}",
@@ -134,11 +149,11 @@ def _unpooled(side: int) -> LLVMFunction:
             ("d", "left"),
             ("c", "left_d"),
             ("b", "left_c"),
-        ):  # what later places have not taken is left
+        ):  # the derivative that later positions have not taken
             test = f"select <{lanes} x i1> %is_{place}, {vector}"
             lines.append(f"  %to_{place} = {test} %{before}, {vector} {zero}")
             lines.append(f"  %left_{place} = {test} {zero}, {vector} %{before}")
-        places = _places([place // 2 + lanes * (place % 2) for place in range(2 * lanes)])
+        places = _index_vector([place // 2 + lanes * (place % 2) for place in range(2 * lanes)])
         for row, even, odd in (("to", "left_b", "to_b"), ("under", "to_c", "to_d")):
             lines.append(f"  %{row}s = shufflevector {vector} %{even}, {vector} %{odd}, {places}")
             lines.append(f"  store {both} %{row}s, ptr %{row}, align {size}")
@@ -163,10 +178,14 @@ def _unpooled(side: int) -> LLVMFunction:
 
 
 pooled1, pooled2 = _pooled(1), _pooled(2)
-"""``(out, top, low, columns, floor)``: a row of squares of 1 and 4 numbers, in rows from `top` and `low`, as one value each."""
+"""``(out, top, low, columns, floor)``: pool a row of squares of 1 and 4 numbers, in rows from `top`
+and `low`.
+"""
 
 unpooled1, unpooled2 = _unpooled(1), _unpooled(2)
-"""``(to, under, top, low, by, columns, tanh)``: the derivatives by all of these before the activation, from that by their values."""
+"""``(to, under, top, low, by, columns, tanh)``: derivatives by all numbers before the activation,
+from those by the pooled values.
+"""
 
 
 @loop
@@ -181,7 +200,9 @@ def pool(
     mean: int,
     floor: Float,
 ) -> None:
-    """One channel's squares as one value each, [r, c], from a result with rows of `width`; rows of `out` are so far apart."""
+    """Pool one channel to [r, c], from an output with rows of `width`; rows of `out` have a
+    distance of `out_row`.
+    """
     for row in range(rows):
         to, top = out[row * out_row :], made[row * side * width :]
         if side == 1:
@@ -210,7 +231,9 @@ def unpool(
     mean: int,
     tanh: int,
 ) -> None:
-    """The derivatives by one channel's result, rows of `width`, from those by its values, [r, c]; where there are zeros so far."""
+    """The derivatives by one channel's output, rows of `width`, initially 0, from those by its
+    pooled values, [r, c].
+    """
     share = 1.0 / to_float(side * side)
     for row in range(rows):
         to, top, slope = (
@@ -246,7 +269,7 @@ def _mean(square: Floats, side: int, width: int, floor: Float) -> Float:
 
 @loop
 def _largest(square: Floats, side: int, width: int) -> int:
-    """The place of the first of the largest values; of the last NaN, where there is one."""
+    """The position of the first of the largest values; of the last NaN, if there is one."""
     found = 0
     for row in range(side):
         for column in range(side):

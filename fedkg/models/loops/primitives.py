@@ -1,8 +1,10 @@
-"""What the loops of models need beside the language of `fedkg.native`: tiles of matrix products, exponentials, counted random numbers.
+"""LLVM functions beyond the language of `fedkg.native`: tiles of matrix products, exponentials,
+counted random numbers.
 
-A library's product of small matrices is mostly its call, and a compiled loop over rows of 16 numbers is not vectorised. Here the vectors
-are spelt out: a tile of rows times 64 bytes of columns stays in registers while the depth runs by; what is left of columns is read and
-written under a mask.
+A library's product of small matrices takes mostly its call overhead, and a compiled loop over rows
+of 16 numbers is not vectorised. Here the vectors are explicit: a tile of rows times 64 bytes of
+columns stays in registers during the loop over the depth; masked loads and stores handle remaining
+columns.
 
 Letters: R rows, V columns, D depth of a product.
 """
@@ -15,11 +17,11 @@ from fedkg.native.language import LLVMFunction
 from fedkg.native.typed_values import literal
 
 VECTOR = 64
-"""Bytes of a row that a tile holds."""
+"""Bytes of a tile's row."""
 
 
 def _number(single: bool) -> tuple[str, str, int]:
-    """A number's type, its name in those of intrinsics, and how many a tile holds of a row."""
+    """A number's type, its name in intrinsics, and the numbers of a tile's row."""
     return ("float", "f32", VECTOR // 4) if single else ("double", "f64", VECTOR // 8)
 
 
@@ -42,30 +44,44 @@ def _of_tiles(single: bool) -> tuple[str, ...]:
     )
 
 
-def _tile(rows: int, whole: bool, told: bool = False) -> LLVMFunction:
-    """``out = begin + left right`` for so many rows and 64 bytes of columns, or only the first `columns` of these.
+def _tile(rows: int, whole: bool, gathered: bool = False) -> LLVMFunction:
+    """``out = begin + left right`` for this number of rows and 64 bytes of columns, or only their
+    first `columns`.
 
-    Where the distances of the rows of `right` are `told`, they stand at an address that takes the place of their common distance.
+    With `gathered`, an array of distances of the rows of `right` replaces their common distance.
     """
-    name = f"tile_{rows}{'' if whole else '_of'}{'_told' if told else ''}"
+    name = f"tile_{rows}{'' if whole else '_masked'}{'_gathered' if gathered else ''}"
 
     def text(single: bool) -> str:
         kind, short, lanes = _number(single)
         put = f"@llvm.masked.store.v{lanes}{short}.p0"
         size, vector, rest = VECTOR // lanes, f"<{lanes} x {kind}>", ", ".join(["i32 0"] * lanes)
         lines = [
-            f"define internal void @{name}(ptr %out, i64 %out_row, ptr %begin, i64 %begin_row, ptr %left, i64 %left_row, i64 %left_step,",
-            f"    ptr %right, {'ptr %distances' if told else 'i64 %right_row'}, i64 %depth, i64 %columns) nounwind noinline {{",
+            (
+                f"define internal void @{name}(ptr %out, i64 %out_row, ptr %begin, i64 "
+                "%begin_row, ptr %left, i64 %left_row, i64 %left_step,"
+            ),
+            (
+                f"    ptr %right, {'ptr %distances' if gathered else 'i64 %right_row'}, i64 "
+                "%depth, i64 %columns) nounwind noinline {"
+            ),
             "entry:",
             f"  %count = insertelement <{lanes} x i64> undef, i64 %columns, i32 0",
-            f"  %counts = shufflevector <{lanes} x i64> %count, <{lanes} x i64> undef, <{lanes} x i32> <{rest}>",
-            f"  %mask = icmp slt <{lanes} x i64> <{', '.join(f'i64 {lane}' for lane in range(lanes))}>, %counts",
+            (
+                f"  %counts = shufflevector <{lanes} x i64> %count, <{lanes} x i64> undef, "
+                f"<{lanes} x i32> <{rest}>"
+            ),
+            (
+                f"  %mask = icmp slt <{lanes} x i64> "
+                f"<{', '.join(f'i64 {lane}' for lane in range(lanes))}>, %counts"
+            ),
         ]
 
         def load(to: str, place: str) -> str:
             if whole:
                 return f"  {to} = load {vector}, ptr {place}, align {size}"
-            read = f"@llvm.masked.load.v{lanes}{short}.p0(ptr {place}, i32 {size}, <{lanes} x i1> %mask, {vector} zeroinitializer)"
+            masked = f"i32 {size}, <{lanes} x i1> %mask, {vector} zeroinitializer"
+            read = f"@llvm.masked.load.v{lanes}{short}.p0(ptr {place}, {masked})"
             return f"  {to} = call {vector} {read}"
 
         for row in range(rows):
@@ -90,7 +106,7 @@ def _tile(rows: int, whole: bool, told: bool = False) -> LLVMFunction:
                     "  %next_to = getelementptr i64, ptr %distances, i64 %k",
                     "  %down = load i64, ptr %next_to",
                 ]
-                if told
+                if gathered
                 else ["  %down = mul i64 %k, %right_row"]
             ),
             f"  %from = getelementptr {kind}, ptr %right, i64 %down",
@@ -102,8 +118,14 @@ def _tile(rows: int, whole: bool, told: bool = False) -> LLVMFunction:
                 f"  %place{row} = getelementptr {kind}, ptr %left{row}, i64 %across",
                 f"  %factor{row} = load {kind}, ptr %place{row}",
                 f"  %one{row} = insertelement {vector} undef, {kind} %factor{row}, i32 0",
-                f"  %all{row} = shufflevector {vector} %one{row}, {vector} undef, <{lanes} x i32> <{rest}>",
-                f"  %more{row} = call {vector} @llvm.fma.v{lanes}{short}({vector} %all{row}, {vector} %values, {vector} %sum{row})",
+                (
+                    f"  %all{row} = shufflevector {vector} %one{row}, {vector} undef, <{lanes} x "
+                    f"i32> <{rest}>"
+                ),
+                (
+                    f"  %more{row} = call {vector} @llvm.fma.v{lanes}{short}({vector} %all{row}, "
+                    f"{vector} %values, {vector} %sum{row})"
+                ),
             ]
         lines += [
             "  %next = add i64 %k, 1",
@@ -121,11 +143,14 @@ def _tile(rows: int, whole: bool, told: bool = False) -> LLVMFunction:
                 f"  %into{row} = getelementptr {kind}, ptr %out, i64 %to{row}",
                 f"  store {vector} %end{row}, ptr %into{row}, align {size}"
                 if whole
-                else f"  call void {put}({vector} %end{row}, ptr %into{row}, i32 {size}, <{lanes} x i1> %mask)",
+                else (
+                    f"  call void {put}({vector} %end{row}, ptr %into{row}, i32 {size}, <{lanes} "
+                    "x i1> %mask)"
+                ),
             ]
         return "\n".join([*lines, "  ret void", "}"])
 
-    floats, step, rows_of = "Floats", "int", "Ints" if told else "int"
+    floats, step, rows_of = "Floats", "int", "Ints" if gathered else "int"
     return LLVMFunction(
         name,
         (floats, step, floats, step, floats, step, step, floats, rows_of, step, step),
@@ -136,13 +161,19 @@ def _tile(rows: int, whole: bool, told: bool = False) -> LLVMFunction:
 
 
 five, four, three, two, one = (_tile(rows, whole=True) for rows in (5, 4, 3, 2, 1))
-five_of, four_of, three_of, two_of, one_of = (_tile(rows, whole=False) for rows in (5, 4, 3, 2, 1))
-five_told, four_told, three_told, two_told, one_told = (
-    _tile(rows, whole=True, told=True) for rows in (5, 4, 3, 2, 1)
+five_masked, four_masked, three_masked, two_masked, one_masked = (
+    _tile(rows, whole=False) for rows in (5, 4, 3, 2, 1)
 )
-five_of_told, four_of_told, three_of_told, two_of_told, one_of_told = (
-    _tile(rows, whole=False, told=True) for rows in (5, 4, 3, 2, 1)
+five_gathered, four_gathered, three_gathered, two_gathered, one_gathered = (
+    _tile(rows, whole=True, gathered=True) for rows in (5, 4, 3, 2, 1)
 )
+(
+    five_masked_gathered,
+    four_masked_gathered,
+    three_masked_gathered,
+    two_masked_gathered,
+    one_masked_gathered,
+) = (_tile(rows, whole=False, gathered=True) for rows in (5, 4, 3, 2, 1))
 
 
 def _lanes(single: bool) -> str:
@@ -150,13 +181,14 @@ def _lanes(single: bool) -> str:
 
 
 lanes = LLVMFunction("lanes", (), "int", _lanes, _nothing)
-"""How many numbers a tile holds of a row."""
+"""Numbers of a tile's row."""
 
 
 def _fused(single: bool) -> str:
     kind, short, _ = _number(single)
     call = f"call {kind} @llvm.fma.{short}({kind} %a, {kind} %b, {kind} %c)"
-    return f"define internal {kind} @fused({kind} %a, {kind} %b, {kind} %c) alwaysinline {{\n  %v = {call}\n  ret {kind} %v\n}}"
+    head = f"define internal {kind} @fused({kind} %a, {kind} %b, {kind} %c) alwaysinline"
+    return f"{head} {{\n  %v = {call}\n  ret {kind} %v\n}}"
 
 
 fused = LLVMFunction("fused", ("Float", "Float", "Float"), "Float", _fused, _fma)
@@ -166,7 +198,8 @@ fused = LLVMFunction("fused", ("Float", "Float", "Float"), "Float", _fused, _fma
 def _greater(single: bool) -> str:
     kind, short, _ = _number(single)
     call = f"call {kind} @llvm.maximum.{short}({kind} %a, {kind} %b)"
-    return f"define internal {kind} @greater({kind} %a, {kind} %b) alwaysinline {{\n  %v = {call}\n  ret {kind} %v\n}}"
+    head = f"define internal {kind} @greater({kind} %a, {kind} %b) alwaysinline"
+    return f"{head} {{\n  %v = {call}\n  ret {kind} %v\n}}"
 
 
 def _maximum(single: bool) -> tuple[str, ...]:
@@ -175,11 +208,13 @@ def _maximum(single: bool) -> tuple[str, ...]:
 
 
 greater = LLVMFunction("greater", ("Float", "Float"), "Float", _greater, _maximum)
-"""The greater of two numbers, NaN where one is."""
+"""The larger of two numbers, NaN if one is NaN."""
 
 
 def _exponential(single: bool) -> str:
-    """exp(x) is ``2^n exp(r)`` with n the whole number nearest x / ln 2 and r the rest, whose exponential is its Taylor sum."""
+    """exp(x) is ``2^n exp(r)`` with n the integer nearest x / ln 2 and the remainder r, with a
+    Taylor sum for its exponential.
+    """
     kind, short, _ = _number(single)
     bits, mantissa, bias, end, terms = (
         (32, 23, 127, 87.0, 7) if single else (64, 52, 1023, 700.0, 13)
@@ -192,24 +227,27 @@ def _exponential(single: bool) -> str:
     )
     high, low = (literal(-float.fromhex(part), "Float", single) for part in parts)
 
-    def of(number: float) -> str:
+    def constant(number: float) -> str:
         return literal(number, "Float", single)
 
     lines = [
         f"define internal {kind} @exponential({kind} %x) alwaysinline {{",
-        f"  %over = fcmp ogt {kind} %x, {of(end)}",
-        f"  %less = select i1 %over, {kind} {of(end)}, {kind} %x",
-        f"  %under = fcmp olt {kind} %less, {of(-end)}",
-        f"  %z = select i1 %under, {kind} {of(-end)}, {kind} %less",
-        # Adding this rounds to a whole number, which then stands in the lowest bits together with the bias of the exponent.
-        f"  %t = call {kind} @llvm.fma.{short}({kind} %z, {kind} {of(1 / math.log(2))}, {kind} {of(1.5 * 2.0**mantissa + bias)})",
-        f"  %n = fsub {kind} %t, {of(1.5 * 2.0**mantissa + bias)}",
+        f"  %over = fcmp ogt {kind} %x, {constant(end)}",
+        f"  %less = select i1 %over, {kind} {constant(end)}, {kind} %x",
+        f"  %under = fcmp olt {kind} %less, {constant(-end)}",
+        f"  %z = select i1 %under, {kind} {constant(-end)}, {kind} %less",
+        # Adding this constant rounds to an integer in the lowest bits, with the exponent's bias.
+        (
+            f"  %t = call {kind} @llvm.fma.{short}({kind} %z, {kind} "
+            f"{constant(1 / math.log(2))}, {kind} {constant(1.5 * 2.0**mantissa + bias)})"
+        ),
+        f"  %n = fsub {kind} %t, {constant(1.5 * 2.0**mantissa + bias)}",
         f"  %near = call {kind} @llvm.fma.{short}({kind} %n, {kind} {high}, {kind} %z)",
         f"  %r = call {kind} @llvm.fma.{short}({kind} %n, {kind} {low}, {kind} %near)",
     ]
-    last = of(1 / math.factorial(terms))
+    last = constant(1 / math.factorial(terms))
     for power in range(terms - 1, -1, -1):
-        term = of(1 / math.factorial(power))
+        term = constant(1 / math.factorial(power))
         lines.append(
             f"  %p{power} = call {kind} @llvm.fma.{short}({kind} {last}, {kind} %r, {kind} {term})"
         )
@@ -226,11 +264,13 @@ def _exponential(single: bool) -> str:
 
 
 exponential = LLVMFunction("exponential", ("Float",), "Float", _exponential, _fma)
-"""exp(x) to a few units in the last place; NaN stays NaN, and what lies beyond a number's range stays at its ends."""
+"""exp(x) to a few units in the last place; NaN stays NaN, and arguments beyond the range are
+clamped.
+"""
 
 
 GOLDEN = 0x9E3779B97F4A7C15
-"""What numbers of a stream are apart before they are mixed, modulo 2^64."""
+"""Distance of the numbers of a stream before they are mixed, modulo 2^64."""
 
 
 def _mixed(single: bool) -> str:
@@ -248,10 +288,10 @@ def _mixed(single: bool) -> str:
 
 
 mixed = LLVMFunction("mixed", ("int",), "int", _mixed, _nothing)
-"""A word scrambled, see `fedkg.models.noise.mix`."""
+"""A scrambled word, see `fedkg.models.noise.mix`."""
 
 
-def _begun(single: bool) -> str:
+def _unmixed(single: bool) -> str:
     return f"""define internal i64 @begun(i64 %key, i64 %place) alwaysinline {{
   %i = add i64 %place, 1
   %g = mul i64 %i, {GOLDEN}
@@ -260,16 +300,17 @@ def _begun(single: bool) -> str:
 }}"""
 
 
-begun = LLVMFunction("begun", ("int", "int"), "int", _begun, _nothing)
+begun = LLVMFunction("begun", ("int", "int"), "int", _unmixed, _nothing)
 """Number `place` of the stream `key` before it is `mixed`."""
 
 
 def _onward(single: bool) -> str:
-    return f"define internal i64 @onward(i64 %word) alwaysinline {{\n  %v = add i64 %word, {GOLDEN}\n  ret i64 %v\n}}"
+    body = f"  %v = add i64 %word, {GOLDEN}\n  ret i64 %v\n"
+    return f"define internal i64 @onward(i64 %word) alwaysinline {{\n{body}}}"
 
 
 onward = LLVMFunction("onward", ("int",), "int", _onward, _nothing)
-"""From a number of a stream to the next, before they are `mixed`: in a loop that saves a product for each."""
+"""From a number of a stream to the next, before they are `mixed`: saves a product in loops."""
 
 
 def _number_of(single: bool) -> str:
@@ -281,11 +322,11 @@ def _number_of(single: bool) -> str:
 
 
 def _of_number(single: bool) -> tuple[str, ...]:
-    return _begun(single), _mixed(single)
+    return _unmixed(single), _mixed(single)
 
 
 number = LLVMFunction("number", ("int", "int"), "int", _number_of, _of_number)
-"""Number `place` of the stream `key` (see `fedkg.models.noise`), which is also the key of its sub-stream of that name."""
+"""Number `place` of the stream `key` (see `fedkg.models.noise`), and the key of its sub-stream."""
 
 
 def _sixteen(single: bool) -> str:

@@ -1,6 +1,6 @@
-"""The loops of counted random orders, called with tensors on a processor.
+"""Tensor interface of the compiled random orders, on a CPU.
 
-Letters: C clients, S most steps of any of them, B widest batch, N things to be put in order.
+Letters: C clients, S most steps of any of them, B widest batch, N elements to order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fedkg.models.loops.order_kernels import draw_cohort, keys_of, plan_steps
 from fedkg.native.library import Library
 
 LEAST = 1 << 15
-"""Samples that are worth a thread."""
+"""Smallest number of samples for a separate thread."""
 
 
 @cache
@@ -24,14 +24,16 @@ def _library() -> Library:
 
 
 def cohort(key: int, population: int, size: int) -> Tensor:
-    """The `size` of N places whose numbers in the stream `key` are least, in rising order: int64."""
+    """The `size` of N positions with the smallest numbers in the stream `key`, in ascending order:
+    int64.
+    """
     chosen, room = _numbers(size), _numbers(5 * population + 2)
     _library().draw_cohort(key, population, size, chosen.data_ptr(), room.data_ptr())
     return chosen
 
 
 def keys(key: int, places: Tensor) -> Tensor:
-    """The keys of the streams of places, int64 [C] both."""
+    """The keys of the streams of positions, int64 [C] both."""
     found, places = _numbers(len(places)), places.contiguous()
     _library().keys_of(key, places.data_ptr(), len(places), found.data_ptr())
     return found
@@ -47,7 +49,9 @@ def plan(
     passes: bool,
     padding: int,
 ) -> tuple[Tensor, Tensor]:
-    """The rows that each client sees at each step, int64 [C, S, B], and how many, int64 [C, S]; arguments int64 [C]."""
+    """The rows of each client at each step, int64 [C, S, B], and their number, int64 [C, S];
+    arguments int64 [C].
+    """
     most, longest = int(steps.max()), int(sizes.max())
     width = int(torch.minimum(batches, sizes).max())
     index, counts = _numbers(len(keys), most, width), _numbers(len(keys), most)

@@ -1,12 +1,14 @@
-"""The gradients of a minibatch's samples apart, for clipping (Abadi and others 2016, algorithm 1): how long each is, and their clipped sum.
+"""Norms of the gradients of a minibatch's samples, and their clipped sum (Abadi and others 2016,
+algorithm 1).
 
-A sample's gradient by a dense layer is a product of two vectors, the derivative by the layer's result and what the layer read; the square
-of its norm is the product of theirs. So no sample's gradient is written out: once all layers are measured, each sample's derivatives are
-scaled by what is kept of it, and the sum is a product of matrices as ever. A weight that serves a sample at several steps has its gradient
-written out for the time of measuring.
+A sample's gradient by a dense layer is an outer product of the derivative by the layer's output and
+of the layer's input, and its squared norm is the product of their squared norms. So the gradients
+are never materialised: once all layers are measured, each sample's derivatives are scaled by its
+clip factor, and the sum is a matrix product as usual. The gradient of a weight that a sample passes
+at several steps is materialised temporarily to measure it.
 
-Letters: C clients, N steps of time, B most samples of a minibatch, V columns that its samples stand in, W all widths of the layers
-together, O and I output and input width of a layer, n numbers of a run.
+Letters: C clients, N steps of time, B most samples of a minibatch, V columns of its samples, W all
+widths of the layers together, O and I output and input width of a layer, n numbers of a vector.
 """
 
 from __future__ import annotations
@@ -27,11 +29,14 @@ from fedkg.models.loops.matrix_products import add, fill, multiply
 from fedkg.native.language import Double, Doubles, Float, Floats, Ints, loop, to_float
 
 RUN = 64
-"""Sums of squares that grow side by side, and rows whose squares are summed before they are added to those before: as vectors, and with
-fewer roundings than one long sum has, which may come to much less than it should."""
+"""Number of partial sums of squares: for vector instructions, and for fewer rounding errors than
+one long sum, which may be far too small.
+"""
 
 FLOOR = 2.0**-100
-"""Added to sums of squares that are multiplied with others: a factor too small for its square may stand before one that is very large."""
+"""Added to sums of squares before their product: a factor may underflow when squared although the
+other one is very large.
+"""
 
 
 @loop
@@ -47,10 +52,11 @@ def measure(
     count: int,
     wide: int,
 ) -> None:
-    """The squares of the norms of the samples' gradients by the dense layers, [V], and on the way the derivatives by all results.
+    """The squared norms, [V], of the samples' gradients by the dense layers, and the derivatives by
+    all layer outputs.
 
-    What stands in place of the outputs is the derivative by them; each layer's is then written over its values [W, V]. `spare` has room
-    for 3 V numbers.
+    On entry, the derivative by the outputs is in the place of the outputs; the derivative of each
+    layer overwrites its values [W, V]. `spare` has room for 3 V numbers.
     """
     at, since, added = (
         form[PARAMETERS],
@@ -83,14 +89,14 @@ def measure(
 
 @loop
 def clip_factors(squares: Floats, clip: Float, share: Float, count: int) -> None:
-    """What each sample counts, in place of the square of its gradient's norm."""
+    """Replace each sample's squared gradient norm by its clip factor."""
     for place in range(count):
         squares[place] = clip_factor(squares[place], clip) * share
 
 
 @loop
 def clip_factor(square: Float, clip: Float) -> Float:
-    """The factor that clips a gradient; 0 where there is none, or none that numbers hold."""
+    """The factor that clips a gradient; 0 for a zero gradient, or one that is not finite."""
     if square - square != 0.0:
         return to_float(0)
     norm = math.sqrt(square)
@@ -103,11 +109,11 @@ def sum_of_squares(values: Floats, n: int, spare: Floats) -> Float:
     fill(spare, RUN, to_float(0))
     for first in range(0, n, RUN):
         _add_squares(spare, values[first:], min(RUN, n - first))
-    return _total(spare, RUN)
+    return _sum(spare, RUN)
 
 
 @loop
-def _total(values: Floats, n: int) -> Float:
+def _sum(values: Floats, n: int) -> Float:
     total = to_float(0)
     for i in range(n):
         total += values[i]
@@ -118,9 +124,11 @@ def _total(values: Floats, n: int) -> Float:
 def add_clipped(
     sums: Floats, form: Ints, values: Floats, turned: Floats, counted: Floats, count: int, wide: int
 ) -> None:
-    """Adds the gradients of the derivatives that `measure` leaves, each sample's times what it is `counted` as."""
+    """Add the gradients from the derivatives of `measure`, each sample's times its factor in
+    `counted`.
+    """
     for place in range(count):
-        if counted[place] == 0.0:  # else a value that is no number would stay one, times 0
+        if counted[place] == 0.0:  # NaN times 0 would stay NaN
             _forget(values, turned, form, place, wide)
     at, since = 0, 0
     for layer in range(form[LAYERS]):
@@ -150,13 +158,19 @@ def measure_steps(
     right: Floats,
     room: Floats,
 ) -> None:
-    """Of clients `first` to before `last` the squares [C, B] of the norms of ``sum over n of left[n, b, o] right[n, b, i]``.
+    """The squared norms [C, B] of ``sum over n of left[n, b, o] right[n, b, i]`` for clients first
+    .. last - 1.
 
-    With a bias the norm is that of both gradients. Steps may cancel so far that rounding makes of their sum what is far too short to clip
-    by: the most that it can take away is added, by Cauchy's inequality at most ``(N + 1) eps |left[:, b]| |right[:, b]|``.
+    With a bias, the norm is that of both gradients. Steps may cancel so far that rounding leaves a
+    sum that is far too small for clipping. The largest possible error is added, by Cauchy's
+    inequality at most ``(N + 1) eps |left[:, b]| |right[:, b]|``.
 
     Args:
-        left: [C, N, B, O]. right: [C, N, B, I]. bias: 1 or 0. eps: of the numbers. room: for I O + 2 O + I + RUN numbers.
+        left: [C, N, B, O].
+        right: [C, N, B, I].
+        bias: 1 or 0.
+        eps: machine epsilon of the dtype.
+        room: for I O + 2 O + I + RUN numbers.
     """
     lefts = room[inputs * outputs :]
     sums = lefts[outputs:]
@@ -192,14 +206,14 @@ def measure_steps(
             whole = sum_of_squares(room, inputs * outputs, spare)
             if bias > 0:
                 whole += sum_of_squares(sums, outputs, spare)
-            far = _total(lefts, outputs) * (_total(rights, inputs) + to_float(steps * bias))
+            far = _sum(lefts, outputs) * (_sum(rights, inputs) + to_float(steps * bias))
             norm = math.sqrt(whole) + to_float(eps) * to_float(steps + 1) * math.sqrt(far)
             squares[client * batch + place] = norm * norm
 
 
 @loop
 def _forget(values: Floats, turned: Floats, form: Ints, place: int, wide: int) -> None:
-    """A sample's derivatives and what layers read of it become 0."""
+    """Set a sample's derivatives and layer inputs to 0."""
     since = 0
     for layer in range(form[LAYERS] + 1):
         width = form[WIDTHS + layer]
@@ -215,7 +229,7 @@ def _forget(values: Floats, turned: Floats, form: Ints, place: int, wide: int) -
 
 @loop
 def _columns(out: Floats, values: Floats, rows: int, wide: int, part: Floats) -> None:
-    """The sum of squares of each column, and FLOOR. part: for V numbers."""
+    """The sum of squares of each column, plus FLOOR. part: for V numbers."""
     fill(out, wide, to_float(FLOOR))
     for first in range(0, rows, RUN):
         fill(part, wide, to_float(0))

@@ -1,4 +1,5 @@
-"""What stacked perceptrons answer on rows that they share, in the products of their training; called with tensors.
+"""Outputs of stacked perceptrons on rows that all clients share, with the matrix products of their
+training.
 
 Letters: C clients, R rows, L layers, O and I output and input width of a layer, H outputs.
 """
@@ -21,23 +22,28 @@ from fedkg.native.language import Floats, Ints, floats_at, loop, to_float
 from fedkg.native.library import Library
 
 BLOCK = 64
-"""Rows that go through all layers together: what these make of them stays in a first cache."""
+"""Rows that pass all layers together; their values stay in the L1 cache."""
 
 LEAST = 1 << 18
-"""Multiplications that are worth a thread."""
+"""Smallest number of multiplications for a separate thread."""
 
 
 @loop
-def answer(
-    first: int, last: int, rows: int, layers: int, biases: int, tanh: int, size: int, widths: Ints, places: Ints, x: Floats, out: Floats,
+def evaluate_rows(
+    first: int, last: int, rows: int, layers: int, biases: int, tanh: int, size: int,
+    widths: Ints, places: Ints, x: Floats, out: Floats,
     room: Floats,
 ) -> None:  # fmt: skip
-    """The outputs [C, R, H] of clients `first` to before `last` on rows x [R, I].
+    """The outputs [C, R, H] of clients first .. last - 1 on rows x [R, I].
 
     Args:
-        biases, tanh: 1 where layers have a bias, where the activation is tanh and not the rectifier. widths: [L + 1].
-        places: of each layer where the weights [C, O, I] begin, and with biases these, [C, O].
-        size: numbers of the widest layer of a block. room: for three times as many.
+        biases, tanh: 1 if layers have a bias, and if the activation is tanh rather than the
+            rectifier.
+        widths: [L + 1].
+        places: addresses of the weights [C, O, I] of each layer, and of its biases [C, O] if they
+            exist.
+        size: numbers of the widest layer of a block.
+        room: workspace, three times as many numbers.
     """
     for at in range(0, rows, BLOCK):
         count = min(rows - at, BLOCK)
@@ -67,7 +73,7 @@ def answer(
 
 @loop
 def _columns(values: Floats, x: Floats, features: int, count: int, wide: int) -> None:
-    """The rows as columns; what is beyond them is 0."""
+    """Transpose rows to columns; columns beyond the rows are 0."""
     for feature in range(features):
         for place in range(count):
             values[feature * wide + place] = x[place * features + feature]
@@ -77,7 +83,7 @@ def _columns(values: Floats, x: Floats, features: int, count: int, wide: int) ->
 
 @loop
 def _rows(out: Floats, values: Floats, outputs: int, count: int, wide: int) -> None:
-    """The columns as rows."""
+    """Transpose columns to rows."""
     for output in range(outputs):
         for place in range(count):
             out[place * outputs + output] = values[output * wide + place]
@@ -85,14 +91,16 @@ def _rows(out: Floats, values: Floats, outputs: int, count: int, wide: int) -> N
 
 @cache
 def _library(dtype: torch.dtype) -> Library:
-    return Library((answer,), single=dtype == torch.float32)
+    return Library((evaluate_rows,), single=dtype == torch.float32)
 
 
 def evaluate_shared_rows(model: MLP, params: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """What `MLP.apply` says in evaluation, up to rounding, [C, R, H]: the same bits for a client in every stack.
+    """`MLP.apply` in evaluation, up to rounding, [C, R, H]; a client gets the same bits in every
+    stack.
 
     Args:
-        params: [C, ...] each, on a processor, of one type, float32 or float64. x: [R, I], of that type.
+        params: [C, ...] each, on a CPU, all float32 or all float64.
+        x: [R, I], of that dtype.
     """
     names = [
         f"layers.{layer}.{part}"
@@ -101,29 +109,29 @@ def evaluate_shared_rows(model: MLP, params: Mapping[str, Tensor], x: Tensor) ->
     ]
     stacks, x = [params[name].contiguous() for name in names], x.contiguous()
     clients, rows, widths = len(stacks[0]), len(x), model.widths
-    places, told = (
+    places, widths_array = (
         (c_int64 * len(stacks))(*(value.data_ptr() for value in stacks)),
         (c_int64 * len(widths))(*widths),
     )
     out, size, loop = (
         x.new_empty(clients, rows, widths[-1]),
         max(widths) * (BLOCK + VECTOR),
-        _library(x.dtype).answer,
+        _library(x.dtype).evaluate_rows,
     )
-    given = (
+    arguments = (
         rows,
         model.layers,
         int(model.bias),
         int(model.activation == "tanh"),
         size,
-        addressof(told),
+        addressof(widths_array),
         addressof(places),
     )
     work = rows * sum(value.numel() for value in stacks) // max(1, clients)
 
     def part(first: int, last: int) -> None:
         room = x.new_empty(3 * size)
-        loop(first, last, *given, x.data_ptr(), out.data_ptr(), room.data_ptr())
+        loop(first, last, *arguments, x.data_ptr(), out.data_ptr(), room.data_ptr())
 
     run_in_parts(clients, max(1, LEAST // max(1, work)), part)
     return out

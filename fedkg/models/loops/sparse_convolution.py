@@ -1,12 +1,14 @@
-"""The way back through a convolution under a pool of largest numbers: of each square one number at most has a derivative but 0.
+"""Backward pass of a convolution under max pooling: at most one number of each square has a nonzero
+derivative.
 
-Each of these meets a window of the image. With channels side by side the window's rows are runs of numbers: the gradient of a channel's
-weights is a sum of such runs, and the derivative by the image has the weights' runs added to it. A quarter of a product's work, or less.
-What is 0 is left out; where an image has a value that is no finite number, all weights get a derivative that is none, as some would have
-from a product with 0: a client whose values are such is noticed.
+Each of these numbers has a window of the image. With contiguous channels, the window's rows are
+contiguous runs of numbers: the gradient of a channel's weights is a sum of such runs, and the
+weights' runs are added to the derivative by the image. This takes a quarter of the work of a dense
+product, or less. Zeros are skipped. If an image has a value that is not finite, all weights get a
+NaN derivative, as some would from a product with 0, so that the server can detect such a client.
 
-Letters: I and O channels, h and w height and width of what the layer reads (with zeros around it), k side of its window, n numbers of a
-run, N numbers of a vector, D places with a derivative.
+Letters: I and O channels, h and w height and width of the layer's input (with padding), k side of
+its window, n numbers of a run, N numbers of a vector, D positions with a derivative.
 """
 
 from __future__ import annotations
@@ -25,10 +27,12 @@ from fedkg.native.language import (
 )
 
 N = 8
-"""N. Runs are no shorter."""
+"""Numbers of a vector; runs are at least as long."""
 
 WIDE, MIDDLE = 12, 3
-"""Vectors that are summed side by side, where a run has so many: sums that wait for themselves would take thrice the time."""
+"""Vectors that are summed in parallel if a run is long enough: dependent sums would take three
+times as long.
+"""
 
 
 def _number(single: bool) -> tuple[str, str, int]:
@@ -55,7 +59,10 @@ def _summed(many: int) -> LLVMFunction:
         kind, short, size = _number(single)
         vector = f"<{N} x {kind}>"
         lines = [
-            f"define internal void @{name}(ptr %out, ptr %x, ptr %factors, ptr %places, i64 %count) nounwind noinline {{",
+            (
+                f"define internal void @{name}(ptr %out, ptr %x, ptr %factors, ptr %places, i64 "
+                "%count) nounwind noinline {"
+            ),
             "entry:",
             "  %some = icmp sgt i64 %count, 0",
             "  br i1 %some, label %loop, label %done",
@@ -76,7 +83,10 @@ def _summed(many: int) -> LLVMFunction:
             lines += [
                 f"  %at{i} = getelementptr {kind}, ptr %since, i64 {N * i}",
                 f"  %values{i} = load {vector}, ptr %at{i}, align {size}",
-                f"  %more{i} = call {vector} @llvm.fma.v{N}{short}({vector} %all, {vector} %values{i}, {vector} %sum{i})",
+                (
+                    f"  %more{i} = call {vector} @llvm.fma.v{N}{short}({vector} %all, {vector} "
+                    f"%values{i}, {vector} %sum{i})"
+                ),
             ]
         lines += [
             "  %next = add i64 %d, 1",
@@ -101,7 +111,7 @@ def _summed(many: int) -> LLVMFunction:
 
 
 summed_wide, summed_middle, summed_one = _summed(WIDE), _summed(MIDDLE), _summed(1)
-"""``out = sum over d of factors[d] x[places[d]:]``, so many vectors."""
+"""``out = sum over d of factors[d] x[places[d]:]`` for this many vectors."""
 
 
 def _added(single: bool) -> str:
@@ -112,7 +122,8 @@ def _added(single: bool) -> str:
         *_spread(kind),
         f"  %values = load {vector}, ptr %x, align {size}",
         f"  %old = load {vector}, ptr %out, align {size}",
-        f"  %new = call {vector} @llvm.fma.v{N}{short}({vector} %all, {vector} %values, {vector} %old)",
+        (f"  %new = call {vector} @llvm.fma.v{N}{short}({vector} %all, {vector} %values, "
+        f"{vector} %old)"),
         f"  store {vector} %new, ptr %out, align {size}",
         "  ret void",
         "}",
@@ -139,11 +150,16 @@ def sparse_backward(
     inward: int,
     spare: Floats,
 ) -> None:
-    """Adds a sample's derivative by the weights, [I k k, O], and by the bias after them; that by the image is written over it if `inward`.
+    """Add a sample's derivative by the weights, [I k k, O], and by the bias after them; with
+    `inward`, overwrite the image by its derivative.
 
     Args:
-        image: [I, h w]. weight: [O, k, k, I]. slopes: the derivative by the result, [O, long], of which `places` are gone through.
-        width: w. size: h w. spare: for ``2 I h w + I k k + 4 places + 4`` numbers.
+        image: [I, h w].
+        weight: [O, k, k, I].
+        slopes: the derivative by the output, [O, long], at `places` positions.
+        width: w.
+        size: h w.
+        spare: for ``2 I h w + I k k + 4 places + 4`` numbers.
     """
     depth, run = channels * side * side, channels * side
     lower = spare[size * channels :]
@@ -187,7 +203,7 @@ def sparse_backward(
 
 @loop
 def _nothing(sums: Floats, x: Floats, n: int) -> Float:
-    """What numbers times 0 come to: 0, or NaN where one is infinite or none. sums: for N numbers."""
+    """The product of numbers with 0: 0, or NaN if one is not finite. sums: for N numbers."""
     straight, total = n - n % N, to_float(0)
     fill(sums, N, to_float(0))
     for at in range(0, straight, N):
@@ -201,7 +217,9 @@ def _nothing(sums: Floats, x: Floats, n: int) -> Float:
 
 @loop
 def _listed(factors: Floats, found: Ints, slopes: Floats, places: int, channels: int) -> int:
-    """How many of the derivatives are not 0; which these are, and where their windows begin in an image [h w, I]."""
+    """The number of nonzero derivatives, their values, and the positions of their windows in an
+    image [h w, I].
+    """
     count = 0
     for place in range(places):
         v = slopes[place]
@@ -213,7 +231,7 @@ def _listed(factors: Floats, found: Ints, slopes: Floats, places: int, channels:
 
 @loop
 def _summed_run(out: Floats, x: Floats, factors: Floats, found: Ints, run: int, count: int) -> None:
-    """A run's sums; the last vector may overlap the one before: both have the same."""
+    """The sums of a run; the last vector may overlap the previous one, with equal values."""
     at = 0
     while at < run:
         if run - at >= 96:

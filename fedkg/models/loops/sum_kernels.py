@@ -1,6 +1,8 @@
-"""Sums over the clients of a stack: their weighted updates, and what tells that one of them is no number.
+"""Sums over the clients of a stack: weighted updates, and sums that reveal numbers that are not
+finite.
 
-The tensors of a stack are named by where they begin; a client's numbers lie together in each, those of the next client further on.
+Tensors are passed by address. A client's numbers are contiguous in each tensor, with a fixed
+distance between clients.
 
 Letters: C clients, T tensors, G groups, n numbers of a client in a tensor.
 """
@@ -12,10 +14,10 @@ from fedkg.models.loops.primitives import fused
 from fedkg.native.language import Doubles, Float, Floats, Ints, floats_at, loop, to_float
 
 BLOCK = 1024
-"""Numbers of a tensor that are summed over all clients before the next ones are."""
+"""Numbers of a tensor that are summed over all clients before the next block."""
 
 BESIDE = 128
-"""Sums of a client that are kept beside each other."""
+"""Parallel partial sums of a client."""
 
 
 @loop
@@ -29,10 +31,11 @@ def totals(
     out: Floats,
     room: Floats,
 ) -> None:
-    """Of clients `first` to before `last` the sum [C] of all their numbers, in no particular order.
+    """The sum [C] of all numbers of clients first .. last - 1, in no particular order.
 
     Args:
-        places, widths, apart: [T], where a tensor begins, n, and how far the numbers of the next client are. room: for `BESIDE` numbers.
+        places, widths, apart: [T], address of a tensor, n, and distance between clients.
+        room: for `BESIDE` numbers.
     """
     for client in range(first, last):
         fill(room, BESIDE, to_float(0))
@@ -59,12 +62,15 @@ def add_weighted(
     weights: Doubles,
     groups: Ints,
 ) -> None:
-    """Adds each client's numbers times its weight to the totals of its group, one client after the other.
+    """Add each client's numbers times its weight to the totals of its group, one client after the
+    other.
 
-    Blocks of numbers `first` to before `last` are summed, counted through all tensors.
+    Sums blocks first .. last - 1 of numbers, counted through all tensors.
 
     Args:
-        places, widths, apart: as of `totals`. totals: [T], where the totals [G, n] begin. weights, groups: [C].
+        places, widths, apart: as in `totals`.
+        totals: [T], addresses of the totals [G, n].
+        weights, groups: [C].
     """
     begun = 0
     for tensor in range(tensors):

@@ -1,4 +1,5 @@
-"""Matrices turned over, in blocks that vectors hold: number by number each read or write would meet a cache line of its own.
+"""Transposition of matrices in vector blocks; single numbers would each touch a separate cache
+line.
 
 Letters: R rows, V columns, N rows and columns of a block.
 """
@@ -12,7 +13,9 @@ SIDE = 8
 
 
 def _block(single: bool) -> str:
-    """Rows i and i + d exchange the numbers whose places differ by d, for d of 4, 2 and 1: what stands at (r, v) comes to (v, r)."""
+    """Rows i and i + d exchange the numbers at distance d, for d of 4, 2 and 1: the number at (r,
+    v) moves to (v, r).
+    """
     kind = "float" if single else "double"
     vector, size = f"<{SIDE} x {kind}>", 4 if single else 8
     lines = [
@@ -58,12 +61,12 @@ def _nothing(single: bool) -> tuple[str, ...]:
 
 
 block = LLVMFunction("block", ("Floats", "int", "Floats", "int"), "None", _block, _nothing)
-"""``out[v, r] = x[r, v]`` for N rows and columns; rows are so far apart."""
+"""``out[v, r] = x[r, v]`` for N rows and columns, with these row distances."""
 
 
 @loop
 def transpose(out: Floats, out_row: int, x: Floats, x_row: int, rows: int, columns: int) -> None:
-    """``out[v, r] = x[r, v]``, [V, R] from [R, V]; rows are so far apart."""
+    """``out[v, r] = x[r, v]``, [V, R] from [R, V], with these row distances."""
     whole, row = rows - rows % SIDE, 0
     straight = columns - columns % SIDE
     while row < rows:

@@ -217,7 +217,7 @@ def test_files_of_other_columns_are_refused(tmp_path: Path) -> None:
     (folder / "train2.csv").write_text(
         "timestamp,P1_FT01,P2_SIT01,Attack\n2021-07-10 00:00:01,off,2,0\n"
     )
-    with pytest.raises(TableError, match="`P1_FT01` holds no numbers"):
+    with pytest.raises(TableError, match="`P1_FT01` does not contain numbers"):
         data_set("hai", folder)
 
 

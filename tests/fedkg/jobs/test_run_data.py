@@ -55,7 +55,7 @@ def broken(frame, header: str, cells: list[str] | np.ndarray):
         ),
         (
             lambda f: broken(f, "Torque [Nm]", np.full(f.rows, np.nan)),
-            r"column `Torque \[Nm\]` has no value at all",
+            r"column `Torque \[Nm\]` has no value in",
         ),
         (
             lambda f: broken(f, "Machine failure", np.arange(f.rows, dtype=float)),

@@ -334,7 +334,7 @@ def test_labels_that_are_no_classes_are_named() -> None:
 
 def test_a_policy_that_there_is_not_is_refused() -> None:
     knowledge = SampleKnowledge(allowed=torch.tensor([[True, False]]), predicted=torch.tensor([1]))
-    with pytest.raises(UsageError, match="no policy `fix`\\n  expected: error, drop, repair"):
+    with pytest.raises(UsageError, match="unknown policy `fix`\\n  expected: error, drop, repair"):
         reconcile(knowledge, policy="fix")  # type: ignore[arg-type]  # that is what is tested
 
 

@@ -43,7 +43,7 @@ def nothing(x: Tensor) -> Tensor:
     return torch.full((len(x),), -1)
 
 
-@pytest.mark.parametrize("call", ["__call__", "known", "decide"])
+@pytest.mark.parametrize("call", ["__call__", "knowledge", "decide"])
 def test_features_that_are_no_tensor(call: str) -> None:
     model = inject(nn.Linear(1, 3), range=above_zero)
     for wrong in (X.tolist(), X.numpy()):

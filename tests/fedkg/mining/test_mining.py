@@ -250,7 +250,7 @@ def test_traces_that_do_not_fit_are_refused(pack: fedkg.Pack) -> None:
     with pytest.raises(LayoutError, match="do not fit their layout"):
         found(pack, "t1", traces(1)[..., :1])
     for none in (traces(1)[:0], traces(1)[:, :0], traces(1)[:, :, :0]):
-        with pytest.raises(LayoutError, match="there are no traces"):
+        with pytest.raises(LayoutError, match="`x` has no traces"):
             found(pack, "t1", none)
     with pytest.raises(LayoutError, match="not in the layout"):
         mine(pack, pack.manifest.inferences[0], traces(1)[..., :1], layout=fedkg.columns(["y"]))

@@ -52,7 +52,7 @@ def test_the_job_gives_what_rules_leave_open(sets: dict[str, KeptSet]) -> None:
     torch.testing.assert_close(
         near.project(torch.tensor([[4.0, 1.0], [2.0, 5.0]])), torch.tensor([[2.0, 1.0], [2.0, 3.0]])
     )
-    with pytest.raises(SetError, match="`radius` of the set `near` is left to the job"):
+    with pytest.raises(SetError, match="the rules leave `radius` of the set `near` to the job"):
         feasible_set(sets["near"], A)
     with pytest.raises(SetError, match="no numbers for the client"):
         feasible_set(sets["sparse"], "https://example.org/z")

@@ -149,12 +149,12 @@ def test_more_polytopes_than_points_are_refused() -> None:
         (lambda: Box([0, 0], [1, 1, 1]), r"`Box.high` does not fit"),
         (lambda: Product([Box(0, 1), L2Ball(1)]), r"must be pairs(.*\n)*  help: Product\(\[\("),  # type: ignore[list-item]
         (lambda: Product([(Box(0, 1), 1.0)]), r"must be pairs"),  # type: ignore[list-item]
-        (lambda: Product(Box(0, 1)), r"`Product.parts` is a list"),  # type: ignore[arg-type]
+        (lambda: Product(Box(0, 1)), r"`Product.parts` must be a list"),  # type: ignore[arg-type]
         (
             lambda: Intersection([Box(0, 1), 3]),
             r"must be sets\n  expected: sets\n  received: the number 3",
         ),  # type: ignore[list-item]
-        (lambda: Intersection(Box(0, 1)), r"`Intersection.parts` is a list"),  # type: ignore[arg-type]
+        (lambda: Intersection(Box(0, 1)), r"`Intersection.parts` must be a list"),  # type: ignore[arg-type]
     ],
 )
 def test_parts_that_do_not_fit_each_other_are_refused_where_the_set_is_made(

@@ -246,7 +246,7 @@ def test_parameters_that_one_teacher_cannot_hold_are_refused() -> None:
     params = torch.from_numpy(found.params).repeat(2, 1)
     other = params.clone()
     other[1][params[1] == 3] = 2
-    with pytest.raises(SetError, match="client 1 has other bounds of windows"):
+    with pytest.raises(SetError, match="client 1 has different bounds of windows"):
         Teacher(found, 6, params=other, clip=True)
     with pytest.raises(SetError, match="client 0 has a parameter without a value"):
         Teacher(found, 6, params=params.where(params != 50, torch.nan), clip=True)

@@ -142,7 +142,7 @@ def test_a_client_that_there_is_not_is_named(packs: dict[str, fedkg.Pack]) -> No
     traces = torch.zeros(4, 3, 1)
     for wrong in (2, -1):
         with pytest.raises(
-            SetError, match=rf"trace 1 is of a client .*\n  expected: 0 \.\. 1\n  received: {wrong}"
+            SetError, match=rf"the client of trace 1\n  expected: 0 \.\. 1\n  received: {wrong}"
         ):
             teacher.nearest(traces, client=torch.tensor([0, wrong, 1, 0]))
     with pytest.raises(SetError, match=r"expected: int64 \[4\]\n  received: int64 \[3\]"):
