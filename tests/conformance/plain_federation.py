@@ -8,6 +8,7 @@ Letters: N clients, n_k rows of client k, F features, H hidden units, O outputs,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -38,6 +39,8 @@ from fedkg.federated.randomness import ORDER, client_keys, server_seed
 from fedkg.models import MLP
 
 Array = NDArray[Any]
+EXECUTORS = ("stacked", "sequential", *(() if "WITHOUT_WORKERS" in os.environ else ("processes",)))
+"""Runs of mutants are without worker processes, which take longer to start than all else."""
 TOLERANCE = {"float64": 1e-9, "float32": 2e-3}
 """Largest difference to the loop, relative to the largest parameter. Loops compute in float64; adaptive server steps and control
 variates divide rounding errors of float32 by numbers down to 1e-3."""
@@ -421,7 +424,7 @@ def federations(
     whole: bool = False,
     own: bool = True,
     counted_steps: bool = False,
-    executors: tuple[str, ...] = ("stacked", "sequential", "processes"),
+    executors: tuple[str, ...] = EXECUTORS,
     **fixed: Any,
 ) -> Federation:
     """Federations that differ in everything the runtime lets differ.

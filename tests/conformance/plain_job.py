@@ -70,7 +70,7 @@ def drawn_jobs(
     sizes = draw(st.lists(st.integers(12, 60), min_size=least, max_size=5))
     lines = ["site,load,heat,failure"]
     for k, size in enumerate(sizes):
-        x = dice.uniform(0, 10, (size, 2))
+        x = dice.integers(0, 21, (size, 2)) / 2  # often at a limit
         bent = dice.choice([-1, 1])
         y = dice.uniform(size=size) < 1 / (1 + np.exp(-bent * (x[:, 0] + x[:, 1] / 2 - 7)))
         lines += [f"s{k},{a:.4f},{b:.4f},{int(c)}" for (a, b), c in zip(x, y, strict=True)]

@@ -114,12 +114,15 @@ def rule_sets(
     """Rules of unequal weight about an answer.
 
     Args:
-        limits: of the answer. inputs: limits of guards by the name of a column; with the last one no row is met.
+        limits: of the answer. inputs: limits of guards by the name of a column: values that columns have, and at
+            last one beyond all of them.
     """
+    guards: list[tuple[str, str, float] | None] = [None]
+    for name, own in inputs.items():
+        guards += [(name, sign, limit) for limit in own[:-1] for sign in OPERATORS]
+        guards.append((name, ">", own[-1]))
     rules = []
     for _ in range(draw(st.integers(1, 6))):
-        guards: list[tuple[str, str, float] | None] = [None]
-        guards += [(name, ">", limit) for name, own in inputs.items() for limit in own]
         about_answer = draw(st.integers(0, 3)) == 0
         first = next(iter(inputs))
         rules.append(
@@ -130,7 +133,7 @@ def rule_sets(
                 guard=(answer, ">", draw(st.sampled_from(limits)))
                 if about_answer
                 else draw(st.sampled_from(guards)),
-                body=(first, draw(st.sampled_from(["<=", ">"])))
+                body=(first, draw(st.sampled_from([*OPERATORS])))
                 if about_answer
                 else (answer, draw(st.sampled_from([*OPERATORS]))),
                 limits=(inputs[first][0],)

@@ -14,14 +14,23 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from plain_federation import Array, Federation, Knowledge, close, federations, run, same_rounds
+from plain_federation import (
+    Array,
+    Federation,
+    Knowledge,
+    begin,
+    close,
+    federations,
+    run,
+    same_rounds,
+)
 from plain_federation import start_of as start_from
 from plain_rules import Rule, Rules, rule_sets
 
 import fedkg
 from fedkg.constraints import ConstraintModule
 from fedkg.errors import JobError
-from fedkg.federated import Crew
+from fedkg.federated import Crew, train
 from fedkg.federated import algorithms as product
 from fedkg.federated.agents.averaged import averaged
 from fedkg.federated.agents.penalty import PenaltySchedule, SetPenalty
@@ -46,12 +55,12 @@ def crew() -> Iterator[Crew]:
 NUMBER_LIMITS = (-0.8, -0.2, 0.3, 1.1)
 CHANCE_LIMITS = (0.35, 0.5, 0.6)
 GUARDS = {"a": (0.0, 0.7, 9.0), "b": (-0.5, 9.0)}
-"""No probe row reaches 9: such a rule is not evaluated."""
+"""No probe row reaches 9: such a rule is not evaluated. Rows are often at the others."""
 
 
 def rules_of(federation: Federation, rules: Sequence[Rule], dice: np.random.Generator) -> Rules:
     """The rules on probe rows that are drawn."""
-    probe = np.round(dice.normal(size=(16, 2)), 3)
+    probe = np.round(dice.normal(size=(16, 2)), 1)  # often at a limit
     chance = federation.loss == "logistic"
 
     def answers(w: Array) -> Array:
@@ -130,6 +139,38 @@ def test_scfa(
     states, seen, weights = run(federation, algorithm, start, crew, scorer=judge)
     assert seen == cohorts
     same_rounds(federation, states, weights, expected)
+
+
+@pytest.mark.parametrize(
+    ("bound", "violation"),
+    [("<= 3", 0.0), (">= 1", 0.0), ("< 3", 0.25), ("> 1", 0.25), (">= 2", 0.25), ("> 2", 0.75)],
+)
+@pytest.mark.parametrize("guard", ["", "if sensor >= 1 then "])
+@pytest.mark.parametrize("executor", ["stacked", "sequential"])
+def test_answers_at_a_limit(executor: Any, guard: str, bound: str, violation: float) -> None:
+    """The model answers 1, 2, 2 and 3 to these rows and has nothing to learn."""
+    pack = fedkg.compile(
+        text="signal sensor span 0 .. 9\noutput wear span 0 .. 9\n"
+        f"rule bound hard require {guard}wear {bound}\n"
+    )
+    module = ConstraintModule(pack, x=fedkg.columns(["sensor"]), y=fedkg.columns(["wear"]))
+    rows = np.array([[1.0], [2.0], [2.0], [3.0]])
+    federation = Federation(
+        x=(rows, rows[:2], rows[1:]),
+        y=(rows, rows[:2], rows[1:]),
+        server=(rows, rows),
+        hidden=0,
+        rounds=1,
+        executor=executor,
+    )
+    start = np.array([[1.0, 0.0]])
+    judge = PackScorer(federation.model, module, torch.from_numpy(rows))
+    begun = begin(federation, federation.problem(), product.scfa(), start)
+    problem = federation.problem(scorer=judge)
+    [(_, record)] = train(problem, product.scfa(), federation.settings(), begun)
+    assert record.violated is not None
+    assert record.violated.tolist() == [[violation]] * 3
+    assert record.validity == (float(violation == 0),) * 3
 
 
 def start_of(federation: Federation, models: int = 1) -> Array:

@@ -199,6 +199,7 @@ def _run_tests(folder: Path, tests: tuple[str, ...]) -> None:
     packages = [str(folder), str(folder / "compiler")]
     os.environ["PYTHONPATH"] = os.pathsep.join(packages)
     os.environ["NUMBA_CACHE_DIR"] = str(folder / "kernels")
+    os.environ["WITHOUT_WORKERS"] = "1"
     sys.path[:0] = packages
     sys.dont_write_bytecode = True
     import pytest
