@@ -1,6 +1,6 @@
 """SPARQL violation queries, partially evaluated: static facts now, observed values as formulas.
 
-`bind_queries` binds query files; `prebound.bind_query` binds one text some of whose variables have values already, as ``$this`` of SHACL.
+`bind_queries` binds query files; `prebound.bind_query` binds one text with some variables bound in advance, like ``$this`` of SHACL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fedkg_compiler.syntax.tree import Load, Word
 
 
 def query_loads(paths: Sequence[Path]) -> list[Load]:
-    """Query files that are given by themselves, as a rule file would name them."""
+    """Return query files that are passed without a rule file, as a rule file would name them."""
     places = [(str(path), point(str(path))) for path in paths]
     return [
         Load(span=place, what="queries", path=Word(span=place, text=text)) for text, place in places
@@ -27,9 +27,9 @@ def bind_queries(loads: Sequence[Load], sources: Sources, outcome: Outcome) -> N
     """Bind every query that `queries` statements name: rows, placements and diagnostics go where they belong."""
     if not loads or sources.graph is None:
         return
-    from fedkg_compiler.sparql.bind import QueryBinder
-    from fedkg_compiler.sparql.files import read_queries
-    from fedkg_compiler.sparql.observed import Observations
+    from fedkg_compiler.sparql.observed_columns import Observations
+    from fedkg_compiler.sparql.query_binder import QueryBinder
+    from fedkg_compiler.sparql.query_files import read_queries
 
     queries = read_queries(loads, sources)
     observations = Observations(sources=sources, span=loads[0].span)

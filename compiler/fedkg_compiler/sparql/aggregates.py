@@ -13,23 +13,23 @@ import numpy as np
 from fedkg.pack import Call, Choose, Coalesce, Known, Quotient, Reduce, Slot, Term
 from fedkg.units.unit import Unit, same_dimension, same_scale
 from fedkg_compiler.lowering.rows import Rows
-from fedkg_compiler.sparql import lower, members
+from fedkg_compiler.sparql import condition_formulas, member_sets
+from fedkg_compiler.sparql.answer_frames import Answer, Frame, Ids, column_of
 from fedkg_compiler.sparql.branches import Reduced
-from fedkg_compiler.sparql.formulas import (
+from fedkg_compiler.sparql.formula_logic import (
     Truth,
     all_of,
     any_of,
     certainly,
-    known,
+    known_formula,
     strict_slots,
     sufficient_slots,
 )
-from fedkg_compiler.sparql.frames import Answer, Frame, Ids, column_of
-from fedkg_compiler.sparql.numbers import Float, Number, spoken, total, unknown_term
-from fedkg_compiler.sparql.parts import Part
-from fedkg_compiler.sparql.reading import Lowering
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import Expr, Var
+from fedkg_compiler.sparql.formula_parts import Part
+from fedkg_compiler.sparql.numeric_terms import Float, Number, spoken, sum_terms, unknown_term
+from fedkg_compiler.sparql.part_readings import Lowering
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import Expr, Var
 
 _MISSING = "a value that may be missing makes the whole aggregate an error"
 
@@ -37,14 +37,17 @@ _MISSING = "a value that may be missing makes the whole aggregate an error"
 def any_member(expr: Reduced, part: Part, state: Lowering) -> Truth:
     """Whether a group has a solution at all."""
     return any_of(
-        members.some(inner, part, state)
+        member_sets.has_matching_member(inner, part, state)
         for item in expr.over
-        for inner in members.tables(item.branch, part)
+        for inner in member_sets.tables(item.branch, part)
     )
 
 
-def reduced(expr: Reduced, part: Part, state: Lowering) -> Number | None:
-    """An aggregate as a number: members without a value, or whose conditions do not hold, are left out."""
+def aggregate_number(expr: Reduced, part: Part, state: Lowering) -> Number | None:
+    """Return an aggregate as a number.
+
+    Members without a value and members that fail the conditions are left out.
+    """
     op = {"avg": "mean"}.get(expr.op, expr.op)
     found, wrong = (
         (_distinct(expr, part, state), False) if expr.distinct else _values(expr, part, state)
@@ -68,7 +71,7 @@ def reduced(expr: Reduced, part: Part, state: Lowering) -> Number | None:
         )
         found = [replace(item, arg=_in_unit(item, unit, expr)) for item in found]
     nothing = part.rows.param(np.array(0.0))
-    term = _together(op, found, expr) if found else nothing
+    term = _combine_tables(op, found, expr) if found else nothing
     if found and op == "mean" and expr.total:
         term = Coalesce(args=(term, nothing))
     if wrong is not False:
@@ -100,19 +103,19 @@ def _values(expr: Reduced, part: Part, state: Lowering) -> tuple[list[_Table], T
     found: list[_Table] = []
     wrong: list[Truth] = []
     for item in expr.over:
-        for inner in members.tables(item.branch, part):
-            truth = members.conditions(inner, item.branch, state)
+        for inner in member_sets.tables(item.branch, part):
+            truth = member_sets.conditions(inner, item.branch, state)
             counts = expr.op == "count"
             if counts and item.arg is not None and truth is not False:
-                truth = all_of([truth, lower.bound(item.arg, inner, state)])
+                truth = all_of([truth, condition_formulas.bound(item.arg, inner, state)])
             if truth is False:
                 continue
-            members.same_rows(inner)
+            member_sets.same_rows(inner)
             told, error = _argument(None if counts else item.arg, inner, truth, state)
             if told is not None:
                 found.append(told)
             if error is not False:
-                wrong.append(members.at_least_one(error, inner, part))
+                wrong.append(member_sets.at_least_one(error, inner, part))
     return found, any_of(wrong)
 
 
@@ -122,7 +125,7 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
         (frame, rows, owner, _terms(item.arg, frame, rows))
         for item in expr.over
         for frame in [part.frame.inside[id(item.branch)]]
-        for rows, owner in members.owned(frame, part)
+        for rows, owner in member_sets.owned(frame, part)
     ]
     pairs = dict.fromkeys(
         pair
@@ -135,7 +138,7 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
         return []
     place = {pair: i for i, pair in enumerate(ordered)}
     owners = np.array([i for i, _ in ordered], dtype=np.int64)
-    values = members.table(part.frame, part.at[owners], owners, part)
+    values = member_sets.table(part.frame, part.at[owners], owners, part)
     truths: list[Truth] = []
     for frame, rows, owner, terms in inside:
         where = np.array(
@@ -144,14 +147,16 @@ def _distinct(expr: Reduced, part: Part, state: Lowering) -> list[_Table]:
         )
         if (where >= 0).any():
             truths.append(
-                members.some(
-                    members.table(frame, rows[where >= 0], where[where >= 0], values), values, state
+                member_sets.has_matching_member(
+                    member_sets.table(frame, rows[where >= 0], where[where >= 0], values),
+                    values,
+                    state,
                 )
             )
     there = any_of(truths)
     if there is False:
         return []
-    members.same_rows(values)
+    member_sets.same_rows(values)
     taken: Term = values.rows.param(_plain([term for _, term in ordered], expr, part))
     if not isinstance(there, bool):
         taken = Choose(condition=there, then=taken, otherwise=unknown_term(values.rows))
@@ -184,7 +189,7 @@ def _plain(terms: Sequence[Answer], expr: Reduced, part: Part) -> Float:
         raise SparqlProblem(
             "FKG351",
             expr.at,
-            f"DISTINCT inside {expr.op.upper()} is of what is no plain number",
+            f"DISTINCT inside {expr.op.upper()} needs plain numbers",
             "leave DISTINCT out",
         )
     return np.array(plain)
@@ -200,16 +205,16 @@ def _in_unit(item: _Table, unit: Unit | None, expr: Reduced) -> Term:
     return spoken(item.arg, item.unit, unit, item.rows)
 
 
-def _together(op: str, found: list[_Table], expr: Reduced) -> Term:
+def _combine_tables(op: str, found: list[_Table], expr: Reduced) -> Term:
     """One number over several tables of members."""
     each: list[Term] = [item.reduce(op) for item in found]
     if len(each) == 1:
         return each[0]
     if op in ("sum", "count"):
-        return total(each)
+        return sum_terms(each)
     if op == "mean":
         sums, counts = ([item.reduce(name) for item in found] for name in ("sum", "count"))
-        return Quotient(numerator=total(list(sums)), denominator=total(list(counts)))
+        return Quotient(numerator=sum_terms(list(sums)), denominator=sum_terms(list(counts)))
     if not all(item.skip for item in found):
         raise SparqlProblem("FKG351", expr.at, _MISSING, "ask for it outside OPTIONAL")
     term = each[0]
@@ -226,20 +231,20 @@ def _argument(
     number = (
         Number(at=(0, 0), values=np.ones(inner.at.shape[0]))
         if arg is None
-        else lower.number_term(arg, inner, state)
+        else condition_formulas.number_term(arg, inner, state)
     )
     there = truth if isinstance(truth, bool) else certainly(truth)
     if number is None:
         return None, there
     term = number.as_term(inner.rows)
-    has = known(term)
+    has = known_formula(term)
     conditional = not isinstance(truth, bool)
     certain = has is True or (conditional and _implied(truth, term))
     error: Truth = False
     if conditional:
         assert not isinstance(truth, bool)
         if not certain:
-            error = all_of([there, lower.none(has)])
+            error = all_of([there, condition_formulas.none(has)])
         if not (isinstance(term, Slot) and truth == Known(slot=term.index)):
             term = Choose(condition=truth, then=term, otherwise=unknown_term(inner.rows))
     table = _Table(
@@ -256,6 +261,6 @@ def _argument(
 def _implied(truth: Truth, term: Term) -> bool:
     """Whether a condition makes sure that a term has a value, a division by zero apart."""
     if isinstance(truth, bool):
-        return known(term) is True
+        return known_formula(term) is True
     slots = sufficient_slots(term)
     return slots is not None and slots <= strict_slots(truth)

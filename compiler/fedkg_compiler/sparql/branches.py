@@ -1,6 +1,6 @@
 """What a query comes to once it is split: static patterns for the graph, readings of the table, and conditions over both.
 
-A branch stands for all solutions that fit its static pattern, each under the condition that what it reads is there and its conditions
+A branch describes all solutions that match its static pattern, each under the condition that what it reads is there and its conditions
 hold: the conditional tables of Imielinski and Lipski (1984), with one formula for all rows.
 """
 
@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from fedkg_compiler.sparql.scope import certain, in_scope
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import (
     Const,
     Expr,
     Group,
@@ -29,6 +28,7 @@ from fedkg_compiler.sparql.tree import (
     Var,
     walk,
 )
+from fedkg_compiler.sparql.variable_scope import certain, in_scope
 
 MOST_BRANCHES = 64
 
@@ -68,7 +68,7 @@ class Reduced(Resolved):
 
     Attributes:
         keys: the variables by which solutions are grouped. distinct: values that are alike count once; they are those of the graph.
-        total: there is one group even of no solutions, since there is no GROUP BY.
+        total: whether one group exists even without solutions, because the query has no GROUP BY.
     """
 
     over: tuple[Gathered, ...]
@@ -94,7 +94,7 @@ class Branch:
 
     Attributes:
         static: parts that the graph answers. observed: what is read. conditions: expressions that must be true.
-        defined: variables that stand for an expression over observed values. focus: variables that stand for the table row itself.
+        defined: variables for expressions over observed values. focus: variables for the table row.
     """
 
     static: tuple[Part, ...] = ()
@@ -143,7 +143,7 @@ class Branch:
 def join(
     left: list[Branch], right: list[Branch], at: tuple[int, int], fresh: Callable[[], str]
 ) -> list[Branch]:
-    """Every branch of the one with every branch of the other."""
+    """Combine every branch of `left` with every branch of `right`."""
     if len(left) * len(right) > MOST_BRANCHES:
         raise SparqlProblem(
             "FKG352",

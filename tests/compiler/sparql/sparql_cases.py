@@ -17,10 +17,10 @@ from fedkg_compiler.ontology import Graph, load_graph
 from fedkg_compiler.ontology.pattern import tokens
 from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.ontology.values import literal
-from fedkg_compiler.sparql import bind
-from fedkg_compiler.sparql.parser import parse_query
-from fedkg_compiler.sparql.scope import shown
-from fedkg_compiler.sparql.words import Reader
+from fedkg_compiler.sparql import query_binder
+from fedkg_compiler.sparql.query_forms import Reader
+from fedkg_compiler.sparql.query_parser import parse_query
+from fedkg_compiler.sparql.variable_scope import shown
 
 P = "https://example.org/plant#"
 HEAD = (
@@ -68,8 +68,8 @@ def by_compiler(
     monkeypatch: pytest.MonkeyPatch,
 ) -> tuple[list[list[set[str]] | None], tuple[Diagnostic, ...]]:
     """For each query and table row, what is violated, by the names of the entities that the query shows; None where it is refused."""
-    monkeypatch.setattr(bind, "_LISTED", 10**6)
-    monkeypatch.setattr(bind, "_BETWEEN", BETWEEN)
+    monkeypatch.setattr(query_binder, "_LISTED", 10**6)
+    monkeypatch.setattr(query_binder, "_BETWEEN", BETWEEN)
     (folder / "g.ttl").write_text(graph, encoding="utf-8")
     paths = [folder / f"q{i}.rq" for i in range(len(queries))]
     for path, query in zip(paths, queries, strict=True):

@@ -11,7 +11,7 @@ from strategies import formulas
 from fedkg.pack import Formula
 from fedkg.pack.walk import ROWS, Renumbering, indices, renumbered
 from fedkg_compiler.lowering.rows import Rows
-from fedkg_compiler.sparql.compact import compact
+from fedkg_compiler.sparql.slot_numbering import compact
 
 
 def rows() -> Rows:

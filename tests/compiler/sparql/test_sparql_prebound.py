@@ -15,8 +15,8 @@ from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.ontology import load_graph
 from fedkg_compiler.ontology.places import point
-from fedkg_compiler.sparql.prebound import ROW, BoundQuery, bind_query
-from fedkg_compiler.sparql.shape import SparqlProblem
+from fedkg_compiler.sparql.prebound_variables import ROW, BoundQuery, bind_query
+from fedkg_compiler.sparql.query_text import SparqlProblem
 
 P = "https://example.org/plant#"
 GRAPH = (

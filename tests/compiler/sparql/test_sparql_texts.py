@@ -107,8 +107,8 @@ def test_texts_mean_what_they_mean_to_the_store(
 @pytest.mark.parametrize(
     ("body", "part", "reason"),
     [
-        ('?m p:t ?t . FILTER(?t + "1" > 2)', '"1"', "a text stands here"),
-        ("?m p:t ?t ; p:kind ?k . FILTER(?t + ?k > 2)", "?k", "is no number"),
+        ('?m p:t ?t . FILTER(?t + "1" > 2)', '"1"', "a number is expected here, not a text"),
+        ("?m p:t ?t ; p:kind ?k . FILTER(?t + ?k > 2)", "?k", "is not a number"),
         ("?m p:t ?t . FILTER(ABS(p:good) > ?t)", "ABS(p:good)", "is an error"),
         ("?m p:g ?g . FILTER(?g > 2)", "?g", "a column of texts is read here"),
         ('?m p:t ?t . FILTER(?t + 1 = "A")', '"A"', "never equal"),

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedkg_compiler.ontology.pattern import tokens
-from fedkg_compiler.sparql.words import Reader
+from fedkg_compiler.sparql.query_forms import Reader
 
 PIECES = (
     *("?m", "$x1", "?1", "p:torque", "p:a.b", "p:caf\u00e9", ":x", "p:", "a", "<http://e/#x>", "<=", "<", "?a<?b&&?c>5", "1.1", "-5", "5."),

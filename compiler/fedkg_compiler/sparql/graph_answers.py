@@ -12,6 +12,15 @@ import numpy as np
 
 from fedkg_compiler.binding.reading import Key, Place
 from fedkg_compiler.ontology.terms import Iri, Literal
+from fedkg_compiler.sparql.answer_frames import (
+    Answer,
+    Batch,
+    Frame,
+    Ids,
+    Reading,
+    column_of,
+    node_values,
+)
 from fedkg_compiler.sparql.branches import (
     Branch,
     Observed,
@@ -20,12 +29,11 @@ from fedkg_compiler.sparql.branches import (
     is_static,
     static_names,
 )
-from fedkg_compiler.sparql.enumerated import enumerated
-from fedkg_compiler.sparql.frames import Answer, Batch, Frame, Ids, Reading, column_of, node_values
-from fedkg_compiler.sparql.printer import expr_text, parts_text
-from fedkg_compiler.sparql.scope import certain, in_scope, variables
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import Const, Expr, Group, Op, Part, Var, walk
+from fedkg_compiler.sparql.enumerated_entities import enumerated
+from fedkg_compiler.sparql.query_printer import expr_text, parts_text
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import Const, Expr, Group, Op, Part, Var, walk
+from fedkg_compiler.sparql.variable_scope import certain, in_scope, variables
 
 
 def make_frame(
@@ -37,7 +45,7 @@ def make_frame(
     wanted: Sequence[str] = (),
     each: bool = False,
 ) -> Frame:
-    """Ask the graph for the rows of a branch, then find out what is read in each, and the same for all that stands inside it.
+    """Ask the graph for the rows of a branch, then find the columns that each row reads, and do the same for all inner groups.
 
     Args:
         extra: expressions besides its conditions: the arguments of aggregates. wanted: static variables that are wanted in any case.
@@ -134,7 +142,7 @@ def _inner(exprs: Sequence[Expr]) -> list[Branch]:
 
 
 def _check_bound(inner: Branch, frame: Frame) -> None:
-    """Refuse what stands inside where it asks for a variable that may have no value outside."""
+    """Reject an inner group that needs a variable without a certain value outside."""
     open_ = frame.branch.facts - frame.branch.certain
     if inner.static and (names := inner_names(inner) & open_):
         raise _without_value(min(names), inner.static[0].at)
@@ -196,7 +204,7 @@ def _enumerated(branch: Branch, batch: Batch, parent: Frame | None) -> tuple[Par
 
 
 def focus_of(branch: Branch, parent: Frame | None) -> frozenset[str]:
-    """The variables that stand for the table row."""
+    """The variables for the table row."""
     return branch.focus | (
         frozenset() if parent is None else focus_of(parent.branch, parent.parent)
     )
@@ -260,7 +268,7 @@ def _open_rows(batch: Batch, holes: list[Const]) -> str:
 
 
 def _sorted(rows: list[tuple[Answer, ...]]) -> list[tuple[Answer, ...]]:
-    """Answers in an order of their own; those to one query share their terms."""
+    """Answers in a fixed order; the answers to one query share their terms."""
     order = {
         key: _order(term) for key, term in {id(term): term for row in rows for term in row}.items()
     }
@@ -312,7 +320,7 @@ def _framed(
 def _owners(
     parent: Frame, columns: dict[str, list[Answer]], query: Ids, *, head: bool
 ) -> tuple[Ids, list[int]]:
-    """The row of the parent inside which each answer stands; an answer of several queries stands in a row of each."""
+    """The parent row of each answer; an answer of several queries has one in each of them."""
     where: dict[tuple[object, ...], list[int]] = {}
     outside = [column_of(name, parent) or [] for name in parent.names]
     for i in range(parent.count):
@@ -339,7 +347,7 @@ def _reading(item: Observed, frame: Frame) -> Reading:
     at: list[int] = []
     keys: list[Key | None] = []
     for subject, name in zip(subjects, properties, strict=True):
-        found = None if subject is None or name is None else observations.place(name, subject)
+        found = None if subject is None or name is None else observations.find_column(name, subject)
         if found is None:
             at.append(-1)
             keys.append(None)

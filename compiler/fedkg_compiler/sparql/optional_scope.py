@@ -1,6 +1,6 @@
-"""OPTIONAL whose order of evaluation matters: what stands in it is evaluated before what is around it, which it cannot see.
+"""Rejects OPTIONAL parts that depend on SPARQL's bottom-up order of evaluation.
 
-In SPARQL 1.1 (sections 18.2.2 and 18.5) an OPTIONAL sees what stands before it in its own braces, and nothing else; rows know all that is
+In SPARQL 1.1 (sections 18.2.2 and 18.5) an OPTIONAL sees only the patterns before it in the same braces; rows know all that is
 around them. Both agree where the pattern is well designed: each variable of an OPTIONAL that occurs around it occurs before it too (Perez,
 Arenas and Gutierrez, Semantics and complexity of SPARQL, ACM TODS 34, 2009, section 4).
 """
@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fedkg_compiler.sparql.scope import Names, in_scope, visible
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import (
     Bind,
     Exists,
     Filter,
@@ -24,24 +23,25 @@ from fedkg_compiler.sparql.tree import (
     Union,
     walk,
 )
+from fedkg_compiler.sparql.variable_scope import Names, in_scope, visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Design:
-    """Refuses what an OPTIONAL or a BIND in braces of its own would see in rows, and does not see in SPARQL.
+    """Rejects variables that an OPTIONAL or BIND in braces sees in rows, but not in SPARQL.
 
     Attributes:
-        static: whether the store answers a part as it stands. fixed: variables that have their values everywhere.
+        static: whether the store answers a part unchanged. fixed: variables that have their values everywhere.
     """
 
     static: Callable[[Node], bool]
     fixed: Names = frozenset()
 
     def check(self, group: Group, left: Names = frozenset(), right: Names = frozenset()) -> None:
-        """Look through a group; `left`, `right`: the variables before and after the braces that it stands in, and those around them.
+        """Look through a group; `left`, `right`: the variables before and after the braces around it.
 
         Raises:
-            SparqlProblem: something reads one of them that has no value yet where it stands.
+            SparqlProblem: a variable is read that has no value yet at that place.
         """
         for i, part in enumerate(group.parts):
             before, after = in_scope(group.parts[:i]), in_scope(group.parts[i + 1 :]) | right
@@ -75,7 +75,7 @@ class Design:
     def _must_see(self, part: Node, word: str, unseen: Names) -> None:
         if unseen - self.fixed:
             name = min(unseen - self.fixed)
-            message = f"?{name} has no value yet in this {word}: by the standard it sees what stands before it in its own braces alone"
+            message = f"?{name} has no value yet in this {word}: by the standard it sees only the patterns before it in the same braces"
             raise SparqlProblem(
                 "FKG358",
                 part.at,

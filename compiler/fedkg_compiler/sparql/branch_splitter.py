@@ -6,7 +6,6 @@ from dataclasses import replace
 from itertools import count
 from typing import assert_never
 
-from fedkg_compiler.sparql.anchors import tied_parts
 from fedkg_compiler.sparql.branches import (
     Branch,
     Never,
@@ -23,15 +22,13 @@ from fedkg_compiler.sparql.branches import (
     steps,
     unknown_to_graph,
 )
-from fedkg_compiler.sparql.choices import simplified
-from fedkg_compiler.sparql.designed import Design
-from fedkg_compiler.sparql.enumerated import enumerated
-from fedkg_compiler.sparql.groups import grouped
-from fedkg_compiler.sparql.observations import without_observations
-from fedkg_compiler.sparql.observed import Observations
-from fedkg_compiler.sparql.scope import Names, in_scope, projected, variables
-from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.choice_lifting import simplified
+from fedkg_compiler.sparql.enumerated_entities import enumerated
+from fedkg_compiler.sparql.observed_columns import Observations
+from fedkg_compiler.sparql.optional_scope import Design
+from fedkg_compiler.sparql.query_groups import grouped
+from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
+from fedkg_compiler.sparql.query_tree import (
     Aggregate,
     Bind,
     Const,
@@ -57,10 +54,13 @@ from fedkg_compiler.sparql.tree import (
     rename,
     walk,
 )
+from fedkg_compiler.sparql.sosa_observations import without_observations
+from fedkg_compiler.sparql.user_data_ties import tied_parts
+from fedkg_compiler.sparql.variable_scope import Names, in_scope, projected, variables
 
 CHANGING = frozenset({"now", "rand", "uuid", "struuid", "bnode"})
 Outer = tuple[Branch, ...]
-"""The branches around a group whose variables its filters see, the nearest first."""
+"""The outer branches that give variables to the filters of a group, the nearest first."""
 EMPTY = Branch()
 
 
@@ -226,7 +226,7 @@ class Splitter:
                 raise SparqlProblem(
                     "FKG344",
                     triple.at,
-                    "an entity of the graph is no table row, which this class stands for",
+                    "this class describes table rows; an entity of the graph is not a table row",
                 )
             return [Branch(focus=frozenset({triple.subject.name}))]
         if isinstance(predicate, Var):
@@ -248,7 +248,7 @@ class Splitter:
                 "FKG344",
                 path.at,
                 f"the path `{shown}` may pass an observed property",
-                "write that property as a triple of its own",
+                "write that property as a separate triple",
             )
         found: list[Branch] = []
         for way in ways:
@@ -293,7 +293,7 @@ class Splitter:
         return branch if static == branch.static else replace(branch, static=static)
 
     def with_static(self, branch: Branch, part: Part, outer: Outer = ()) -> Branch:
-        """The branch with a static part that sees what stands before it, entities that are read among it."""
+        """Add a static part that sees the parts before it, including entities that are read."""
         branch = self.named(branch, variables(part), outer)
         return replace(branch, static=(*branch.static, part))
 
@@ -380,7 +380,7 @@ class Splitter:
                 raise SparqlProblem(
                     "FKG351",
                     expr.at,
-                    "an aggregate cannot stand here",
+                    "an aggregate cannot be used here",
                     "use it after SELECT or in HAVING",
                 )
             case Const() | Resolved():

@@ -15,8 +15,8 @@ from fedkg.pack import Negate, Quotient, Sum, Term
 from fedkg.units.unit import Unit, conversion, same_dimension, same_scale
 from fedkg_compiler.binding.arithmetic import join_product, join_sum
 from fedkg_compiler.lowering.rows import Rows
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import Place
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import Place
 
 Float = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ class Number:
     """A numeric value: a term, or with `values` [N] one that is known when rules are compiled.
 
     Attributes:
-        unit: in which it is; None for a bare number. columns: [N] of a column that has no unit yet and stands plainly.
+        unit: its unit, None for a bare number. columns: [N], the columns of a plain value without a unit.
         stated: it is a bare number that the query or the graph says, or an aggregate of such. written: the query itself says it.
         others: further units of the members of an aggregate, as texts.
     """
@@ -155,7 +155,7 @@ def _fixed(op: str, a: Float, b: Float) -> Float:
             return np.asarray(a / b)
 
 
-def total(terms: list[Term]) -> Term:
+def sum_terms(terms: list[Term]) -> Term:
     """The sum of terms."""
     return terms[0] if len(terms) == 1 else Sum(args=tuple(terms))
 

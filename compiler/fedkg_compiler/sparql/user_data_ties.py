@@ -5,7 +5,7 @@ has a label in a vocabulary. But the parts of a pattern that share no variable a
 solution of such a part must have at least one subject that belongs to the user's data. Otherwise the terms of a
 vocabulary would be solutions of `?x rdfs:label ?l`.
 
-OPTIONAL, EXISTS and MINUS only need a tie of their own where they share no variable with what stands around them.
+OPTIONAL, EXISTS and MINUS need a separate tie only if they share no variable with the parts around them.
 A part that names a node itself, as a constant or in VALUES, asks for that node, and needs no tie.
 """
 
@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from fedkg_compiler.ontology.own_nodes import IS_OWN
-from fedkg_compiler.sparql.parser import parse_query
-from fedkg_compiler.sparql.printer import query_text
-from fedkg_compiler.sparql.scope import Names, in_scope, projected, variables
-from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.query_forms import Reader
+from fedkg_compiler.sparql.query_parser import parse_query
+from fedkg_compiler.sparql.query_printer import query_text
+from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
+from fedkg_compiler.sparql.query_tree import (
     Bind,
     Const,
     Elsewhere,
@@ -43,7 +43,7 @@ from fedkg_compiler.sparql.tree import (
     Var,
     walk,
 )
-from fedkg_compiler.sparql.words import Reader
+from fedkg_compiler.sparql.variable_scope import Names, in_scope, projected, variables
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _Component:
     """Parts of a pattern that share variables.
 
     Attributes:
-        at: the place of its first part. subjects: the variables that stand for subjects, in order of appearance.
+        at: the place of its first part. subjects: the variables in subject position, in order of appearance.
         literals: those of them that a path without steps can bind to a literal.
         named: the variables that VALUES gives nodes. tied: whether it is tied already.
     """
@@ -80,7 +80,7 @@ def tied_parts(parts: Sequence[Part], tied: Names = frozenset()) -> tuple[Part, 
     """Return the parts of a group with filters that tie it to the user's data.
 
     Args:
-        tied: variables that stand for nodes of the user's data, or for observed values.
+        tied: variables for nodes of the user's data, or for observed values.
     """
     components = _components(parts, tied)
     seen = tied.union(*(one.names for one in components))
@@ -103,7 +103,7 @@ def tied_query(text: str, prefixes: Mapping[str, str]) -> str | None:
         file="", text=text, prologue=prologue, form=form, constants=constants, body=body
     )
     try:
-        tree = parse_query(query.words)
+        tree = parse_query(query.tokens)
         if tree.dataset is not None or any(isinstance(node, Elsewhere) for node in walk(tree)):
             return None
         parts = tied_parts(tree.where.parts)

@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.pattern import Token, TokenKind, tokens
 from fedkg_compiler.ontology.places import inside, point
-from fedkg_compiler.sparql.tree import Const, Place
+from fedkg_compiler.sparql.query_tree import Const, Place
 
 
 class SparqlProblem(
@@ -29,7 +29,7 @@ class SparqlProblem(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prologue:
-    """What stands before a query: its prefixes, those of the rule files behind them, and the base of its IRIs."""
+    """The declarations of a query: its prefixes, those of the rule files, and the base IRI."""
 
     prefixes: Mapping[str, str]
     base: str
@@ -79,7 +79,7 @@ class QueryText:
     Attributes:
         file: as it is shown. name: of the rule it becomes. title, kind, weight, hard: from its leading comments.
         form, constants: its words behind the prologue, which ends before `text[body]`.
-        place: where all of it stands, for a query that is no file of its own.
+        place: the place of the whole query if it is part of another file.
     """
 
     file: str
@@ -97,19 +97,19 @@ class QueryText:
     place: Span | None = None
 
     @cached_property
-    def words(self) -> tuple[Token, ...]:
+    def tokens(self) -> tuple[Token, ...]:
         """Its words behind the prologue, with their places."""
         return tuple(word for word in tokens(self.text) if word.start >= self.body)
 
     def span(self, at: Place) -> Span:
-        """Where a place of the tree stands in the file."""
+        """Return the position of a place of the tree in the file."""
         if self.place is not None:
             return self.place
         whole = Span(file=self.file, line=1, column=1, end_line=1, end_column=1)
-        if not self.words:
+        if not self.tokens:
             return inside(whole, self.text, 0, len(self.text))
-        first, last = (min(max(i, 0), len(self.words) - 1) for i in at)
-        return inside(whole, self.text, self.words[first].start, self.words[max(first, last)].end)
+        first, last = (min(max(i, 0), len(self.tokens) - 1) for i in at)
+        return inside(whole, self.text, self.tokens[first].start, self.tokens[max(first, last)].end)
 
     @property
     def start(self) -> Span:
@@ -122,9 +122,9 @@ class QueryText:
 
     def written(self, at: Place) -> str:
         """The text at a place, in one line."""
-        first, last = (min(max(i, 0), len(self.words) - 1) for i in at)
+        first, last = (min(max(i, 0), len(self.tokens) - 1) for i in at)
         shown = " ".join(
-            self.text[self.words[first].start : self.words[max(first, last)].end].split()
+            self.text[self.tokens[first].start : self.tokens[max(first, last)].end].split()
         )
         return shown if len(shown) <= 80 else f"{shown[:77]}..."
 

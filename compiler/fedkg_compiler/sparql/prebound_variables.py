@@ -1,4 +1,4 @@
-"""One query of which some variables have their values before it begins, as ``$this`` of SHACL has (W3C SHACL 2017, section 5.3.1)."""
+"""One query with pre-bound variables, such as ``$this`` (W3C SHACL 2017, section 5.3.1)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph import Resource
 from fedkg_compiler.ontology.standard import RDF
 from fedkg_compiler.ontology.terms import Iri, Literal
-from fedkg_compiler.sparql.facts import facts_of_query
-from fedkg_compiler.sparql.frames import Answer, Batch
-from fedkg_compiler.sparql.observed import Observations
-from fedkg_compiler.sparql.reading import plain_text
-from fedkg_compiler.sparql.rows import RowMaker, solutions
-from fedkg_compiler.sparql.scope import variables
-from fedkg_compiler.sparql.shape import QueryText
-from fedkg_compiler.sparql.split import Splitter
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.answer_frames import Answer, Batch
+from fedkg_compiler.sparql.branch_rows import RowMaker, solutions
+from fedkg_compiler.sparql.branch_splitter import Splitter
+from fedkg_compiler.sparql.matched_triples import facts_of_query
+from fedkg_compiler.sparql.observed_columns import Observations
+from fedkg_compiler.sparql.part_readings import plain_text
+from fedkg_compiler.sparql.query_forms import Reader
+from fedkg_compiler.sparql.query_text import QueryText
+from fedkg_compiler.sparql.query_tree import (
     Const,
     Exists,
     Group,
@@ -36,11 +36,11 @@ from fedkg_compiler.sparql.tree import (
     Var,
     walk,
 )
-from fedkg_compiler.sparql.trees import read_tree
-from fedkg_compiler.sparql.words import Reader
+from fedkg_compiler.sparql.query_trees import read_tree
+from fedkg_compiler.sparql.variable_scope import variables
 
 ROW = "row"
-"""Stands for the table row itself among the values of a variable."""
+"""Represents the table row among the values of a variable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +67,16 @@ def bind_query(
     record: RuleRecord,
     prefixes: Mapping[str, str] | None = None,
 ) -> BoundQuery:
-    """Bind the text of one SELECT or ASK query, some of whose variables are bound before: for ``sh:sparql`` and the like.
+    """Bind the text of one SELECT or ASK query with pre-bound variables, as in ``sh:sparql``.
 
     Each solution is a violation, as of a query file; rows, violations and diagnostics are those of `bind_queries`.
 
     Args:
-        text: the query, with ``$this`` or ``?this``; prefixes of its own or in `prefixes` (without colon: IRI), before those of rule files.
-        where: the place of all that is said of it.
+        text: the query, with ``$this`` or ``?this``; its prefixes come first, then `prefixes` (without colon: IRI), before those of rule files.
+        where: the place for its diagnostics.
         bound: for each variable (without its mark) its values as SPARQL writes them, ``<iri>``, a text in quotes or ``5``; ``[ROW]``
             for the table row, which needs ``rows are CLASS``. The first variable is what rows and violations are about. A variable that
-            has several values stands for each of them in turn. Blank nodes have no name in a query, and cannot be given.
+            has several values takes each of them in turn. Blank nodes have no name in a query, and cannot be given.
         record: of the rule that the rows belong to.
 
     Raises:
@@ -98,7 +98,7 @@ def bind_query(
         parts = {name: _values(tree.at, name, bound[name], sources) for name in others} | {
             about: _values(tree.at, about, values, sources)
         }
-        given = replace(tree, where=_given(tree.where, parts))
+        given = replace(tree, where=_bind_variables(tree.where, parts))
         (found,) = solutions(
             given,
             Splitter(query, observations).split(given, frozenset(bound)),
@@ -142,7 +142,7 @@ def facts_of_bound(
     )
     about = next(iter(bound))
     parts = {name: _values(tree.at, name, values, sources) for name, values in bound.items()}
-    given = replace(tree, where=_given(tree.where, parts))
+    given = replace(tree, where=_bind_variables(tree.where, parts))
     return facts_of_query(
         query,
         given,
@@ -156,7 +156,11 @@ def facts_of_bound(
 def _read(
     text: str, where: Span, sources: Sources, record: RuleRecord, prefixes: Mapping[str, str] | None
 ) -> tuple[QueryText, Query, Observations]:
-    """A text as a query that stands at a place, its tree, and what it may read. Raises SparqlProblem."""
+    """Return the query of a text, its tree, and the columns that it may read.
+
+    Raises:
+        SparqlProblem: if the text is not supported.
+    """
     assert sources.graph is not None, "queries ask a graph"
     prologue, form, constants, body = Reader(
         {**sources.graph.vocabulary.prefixes, **(prefixes or {})}
@@ -214,8 +218,8 @@ def _term(value: str) -> Answer:
     return Literal(lexical, lexical, "")
 
 
-def _given(group: Group, parts: Mapping[str, Part]) -> Group:
-    """The group in which variables have their values, and the groups inside it that do not see what stands around them."""
+def _bind_variables(group: Group, parts: Mapping[str, Part]) -> Group:
+    """Bind variables in a group and in the inner groups that do not see outer variables."""
     inside = tuple(_inside(part, parts) for part in group.parts)
     return replace(
         group, parts=(*(part for name, part in parts.items() if name in variables(group)), *inside)
@@ -227,7 +231,7 @@ def _inside(
 ) -> Any:  # Any: a node, a tuple of them, or a plain value
     match node:
         case Group():
-            return _given(node, parts)
+            return _bind_variables(node, parts)
         case Optional() | Exists():
             return replace(node, group=replace(node.group, parts=_inside(node.group.parts, parts)))
         case Node():

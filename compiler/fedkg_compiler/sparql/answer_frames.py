@@ -15,9 +15,9 @@ from fedkg_compiler.binding.reading import Key, Place
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.terms import Iri, Literal
 from fedkg_compiler.sparql.branches import Branch, Observed
-from fedkg_compiler.sparql.observed import Observations
-from fedkg_compiler.sparql.shape import QueryText
-from fedkg_compiler.sparql.tree import Const, Expr, Var
+from fedkg_compiler.sparql.observed_columns import Observations
+from fedkg_compiler.sparql.query_text import QueryText
+from fedkg_compiler.sparql.query_tree import Const, Expr, Var
 
 Ids = NDArray[np.int64]
 Answer = Iri | Literal | None
@@ -25,7 +25,7 @@ Answer = Iri | Literal | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """Queries of one shape whose other constants agree too, so that they are answered together.
+    """Queries of one shape with the same other constants: the graph answers them together.
 
     Attributes:
         open: the constants in which they differ, by token.
@@ -85,9 +85,9 @@ class Frame:
     """The N rows of one branch.
 
     Attributes:
-        owner: [N], the row of `parent` inside which each row stands. query: [N], its query.
+        owner: [N], the row of `parent` that contains each row. query: [N], its query.
         columns: static variables and calculated sub-expressions. exprs: the name of the column of each sub-expression.
-        text: a sub-select that gives the static variables, for what stands inside. inside: frames of EXISTS and aggregates.
+        text: a sub-select that gives the static variables to inner groups. inside: frames of EXISTS and aggregates.
         without: entities that were left out because the table has nothing of them.
     """
 
@@ -133,7 +133,10 @@ def node_values(node: Var | Const, frame: Frame) -> list[str | None]:
 
 
 def column_of(name: str, frame: Frame) -> list[Answer] | None:
-    """The values of a static variable in each row, from outside where it stands there; None where the graph gives none."""
+    """Return the values of a static variable in each row, from outer rows if it is bound there.
+
+    None if the graph gives no value.
+    """
     if name in frame.columns:
         return frame.columns[name]
     if frame.parent is None:

@@ -9,18 +9,18 @@ import numpy as np
 
 from fedkg.pack import AtLeast, Formula, Known
 from fedkg_compiler.binding.compare import compare
-from fedkg_compiler.sparql import lower
+from fedkg_compiler.sparql import condition_formulas
+from fedkg_compiler.sparql.answer_frames import Frame, Ids
 from fedkg_compiler.sparql.branches import Branch, Seen, Within
-from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, strict_slots
-from fedkg_compiler.sparql.frames import Frame, Ids
-from fedkg_compiler.sparql.parts import Part, partition
-from fedkg_compiler.sparql.reading import Lowering, slot_of
-from fedkg_compiler.sparql.shape import SparqlProblem
+from fedkg_compiler.sparql.formula_logic import Truth, all_of, any_of, strict_slots
+from fedkg_compiler.sparql.formula_parts import Part, partition
+from fedkg_compiler.sparql.part_readings import Lowering, slot_of
+from fedkg_compiler.sparql.query_text import SparqlProblem
 
 
 def conditions(part: Part, branch: Branch, state: Lowering) -> Truth:
     """What must hold in a row for its solution to be there: what is read has a value, and all conditions are true."""
-    truth = all_of(lower.holds(expr, part, state) for expr in branch.conditions)
+    truth = all_of(condition_formulas.holds(expr, part, state) for expr in branch.conditions)
     if truth is False:
         return False
     strict = frozenset() if isinstance(truth, bool) else strict_slots(truth)
@@ -55,17 +55,20 @@ def _inside(branch: Branch, part: Part, state: Lowering) -> Truth:
             )
         same_rows(part.inline[id(branch)])
         return conditions(part.inline[id(branch)], branch, state)
-    return any_of(some(inner, part, state) for inner in tables(branch, part))
+    return any_of(has_matching_member(inner, part, state) for inner in tables(branch, part))
 
 
-def some(inner: Part, part: Part, state: Lowering) -> Truth:
+def has_matching_member(inner: Part, part: Part, state: Lowering) -> Truth:
     """Whether a row of `part` has a member for which all conditions hold."""
     truth = conditions(inner, inner.frame.branch, state)
     return False if truth is False else at_least_one(truth, inner, part)
 
 
 def at_least_one(truth: Truth, inner: Part, part: Part) -> Truth:
-    """Whether something is true of a member of a row of `part`; members stand in its table row."""
+    """Return a formula that is true if some member of a row satisfies the parts.
+
+    Members are read from the table row of `part`.
+    """
     same_rows(inner)
     return AtLeast(
         count=part.rows.param(np.array(1.0)).index, members=inner.table, arg=_formula(truth, inner)
@@ -81,7 +84,7 @@ def _formula(truth: Truth, part: Part) -> Formula:
 
 
 def tables(branch: Branch, part: Part) -> list[Part]:
-    """The members of each row, in tables whose members share a formula."""
+    """Return the members of each row, in tables with one formula each."""
     if id(branch) not in part.members:
         frame = part.frame.inside[id(branch)]
         part.members[id(branch)] = [
@@ -112,7 +115,7 @@ def offsets(owner: Ids, count: int) -> Ids:
 
 
 def same_rows(inner: Part) -> None:
-    """Refuse members that stand in other table rows than what they belong to; what they belong to stands where all its members do."""
+    """Reject members that are read from other table rows than their owner."""
     keys = own_keys(inner)
     if not any(keys):
         return
@@ -130,8 +133,8 @@ def same_rows(inner: Part) -> None:
                 raise SparqlProblem(
                     "FKG346",
                     item.at,
-                    "what is gathered here stands in different rows of the table",
-                    "give each entity a column of its own",
+                    "the values that are aggregated here are in different rows of the table",
+                    "give each entity a separate column",
                 )
             inner.outer.gathered.setdefault(i, {})[header] = text
 

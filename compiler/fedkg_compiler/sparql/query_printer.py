@@ -1,11 +1,11 @@
-"""Prints parts of a query back as SPARQL, without prefixes; open constants as variables where queries are answered together."""
+"""Prints parts of a query as SPARQL without prefixes, open constants as variables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import assert_never
 
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.query_tree import (
     Aggregate,
     Bind,
     Const,
@@ -38,7 +38,7 @@ _NAMES = {"iri": "IRI", "neg": "-", "!": "!"}
 
 
 def parts_text(parts: tuple[Part, ...], show: Show) -> str:
-    """What stands between the braces of a group."""
+    """Return the text between the braces of a group."""
     return "\n".join(part_text(part, show) for part in parts)
 
 

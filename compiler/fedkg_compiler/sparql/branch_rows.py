@@ -21,18 +21,18 @@ from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.terms import Iri, Literal, local_name
 from fedkg_compiler.passes.hard import bent_comparisons
 from fedkg_compiler.passes.scales import set_scales
-from fedkg_compiler.sparql.asking import make_frame
+from fedkg_compiler.sparql.answer_frames import Answer, Batch, Frame, Ids, node_values
 from fedkg_compiler.sparql.branches import Branch
-from fedkg_compiler.sparql.compact import compact
-from fedkg_compiler.sparql.formulas import opposite
-from fedkg_compiler.sparql.frames import Answer, Batch, Frame, Ids, node_values
-from fedkg_compiler.sparql.members import conditions, keys_of
-from fedkg_compiler.sparql.numbers import mixed
-from fedkg_compiler.sparql.observed import Observations
-from fedkg_compiler.sparql.parts import Part, partition
-from fedkg_compiler.sparql.reading import Bare, Lowering
-from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
-from fedkg_compiler.sparql.tree import Const, Place, Query
+from fedkg_compiler.sparql.formula_logic import opposite
+from fedkg_compiler.sparql.formula_parts import Part, partition
+from fedkg_compiler.sparql.graph_answers import make_frame
+from fedkg_compiler.sparql.member_sets import conditions, keys_of
+from fedkg_compiler.sparql.numeric_terms import mixed
+from fedkg_compiler.sparql.observed_columns import Observations
+from fedkg_compiler.sparql.part_readings import Bare, Lowering
+from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
+from fedkg_compiler.sparql.query_tree import Const, Place, Query
+from fedkg_compiler.sparql.slot_numbering import compact
 
 _GIVEN = "; or give the numbers of the graph a `qudt:unit`"
 About = tuple[Answer, ...]
@@ -41,7 +41,7 @@ About = tuple[Answer, ...]
 
 @dataclass(slots=True, kw_only=True)
 class Found:
-    """What one query has come to.
+    """The result of one query.
 
     Attributes:
         rows: bound constraints. violations: its solutions that depend on nothing observed.
@@ -70,7 +70,11 @@ class RowMaker:
         self.names: dict[About, str] = {}
 
     def make(self, branch: Branch, batch: Batch, shown: frozenset[str]) -> list[Found]:
-        """What a branch adds to each query of a batch, whose solutions are about the variables `shown`. Raises SparqlProblem."""
+        """Return the rows that a branch adds to each query of a batch, identified by `shown`.
+
+        Raises:
+            SparqlProblem: if the branch is not supported.
+        """
         found = [Found(reads=not branch.is_static) for _ in batch.queries]
         wanted = sorted(name for name in shown & branch.facts if not name.startswith("_"))
         frame = make_frame(branch, batch, None, wanted=wanted)
@@ -90,7 +94,7 @@ class RowMaker:
             for q in set(part.frame.query[part.at].tolist()):
                 found[q].never += state.never
             return
-        about = self._about(part, wanted)
+        about = self._subjects(part, wanted)
         query = part.frame.query[part.at]
         if truth is True:
             for q, terms in zip(query.tolist(), about, strict=True):
@@ -127,20 +131,20 @@ class RowMaker:
             found[q].rows.append(bound)
 
     def _whole(self, part: Part) -> Ids:
-        """The rows that stand in one table row each; what is left out is said."""
+        """Return the rows that read one table row each; report the others."""
         torn = _torn(part)
         if torn.any():
             first = part.frame.batch.queries[int(part.frame.query[part.at[0]])]
             self.problems.warning(
                 "FKG346",
                 first.span(part.frame.branch.observed[0].at),
-                f"{int(torn.sum())} solutions set values beside each other that stand in different rows of the table",
-                "give the entities columns of their own",
+                f"{int(torn.sum())} solutions combine values from different rows of the table",
+                "give each entity a separate column",
             )
         return np.flatnonzero(~torn)
 
-    def _about(self, part: Part, wanted: list[str]) -> list[About]:
-        """What each row is about: the entities and texts that the query shows, else those whose values it reads."""
+    def _subjects(self, part: Part, wanted: list[str]) -> list[About]:
+        """Return the subject of each row: the entities that the query shows, else those it reads."""
         observed = part.frame.branch.observed
         names = wanted or sorted(
             {item.subject.name for item in observed if not isinstance(item.subject, Const)}
@@ -182,7 +186,7 @@ class RowMaker:
             message = f"`{query.name}` is hard, but not linear in what the model predicts: it stays a penalty and a check"
             self.problems.warning(
                 "FKG222",
-                query.span((0, len(query.words))),
+                query.span((0, len(query.tokens))),
                 message,
                 "write it linear in the outputs",
             )
@@ -220,7 +224,7 @@ class RowMaker:
 
 
 def _torn(part: Part) -> NDArray[np.bool_]:
-    """Whether what a row reads stands in different rows of the table, [P]."""
+    """Return whether a row reads values from different rows of the table, [P]."""
     torn = np.zeros(part.at.shape[0], dtype=np.bool_)
     keyed = [reading.keys for reading in part.frame.readings.values() if reading.keyed]
     if len(keyed) > 1:
@@ -287,7 +291,11 @@ def _copy(rows: Rows, target: Rows, at: Ids | slice) -> None:
 def solutions(
     tree: Query, branches: Sequence[Branch], batch: Batch, maker: RowMaker, shown: frozenset[str]
 ) -> list[Found]:
-    """What each query of a batch has come to over all branches of their tree; `shown` as in `make`. Raises SparqlProblem."""
+    """Return the result of each query of a batch over all branches; `shown` as in `make`.
+
+    Raises:
+        SparqlProblem: if a branch is not supported.
+    """
     try:
         parts = [maker.make(branch, batch, shown) for branch in branches]
     except ValueError as error:

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from fedkg_compiler.sparql.tree import Exists, Expr, Node, Query, Var
+from fedkg_compiler.sparql.query_tree import Exists, Expr, Node, Query, Var
 
 Use = tuple[Var, Expr]
 """A name where HAVING reads it, and the expression that SELECT calls so."""
 
 
 def without_aliases(query: Query) -> tuple[Query, list[Use]]:
-    """The query, sub-selects and all, with HAVING over the expressions that such names stand for."""
+    """Replace the names in HAVING by their expressions, in sub-selects too."""
     uses: list[Use] = []
     found = _mended(query, uses)
     assert isinstance(found, Query)

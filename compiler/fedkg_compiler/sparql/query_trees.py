@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.sparql.aliases import without_aliases
-from fedkg_compiler.sparql.observed import Observations
-from fedkg_compiler.sparql.parser import parse_query
-from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
-from fedkg_compiler.sparql.tree import Const, Group, Node, Op, Query, walk
+from fedkg_compiler.sparql.having_aliases import without_aliases
+from fedkg_compiler.sparql.observed_columns import Observations
+from fedkg_compiler.sparql.query_parser import parse_query
+from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
+from fedkg_compiler.sparql.query_tree import Const, Group, Node, Op, Query, walk
 
 _OWN = ("neg", "call", "in")
 _FUNCTIONS = """STR LANG LANGMATCHES DATATYPE BOUND IRI URI BNODE RAND ABS CEIL FLOOR ROUND CONCAT STRLEN UCASE LCASE
@@ -24,10 +24,12 @@ ISNUMERIC REGEX SUBSTR REPLACE"""
 
 
 def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
-    """The tree of queries of one shape. It is told of each where HAVING reads names of SELECT, and that order and limit mean nothing.
+    """Build the tree of queries of one shape.
+
+    Reports HAVING that reads names of SELECT, and ORDER BY and LIMIT, which have no effect.
 
     Raises:
-        SparqlProblem: it is no SPARQL, or begins with neither SELECT nor ASK.
+        SparqlProblem: if the text is not SPARQL, or is neither SELECT nor ASK.
     """
     query, sources = alike[0], observations.sources
     assert sources.graph is not None, "queries ask a graph"
@@ -35,7 +37,7 @@ def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
     if found is not None:
         _refuse(query, found[1], found[2])
     tree, uses = without_aliases(
-        parse_query(query.words, classes_closed=sources.names.rows_class is not None)
+        parse_query(query.tokens, classes_closed=sources.names.rows_class is not None)
     )
     _tell_order(tree, alike, sources.problems)
     for name, expr in uses:
@@ -44,7 +46,7 @@ def read_tree(alike: Sequence[QueryText], observations: Observations) -> Query:
                 "FKG355",
                 each.span(name.at),
                 f"SELECT gives ?{name.name} its value after HAVING: by the standard this condition is an error, and nothing is found",
-                f"here it stands for what is meant; write `{each.written(expr.at)}` in its place",
+                f"here the name is an alias; write `{each.written(expr.at)}` in its place",
             )
     return _closed(tree)
 
@@ -93,9 +95,9 @@ def _refuse(query: QueryText, line: int, column: int) -> None:
     lines = query.text.split("\n")
     offset = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
     at = next(
-        (i for i, word in enumerate(query.words) if word.end > offset), max(len(query.words) - 1, 0)
+        (i for i, word in enumerate(query.tokens) if word.end > offset), max(len(query.tokens) - 1, 0)
     )
-    for node in walk(parse_query(query.words)):
+    for node in walk(parse_query(query.tokens)):
         if (
             isinstance(node, Op)
             and node.name.isidentifier()
@@ -109,7 +111,7 @@ def _refuse(query: QueryText, line: int, column: int) -> None:
                 f"SPARQL has no function {query.written((start, start))}()",
                 _instead(node.name),
             )
-    shown = query.written((at, at)) if query.words else "its end"
+    shown = query.written((at, at)) if query.tokens else "its end"
     raise SparqlProblem("FKG341", (at, at), f"the query is not SPARQL near `{shown}`")
 
 
@@ -124,7 +126,7 @@ def _instead(name: str) -> str:
 
 
 def _closed(tree: Query) -> Query:
-    """The tree whose pattern has no open constants where solutions are grouped: a variable does not reach into the groups."""
+    """Close the constants inside groups, because a variable does not reach into them."""
     return replace(tree, where=_close(tree.where)) if tree.aggregates else tree
 
 

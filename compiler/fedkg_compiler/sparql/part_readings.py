@@ -17,14 +17,14 @@ from fedkg.units.unit import Unit
 from fedkg_compiler.binding.book import BookColumn
 from fedkg_compiler.ontology.standard import XSD
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, local_name
+from fedkg_compiler.sparql.answer_frames import Answer, node_values
 from fedkg_compiler.sparql.branches import Seen
-from fedkg_compiler.sparql.formulas import Truth
-from fedkg_compiler.sparql.frames import Answer, node_values
-from fedkg_compiler.sparql.numbers import Number, spoken
-from fedkg_compiler.sparql.parts import Part
-from fedkg_compiler.sparql.scope import variables
-from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
-from fedkg_compiler.sparql.tree import Const, Expr, Op, Place, Var
+from fedkg_compiler.sparql.formula_logic import Truth
+from fedkg_compiler.sparql.formula_parts import Part
+from fedkg_compiler.sparql.numeric_terms import Number, spoken
+from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
+from fedkg_compiler.sparql.query_tree import Const, Expr, Op, Place, Var
+from fedkg_compiler.sparql.variable_scope import variables
 
 _TRUTHS = {
     f'"{text}"^^<{XSD}boolean>': text in ("true", "1") for text in ("true", "1", "false", "0")
@@ -54,15 +54,20 @@ Read = tuple[str, int, str]
 
 @dataclass(slots=True, kw_only=True)
 class Lowering:
-    """What the lowering of one part finds out on its way.
+    """Facts that the lowering of one part collects.
 
     Attributes:
-        compared: texts of the units in which comparisons are made. lost: whether something can never be true nor false.
-        modes: whether each observed variable is read as a number or as a category. presumed: the same of those that were only asked
-        whether they have a value. bare: numbers without a unit,
-        each with the unit, and a column, of what it stands beside, and further units of that. never: what can never have a value, since it is
-        of another kind than is asked for, with the reason. untold: variables of which neither the query nor the graph tells whether they are
-        numbers, each with its place, a column, and whether it is the value of any property.
+        compared: texts of the units in which comparisons are made.
+        lost: how often something can be neither true nor false.
+        modes: whether each observed variable is read as a number or as a category.
+        presumed: the modes of variables that are only tested for a value.
+        bare: numbers without a unit, each with the unit and a column of its neighbour in the
+            expression, and further units of that neighbour.
+        never: terms that never have a value because they have another kind than required,
+            with the reason.
+        untold: variables that may be numbers or texts, because neither the query nor the graph
+            states their kind: each with its place, a column, and whether it is the value of
+            any property.
     """
 
     compared: set[str] = field(default_factory=set)
@@ -78,7 +83,7 @@ class Lowering:
 
 
 def text_of(expr: Expr) -> Seen | None:
-    """The observed variable whose text an expression is."""
+    """Return the observed variable of an expression that is its text."""
     if isinstance(expr, Op) and expr.name == "str":
         return text_of(expr.args[0])
     return expr if isinstance(expr, Seen) else None
@@ -131,7 +136,7 @@ def plain_text(written: str) -> str | None:
 
 
 def category_text(iri: str, part: Part) -> str:
-    """What stands in a table for an entity: its key value, else its name."""
+    """Return the text for an entity in a table: its key value, else its name."""
     graph = part.graph
     key = None if iri.startswith("_:") else graph.key_of(iri)
     return key[1] if key else graph.label_of(iri)
@@ -233,7 +238,7 @@ def _categories(seen: Seen, part: Part) -> frozenset[str]:
 
 
 def _where(seen: Seen, part: Part) -> Part:
-    """The part, or the one around it, whose rows read an observed variable."""
+    """Return the part that reads an observed variable: this one or an outer one."""
     while seen.name not in part.frame.readings:
         assert part.outer is not None, f"?{seen.name} is read nowhere"
         part = part.outer
@@ -258,7 +263,7 @@ def _category_column(column: int, seen: Seen, part: Part) -> int:
 def seen_number(seen: Seen, part: Part, state: Lowering) -> Number | None:
     """An observed variable as a number in the unit in which it is spoken of; None where the table has nothing."""
     if kind_read(seen, part) == "text":
-        state.never.append((seen.at, "a column of texts is read here, and a number is asked for"))
+        state.never.append((seen.at, "a column of texts is read here; a number is expected"))
         return None
     slot = slot_of(seen, part, state, mode="number")
     if slot is None:
@@ -336,7 +341,7 @@ def fixed_number(expr: Expr, part: Part, state: Lowering) -> Number | None:
         numbers = np.array(values, dtype=np.float64)[part.frame.query[part.at]]
         if np.isnan(numbers).any():
             state.lost += 1
-            state.never.append((expr.at, "a text stands here, and a number is asked for"))
+            state.never.append((expr.at, "a number is expected here, not a text"))
             return None
         return Number(at=expr.at, values=numbers, stated=True, written=True)
     name = expr.name if isinstance(expr, Var) else part.frame.exprs.get(expr)
@@ -344,7 +349,7 @@ def fixed_number(expr: Expr, part: Part, state: Lowering) -> Number | None:
     if column is None:
         if isinstance(expr, Var):
             raise SparqlProblem(
-                "FKG343", expr.at, f"?{expr.name} stands for a table row, and a number is asked for"
+                "FKG343", expr.at, f"a number is expected; ?{expr.name} is a table row"
             )
         raise AssertionError("a static expression was not asked of the graph")
     found = _of_column(column, expr, part, state)
@@ -375,9 +380,9 @@ def _of_column(
                 what = (
                     f"{part.graph.label_of(term.value)} is an entity without a value"
                     if isinstance(term, Iri)
-                    else f"`{term.lexical}` is no number"
+                    else f"`{term.lexical}` is not a number"
                 )
-                state.never.append((expr.at, f"{what}, and a number is asked for"))
+                state.never.append((expr.at, f"{what}; a number is expected"))
             return None
         values[i] = number.value if isinstance(number, Quantity) else number
     first = observations.number(cells[0]) if cells else None
@@ -387,7 +392,7 @@ def _of_column(
             raise SparqlProblem(
                 "FKG347",
                 expr.at,
-                f"the graph gives a value in `{first.unit}`, which is no known unit",
+                f"the graph gives a value in `{first.unit}`, which is not a known unit",
             )
         unit = found
     return Number(at=expr.at, values=values, unit=unit)

@@ -1,4 +1,4 @@
-"""Splits queries whose solutions are grouped: one row for each group that the graph knows, aggregates as numbers over its members."""
+"""Splits queries with groups: one row per group of the graph, aggregates as numbers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from fedkg_compiler.sparql.branches import (
     is_static,
     rename_seen,
 )
-from fedkg_compiler.sparql.choices import simplified
-from fedkg_compiler.sparql.scope import variables
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.choice_lifting import simplified
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import (
     Aggregate,
     Const,
     Exists,
@@ -33,13 +32,14 @@ from fedkg_compiler.sparql.tree import (
     Values,
     Var,
 )
+from fedkg_compiler.sparql.variable_scope import variables
 
 if TYPE_CHECKING:
-    from fedkg_compiler.sparql.split import Splitter
+    from fedkg_compiler.sparql.branch_splitter import Splitter
 
 
 def grouped(query: Query, split: Splitter, *, top: bool) -> Branch:
-    """The branch of a query with groups: one row for each group. What a query merely shows (`top`) is not asked for."""
+    """The branch of a query with groups: one row for each group. Columns that a query only shows (`top`) are not requested."""
     branches = [split.named(branch) for branch in split.group(query.where, ())]
     keys: list[str] = []
     for item in query.group_by or ():

@@ -1,4 +1,4 @@
-"""Binds query files: those of one shape are parsed once and answered together, and each is told where it went."""
+"""Binds query files: queries of one shape are parsed once and answered together."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.places import point
 from fedkg_compiler.ontology.vocabulary import Vocabulary
+from fedkg_compiler.sparql.answer_frames import Batch
+from fedkg_compiler.sparql.branch_rows import Found, RowMaker, solutions
+from fedkg_compiler.sparql.branch_splitter import Splitter
 from fedkg_compiler.sparql.branches import Branch
-from fedkg_compiler.sparql.frames import Batch
-from fedkg_compiler.sparql.observed import Observations
-from fedkg_compiler.sparql.rows import Found, RowMaker, solutions
-from fedkg_compiler.sparql.scope import in_scope, shown, unbound
-from fedkg_compiler.sparql.shape import QueryText, SparqlProblem
-from fedkg_compiler.sparql.split import Splitter
-from fedkg_compiler.sparql.tree import Const, Part, Query, SubSelect, walk
-from fedkg_compiler.sparql.trees import read_tree
+from fedkg_compiler.sparql.observed_columns import Observations
+from fedkg_compiler.sparql.query_text import QueryText, SparqlProblem
+from fedkg_compiler.sparql.query_tree import Const, Part, Query, SubSelect, walk
+from fedkg_compiler.sparql.query_trees import read_tree
+from fedkg_compiler.sparql.variable_scope import in_scope, shown, unbound
 
 _LISTED = 5
 _BETWEEN = "; "
@@ -109,7 +109,7 @@ class QueryBinder:
             self.fine.add(iri)
 
     def _group(self, tree: Query, open_: dict[int, Const], queries: list[QueryText]) -> None:
-        """Queries whose closed constants agree."""
+        """Queries with the same closed constants."""
         self.observations.span = queries[0].span(tree.at)
         try:
             branches = Splitter(queries[0], self.observations).split(tree)
@@ -138,7 +138,7 @@ class QueryBinder:
             )
 
     def _answered(self, tree: Query, branches: Sequence[Branch], batch: Batch) -> None:
-        """What is wrong with the answers to one query is no reason to refuse another: where a batch fails, each half is tried alone."""
+        """Retry each half of a batch that fails, so that one query cannot make others fail."""
         queries = batch.queries
         try:
             found = solutions(tree, branches, batch, self.maker, shown(tree))
@@ -152,9 +152,9 @@ class QueryBinder:
             return
         for query, what in zip(queries, found, strict=True):
             self.found[query.name] = what
-            self._place(query, what, tree)
+            self._report_result(query, what, tree)
 
-    # ---- what is said
+    # ---- diagnostics
 
     def _record(self, query: QueryText) -> RuleRecord:
         if query.name not in self.records:
@@ -172,7 +172,7 @@ class QueryBinder:
             )
         return self.records[query.name]
 
-    def _place(self, query: QueryText, found: Found, tree: Query) -> None:
+    def _report_result(self, query: QueryText, found: Found, tree: Query) -> None:
         if found.never and not found.rows and not found.violations:
             at, reason = found.never[0]
             message = f"the condition is never true: {reason}"
@@ -238,7 +238,7 @@ class QueryBinder:
             part=query.title or query.name,
             where="refused",
             reason=f"line {span.line}: `{query.written(problem.at)}`: {problem.message}"
-            if query.words
+            if query.tokens
             else problem.message,
         )
 

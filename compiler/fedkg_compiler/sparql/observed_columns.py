@@ -13,7 +13,7 @@ from fedkg_compiler.binding.reading import NOWHERE, Key, Place
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.standard import FKG, NUMBERS, OWL, RDF, RDFS, SOSA
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, local_name
-from fedkg_compiler.sparql.tree import Const, Values, Var
+from fedkg_compiler.sparql.query_tree import Const, Values, Var
 
 _NO_KIND = " ".join(f'FILTER(!STRSTARTS(STR(?p), "{space}"))' for space in (SOSA, RDF, RDFS, OWL))
 """Leaves out classes such as `sosa:ObservableProperty`, which say that something is a property and not which one."""
@@ -94,7 +94,7 @@ class Observations:
         return not facts or any(fact.entity is None for fact in facts)
 
     def entities(self, iri: str) -> list[str]:
-        """The entities for which a property stands in the table, sorted."""
+        """Return the entities with a column for a property, sorted."""
         if iri not in self._entities:
             self._entities[iri] = self._find_entities(iri)
         return self._entities[iri]
@@ -136,8 +136,8 @@ class Observations:
         )
         return Values(at=variable.at, variables=(variable,), rows=rows)
 
-    def place(self, iri: str, entity: str) -> Where | None:
-        """Where a property of an entity stands, `entity` "" for that of the table rows; None where it does not."""
+    def find_column(self, iri: str, entity: str) -> Where | None:
+        """Return the column of a property of an entity (`entity` "": of the table rows), or None."""
         key = iri, entity
         if key not in self._places:
             self._places[key] = self._find(iri, entity)
@@ -156,7 +156,7 @@ class Observations:
         if entity in self._own[iri]:
             own = self._read(iri, entity)
             return None if own is None else (own, own.key)
-        if iri not in self._shared:  # one column for all, whose rows a key tells apart
+        if iri not in self._shared:  # one column for all entities; a key column identifies the rows
             self._shared[iri] = self._read(iri, entity)
         shared = self._shared[iri]
         if entity not in self._keys:

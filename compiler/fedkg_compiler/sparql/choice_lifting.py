@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fedkg_compiler.sparql.branches import is_static
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import Const, Expr, Op, Var
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import Const, Expr, Op, Var
 
 MOST_ALTERNATIVES = 64
 """More combinations of alternatives of IF and COALESCE make a formula that nobody can read."""
@@ -50,7 +50,7 @@ def simplified(expr: Op) -> Expr:
             "write it as several queries",
         )
     i = next(i for i, arg in enumerate(expr.args) if _is_choice(arg))
-    return _each(
+    return _map_alternatives(
         expr.args[i],
         lambda value: simplified(replace(expr, args=(*expr.args[:i], value, *expr.args[i + 1 :]))),
     )
@@ -91,7 +91,7 @@ def _is_choice(expr: Expr) -> bool:
     return isinstance(expr, Op) and expr.name in ("if", "coalesce") and not is_static(expr)
 
 
-def _each(choice: Expr, make: Callable[[Expr], Expr]) -> Expr:
+def _map_alternatives(choice: Expr, make: Callable[[Expr], Expr]) -> Expr:
     """The same choice of what `make` gives for each alternative."""
     assert isinstance(choice, Op)
     if choice.name == "if":
@@ -105,11 +105,11 @@ def _each(choice: Expr, make: Callable[[Expr], Expr]) -> Expr:
 
 
 def _made(value: Expr, make: Callable[[Expr], Expr]) -> Expr:
-    return _each(value, make) if _is_choice(value) else make(value)
+    return _map_alternatives(value, make) if _is_choice(value) else make(value)
 
 
 def _moves(expr: Op) -> bool:
-    """Whether the choices among the arguments must move outwards: numbers may stay, since they have terms of their own."""
+    """Whether the choices among the arguments must move outwards: numbers may stay, because they have terms."""
     if (
         expr.name in _STEPS
         or expr.name in _ARITHMETIC

@@ -36,7 +36,7 @@ from fedkg.pack.walk import everywhere
 from fedkg_compiler.passes.fold import joined
 
 Truth = Formula | bool
-"""A formula, or what is true or false whatever the table shows. What can never be true is False."""
+"""A formula, or a truth value that does not depend on the table; False if never true."""
 
 
 def all_of(parts: Iterable[Truth]) -> Truth:
@@ -74,7 +74,7 @@ def opposite(formula: Formula) -> Formula:
 
 
 def strict_slots(formula: Formula) -> frozenset[int]:
-    """The slots without whose value the formula is never true."""
+    """Return the slots that need a value for the formula to be true."""
     match formula:
         case Compare():
             return needed(formula.left) | needed(formula.right)
@@ -108,7 +108,10 @@ def needed(term: Term) -> frozenset[int]:
 
 
 def sufficient_slots(term: Term) -> frozenset[int] | None:
-    """The slots with whose values a term has one too, a division by zero apart; None where it takes more than that."""
+    """Return the slots that give a term a value, except for divisions by zero.
+
+    None if values of slots are not sufficient.
+    """
     slots: set[int] = set()
     for _, node in everywhere(term):
         match node:
@@ -139,7 +142,7 @@ def certainly(formula: Formula) -> Truth:
     """
     match formula:
         case Compare():
-            return all_of([known(formula.left), known(formula.right), formula])
+            return all_of([known_formula(formula.left), known_formula(formula.right), formula])
         case CategoryIs():
             return all_of([Known(slot=formula.slot), formula])
         case Not(arg=CategoryIs() as atom):
@@ -161,7 +164,7 @@ def certainly(formula: Formula) -> Truth:
     assert_never(formula)
 
 
-def known(term: Term) -> Truth:
+def known_formula(term: Term) -> Truth:
     """The formula that says whether a term has a value; a division by zero apart, which has none."""
     match term:
         case Slot():
@@ -169,22 +172,27 @@ def known(term: Term) -> Truth:
         case Param():
             return True
         case Sum() | Product() | Call():
-            return all_of(known(arg) for arg in term.args)
+            return all_of(known_formula(arg) for arg in term.args)
         case Negate():
-            return known(term.arg)
+            return known_formula(term.arg)
         case Quotient() if _is_unknown(term):
             return False
         case Quotient():
-            return all_of([known(term.numerator), known(term.denominator)])
+            return all_of([known_formula(term.numerator), known_formula(term.denominator)])
         case Power():
-            return known(term.base)
+            return known_formula(term.base)
         case Coalesce():
-            return any_of(known(arg) for arg in term.args)
+            return any_of(known_formula(arg) for arg in term.args)
         case Choose():
             yes, no = certainly(term.condition), certainly(opposite(term.condition))
-            return any_of([all_of([yes, known(term.then)]), all_of([no, known(term.otherwise)])])
+            return any_of(
+                [
+                    all_of([yes, known_formula(term.then)]),
+                    all_of([no, known_formula(term.otherwise)]),
+                ]
+            )
         case Reduce():
-            inner = known(term.arg)
+            inner = known_formula(term.arg)
             if term.op in ("sum", "count") and (term.skip or inner is True):
                 return True
             return any_of(

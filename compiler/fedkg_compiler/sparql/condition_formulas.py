@@ -14,13 +14,20 @@ from fedkg.pack import Call, Choose, Coalesce, Known, Negate, Term
 from fedkg_compiler.binding.compare import HOLDS, MIRRORED, compare, truth_compared
 from fedkg_compiler.ontology.standard import XSD
 from fedkg_compiler.ontology.terms import Literal, local_name
-from fedkg_compiler.sparql import aggregates, members
+from fedkg_compiler.sparql import aggregates, member_sets
 from fedkg_compiler.sparql.branches import Never, Reduced, Seen, Within, is_static
-from fedkg_compiler.sparql.choices import TRUTHS
-from fedkg_compiler.sparql.formulas import Truth, all_of, any_of, certainly, known, opposite
-from fedkg_compiler.sparql.numbers import Number, arithmetic, in_one_unit, unknown_term
-from fedkg_compiler.sparql.parts import Part
-from fedkg_compiler.sparql.reading import (
+from fedkg_compiler.sparql.choice_lifting import TRUTHS
+from fedkg_compiler.sparql.formula_logic import (
+    Truth,
+    all_of,
+    any_of,
+    certainly,
+    known_formula,
+    opposite,
+)
+from fedkg_compiler.sparql.formula_parts import Part
+from fedkg_compiler.sparql.numeric_terms import Number, arithmetic, in_one_unit, unknown_term
+from fedkg_compiler.sparql.part_readings import (
     Lowering,
     category,
     common_categories,
@@ -34,8 +41,8 @@ from fedkg_compiler.sparql.reading import (
     texts_of,
     truth_value,
 )
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import Aggregate, Const, Exists, Expr, Op, Var
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import Aggregate, Const, Exists, Expr, Op, Var
 
 COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">=", "sameterm"})
 _TURNED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "sameterm": "!="}
@@ -58,7 +65,7 @@ def _truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> Truth:
         state.lost += 1
         return False
     if isinstance(expr, Within):
-        found = members.within(expr, part, state)
+        found = member_sets.within(expr, part, state)
         return found if wanted != expr.negated else none(found)
     if isinstance(expr, Reduced) and expr.op == "any":
         found = aggregates.any_member(expr, part, state)
@@ -154,7 +161,7 @@ def _static_truth(expr: Expr, part: Part, state: Lowering, *, wanted: bool) -> T
         if len(truths) == 1:
             return truths.pop() == wanted
         raise SparqlProblem(
-            "FKG343", expr.at, "a number stands for a truth value here", "compare it: ?x != 0"
+            "FKG343", expr.at, "a number is used as a truth value here", "compare it: ?x != 0"
         )
     state.lost += 1
     return False
@@ -223,7 +230,7 @@ def _only_numbers(seen: Seen, part: Part) -> bool:
 def _two_columns(
     op: str, left: Seen, right: Seen, expr: Op, part: Part, state: Lowering
 ) -> Truth | None:
-    """Two observed values, of which one is a text for certain, or which are one: category by category; None for numbers."""
+    """Compare two observed values category by category if they are texts; None for numbers."""
     kinds = {kind_read(left, part), kind_read(right, part)}
     if left.name == right.name and op in ("=", "!="):
         state.lost += op == "!="
@@ -292,7 +299,7 @@ def _compared(op: str, a: Number, b: Number, part: Part, state: Lowering) -> Tru
 
 
 def _tell_units(a: Number, b: Number, part: Part) -> None:
-    """A column whose unit nobody tells is in that of the quantity which it is compared with."""
+    """Give a column without a declared unit the unit of the compared quantity."""
     for one, other in ((a, b), (b, a)):
         if (
             one.columns is not None
@@ -333,7 +340,7 @@ def bound(expr: Expr, part: Part, state: Lowering) -> Truth:
     number = number_term(expr, part, state)
     if number is None:
         return False
-    return True if number.term is None else known(number.term)
+    return True if number.term is None else known_formula(number.term)
 
 
 # ---- numbers
@@ -349,11 +356,11 @@ def number_term(expr: Expr, part: Part, state: Lowering) -> Number | None:
         state.lost += found is None
         return found
     if isinstance(expr, Reduced):
-        return aggregates.reduced(expr, part, state)
+        return aggregates.aggregate_number(expr, part, state)
     if isinstance(expr, Const) or is_static(expr):
         return fixed_number(expr, part, state)
     if isinstance(expr, Within | Exists | Aggregate | Var):
-        raise SparqlProblem("FKG343", expr.at, "this is true or false, and a number is asked for")
+        raise SparqlProblem("FKG343", expr.at, "this is true or false; a number is expected")
     assert isinstance(expr, Op)
     return _operation(expr, part, state)
 

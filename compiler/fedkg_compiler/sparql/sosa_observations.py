@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fedkg_compiler.ontology.standard import RDF, SOSA
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import (
     Const,
     Group,
     Minus,

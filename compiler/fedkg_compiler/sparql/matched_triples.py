@@ -8,15 +8,15 @@ from itertools import pairwise
 from fedkg_compiler.binding.column_facts import Spoken, facts_of_column
 from fedkg_compiler.ontology.graph import Graph, Resource
 from fedkg_compiler.ontology.places import point
+from fedkg_compiler.sparql.branch_splitter import Splitter
 from fedkg_compiler.sparql.branches import Branch, Reduced, Within
-from fedkg_compiler.sparql.enumerated import enumerated
-from fedkg_compiler.sparql.observed import Observations
-from fedkg_compiler.sparql.parser import parse_query
-from fedkg_compiler.sparql.printer import Show, node_text, parts_text, path_text
-from fedkg_compiler.sparql.scope import in_scope
-from fedkg_compiler.sparql.shape import QueryText
-from fedkg_compiler.sparql.split import Splitter
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.enumerated_entities import enumerated
+from fedkg_compiler.sparql.observed_columns import Observations
+from fedkg_compiler.sparql.query_forms import Reader
+from fedkg_compiler.sparql.query_parser import parse_query
+from fedkg_compiler.sparql.query_printer import Show, node_text, parts_text, path_text
+from fedkg_compiler.sparql.query_text import QueryText
+from fedkg_compiler.sparql.query_tree import (
     Const,
     Expr,
     Group,
@@ -32,11 +32,11 @@ from fedkg_compiler.sparql.tree import (
     Var,
     walk,
 )
-from fedkg_compiler.sparql.words import Reader
+from fedkg_compiler.sparql.variable_scope import in_scope
 
 Values = Mapping[str, Resource]
 MOST = 20
-"""Solutions whose triples are told."""
+"""Solutions with the triples that they match."""
 _FARTHEST = 10_000
 
 
@@ -44,7 +44,7 @@ def facts_of_pattern(graph: Graph, query: str, given: Values) -> list[Spoken]:
     """Return the triples that a query's pattern met, once each, for its first `MOST` solutions.
 
     Args:
-        query: a whole SELECT that reads nothing from the table. given: what some of its variables stand for.
+        query: a whole SELECT that reads nothing from the table. given: the values of some of its variables.
 
     Parts behind OPTIONAL and UNION count where they are met; what must not be there (NOT EXISTS, MINUS) leaves no triple.
     """
@@ -61,7 +61,7 @@ def facts_of_pattern(graph: Graph, query: str, given: Values) -> list[Spoken]:
     found: dict[Spoken, None] = {}
     for row in graph.nodes(query, given)[:MOST]:
         found |= dict.fromkeys(
-            _facts(graph, parse_query(text.words).where.parts, text.value, {**given, **row})
+            _facts(graph, parse_query(text.tokens).where.parts, text.value, {**given, **row})
         )
     return [*found]
 
@@ -77,15 +77,17 @@ def facts_of_query(
     """Return the triples behind the rows of a violation query for one entity: what its static parts met, and what names its columns.
 
     Args:
-        tree: of the query. given: what some of its variables stand for. fixed: variables that have their values before it begins.
-        is_meant: whether an IRI is the entity's, which the query's solutions name, or of which it reads something.
+        tree: of the query. given: the values of some of its variables. fixed: variables that have their values before it begins.
+        is_meant: whether an IRI is an entity that the solutions name or that the query reads.
 
     Raises:
         SparqlProblem: the query cannot be split.
     """
     found: dict[Spoken, None] = {}
     for branch in Splitter(query, observations).split(tree, fixed):
-        found |= dict.fromkeys(_Branches(query, observations).about(branch, given, is_meant))
+        found |= dict.fromkeys(
+            _Branches(query, observations).facts_of_entity(branch, given, is_meant)
+        )
     return [*found]
 
 
@@ -96,7 +98,7 @@ class _Branches:
         assert observations.sources.graph is not None, "queries ask a graph"
         self.query, self.observations, self.graph = query, observations, observations.sources.graph
 
-    def about(
+    def facts_of_entity(
         self, branch: Branch, given: Values, is_meant: Callable[[str], bool]
     ) -> Iterator[Spoken]:
         """What put the rows of the entity there; nothing where the branch has none of it."""
@@ -105,7 +107,7 @@ class _Branches:
             if any(
                 is_meant(getattr(node, "value", "")) for node in named if str(node).startswith("<")
             ):
-                yield from self._of(branch, row)
+                yield from self._facts_of_row(branch, row)
 
     def _rows(self, branch: Branch, given: Values) -> list[dict[str, Resource]]:
         parts = enumerated(
@@ -115,7 +117,7 @@ class _Branches:
             return [{**given}]
         return _answers(self.graph, parts, self.query.value, given)
 
-    def _of(self, branch: Branch, row: Values) -> Iterator[Spoken]:
+    def _facts_of_row(self, branch: Branch, row: Values) -> Iterator[Spoken]:
         yield from _facts(self.graph, branch.static, self.query.value, row)
         for item in branch.observed:
             subject, read = self._node(item.subject, row), self._node(item.property, row)
@@ -126,7 +128,7 @@ class _Branches:
         for expr in (*branch.conditions, *(expr for _, expr in branch.defined)):
             for inner in _inside(expr):
                 for met in self._rows(inner, row)[:MOST]:
-                    yield from self._of(inner, met)
+                    yield from self._facts_of_row(inner, met)
 
     def _node(self, term: Var | Const, row: Values) -> Resource | None:
         return (
@@ -146,7 +148,7 @@ def _inside(expr: Expr) -> Iterator[Branch]:
 
 
 def _facts(graph: Graph, parts: Sequence[Part], show: Show, given: Values) -> Iterator[Spoken]:
-    """The triples that parts of a pattern met for the values of a solution, some of whose variables it need not name."""
+    """Return the triples that parts of a pattern match for the values of a solution."""
     surely, perhaps, apart = _triples(parts)
     names = {node.name for one in surely for node in walk(one) if isinstance(node, Var)}
     known = {name: node for name, node in given.items() if name in names}

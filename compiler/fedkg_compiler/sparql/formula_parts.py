@@ -14,8 +14,8 @@ from fedkg_compiler.binding.reading import Place
 from fedkg_compiler.lowering.rows import Rows
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity
-from fedkg_compiler.sparql.frames import Answer, Frame, Ids, Reading, column_of
-from fedkg_compiler.sparql.observed import Observations
+from fedkg_compiler.sparql.answer_frames import Answer, Frame, Ids, Reading, column_of
+from fedkg_compiler.sparql.observed_columns import Observations
 
 Kind = tuple[str, str]
 """``none``, ``true``, ``false``, ``number`` with its unit, ``text``, ``iri``."""
@@ -26,7 +26,7 @@ class Part:
     """P rows of a frame that share a formula.
 
     Attributes:
-        at: [P], their positions in the frame. owner: [P], the row of `outer` inside which each stands. table: number of the members' table.
+        at: [P], their positions in the frame. owner: [P], the row of `outer` that contains each row. table: number of the members' table.
         members: tables that have been made for frames inside: each a part, with its number.
         gathered: the headers and texts that select the table rows of all members of a row, by row.
     """
@@ -52,7 +52,7 @@ class Part:
         return None if column is None else [column[i] for i in self.at.tolist()]
 
     def place(self, name: str) -> tuple[list[Place], Ids] | None:
-        """Where an observed variable stands: places and, for each row, which; None where it has none here."""
+        """Return the columns of an observed variable and the column of each row, or None."""
         reading = self.frame.readings[name]
         at = reading.at[self.at]
         return None if at.shape[0] == 0 or at[0] < 0 else (list(reading.places), at)
@@ -67,7 +67,7 @@ def partition(frame: Frame) -> list[Ids]:
     """The rows of a frame in parts."""
     signature = [_kinds(column, frame.batch.observations) for column in frame.columns.values()]
     signature += [
-        _places(reading) for item in _same_rows(frame) for reading in item.readings.values()
+        _place_codes(reading) for item in _same_rows(frame) for reading in item.readings.values()
     ]
     if not signature:
         return [np.arange(frame.count)] if frame.count else []
@@ -78,7 +78,7 @@ def partition(frame: Frame) -> list[Ids]:
 
 
 def _same_rows(frame: Frame) -> list[Frame]:
-    """The frame and those inside it that stand row for row beside it."""
+    """The frame and the inner frames with the same rows."""
     return [
         frame,
         *(other for inner in frame.inside.values() if inner.inline for other in _same_rows(inner)),
@@ -108,7 +108,7 @@ def kind_of(term: Answer, observations: Observations) -> Kind:
     return ("iri", "") if isinstance(term, Iri) else ("text", "")
 
 
-def _places(reading: Reading) -> Ids:
+def _place_codes(reading: Reading) -> Ids:
     numbers: dict[Hashable, int] = {None: 0}
     codes = [0]
     for place, kind in zip(reading.places, reading.kinds, strict=True):

@@ -25,7 +25,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Var(Node):
-    """A variable, without ``?``; blank nodes of patterns are variables whose name begins with ``_``."""
+    """A variable, without ``?``; blank nodes are variables with a leading ``_``."""
 
     name: str
 
@@ -35,7 +35,7 @@ class Const(Node):
     """A constant: token number `token` of the query, after `sign`; or, with `token` -1, the text `text`.
 
     Attributes:
-        kind: what the token is. open: whether its value may differ between queries that are answered together.
+        kind: what the token is. open: whether its value may differ between queries of one batch.
     """
 
     token: int

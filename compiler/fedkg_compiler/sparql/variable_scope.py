@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.query_tree import (
     Bind,
     Group,
     Node,

@@ -1,4 +1,4 @@
-"""Reads SPARQL expressions; and the words of which they and patterns are made."""
+"""Parses SPARQL expressions and reads the tokens of expressions and patterns."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Literal, TypeVar
 
 from fedkg_compiler.ontology.pattern import Token
 from fedkg_compiler.ontology.standard import RDF
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import Aggregate, Const, Exists, Expr, Group, Op, Place, Var
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import Aggregate, Const, Exists, Expr, Group, Op, Place, Var
 
 AGGREGATES = frozenset({"COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"})
 _COMPARISONS = ("=", "!=", "<=", ">=", "<", ">")
@@ -18,7 +18,7 @@ Read = TypeVar("Read")
 
 
 class ExpressionParser:
-    """Stands before one word after the other.
+    """A cursor over the tokens of a query.
 
     Attributes:
         closed: depth of nested groups: constants inside them are part of the shape, since a variable there would not mean the same.
@@ -26,7 +26,7 @@ class ExpressionParser:
     """
 
     def __init__(self, words: tuple[Token, ...], *, classes_closed: bool = False) -> None:
-        self.words = words
+        self.tokens = words
         self.i = 0
         self.closed = 0
         self.depth = 0
@@ -37,22 +37,22 @@ class ExpressionParser:
 
     def kind(self) -> str:
         """The kind of the next word; "" at the end."""
-        return self.words[self.i].kind if self.i < len(self.words) else ""
+        return self.tokens[self.i].kind if self.i < len(self.tokens) else ""
 
     def text(self) -> str:
         """The next word."""
-        return self.words[self.i].text if self.i < len(self.words) else ""
+        return self.tokens[self.i].text if self.i < len(self.tokens) else ""
 
     def upper(self) -> str:
         """The next word in capitals where it is a word of letters, else ""."""
-        return self.words[self.i].text.upper() if self.kind() == "word" else ""
+        return self.tokens[self.i].text.upper() if self.kind() == "word" else ""
 
     def accept(self, text: str) -> bool:
         """Go on behind a word if it is this one."""
         there = (
-            self.i < len(self.words)
-            and self.words[self.i].kind in ("word", "mark")
-            and self.words[self.i].text.upper() == text
+            self.i < len(self.tokens)
+            and self.tokens[self.i].kind in ("word", "mark")
+            and self.tokens[self.i].text.upper() == text
         )
         self.i += there
         return there
@@ -63,11 +63,11 @@ class ExpressionParser:
             raise self.unexpected(f"`{text}`")
 
     def unexpected(self, wanted: str) -> SparqlProblem:
-        """The problem that something else stands here."""
-        if self.i >= len(self.words):
+        """The problem that another token was expected here."""
+        if self.i >= len(self.tokens):
             return SparqlProblem(
                 "FKG341",
-                (len(self.words) - 1, len(self.words) - 1),
+                (len(self.tokens) - 1, len(self.tokens) - 1),
                 f"the query ends too early: {wanted} is expected",
             )
         shown = f"?{self.text()}" if self.kind() == "variable" else self.text()
@@ -87,7 +87,7 @@ class ExpressionParser:
         return Var(at=self.since(self.i), name=f"_b{self.count}")
 
     def nested(self, read: Callable[[], Read]) -> Read:
-        """What stands in a group of its own."""
+        """Parse a group in separate braces."""
         self.closed += 1
         try:
             return read()
@@ -99,7 +99,7 @@ class ExpressionParser:
         if self.kind() != "variable":
             raise self.unexpected("a variable")
         self.i += 1
-        return Var(at=(self.i - 1, self.i - 1), name=self.words[self.i - 1].text)
+        return Var(at=(self.i - 1, self.i - 1), name=self.tokens[self.i - 1].text)
 
     def property_iri(self) -> Const:
         """A property, or ``a``."""
@@ -115,8 +115,8 @@ class ExpressionParser:
         start, sign = self.i, ""
         if (
             self.text() in ("-", "+")
-            and self.i + 1 < len(self.words)
-            and self.words[self.i + 1].kind == "number"
+            and self.i + 1 < len(self.tokens)
+            and self.tokens[self.i + 1].kind == "number"
         ):
             sign = "-" if self.text() == "-" else ""
             self.i += 1
@@ -134,9 +134,9 @@ class ExpressionParser:
                 elif self.accept("^^"):
                     self.i += 1
                     return Const(at=self.since(start), token=token, kind=found)
-            case "word" if self.words[token].text.lower() in ("true", "false"):
+            case "word" if self.tokens[token].text.lower() in ("true", "false"):
                 return Const(
-                    at=(start, start), token=-1, kind="boolean", text=self.words[token].text.lower()
+                    at=(start, start), token=-1, kind="boolean", text=self.tokens[token].text.lower()
                 )
             case _:
                 self.i = token
@@ -148,7 +148,7 @@ class ExpressionParser:
     # ---- expressions
 
     def constraint(self) -> Expr:
-        """What stands behind FILTER, HAVING or ORDER BY."""
+        """Parse the constraint after FILTER, HAVING or ORDER BY."""
         if self.text() == "(":
             self.expect("(")
             expr = self.expression()
@@ -226,7 +226,7 @@ class ExpressionParser:
             arg = self.unary()
             return Op(at=self.since(start), name="!", args=(arg,))
         if self.text() in ("-", "+") and not (
-            self.i + 1 < len(self.words) and self.words[self.i + 1].kind == "number"
+            self.i + 1 < len(self.tokens) and self.tokens[self.i + 1].kind == "number"
         ):
             name = self.text()
             self.i += 1
@@ -252,7 +252,7 @@ class ExpressionParser:
         return constant
 
     def function(self, start: int) -> Expr:
-        """A function, EXISTS, or an aggregate, whose name stands at `start`."""
+        """Parse a function, EXISTS or an aggregate with its name at `start`."""
         name = self.upper()
         self.i += 1
         if name in ("EXISTS", "NOT"):

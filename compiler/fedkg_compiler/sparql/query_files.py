@@ -14,8 +14,8 @@ from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.inputs import find, read_bytes
 from fedkg_compiler.ontology.places import point
-from fedkg_compiler.sparql.shape import QueryText
-from fedkg_compiler.sparql.words import Reader
+from fedkg_compiler.sparql.query_forms import Reader
+from fedkg_compiler.sparql.query_text import QueryText
 from fedkg_compiler.syntax import KINDS
 from fedkg_compiler.syntax.tree import Load
 
@@ -74,7 +74,10 @@ def _named(load: Load, sources: Sources) -> Sequence[Path]:
         there = False
     if not there:
         sources.problems.error(
-            "FKG340", load.path.span, f'there is no file "{text}"', f"it is looked for in {folder}"
+            "FKG340",
+            load.path.span,
+            f'file "{text}" does not exist',
+            f"it is looked for in {folder}",
         )
         return ()
     return (path,)
