@@ -149,9 +149,13 @@ class Informed:
         weight = own.new_tensor(self.trust)
         # Where nothing is allowed the logarithm is minus infinity and is not used: a finite number there keeps gradients finite.
         less = torch.where(allowed, own, 0.0) + torch.log1p(-weight).clamp(min=EXCLUDED)
-        return torch.where(
-            believed, torch.where(said, torch.logaddexp(less, weight.log()), less), own
-        )
+        more = torch.logaddexp(less, weight.log())
+        if self.trust >= 0.5:
+            # The predicted class wins ties, which rounding makes at 0.5 (specification K5).
+            chosen = torch.where(said, more, -torch.inf).amax(-1, keepdim=True).detach()
+            below = torch.nextafter(chosen, torch.full_like(chosen, -torch.inf))
+            less = torch.minimum(less, below)
+        return torch.where(believed, torch.where(said, more, less), own)
 
 
 def _rows(x: Tensor, output: Tensor) -> Tensor:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 from algorithm_contracts import CONTRACTS, made, settings_for
 from federations import classes, largest_difference
+from safetensors.torch import load, save
 from test_pack_rules import bank, plant
 from torch import Tensor, nn
 
 import fedkg
 from fedkg.constraints import ConstraintModule, columns, logit
 from fedkg.errors import JobError, KnowledgeError
-from fedkg.federated import BinaryCrossEntropy, Clients, Problem, Settings, fedavg, train
+from fedkg.federated import (
+    BinaryCrossEntropy,
+    Clients,
+    Problem,
+    Settings,
+    fedavg,
+    initial_state,
+    train,
+)
+from fedkg.federated.executors import Sequential, Stacked, Work
 from fedkg.federated.model.answers import Informed, Projected
+from fedkg.federated.problem import pool
 from fedkg.models import MLP, Params
 from fedkg.pack import (
     Column,
@@ -239,7 +251,7 @@ def everything(rows: Tensor) -> Tensor:
 
 
 def test_7_without_knowledge_the_trajectory_is_fedavgs_and_with_full_trust_nothing_moves() -> None:
-    """The specification's acceptance test, through `train` with clients of unequal size."""
+    """Acceptance test 7, through `train` with clients of unequal size."""
     problem = classes(UNEQUAL)
     neutral = Informed(model=problem.model, range=everything, prediction=first_of_range, trust=0.0)
     informed = train(replace(problem, model=neutral), fedavg(), STEPS)
@@ -251,17 +263,30 @@ def test_7_without_knowledge_the_trajectory_is_fedavgs_and_with_full_trust_nothi
         assert all(torch.equal(state.params[name], start[name]) for name in start)
 
 
+def last_of_range(rows: Tensor) -> Tensor:
+    return 3 - by_sign(rows).flip(1).int().argmax(1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("prediction", [first_of_range, last_of_range])
 @pytest.mark.parametrize("trust", [0.5, 0.6])
-def test_9_a_trusted_prediction_is_the_answer_of_trained_models(trust: float) -> None:
-    problem = classes(UNEQUAL)
-    model = Informed(model=problem.model, range=by_sign, prediction=first_of_range, trust=trust)
+def test_9_a_trusted_prediction_is_the_answer_of_trained_models(
+    trust: float, prediction: Callable[[Tensor], Tensor], dtype: torch.dtype
+) -> None:
+    """Acceptance test 9; models that are certain of another class tie at a trust of 0.5."""
+    problem = classes(UNEQUAL, dtype=dtype)
+    model = Informed(model=problem.model, range=by_sign, prediction=prediction, trust=trust)
     *_, (state, _) = train(replace(problem, model=model), fedavg(), STEPS)
-    params = {name: 20 * value[None] for name, value in state.params.items()}
-    for x in problem.clients.x:
-        assert torch.equal(model.apply(params, x)[0].argmax(1), first_of_range(x))
+    for scale in (1, 20, 1000):
+        params = {name: scale * value[None] for name, value in state.params.items()}
+        for x in problem.clients.x:
+            answer = model.apply(params, x)[0]
+            assert torch.equal(answer.argmax(1), prediction(x))
+            assert torch.allclose(answer.exp().sum(1), torch.ones(len(x), dtype=dtype), atol=1e-6)
 
 
-def test_13_what_sites_send_is_the_size_of_the_parameters_alone() -> None:
+def test_13_sites_send_nothing_but_parameters() -> None:
+    """Acceptance test 13: the uploads, written out and read again, and the bytes that a run counts."""
     problem = classes(UNEQUAL)
     model = Informed(model=problem.model, range=by_sign, prediction=first_of_range)
     with_knowledge = list(train(replace(problem, model=model), fedavg(), STEPS))
@@ -272,3 +297,14 @@ def test_13_what_sites_send_is_the_size_of_the_parameters_alone() -> None:
         numbers = sum(value.numel() for value in state.params.values())
         assert record.bytes_up == len(UNEQUAL) * (8 * numbers + 8)
         assert state.params.keys() == problem.model.init(0).keys()
+    informed = replace(problem, model=model)
+    work = Work(problem=informed, algorithm=fedavg(), settings=STEPS, pool=pool(problem.clients))
+    begun = initial_state(informed, fedavg(), STEPS)
+    for executor in (Stacked(chunk=2), Sequential()):
+        for updates in executor.train(work, begun, torch.arange(len(UNEQUAL))):
+            assert not updates.shared
+            assert not updates.remembered
+            sent = load(save({name: one.contiguous() for name, one in updates.update.items()}))
+            shapes = {name: tuple(one.shape[1:]) for name, one in sent.items()}
+            start = problem.model.init(0)
+            assert shapes == {name: tuple(one.shape) for name, one in start.items()}
