@@ -139,7 +139,7 @@ def test_one_step_of_the_worked_example(
 
 
 def test_2_the_optimum_of_the_worked_example() -> None:
-    """`train` under a large penalty, then the projection onto the sets; agents of unequal size."""
+    """Acceptance test 2: `train` under a large penalty, then the projection onto the sets; agents of unequal size."""
     problem, penalty = with_sizes(quadratics(*EXAMPLE), (1, 4)), 4000.0
     first = 0.25 * penalty / (penalty / 2 + 2 / 7)
     algorithm = pcfedavg(sets=EXAMPLE_SETS, strength=0.4, penalty=penalty)
@@ -319,7 +319,7 @@ def test_without_sets_all_blocks_meet_at_the_common_minimum() -> None:
 def test_5_without_sets_and_regularisation_the_average_is_fedavg_with_a_smaller_step(
     form: Literal["two", "all"],
 ) -> None:
-    """Its neutral setting: equal blocks. FedAvg's agents have one sample each, those of PC-FedAvg unequal numbers."""
+    """Acceptance test 5, with equal blocks. FedAvg's agents have one sample each, those of PC-FedAvg unequal numbers."""
     q, b, _, _ = TASK
     unequal = with_sizes(quadratics(q, b), SIZES)
     settings = replace(rounds(20, 0.5, local_steps=3), batch=max(SIZES))
@@ -349,7 +349,7 @@ def test_one_agent_alone_does_penalised_gradient_descent(form: Literal["two", "a
 
 @pytest.mark.slow
 def test_9_and_10_rates_and_certificates() -> None:
-    """rho = sqrt(R), the rule for steps, one local step: 400 and 6400 rounds of `train`, agents of unequal size."""
+    """Acceptance tests 9 and 10: rho = sqrt(R), the rule for steps, one local step; 400 and 6400 rounds of `train`."""
     q, b, low, high = TASK
     strengths = np.full(5, 0.5)
     best = solution(q, b, strengths, low, high)
@@ -391,7 +391,7 @@ def test_infeasibility_for_large_penalties() -> None:
 
 
 def test_11_unequal_strengths_need_the_cross_term() -> None:
-    """`train` ends near the solution; the specification's loop without the cross term does not."""
+    """Acceptance test 11: `train` ends near the solution; the specification's loop without the cross term does not."""
     q, b, low, high = TASK
     best = solution(q, b, UNEQUAL, low, high)
     step = 1 / smoothness(1.0, 100.0, UNEQUAL.tolist(), 5)
@@ -423,7 +423,7 @@ def test_sets_without_a_common_point() -> None:
 
 
 def test_14_steps_that_are_too_long() -> None:
-    """The warnings, and the rule for steps, which keeps the result of five local steps near that of one."""
+    """Acceptance test 14: the warnings, and the rule for steps, with which five local steps end near one."""
     q, b, low, high = TASK
     problem, rho = quadratics(q, b), 100.0
     whole = 1 / smoothness(1.0, rho, [0.5], 5)

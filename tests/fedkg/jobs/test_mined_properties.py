@@ -166,6 +166,7 @@ def halved(template: Template, traces: Sequence[Trace]) -> dict[str, float]:
 def test_mined_values_are_those_of_bisection_and_none_is_tighter(
     cli: Command, tmp_path: Path
 ) -> None:
+    """FedSTL, acceptance test 7: templates 1, 2' and 3 to 7; the next test has template 2."""
     dice = np.random.default_rng(5)
     hours = {"a": 24, "b": 66, "c": 150}
     series = {site: 100 * dice.random((count, 2)) for site, count in hours.items()}
@@ -192,7 +193,7 @@ def test_mined_values_are_those_of_bisection_and_none_is_tighter(
 def test_existence_is_the_shortest_interval_that_every_window_visits(
     cli: Command, tmp_path: Path
 ) -> None:
-    """Windows with the values {1, 5}, {4, 9} and {6, 2}: 4 .. 6; at the other site one window more moves it."""
+    """FedSTL, acceptance test 8: windows with the values {1, 5}, {4, 9} and {6, 2} give 4 .. 6. The other site has one more."""
     seen = {"a": [(1, 5), (4, 9), (6, 2)], "b": [(1, 5), (4, 9), (6, 2), (9, 9)]}
     series = {}
     for site, pairs in seen.items():
