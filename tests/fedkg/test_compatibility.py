@@ -1,4 +1,4 @@
-"""What contradicts itself is refused, with the reason, wherever an algorithm is put together."""
+"""Contradictory choices are rejected with the reason, wherever an algorithm is composed."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_a_trimmed_mean_trims(trim: float, sampled: int, refused: bool) -> None:
 def test_krum_in_python_needs_as_many_clients_as_in_a_job(
     make: Callable[..., Algorithm], attackers: int
 ) -> None:
-    """Two sites are fewer than 2 attackers + 3; with so many it runs, and with half of twice as many in each round too."""
+    """Two sites are fewer than 2 attackers + 3; that number runs, also as half of the sites."""
     with pytest.raises(JobError, match=r"at least 2 attackers \+ 3 clients"):
         next(train(problem(), make(attackers=attackers), STEPS))
     enough = 2 * attackers + 3
@@ -231,6 +231,7 @@ def test_weights_by_the_rules_do_not_go_with_agents() -> None:
 def test_who_asks_scaffnew_for_epochs_is_told_what_to_write() -> None:
     with pytest.raises(
         JobError,
-        match=r"`local_steps` instead of `local_epochs` \(steps = epochs \* rows of a site / rows in a batch\)",
+        match=r"`local_steps` instead of `local_epochs` \(steps = epochs \* rows of a "
+        r"site / rows in a batch\)",
     ):
         next(train(problem(), scaffnew(), EPOCHS))

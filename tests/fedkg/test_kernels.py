@@ -1,4 +1,4 @@
-"""Compiled loops: kept in a folder of their sources, compiled in the process where nothing can be kept."""
+"""Compiled kernels: cached in a folder named by their sources, or compiled in each process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def scaled(folder: Path, factor: int) -> tuple[object, float]:
-    """A kernel from a package of one file, as a program that starts anew declares it; and what it makes of 2."""
+    """A kernel from a package of one file, declared as by a new program; and its result for 2."""
     folder.mkdir(exist_ok=True)
     (folder / "loops.py").write_text(SOURCE.format(factor=factor), encoding="utf-8")
     spec = importlib.util.spec_from_file_location("loops", folder / "loops.py")
@@ -58,7 +58,7 @@ def scaled(folder: Path, factor: int) -> tuple[object, float]:
     return module.scaled, float(module.scaled(np.full(3, 2.0))[0])
 
 
-def kept(home: Path) -> list[Path]:
+def cached_files(home: Path) -> list[Path]:
     return sorted(home.glob("fedkg/kernels/*/*"))
 
 
@@ -66,8 +66,8 @@ def test_kernels_are_kept_and_found_again(home: Path, tmp_path: Path) -> None:
     _, value = scaled(tmp_path / "package", 3)
     again, same = scaled(tmp_path / "package", 3)
     assert value == same == 6.0
-    assert len(kept(home)) == 1
-    assert list(kept(home)[0].rglob("*.nbi"))
+    assert len(cached_files(home)) == 1
+    assert list(cached_files(home)[0].rglob("*.nbi"))
     assert sum(again.stats.cache_hits.values()) == 1  # type: ignore[attr-defined]
     assert numba.config.CACHE_DIR == "", "other kernels are kept where they were"
 
@@ -81,13 +81,13 @@ def test_what_a_kernel_calls_decides_too(home: Path, tmp_path: Path) -> None:
     again, _ = scaled(tmp_path / "package", 3)
     assert not again.stats.cache_hits  # type: ignore[attr-defined]
     assert scaled(tmp_path / "package", 5)[1] == 10.0
-    assert len(kept(home)) == 3
+    assert len(cached_files(home)) == 3
 
 
 def test_kernels_of_sources_that_are_no_more_are_thrown_away(home: Path, tmp_path: Path) -> None:
     scaled(tmp_path / "elsewhere", 3)
     scaled(tmp_path / "package", 3)
-    (elsewhere, old) = sorted(kept(home), key=lambda path: path.parent.name)
+    (elsewhere, old) = sorted(cached_files(home), key=lambda path: path.parent.name)
     long_ago = time.time() - 2 * numba_kernels.STALE_AFTER_SECONDS
     for folder in (elsewhere, old):
         for part in (folder, *folder.rglob("*")):
@@ -96,7 +96,7 @@ def test_kernels_of_sources_that_are_no_more_are_thrown_away(home: Path, tmp_pat
     scaled(tmp_path / "package", 5)
     assert elsewhere.exists()
     assert not old.exists()
-    assert len(kept(home)) == 3, "what a program that runs may have loaded stays"
+    assert len(cached_files(home)) == 3, "what a program that runs may have loaded stays"
 
 
 def test_the_folder_of_numba_itself_is_taken(

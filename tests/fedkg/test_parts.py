@@ -60,14 +60,14 @@ def test_threads_that_leave_in_any_order_leave_behind_what_there_was() -> None:
     before, inside, other, left = torch.get_num_threads(), Event(), Event(), Event()
     torch.set_num_threads(4)
 
-    def first() -> int:
+    def enter_first() -> int:
         with threads.library_threads(1), threads.library_threads(2):
             inside.set()
             other.wait(10)
         left.set()
         return torch.get_num_threads()
 
-    def second() -> int:
+    def enter_second() -> int:
         inside.wait(10)
         with threads.library_threads(1):
             other.set()
@@ -76,7 +76,9 @@ def test_threads_that_leave_in_any_order_leave_behind_what_there_was() -> None:
 
     try:
         with ThreadPoolExecutor(2) as pool:
-            assert [found.result() for found in (pool.submit(first), pool.submit(second))] == [4, 4]
+            assert [
+                found.result() for found in (pool.submit(enter_first), pool.submit(enter_second))
+            ] == [4, 4]
         with ThreadPoolExecutor(1) as pool:
             assert pool.submit(torch.get_num_threads).result() == 4
     finally:

@@ -31,7 +31,10 @@ def cifar(folder: Path) -> Path:
 
 
 def ai4i(folder: Path) -> Path:
-    header = "UDI,Product ID,Type,Air temperature [K],Process temperature [K],Rotational speed [rpm],Torque [Nm],Tool wear [min],Machine failure"
+    header = (
+        "UDI,Product ID,Type,Air temperature [K],Process temperature [K],"
+        "Rotational speed [rpm],Torque [Nm],Tool wear [min],Machine failure"
+    )
     rows = [
         f"{i},{'LMH'[i % 3]}{i},{'LMH'[i % 3]},300.{i},310.{i},15{i}0,4{i}.5,{i * 10},{int(i == 4)}"
         for i in range(8)
@@ -91,7 +94,7 @@ def traffic(folder: Path) -> Path:
 
 
 def fhwa(folder: Path) -> Path:
-    """Station 000042 of state 01 in fixed columns, two lanes on one day and one on the next; another station between bars."""
+    """Station 000042 of state 01 in fixed columns, two lanes, then one; another with bars."""
 
     def fixed(lane: int, day: int, first: int, blank: int | None = None) -> str:
         hours = "".join("     " if hour == blank else f"{first + hour:05d}" for hour in range(24))
@@ -149,7 +152,10 @@ def sumo(folder: Path) -> Path:
 
 
 def skab(folder: Path) -> Path:
-    header = "datetime;Accelerometer1RMS;Accelerometer2RMS;Current;Pressure;Temperature;Thermocouple;Voltage;Volume Flow RateRMS"
+    header = (
+        "datetime;Accelerometer1RMS;Accelerometer2RMS;Current;Pressure;"
+        "Temperature;Thermocouple;Voltage;Volume Flow RateRMS"
+    )
     for name, marked, seconds in (
         ("anomaly-free/anomaly-free", False, (0, 1, 2)),
         ("valve1/0", True, (0, 1, 3)),

@@ -1,4 +1,6 @@
-"""The generator follows the published description; the conditions reproduce the public file's failure columns row for row."""
+"""The AI4I generator follows the published description, and conditions reproduce the failure
+columns.
+"""
 
 from __future__ import annotations
 

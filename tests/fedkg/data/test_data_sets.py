@@ -1,4 +1,5 @@
-"""What every data set promises, generated and read; and what is special to each reader, on small files of its layout."""
+"""Contract of all data sets, generated and read, and special cases of each reader on small
+files."""
 
 from __future__ import annotations
 
@@ -291,7 +292,7 @@ def test_sensors_of_engines_drift_towards_the_end() -> None:
 
 
 def test_a_record_whose_parts_do_not_fit_is_refused() -> None:
-    with pytest.raises(JobError, match="y has not one entry a sample"):
+    with pytest.raises(JobError, match="y does not have one entry for each sample"):
         DataSet(
             name="a",
             source="b",

@@ -1,4 +1,6 @@
-"""Splits over sites: every row once, reproducible, as unequal as asked, and refused by name when a site would be empty."""
+"""Splits over sites: complete, reproducible, with the requested skew; empty sites are rejected by
+name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From when to when data reaches: moments, steps and rows, over windows, tables and several sites."""
+"""Time ranges of data: moments, steps and rows, over windows, tables and several sites."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ PLACES: Mapping[str, str] = {
     "skab": "skab",
 }
 NOT_AT_HAND = {"fhwa", "hai", "swat", "bosch", "sumo"}
-"""Read by the layout their publishers describe; their real files have not been seen. SUMO's are made by itself (`test_simulated_city`)."""
+"""Read by the published layout; no real files were available. `test_simulated_city` covers SUMO."""
 
 pytestmark = needs_shared
 

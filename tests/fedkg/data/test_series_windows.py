@@ -1,4 +1,6 @@
-"""Windows of series: what is in them, what happens to gaps, and that nothing of another client or of the future is."""
+"""Windows of series: their contents, treatment of gaps, and no leak from other clients or the
+future.
+"""
 
 from __future__ import annotations
 

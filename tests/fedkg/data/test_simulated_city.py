@@ -1,4 +1,4 @@
-"""A city that SUMO simulates: once, the same for the same seed, and read without the simulator from then on."""
+"""A city simulated by SUMO: once, deterministic, and read later without the simulator."""
 
 from __future__ import annotations
 
@@ -114,10 +114,7 @@ def test_a_table_from_elsewhere_is_read(tmp_path: Path) -> None:
     assert (data.step, data.step_unit) == (60.0, "s")
     assert np.isnan(data.of_client("B0A0").x[:, 3]).tolist() == [False, False, True]
     lines = path.read_text().splitlines()
-    for wrong in (
-        lines[:-1],
-        [*lines[:-1], lines[-2]],
-    ):  # a row is missing; another stands there twice
+    for wrong in (lines[:-1], [*lines[:-1], lines[-2]]):  # a row is missing; another occurs twice
         path.write_text("\n".join(wrong) + "\n")
         with pytest.raises(TableError, match="not exactly one row for each segment and interval"):
             data_set("sumo", path)

@@ -1,4 +1,4 @@
-"""Splits that are unequal on purpose: every row once, as unequal as asked, shown, saved, refused by name."""
+"""Skewed splits: complete, with the requested skew, shown, saved, and rejected by name."""
 
 from __future__ import annotations
 

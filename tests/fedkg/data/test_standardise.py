@@ -1,4 +1,6 @@
-"""Scaling from sites' sums equals scaling of all rows; unknown cells are left out; a column without values is named."""
+"""Scaling from sites' sums equals scaling of all rows; unknown cells are skipped, empty columns
+named.
+"""
 
 from __future__ import annotations
 

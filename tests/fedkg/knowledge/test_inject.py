@@ -173,7 +173,7 @@ def test_knowledge_that_is_not_there_is_an_error(pack: fedkg.Pack) -> None:
     from fedkg.knowledge.tensor_knowledge import PredictionKnowledge, RangeKnowledge
 
     layout = fedkg.columns(["ash", "sulphur"])
-    with pytest.raises(KnowledgeError, match="nothing of the range of `colour`"):
+    with pytest.raises(KnowledgeError, match="no knowledge model for the range of `colour`"):
         RangeKnowledge(pack, "colour", x=layout)
     with pytest.raises(KnowledgeError, match="number of bins"):
         RangeKnowledge(pack, "quality", x=layout)
@@ -325,7 +325,8 @@ def test_labels_that_are_no_classes_are_named() -> None:
             reconcile(SampleKnowledge(allowed=by_sign(x), predicted=first_of_range(x)), y)
     with pytest.raises(
         LayoutError,
-        match=r"expected: int64 \[40\], .*\n  received: int64 \[40, 1\]\n  help: labels.squeeze\(-1\)$",
+        match=r"expected: int64 \[40\], .*\n  received: int64 \[40, 1\]\n"
+        r"  help: labels.squeeze\(-1\)$",
     ):
         model.loss(x, y[:, None])
     with pytest.raises(LayoutError, match=r"received: float32 \[40\]\n  help: labels.long\(\)$"):

@@ -17,7 +17,10 @@ range knowledge r of grade
   when ash > 12 % allow C
   when ash > 10 % allow A, B
   otherwise allow any
-predict knowledge p of grade  when ash > 11 % predict C  when ash > 5 % predict B  otherwise predict A
+predict knowledge p of grade
+  when ash > 11 % predict C
+  when ash > 5 % predict B
+  otherwise predict A
 range knowledge q of quality  when ash > 12 % allow 0 .. 50 %  otherwise allow any
 predict knowledge s of quality  when ash > 12 % predict 60 %  otherwise predict 90 %
 """

@@ -1,4 +1,4 @@
-"""Knowledge whose conditions look at other steps: what a table's times and traces make of it."""
+"""Knowledge with conditions on other steps, over the times and traces of a table."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ label grade classes A, B, C
 output quality in % span 0 .. 100
 range knowledge r of grade  when previous (ash > 12 %) allow C  otherwise allow any
 predict knowledge p of grade  when next (ash > 12 %) predict C  otherwise predict A
-range knowledge q of quality  when previous (ash > 12 %) allow between ash and 50 %  otherwise allow any
+range knowledge q of quality
+  when previous (ash > 12 %) allow between ash and 50 %
+  otherwise allow any
 rule other require ash <= 40 %
 """
 ASH = [13.0, 1.0, 13.0, 1.0, 1.0, 1.0]
 MINUTES = [0, 5, 0, 10, 10, 5]
-"""One line is in order of time with a missing step at 10 min; of the other the last rows stand the wrong way round."""
+"""Line x is ordered, without a row at 10 min; the last rows of line y are in reverse order."""
 LINES = ["x", "x", "y", "x", "y", "y"]
 # the row before: none, 0, none, (10 min: 1), 5, 2; the row behind: 1, 3, 5, none, none, 4
 

@@ -1,8 +1,9 @@
-"""Labels that injected knowledge rules out: their loss would be infinite, and nobody would learn of it."""
+"""Labels that injected knowledge rules out: their loss would be infinite, without a message."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -33,7 +34,8 @@ def says_zero(x: Tensor) -> Tensor:
 
 def model_of(trust: float = 0.3, **parts: object) -> Injected:
     torch.manual_seed(0)
-    return inject(nn.Linear(2, 3).double(), trust=trust, **(parts or {"range": positive_is_low}))  # type: ignore[arg-type]
+    knowledge: Any = parts or {"range": positive_is_low}
+    return inject(nn.Linear(2, 3).double(), trust=trust, **knowledge)
 
 
 def test_the_samples_and_what_rules_them_out_are_named() -> None:
@@ -71,7 +73,8 @@ def test_the_knowledge_of_a_pack_is_named_by_its_models(tmp_path: Path) -> None:
     for knowledge in (wrong, wrong[torch.tensor([0, 1, 2])], wrong.to("cpu")):
         with pytest.raises(
             KnowledgeError,
-            match=r"the knowledge by `by_ash` rules out 1 of 3 labels[^\n]*\n.*\n  received: sample 0 ",
+            match=r"the knowledge by `by_ash` rules out 1 of 3 labels[^\n]*\n.*\n"
+            r"  received: sample 0 ",
         ):
             model.loss(x, torch.tensor([0, 1, 2]), knowledge=knowledge)
     with pytest.raises(
@@ -133,7 +136,7 @@ def test_with_full_trust_no_policy_but_error_leaves_an_infinite_loss() -> None:
 def test_a_policy_that_there_is_not_is_refused() -> None:
     model = model_of()
     with pytest.raises(UsageError, match="unknown policy `skip`"):
-        model.loss(X, LABELS, knowledge=model.knowledge(X), policy="skip")  # type: ignore[arg-type]  # that is what is tested
+        model.loss(X, LABELS, knowledge=model.knowledge(X), policy="skip")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("policy", ["error", "drop", "repair"])

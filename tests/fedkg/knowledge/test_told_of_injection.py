@@ -49,7 +49,8 @@ def test_features_that_are_no_tensor(call: str) -> None:
     for wrong in (X.tolist(), X.numpy()):
         with pytest.raises(
             LayoutError,
-            match=r"x must be a tensor\n  expected: .*\n  received: (list|ndarray)\n  help: .*as_tensor",
+            match=r"x must be a tensor\n  expected: .*\n  received: (list|ndarray)\n"
+            r"  help: .*as_tensor",
         ):
             getattr(model, call)(wrong)
     with pytest.raises(LayoutError, match="x must be a tensor"):
@@ -89,7 +90,8 @@ def test_numbers_as_labels_of_bins() -> None:
     )
     with pytest.raises(
         LayoutError,
-        match=r"bins of a number, counted from 0 to 19\n.*\n  received: float32 \[4\]\n  help: .*bin_of\(",
+        match=r"bins of a number, counted from 0 to 19\n.*\n  received: float32 \[4\]\n"
+        r"  help: .*bin_of\(",
     ):
         model.loss(X, numbers)
     assert knowledge.ends is not None
@@ -117,7 +119,8 @@ def test_prediction_and_range_exchanged() -> None:
         inject(nn.Linear(1, 3), range=nothing)(X)
     with pytest.raises(
         LayoutError,
-        match=r"expected: int64 \[4\], the position.*\n  received: bool \[4, 3\]\n  help: .*exchanged\?",
+        match=r"expected: int64 \[4\], the position.*\n  received: bool \[4, 3\]\n"
+        r"  help: .*exchanged\?",
     ):
         inject(nn.Linear(1, 3), prediction=above_zero, range=above_zero)(X)
     with pytest.raises(LayoutError, match=r"received: list\n  help: a bool tensor"):

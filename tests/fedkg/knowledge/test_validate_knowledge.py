@@ -20,7 +20,10 @@ label grade classes A, B, C
 output quality in % span 0 .. 100
 range knowledge r of grade  when ash > 12 % allow C  otherwise allow any
 predict knowledge p of grade  when ash > 12 % predict C  otherwise predict A
-range knowledge q of quality  when ash > 12 % allow 0 .. 50 %  when ash < 1 % allow any  otherwise allow any
+range knowledge q of quality
+  when ash > 12 % allow 0 .. 50 %
+  when ash < 1 % allow any
+  otherwise allow any
 predict knowledge s of quality  when ash > 12 % predict 40 %  otherwise predict 90 %
 """
 

@@ -1,4 +1,6 @@
-"""A formula at the first step equals the interpreter's, also where inner windows lie beyond the trace that ends them."""
+"""A formula at the first step equals the interpreter's, also if inner windows reach beyond the
+trace.
+"""
 
 from __future__ import annotations
 

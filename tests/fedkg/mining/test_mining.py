@@ -1,4 +1,5 @@
-"""Mined parameters: closed forms against halving and against the paper's, and what every mined value promises."""
+"""Mined parameters: closed forms against bisection and the paper's, and properties of every
+result."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ LIBRARY = """
 timeline step 1 h
 signal x in % span -100 .. 200
 signal y in % span -100 .. 200
-use rules templates.operational_range, templates.until, templates.temporal_implication, templates.extremes, templates.intra_task
+use rules templates.operational_range, templates.until, templates.temporal_implication
+use rules templates.extremes, templates.intra_task
 use rules templates.nested_intra_task, templates.multiple_eventualities
 infer t1 per client find ?low, ?high in operational_range(x, ?low, ?high, 0, 2)
 infer t2 per client find ?high, ?low in extremes(x, ?high, ?low, 0, 2)
@@ -29,7 +31,8 @@ infer t4 per client find ?a in intra_task(x, y, ?a, 0, 1)
 infer t5 per client find ?answer in temporal_implication(x, 60, ?answer, 0, 4, 1, 2)
 infer t6 per client find ?answer in nested_intra_task(x, y, 60, ?answer, 0, 4, 1, 2)
 infer t7 per client find ?a, ?b in multiple_eventualities(x, ?a, 0, 2, ?b, 3, 5)
-infer both per client find ?trigger, ?answer in temporal_implication(x, ?trigger, ?answer, 0, 4, 1, 2)
+infer both per client find ?trigger, ?answer
+  in temporal_implication(x, ?trigger, ?answer, 0, 4, 1, 2)
 infer length per client find ?end in operational_range(x, 10, 90, 0, ?end)
 """
 LAYOUT = fedkg.columns(["x", "y"])
@@ -40,7 +43,7 @@ def pack() -> fedkg.Pack:
     return fedkg.compile(text=LIBRARY)
 
 
-def found(pack: fedkg.Pack, name: str, x: Tensor, **how: object) -> MiningResult:
+def mine_traces(pack: fedkg.Pack, name: str, x: Tensor, **how: object) -> MiningResult:
     [inference] = [one for one in pack.manifest.inferences if one.name == name]
     return mine(pack, inference, x, layout=LAYOUT, **how)  # type: ignore[arg-type]
 
@@ -81,8 +84,8 @@ def test_mined_values_satisfy_all_traces_are_tight_and_equal_halving(
     pack: fedkg.Pack, name: str, seed: int
 ) -> None:
     x = traces(seed)
-    exact = found(pack, name, x)
-    halved = found(pack, name, x, method="bisection")
+    exact = mine_traces(pack, name, x)
+    halved = mine_traces(pack, name, x, method="bisection")
     directions = [
         p.direction for one in pack.manifest.inferences if one.name == name for p in one.parameters
     ]
@@ -104,15 +107,15 @@ def test_mined_values_satisfy_all_traces_are_tight_and_equal_halving(
 def test_the_closed_forms_of_the_paper(pack: fedkg.Pack) -> None:
     x = traces(1, clients=1, samples=5)[0]
     first = x[:, :3, 0]
-    assert found(pack, "t1", x).values[0].tolist() == [first.min().item(), first.max().item()]
-    assert found(pack, "t2", x).values[0].tolist() == [
+    assert mine_traces(pack, "t1", x).values[0].tolist() == [first.min().item(), first.max().item()]
+    assert mine_traces(pack, "t2", x).values[0].tolist() == [
         first.amax(1).min().item(),
         first.amin(1).max().item(),
     ]
     difference = (x[:, :2, 0] - x[:, :2, 1]).min().item()
-    assert found(pack, "t4", x).values[0, 0].item() == pytest.approx(difference, abs=1e-3)
-    assert found(pack, "t4", x).values[0, 0].item() < difference
-    assert found(pack, "t7", x).values[0].tolist() == [
+    assert mine_traces(pack, "t4", x).values[0, 0].item() == pytest.approx(difference, abs=1e-3)
+    assert mine_traces(pack, "t4", x).values[0, 0].item() < difference
+    assert mine_traces(pack, "t7", x).values[0].tolist() == [
         x[:, :3, 0].amax(1).min().item(),
         x[:, 3:6, 0].amax(1).min().item(),
     ]
@@ -141,7 +144,7 @@ infer load_range per client find ?least in follows_load(speed, load, ?least)
 
 def test_a_trigger_without_value_is_a_quantile(pack: fedkg.Pack) -> None:
     x = traces(4, clients=1, samples=20)
-    both = found(pack, "both", x)
+    both = mine_traces(pack, "both", x)
     assert both.chosen.tolist() == [[True, False]]
     assert both.values[0, 0].item() == pytest.approx(torch.quantile(x[0, :, :7, 0], 0.75).item())
     assert all(holds(pack, "both", x[0], both.values[0].tolist()))
@@ -149,7 +152,7 @@ def test_a_trigger_without_value_is_a_quantile(pack: fedkg.Pack) -> None:
 
 def test_what_the_data_says_nothing_of_is_not_determined(pack: fedkg.Pack) -> None:
     calm = torch.full((1, 2, 9, 2), 10.0, dtype=torch.float64)
-    answer = found(pack, "t5", calm)
+    answer = mine_traces(pack, "t5", calm)
     assert answer.determined.tolist() == [[False]]
     assert bool(answer.satisfied.isnan().all())
 
@@ -158,22 +161,22 @@ def test_a_number_of_steps_is_tried(pack: fedkg.Pack) -> None:
     x = torch.full((2, 1, 9, 2), 50.0, dtype=torch.float64)
     x[0, 0, 4, 0] = 95.0
     x[1, 0, 1, 0] = 5.0
-    assert found(pack, "length", x).values.tolist() == [[3.0], [0.0]]
+    assert mine_traces(pack, "length", x).values.tolist() == [[3.0], [0.0]]
 
 
 def test_clients_may_have_different_numbers_of_traces(pack: fedkg.Pack) -> None:
     x = traces(6)
     x[0, 2] = torch.nan
     inside = torch.tensor([[True, True, True], [True, False, True]])
-    mined = found(pack, "t1", x, inside=inside)
+    mined = mine_traces(pack, "t1", x, inside=inside)
     assert mined.traces.tolist() == [2, 2]
-    assert mined.values[0].tolist() == found(pack, "t1", x[0, :2]).values[0].tolist()
-    assert mined.values[1].tolist() == found(pack, "t1", x[1, [0, 2]]).values[0].tolist()
+    assert mined.values[0].tolist() == mine_traces(pack, "t1", x[0, :2]).values[0].tolist()
+    assert mined.values[1].tolist() == mine_traces(pack, "t1", x[1, [0, 2]]).values[0].tolist()
 
 
 def test_a_share_of_the_traces_may_be_given_up(pack: fedkg.Pack) -> None:
     x = traces(8, clients=1, samples=100)
-    whole, most = found(pack, "t1", x), found(pack, "t1", x, pick=quantile(0.9))
+    whole, most = mine_traces(pack, "t1", x), mine_traces(pack, "t1", x, pick=quantile(0.9))
     assert most.values[0, 0] > whole.values[0, 0]
     least = x[0, :, :3, 0].amin(1)
     assert int((least >= most.values[0, 0]).sum()) == 90
@@ -191,7 +194,7 @@ def test_a_private_quantile_is_near_and_noisy(pack: fedkg.Pack) -> None:
             for _ in range(40)
         ]
     )
-    plain = found(pack, "t4", x, pick=quantile(0.9)).values[0, 0]
+    plain = mine_traces(pack, "t4", x, pick=quantile(0.9)).values[0, 0]
     assert float(values.std()) > 0
     assert float((values - plain).abs().median()) < 10
     far = torch.cat(
@@ -215,7 +218,7 @@ def test_whether_there_is_a_trace_at_all_is_not_told_by_a_private_value() -> Non
 
 def test_a_private_value_is_asked_for_once_and_nothing_else_is_told(pack: fedkg.Pack) -> None:
     x = traces(9, clients=2, samples=50)
-    mined = found(
+    mined = mine_traces(
         pack, "t1", x, pick=private(0.9, 1.0, (-300, 300), torch.Generator().manual_seed(1))
     )
     assert bool(mined.determined.all())
@@ -225,18 +228,18 @@ def test_a_private_value_is_asked_for_once_and_nothing_else_is_told(pack: fedkg.
     counted = Pick(
         lambda levels, usable: asked.append(1) or inner.choose(levels, usable), noisy=True
     )  # type: ignore[func-returns-value]
-    found(pack, "t1", x, pick=counted)
+    mine_traces(pack, "t1", x, pick=counted)
     assert len(asked) == 2
     with pytest.raises(KnowledgeError, match="windows cannot be mined privately"):
-        found(pack, "length", x, pick=inner)
+        mine_traces(pack, "length", x, pick=inner)
     with pytest.raises(KnowledgeError, match="bisection needs many passes"):
-        found(pack, "t1", x, pick=inner, method="bisection")
+        mine_traces(pack, "t1", x, pick=inner, method="bisection")
 
 
 def test_a_template_that_fits_no_value_is_told(pack: fedkg.Pack) -> None:
     x = traces(3)
     x[0, :, 0, 0] = 5.0  # below the 10 that `length` asks for
-    mined = found(pack, "length", x)
+    mined = mine_traces(pack, "length", x)
     assert mined.fits.tolist() == [
         False,
         bool((x[1, :, 0, 0] >= 10).all() and (x[1, :, 0, 0] <= 90).all()),
@@ -246,12 +249,12 @@ def test_a_template_that_fits_no_value_is_told(pack: fedkg.Pack) -> None:
 
 def test_traces_that_do_not_fit_are_refused(pack: fedkg.Pack) -> None:
     with pytest.raises(HorizonError, match="beyond the traces"):
-        found(pack, "t7", traces(1, steps=4))
+        mine_traces(pack, "t7", traces(1, steps=4))
     with pytest.raises(LayoutError, match="do not fit their layout"):
-        found(pack, "t1", traces(1)[..., :1])
+        mine_traces(pack, "t1", traces(1)[..., :1])
     for none in (traces(1)[:0], traces(1)[:, :0], traces(1)[:, :, :0]):
         with pytest.raises(LayoutError, match="`x` has no traces"):
-            found(pack, "t1", none)
+            mine_traces(pack, "t1", none)
     with pytest.raises(LayoutError, match="not in the layout"):
         mine(pack, pack.manifest.inferences[0], traces(1)[..., :1], layout=fedkg.columns(["y"]))
     with pytest.raises(KnowledgeError, match="share"):
@@ -262,30 +265,36 @@ def test_traces_that_do_not_fit_are_refused(pack: fedkg.Pack) -> None:
 
 @pytest.mark.parametrize("name", ["t1", "t5", "both"])
 def test_traces_of_a_model_that_learns_are_numbers(pack: fedkg.Pack, name: str) -> None:
-    learnt, plain = found(pack, name, traces(1).requires_grad_()), found(pack, name, traces(1))
+    learnt, plain = (
+        mine_traces(pack, name, traces(1).requires_grad_()),
+        mine_traces(pack, name, traces(1)),
+    )
     assert not learnt.values.requires_grad
     torch.testing.assert_close(learnt.values, plain.values, rtol=0, atol=0, equal_nan=True)
 
 
 def test_numbers_that_make_no_sense_are_refused(pack: fedkg.Pack) -> None:
     with pytest.raises(KnowledgeError, match="margin"):
-        found(pack, "t1", traces(1), margin=0.0)
+        mine_traces(pack, "t1", traces(1), margin=0.0)
     with pytest.raises(KnowledgeError, match="trigger"):
-        found(pack, "both", traces(1), trigger=2.0)
+        mine_traces(pack, "both", traces(1), trigger=2.0)
     with pytest.raises(KnowledgeError, match="share"):
         private(1.5, 1.0, (0, 1), torch.Generator())
     with pytest.raises(LayoutError, match="`inside` does not fit"):
-        found(pack, "t1", traces(1), inside=torch.ones(3, 3, dtype=torch.bool))
+        mine_traces(pack, "t1", traces(1), inside=torch.ones(3, 3, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("method", ["exact", "bisection"])
 def test_a_window_that_needs_no_step_ends_at_0(method: Literal["exact", "bisection"]) -> None:
-    text = "timeline step 1 h\nsignal v span 0 .. 5000\ntemplate top(x, a, b, w) = if x >= b then eventually [0, w] x >= a\n"
+    text = (
+        "timeline step 1 h\nsignal v span 0 .. 5000\n"
+        "template top(x, a, b, w) = if x >= b then eventually [0, w] x >= a\n"
+    )
     traces = torch.tensor(
         [[[1000.0, 1.0, 1, 1]] * 2, [[1, 1000.0, 1, 1], [1000.0, 1, 1, 1]], [[1.0, 1, 1, 1]] * 2]
     )[..., None]
 
-    def found(asked: str) -> tuple[list[float], list[bool]]:
+    def mine_traces(asked: str) -> tuple[list[float], list[bool]]:
         pack = fedkg.compile(text=f"{text}infer w per client find {asked}\n")
         mined = mine(
             pack, pack.manifest.inferences[0], traces, layout=fedkg.columns(["v"]), method=method
@@ -293,8 +302,8 @@ def test_a_window_that_needs_no_step_ends_at_0(method: Literal["exact", "bisecti
         place = mined.names.index("w")
         return mined.values[:, place].tolist(), mined.determined[:, place].tolist()
 
-    ends, determined = found("?w in top(v, 900, 0, ?w)")
+    ends, determined = mine_traces("?w in top(v, 900, 0, ?w)")
     assert ends[:2] == [0.0, 1.0]
     assert determined == [True, True, False]  # the third client never gets there
-    assert found("?w, ?a in top(v, ?a, 0, ?w)") == ([0.0, 1.0, 0.0], [True] * 3)
-    assert found("?w in top(v, 900, 2000, ?w)")[1] == [False] * 3  # it is never asked for
+    assert mine_traces("?w, ?a in top(v, ?a, 0, ?w)") == ([0.0, 1.0, 0.0], [True] * 3)
+    assert mine_traces("?w in top(v, 900, 2000, ?w)")[1] == [False] * 3  # it is never asked for

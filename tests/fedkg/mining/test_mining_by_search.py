@@ -1,7 +1,8 @@
-"""Mined parameters of every template against an exhaustive search, with verdicts from loops over steps.
+"""Mined parameters of every template against an exhaustive search with plain loops over steps.
 
 The data are small whole numbers, so that comparisons are often met with equality.
-Source: An, Johnson and Ma 2024, table 1 and equation (1); existence as the shortest interval that every trace visits.
+Source: An, Johnson and Ma 2024, table 1 and equation (1); existence as the shortest interval that
+every trace visits.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class Case:
     """A template with open parameters.
 
     Attributes:
-        text: the template as rules call it. find: its open parameters, in the order in which they are found.
+        text: the call of the template.
+        find: its open parameters, in the order of mining.
         loose: for each of them the side of its loosest value, 1 or -1.
         strict: for each whether data that equal the parameter violate the comparison.
         holds: the verdict on one trace, with the parameters by name.
@@ -47,7 +49,7 @@ def x(trace: Trace, begin: int = 0, end: int = STEPS - 1) -> list[int]:
 
 
 def implication(of: int) -> Callable[[Trace, dict[str, float]], bool]:
-    """From trigger 3 in x at steps 0 .. 3 follows `answer` one or two steps later, in the channel `of`."""
+    """Trigger 3 in x at steps 0 .. 3 implies `answer` one or two steps later, in channel `of`."""
 
     def holds(trace: Trace, p: dict[str, float]) -> bool:
         return all(
@@ -143,7 +145,7 @@ CASES = {
 }
 SPAN = 20.0
 MARGIN = 1e-6 * 4 * SPAN
-"""How far a mined value may stay off a value that a strict comparison excludes: a millionth of the span of what is compared."""
+"""Largest distance from a value that a strict comparison excludes: a millionth of the span."""
 PACK = fedkg.compile(
     text="""
 timeline step 1 h
@@ -189,7 +191,7 @@ CANDIDATES = [value + beside for value in range(-7, 8) for beside in (0.0, 0.5)]
 
 
 def searched(case: Case, traces: Sequence[Trace]) -> dict[str, float]:
-    """The tightest value of each parameter that some value does not satisfy, the others loosest until found; 0.5 above or below where strict."""
+    """The tightest value of each bound parameter, others at their loosest; off by 0.5 if strict."""
     found = loosest(case)
     waiting = list(case.find)
     while waiting:
@@ -256,7 +258,7 @@ def test_no_value_is_tighter_than_the_mined_one(name: str, data: list[list[Trace
 
 
 def test_existence_of_the_specification() -> None:
-    """Three traces with the values {1, 5}, {4, 9} and {6, 2}: the shortest interval that each of them visits is 4 .. 6."""
+    """Traces with values {1, 5}, {4, 9}, {6, 2}: the shortest interval that all visit is 4 .. 6."""
     sets = [(1, 5, 5), (4, 9, 9), (6, 2, 2)]
     traces = [[(value, 0) for value in (*own, 0, 0, 0)] for own in sets]
     number = list(CASES).index("existence")

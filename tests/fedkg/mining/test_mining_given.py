@@ -1,4 +1,4 @@
-"""What mining is given that it cannot take: told before anything is computed, with the call that is right."""
+"""Wrong arguments of mining are rejected before any computation, with the right call."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def test_what_is_no_data_is_told(
 def test_an_inference_by_its_name_is_told_where_it_stands(pack: fedkg.Pack, ask: Any) -> None:
     with pytest.raises(
         KnowledgeError,
-        match=r"one of pack.manifest.inferences \(range\)\n  received: 'range'\n  help: \[found\] =",
+        match=r"one of pack.manifest.inferences \(range\)\n  received: 'range'\n"
+        r"  help: \[found\] =",
     ):
         call(pack, ask, inference="range")
 

@@ -1,4 +1,5 @@
-"""The compiled loops of mining against its tensor operations, and against the interpreter, on random formulas over time."""
+"""The compiled kernel of mining against tensor operations and the interpreter, on random
+formulas."""
 
 from __future__ import annotations
 

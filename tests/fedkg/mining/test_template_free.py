@@ -1,4 +1,6 @@
-"""Template-free mining: planted properties are found first, noise gives none, and what is said of a property is so."""
+"""Template-free mining: planted properties come first, noise gives none, reported figures are
+right.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def pack() -> fedkg.Pack:
 
 @pytest.fixture(scope="module")
 def traces() -> Tensor:
-    """Noise, in which client 0 answers every x above 70 by a y above 75 within two hours, client 1 has calm hours, client 2 a y below x."""
+    """Noise with planted properties.
+
+    Client 0 answers every x above 70 by a y above 75 within two hours, client 1 has calm hours,
+    client 2 a y below x.
+    """
     dice = torch.Generator().manual_seed(3)
     x = 100 * torch.rand(CLIENTS, SAMPLES, STEPS, 2, generator=dice, dtype=torch.float64)
     for trace in x[0]:
@@ -49,14 +55,14 @@ def traces() -> Tensor:
 
 
 @pytest.fixture(scope="module")
-def found(pack: fedkg.Pack, traces: Tensor) -> list[list[Property]]:
+def ranked(pack: fedkg.Pack, traces: Tensor) -> list[list[Property]]:
     return mine_properties(
         pack, traces, layout=LAYOUT, windows=GRID, generator=torch.Generator().manual_seed(0)
     )
 
 
-def test_planted_properties_come_first(found: list[list[Property]]) -> None:
-    answer, calm, above, _ = (properties[:1] for properties in found)
+def test_planted_properties_come_first(ranked: list[list[Property]]) -> None:
+    answer, calm, above, _ = (properties[:1] for properties in ranked)
     assert [one.name for one in answer] == ["nested_intra_task_x_y"]
     assert (answer[0].values["soonest"], answer[0].values["latest"]) == (1, 2)
     assert answer[0].values["answer"] == pytest.approx(75, abs=1)
@@ -70,15 +76,15 @@ def test_planted_properties_come_first(found: list[list[Property]]) -> None:
     assert above[0].values["least"] == pytest.approx(10, abs=0.5)
 
 
-def test_noise_has_no_properties(found: list[list[Property]]) -> None:
-    assert found[3] == []
+def test_noise_has_no_properties(ranked: list[list[Property]]) -> None:
+    assert ranked[3] == []
 
 
 def test_what_is_said_of_a_property_is_so(
-    pack: fedkg.Pack, traces: Tensor, found: list[list[Property]]
+    pack: fedkg.Pack, traces: Tensor, ranked: list[list[Property]]
 ) -> None:
     inferences = {one.name: one for one in pack.manifest.inferences}
-    for client, properties in enumerate(found):
+    for client, properties in enumerate(ranked):
         assert [one.score for one in properties] == sorted(
             (one.score for one in properties), reverse=True
         )
@@ -104,7 +110,7 @@ def test_what_is_said_of_a_property_is_so(
 def test_a_property_that_reordering_cannot_break_says_nothing(
     pack: fedkg.Pack, traces: Tensor
 ) -> None:
-    """The range of all steps is the same in whatever order they stand."""
+    """The range of all steps is the same in any order."""
     whole = fedkg.compile(text=HEAD + enumerate_inferences(["x"], templates=["operational_range"]))
     settings = {
         "layout": LAYOUT,
@@ -123,7 +129,7 @@ def test_clients_with_fewer_traces_and_unknown_values(pack: fedkg.Pack, traces: 
     holed = traces.clone()
     holed[1, 20:] = math.nan
     holed[0, 0, 3, 0] = math.nan
-    found = mine_properties(
+    ranked = mine_properties(
         pack,
         holed,
         layout=LAYOUT,
@@ -132,7 +138,7 @@ def test_clients_with_fewer_traces_and_unknown_values(pack: fedkg.Pack, traces: 
         generator=torch.Generator().manual_seed(0),
         best=1,
     )
-    assert [[one.name for one in properties] for properties in found] == [
+    assert [[one.name for one in properties] for properties in ranked] == [
         ["nested_intra_task_x_y"],
         ["operational_range_x"],
         ["intra_task_x_y"],

@@ -1,4 +1,4 @@
-"""What stacked perceptrons answer in a loop is what the model says, and the same bits in every stack."""
+"""Compiled outputs of stacked perceptrons equal the model's, with the same bits in every stack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from fedkg.models.loops.shared_rows import BLOCK, evaluate_shared_rows
 
 
 @given(
-    st.integers(0, 999), st.integers(1, 4), st.sampled_from([1, 5, BLOCK, BLOCK + 3, 2 * BLOCK]), st.lists(st.integers(1, 40), max_size=3),
+    st.integers(0, 999), st.integers(1, 4), st.sampled_from([1, 5, BLOCK, BLOCK + 3, 2 * BLOCK]),
+    st.lists(st.integers(1, 40), max_size=3),
     st.integers(1, 20), st.integers(1, 7), st.booleans(), st.booleans(), st.booleans(),
 )  # fmt: skip
 @tries(40)

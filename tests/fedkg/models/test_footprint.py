@@ -7,7 +7,7 @@ from fedkg.models.footprint import Footprint, footprint
 from fedkg.models.model_protocols import Model
 
 
-def found(model: Model, *sample: int) -> Footprint:
+def measured(model: Model, *sample: int) -> Footprint:
     return footprint(
         model,
         {name: value.unsqueeze(0) for name, value in model.init(0).items()},
@@ -16,16 +16,16 @@ def found(model: Model, *sample: int) -> Footprint:
 
 
 def test_dense_layers_keep_their_hidden_values_and_answers() -> None:
-    assert found(MLP(inputs=32, hidden=(64, 16), outputs=10), 32) == Footprint(
+    assert measured(MLP(inputs=32, hidden=(64, 16), outputs=10), 32) == Footprint(
         client=0, sample=64 + 16 + 10
     )
-    assert found(softmax_regression((4, 5), 3), 4, 5) == Footprint(client=0, sample=3)
+    assert measured(softmax_regression((4, 5), 3), 4, 5) == Footprint(client=0, sample=3)
 
 
 def test_what_a_graph_costs_is_each_clients_and_no_samples() -> None:
     edges = torch.tensor([[0, 1], [1, 2]])
     small, large = (
-        found(
+        measured(
             TabNet(
                 inputs=2,
                 steps=1,

@@ -42,7 +42,8 @@ def below(params: Params, prefix: str) -> Params:
 def test_lenet_is_what_pytorch_layers_make_of_its_parameters() -> None:
     params, x = lenet5().init(1, torch.float64), samples(4, 1, 28, 28)
     module = nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5),
+        nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
     ).double()  # fmt: skip
     module.load_state_dict(dict(zip(module.state_dict(), params.values(), strict=True)))
@@ -55,7 +56,8 @@ def test_the_small_network_is_what_pytorch_layers_make_of_its_parameters() -> No
     model = small_cnn()
     params, x = model.init(1, torch.float64), samples(2, 3, 32, 32)
     module = nn.Sequential(
-        nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(),
         nn.Linear(12544, 128), nn.ReLU(), nn.Linear(128, 10),
     ).double()  # fmt: skip
     module.load_state_dict(dict(zip(module.state_dict(), params.values(), strict=True)))
@@ -217,7 +219,7 @@ def test_a_row_reads_the_graph_only_where_its_columns_stand() -> None:
 def test_tabnet_has_the_layers_of_its_paper(
     inputs: int, width: int, steps: int, outputs: int
 ) -> None:
-    """Figure 4 with N_d = N_a: dense layers of 2 (N_d + N_a) with scale and shift after them, halved by the gate; two shared, two own."""
+    """Figure 4 with N_d = N_a: dense layers of 2 (N_d + N_a) with scale, shift and gate."""
 
     def block(reads: int) -> int:
         made = 2 * (width + width)

@@ -1,4 +1,4 @@
-"""Every model in a federation: rows, images and windows pass through unchanged, and executors agree."""
+"""Every model in a federation: rows, images and windows pass unchanged, and executors agree."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_neighbours_and_streams_do_not_move_together() -> None:
 
 
 def boxed(word: int, count: int) -> Tensor:
-    """Box and Muller's numbers, [4, count], by the library's functions: the first half by the cosine, the second by the sine."""
+    """Box and Muller's numbers, [4, count], by PyTorch: cosines, then sines."""
     radius, turn = above_zero(fold(KEYS, word), 2 * ((count + 1) // 2)).chunk(2, 1)
     radius, turn = (-2.0 * radius.log()).sqrt(), 2.0 * math.pi * (turn - 0.5)
     return torch.cat([radius * turn.cos(), radius * turn.sin()], 1)[:, :count]
@@ -72,7 +72,7 @@ def test_the_loop_gives_box_and_mullers_numbers(
 
 
 def key_of(word: int) -> Tensor:
-    """The key whose stream begins with a word: what `mix` does, undone."""
+    """The key of a stream that begins with a word: the inverse of `mix`."""
 
     def unshifted(value: int, by: int) -> int:
         return value ^ (value >> by) ^ (value >> 2 * by)
@@ -102,9 +102,10 @@ def test_the_farthest_numbers_and_the_nearest_are_there(dtype: torch.dtype, word
 
 
 def test_the_numbers_of_a_seed_stay_what_they_are() -> None:
-    """A run that goes on must not draw other noise than it would have, and never what it has drawn."""
+    """A resumed run must draw the noise of an uninterrupted run, and never repeat noise."""
     assert normal(KEYS, 9, 3, ONES.float())[0].tolist() == [
-        float.fromhex("-0x1.5f25eep-3"), float.fromhex("-0x1.1c69dp-2"), float.fromhex("0x1.3753b6p-1"),
+        float.fromhex("-0x1.5f25eep-3"), float.fromhex("-0x1.1c69dp-2"),
+        float.fromhex("0x1.3753b6p-1"),
     ]  # fmt: skip
 
 
@@ -118,7 +119,7 @@ def library(dtype: torch.dtype) -> Library:
 def test_logarithms_keep_their_relative_precision_to_both_ends(
     dtype: torch.dtype, fraction: float
 ) -> None:
-    """Where the smallest fractions lead, tails end; where those near 1 lead, the smallest numbers lie."""
+    """The smallest fractions give the ends of the tails, those near 1 the smallest numbers."""
     x, out = torch.tensor([fraction], dtype=dtype), torch.empty(1, dtype=dtype)
     library(dtype).logarithms(out.data_ptr(), x.data_ptr(), 1)
     torch.testing.assert_close(

@@ -1,4 +1,4 @@
-"""Compiled pools of odd sizes are PyTorch's with their derivatives; turned matrices are the transposed ones."""
+"""Compiled pools of odd sizes equal PyTorch's, with their derivatives; transposes are exact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The compiled loops of recurrent cells and of products over samples, against the plain run and the library's products."""
+"""Compiled recurrent cells and products over samples against the plain pass and PyTorch's
+products."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from fedkg.models.recurrent_cells import CELLS
 
 TYPES = {torch.float32: 2e-6, torch.float64: 1e-14}
 SHAPES = [(1, 1, 1, 1), (2, 3, 7, 5), (3, 4, 12, 18), (2, 2, 6, 33)]
-"""Clients, steps, batch, width: widths of no, one and several vectors of either type, with a rest and without."""
+"""Clients, steps, batch, width: zero, one and several vectors, with and without a remainder."""
 
 
 def drawn(*shape: int, dtype: torch.dtype, scale: float = 1.0) -> Tensor:
@@ -43,7 +44,7 @@ def test_the_loops_give_what_the_plain_run_and_its_derivative_give(
     expected, of_weight = torch.autograd.grad((states * whole).sum(), (drive, weight))
     with torch.no_grad():
         trail = cell.trace(drive.detach().clone(), weight, bias)
-        found, own = cell.back(trail, slope, weight)
+        found, own = cell.backward(trail, slope, weight)
     tolerance = TYPES[dtype] * steps * width**0.5
     torch.testing.assert_close(trail.states[:, 1:], states.detach(), rtol=tolerance, atol=tolerance)
     torch.testing.assert_close(found, expected, rtol=4 * tolerance, atol=4 * tolerance)
@@ -123,7 +124,9 @@ def test_a_run_is_the_same_to_the_bit_on_two_threads(name: str) -> None:
             found.append(
                 (
                     trail.states,
-                    CELLS[name].back(trail, drawn(64, 1, 10, 16, dtype=torch.float32), weight)[0],
+                    CELLS[name].backward(trail, drawn(64, 1, 10, 16, dtype=torch.float32), weight)[
+                        0
+                    ],
                 )
             )
     finally:

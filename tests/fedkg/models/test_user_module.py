@@ -1,4 +1,4 @@
-"""Modules of users as models: what they may hold, and what is refused with a way out."""
+"""PyTorch modules as models: supported contents, and errors with advice for others."""
 
 from __future__ import annotations
 

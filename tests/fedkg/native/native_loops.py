@@ -39,7 +39,7 @@ def branches(x: Ints, n: int, out: Ints) -> None:
 
 
 @loop
-def repeated(n: int, out: Ints) -> None:
+def repeat_loop(n: int, out: Ints) -> None:
     total, i = 0, 0
     while i < n:
         i += 1
@@ -97,8 +97,8 @@ def computed(x: Floats, y: Floats, n: int, out: Floats, wide: Doubles) -> None:
 
 
 @loop
-def found(frame: Ints, out: Ints) -> None:
-    """What stands at addresses."""
+def read_frame(frame: Ints, out: Ints) -> None:
+    """Arrays at addresses."""
     numbers, marks = floats_at(frame[0]), bools_at(frame[2])
     count = 0
     for i in range(frame[3]):

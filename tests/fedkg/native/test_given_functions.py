@@ -1,4 +1,4 @@
-"""Functions in LLVM's own words, called by compiled ones: the tiles and words of the loops of models."""
+"""Functions written in LLVM, called by compiled ones: tiles and primitives of the model loops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Compiled functions do what they do as Python; what the language has not is refused with the function and the line."""
+"""Compiled functions equal their Python execution; errors name the function and the unsupported
+line.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,10 @@ from fedkg.native.typed_values import NotCompiled
 
 ENTRIES = (
     loops.branches,
-    loops.repeated,
+    loops.repeat_loop,
     loops.searched,
     loops.computed,
-    loops.found,
+    loops.read_frame,
     loops.marked,
 )
 PRECISIONS = {np.float32: True, np.float64: False}
@@ -56,8 +58,8 @@ def test_branches(libraries: dict[Any, Library], numbers: list[int]) -> None:
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 9])
 def test_loops_in_loops(libraries: dict[Any, Library], n: int) -> None:
     ours, theirs = np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    libraries[np.float64].repeated(n, at(ours))
-    loops.repeated(n, theirs)
+    libraries[np.float64].repeat_loop(n, at(ours))
+    loops.repeat_loop(n, theirs)
     assert ours.tolist() == theirs.tolist()
 
 
@@ -94,7 +96,7 @@ def test_what_stands_at_addresses(libraries: dict[Any, Library]) -> None:
     numbers, limits = np.array([1.0, 2.0, 3.0], dtype=np.float32), np.array([0.0, 5.0, 1.0])
     marks, out = np.array([True, True, False]), np.zeros(2, dtype=np.int64)
     frame = np.array([at(numbers), at(limits), at(marks), 3], dtype=np.int64)
-    libraries[np.float32].found(at(frame), at(out))
+    libraries[np.float32].read_frame(at(frame), at(out))
     assert out.tolist() == [2, 3]
     assert marks.tolist() == [True, False, True]
 
@@ -128,7 +130,7 @@ def of_bools(x: Bools, out: Ints) -> None:
 def test_bools_are_numbers(a: bool, b: bool) -> None:
     x, ours, theirs = np.array([a, b]), np.zeros(9, dtype=np.int64), np.zeros(9, dtype=np.int64)
     library_of_bools().of_bools(at(x), at(ours))
-    of_bools([a, b], theirs)  # of Python's own, for NumPy's are no numbers
+    of_bools([a, b], theirs)  # Python numbers, because NumPy's are not accepted
     assert ours.tolist() == theirs.tolist()
 
 
@@ -216,7 +218,8 @@ def float_from_outside(x: Floats, s: Float) -> None:
 
 
 REFUSED = [
-    of_text, narrowed, with_else, of_others, of_pieces, never_reached, divided, counter_assigned, counter_read, perhaps_nothing,
+    of_text, narrowed, with_else, of_others, of_pieces, never_reached, divided, counter_assigned,
+    counter_read, perhaps_nothing,
     perhaps_never, int_or_int, chained, float_from_outside,
 ]  # fmt: skip
 

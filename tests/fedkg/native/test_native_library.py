@@ -1,4 +1,4 @@
-"""Libraries are kept on disk and found again; where nothing can be kept, or what is kept is damaged, they are compiled."""
+"""Libraries are cached on disk and reused; without a usable cache, they are compiled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def says(single: bool = True) -> list[int]:
     """What a library made now says."""
     out = np.zeros(2, dtype=np.int64)
-    Library((loops.repeated,), single=single).repeated(3, out.ctypes.data)
+    Library((loops.repeat_loop,), single=single).repeat_loop(3, out.ctypes.data)
     return [int(number) for number in out]
 
 
@@ -32,7 +32,7 @@ def test_a_library_is_found_again(
 ) -> None:
     with caplog.at_level("INFO", logger="fedkg"):
         first = says()
-    assert "takes a few seconds once" in caplog.text, "who waits is told why"
+    assert "takes a few seconds once" in caplog.text, "no message explains the wait"
     assert len(list(home.iterdir())) == 1
     monkeypatch.setattr(library, "_compiled", None)
     assert says() == first
@@ -46,7 +46,7 @@ def test_each_precision_is_kept(home: Path) -> None:
 def test_libraries_of_the_same_sources_are_kept_apart(home: Path) -> None:
     says()
     x, out = np.array([3], dtype=np.int64), np.zeros(1, dtype=np.int64)
-    Library((loops.repeated, loops.branches), single=True).branches(
+    Library((loops.repeat_loop, loops.branches), single=True).branches(
         x.ctypes.data, 1, out.ctypes.data
     )
     assert out.tolist() == [10]

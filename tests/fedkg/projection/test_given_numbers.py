@@ -1,8 +1,9 @@
-"""What sets and their methods are given: whole numbers and lists, and what is no point at all."""
+"""Arguments of sets and their methods: integers and lists, and values that are not points."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,7 +53,10 @@ SETS: dict[str, ProjectionSet] = {
 @pytest.mark.parametrize("name", SETS)
 def test_points_are_floating_point_tensors(name: str, method: str) -> None:
     kept = SETS[name]
-    where = f"`{type(kept).__name__}.{{}}` takes points as a tensor of floating-point numbers\n  expected: float32 [..., n], or float64"
+    where = (
+        f"`{type(kept).__name__}.{{}}` takes points as a tensor of floating-point numbers\n"
+        "  expected: float32 [..., n], or float64"
+    )
     for wrong, received, help in (  # noqa: A001  the error's own word
         (2.0, "the number 2.0", "torch.tensor([0.5, 2.0])"),
         ([3, 1, 2], "list", "torch.tensor(point, dtype=torch.float32)"),
@@ -126,14 +130,16 @@ def test_what_is_made_of_no_numbers_is_refused_by_name(
 ) -> None:
     with pytest.raises(
         SetError,
-        match=rf"^{said} must be made of numbers\n  expected: .*\n  received: .*\n  help: torch\.tensor",
+        match=rf"^{said} must be made of numbers\n  expected: .*\n  received: .*\n"
+        rf"  help: torch\.tensor",
     ):
         kind(*numbers)
 
 
 def test_polytopes_of_lists_are_recognised() -> None:
-    assert isinstance(recognise_closed_form([[1, 0], [0, -1]], [1, 2]), Box)  # type: ignore[arg-type]
-    assert isinstance(recognise_closed_form([[1, -1]], torch.tensor([0])), MonotoneCone | HalfSpace)  # type: ignore[arg-type]
+    recognise: Any = recognise_closed_form
+    assert isinstance(recognise([[1, 0], [0, -1]], [1, 2]), Box)
+    assert isinstance(recognise([[1, -1]], torch.tensor([0])), MonotoneCone | HalfSpace)
     with pytest.raises(SetError, match=r"`recognised: h` must be made of numbers"):
         recognise_closed_form(ROWS, "high")  # type: ignore[arg-type]
 

@@ -302,7 +302,7 @@ def test_polytopes_that_make_no_sense_are_refused() -> None:
 
 
 def mixed_signs(m: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Rows over three of 50 entries, of random signs and sizes, with a point in their midst: where repair in some order fails."""
+    """Random rows over three of 50 entries around a point: repair in some orders fails."""
     dice = np.random.default_rng(seed)
     inside, rows = dice.normal(size=50) * 0.5, np.zeros((m, 50))
     for row in rows:

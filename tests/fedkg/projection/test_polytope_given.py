@@ -1,6 +1,8 @@
-"""Polytopes inside compiled functions, in half precision, and given what is no polytope."""
+"""Polytopes inside compiled functions, in half precision, and with wrong arguments."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
@@ -66,7 +68,8 @@ def test_project_polytope_looks_at_what_it_is_given() -> None:
     ):
         with pytest.raises(SetError, match=f"`project_polytope: {name}` must be made of numbers"):
             project_polytope(POINTS, *parts)  # type: ignore[arg-type]
-    lists = project_polytope(POINTS, ROWS.tolist(), ENDS.tolist(), [[1, 1, 0, 0, 0]], [0])  # type: ignore[arg-type]
+    project: Any = project_polytope
+    lists = project(POINTS, ROWS.tolist(), ENDS.tolist(), [[1, 1, 0, 0, 0]], [0])
     assert torch.equal(
         lists.point,
         project_polytope(
@@ -79,7 +82,8 @@ def test_an_empty_polytope_names_who_says_which_rows_contradict_each_other() -> 
     kept = Polytope(torch.cat([ROWS, -ROWS[:1]]), torch.cat([ENDS, -ENDS[:1] - 1]))
     with pytest.raises(
         SetError,
-        match=r"the polytope is empty(.*\n)*  help: `project_polytope\(\.\.\.\)\.empty` says for which; .*Farkas",
+        match=r"the polytope is empty(.*\n"
+        r")*  help: `project_polytope\(\.\.\.\)\.empty` marks these points; .*Farkas",
     ):
         kept.project(POINTS)
     assert project_polytope(POINTS[0], kept.G, kept.h).multipliers.nonzero().flatten().tolist() == [

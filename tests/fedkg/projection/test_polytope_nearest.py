@@ -1,4 +1,4 @@
-"""Points side by side in compiled loops against batched operations: the same nearest points, whichever way they go."""
+"""Compiled loops over batches of points against batched operations: the same nearest points."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rows_between(
 
 
 def alike(unit: UnitRows) -> UnitRows:
-    """The same rows, which go no way of their own."""
+    """The same rows without a special path."""
     other = UnitRows(unit.matrix, unit.length, unit.gram)
     other.__dict__["shared"] = None
     return other

@@ -1,4 +1,4 @@
-"""`project_polytope(...).empty` and `Polytope.project` agree about rows that contradict each other by little."""
+"""`project_polytope(...).empty` and `Polytope.project` agree about rows that nearly contradict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = {
 
 
 def polytope(name: str, gap: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Rows of which the first two, or all, contradict each other by `gap`; 0: they meet."""
+    """Rows with the first two, or all, in contradiction by `gap`; 0: they meet."""
     ends = {"bounds": [0, -gap], "sum": [0, -gap, 5], "triangle": [0, 0, -gap]}[name]
     return torch.tensor(ROWS[name], dtype=dtype), torch.tensor(ends, dtype=dtype)
 

@@ -1,4 +1,4 @@
-"""What every feasible set promises: feasible, idempotent, non-expansive, optimal, and a gradient."""
+"""Contract of every feasible set: feasible, idempotent, non-expansive, optimal, differentiable."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_projections_are_feasible_idempotent_and_do_not_expand(
 @EACH
 @given(seed=st.integers(0, 2**31), scale=st.sampled_from([0.3, 3.0]))
 def test_no_other_point_of_the_set_is_nearer(name: str, seed: int, scale: float) -> None:
-    """The variational inequality <x - p, z - p> <= 0 for points z of the set: it holds at the nearest point alone."""
+    """The variational inequality <x - p, z - p> <= 0 for all z of the set: p is nearest."""
     x, others = points(seed, scale), SETS[name].project(points(seed + 1, scale, 200))
     p = SETS[name].project(x)
     angle = inner(name, (x - p)[:, None], others[None] - p[:, None])
@@ -107,7 +107,7 @@ def test_the_nearest_point_is_that_of_a_general_solver(name: str) -> None:
         def distance(z: np.ndarray, point: Tensor = point) -> float:
             return float(((z - point.numpy()) ** 2).sum())
 
-        def room(z: np.ndarray) -> float:
+        def slack(z: np.ndarray) -> float:
             return -float(kept.excess(torch.from_numpy(z)))
 
         start = found.numpy() + 0.0
@@ -115,10 +115,10 @@ def test_the_nearest_point_is_that_of_a_general_solver(name: str) -> None:
             distance,
             start,
             method="SLSQP",
-            constraints=[{"type": "ineq", "fun": room}],
+            constraints=[{"type": "ineq", "fun": slack}],
             options={"ftol": 1e-14},
         )
-        if room(best.x) > -1e-9:
+        if slack(best.x) > -1e-9:
             assert distance(found.numpy()) <= best.fun + 1e-7
 
 

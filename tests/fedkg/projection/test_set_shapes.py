@@ -1,4 +1,4 @@
-"""Sets whose numbers make no sense, or whose shapes do not fit each other or the points: told by name, whatever the set."""
+"""Sets with invalid numbers or shapes raise errors that name the field, for every set."""
 
 from __future__ import annotations
 
@@ -88,7 +88,10 @@ def numbers(row: torch.Tensor) -> torch.Tensor:
     [
         (
             HalfSpace([1, 2], 1),
-            r"HalfSpace.normal.*\n  expected: \[\.\.\., n\].*\n  received: normal \[2\], points \[5, 3\]",
+            (
+                r"HalfSpace.normal.*\n  expected: \[\.\.\., n\].*\n"
+                r"  received: normal \[2\], points \[5, 3\]"
+            ),
         ),
         (HalfSpace([1], 1), r"HalfSpace.normal"),
         (HalfSpace([1, 2, 3], torch.ones(4)), r"HalfSpace.bound"),
@@ -147,14 +150,26 @@ def test_more_polytopes_than_points_are_refused() -> None:
         (lambda: Polytope([[1, 2, 3]], [1, 2]), r"`Polytope.h` does not fit"),
         (lambda: Polytope([[1, 2, 3]], [1], [[1, 1]], [1]), r"`Polytope.E` does not fit"),
         (lambda: Box([0, 0], [1, 1, 1]), r"`Box.high` does not fit"),
-        (lambda: Product([Box(0, 1), L2Ball(1)]), r"must be pairs(.*\n)*  help: Product\(\[\("),  # type: ignore[list-item]
+        (
+            lambda: Product([Box(0, 1), L2Ball(1)]),
+            (
+                r"must be pairs(.*\n"
+                r")*  help: Product\(\[\("
+            ),
+        ),  # type: ignore[list-item]
         (lambda: Product([(Box(0, 1), 1.0)]), r"must be pairs"),  # type: ignore[list-item]
         (lambda: Product(Box(0, 1)), r"`Product.parts` must be a list"),  # type: ignore[arg-type]
         (
             lambda: Intersection([Box(0, 1), 3]),
             r"must be sets\n  expected: sets\n  received: the number 3",
         ),  # type: ignore[list-item]
-        (lambda: Intersection(Box(0, 1)), r"`Intersection.parts` must be a list"),  # type: ignore[arg-type]
+        (
+            lambda: Intersection(Box(0, 1)),
+            (
+                r"`Intersection.parts` must be a "
+                r"list"
+            ),
+        ),  # type: ignore[arg-type]
     ],
 )
 def test_parts_that_do_not_fit_each_other_are_refused_where_the_set_is_made(

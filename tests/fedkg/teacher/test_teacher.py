@@ -1,4 +1,4 @@
-"""The nearest satisfying trace: the paper's cases, every template and random formulas against mixed-integer programming."""
+"""Nearest satisfying traces: the paper's cases, all templates, random formulas against MILP."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ HEAD = """
 timeline step 1 h ends clip
 output x in % span 0 .. 1000
 output y in % span 0 .. 1000
-use rules templates.operational_range, templates.until, templates.temporal_implication, templates.existence, templates.extremes
-use rules templates.intra_task, templates.nested_intra_task, templates.multiple_eventualities, templates.template_free
+use rules templates.operational_range, templates.until, templates.temporal_implication
+use rules templates.existence, templates.extremes, templates.intra_task
+use rules templates.nested_intra_task, templates.multiple_eventualities, templates.template_free
 """
 FORMULAS = {
     "range": "follows operational_range(x, 20, 60, 1, 4)",
@@ -33,7 +34,8 @@ FORMULAS = {
         "2, 5))"
     ),
     "existence": "(follows existence(x, 40, 45, 0, 2)) and (follows existence(x, 70, 72, 3, 5))",
-    "existence in windows that overlap": "(follows existence(x, 40, 45, 0, 3)) and (follows existence(x, 42, 50, 1, 4))",
+    "existence in windows that "
+    "overlap": "(follows existence(x, 40, 45, 0, 3)) and (follows existence(x, 42, 50, 1, 4))",
     "extremes": "follows extremes(x, 90, 10, 0, 3)",
     "until": "follows until(x, 70, 20, 0, 4)",
     "two untils": "(follows until(x, 70, 20, 0, 2)) and (next (follows until(x, 60, 30, 0, 2)))",
@@ -119,7 +121,7 @@ def test_a_distance_of_zero_is_satisfaction(banks: dict[str, Bank], name: str) -
     assert not any(verdict is True for verdict, far in zip(verdicts, strictly, strict=True) if far)
 
 
-def nearest(condition: str, *trace: float) -> list[float]:
+def project_values(condition: str, *trace: float) -> list[float]:
     found = bank(condition)
     moved = Teacher(found, len(trace), clip=True).nearest(
         torch.tensor(trace, dtype=torch.float64)[None, :, None]
@@ -128,18 +130,14 @@ def nearest(condition: str, *trace: float) -> list[float]:
 
 
 def test_the_papers_cases() -> None:
-    assert nearest("follows operational_range(x, 0, 2, 0, 2)", -1, 1, 3) == [0, 1, 2]
-    assert nearest("eventually [0, 2] x >= 4 %", 1, 3, 2) == [1, 4, 2]
-    assert nearest(
+    assert project_values("follows operational_range(x, 0, 2, 0, 2)", -1, 1, 3) == [0, 1, 2]
+    assert project_values("eventually [0, 2] x >= 4 %", 1, 3, 2) == [1, 4, 2]
+    assert project_values(
         "follows temporal_implication(x, 1.5, 1, 0, 4, 1, 2)", 0, 2, 0, 0, 0.4
     ) == pytest.approx([0, 1.499, 0, 0, 0.4])
-    assert nearest("follows temporal_implication(x, 1.5, 1, 0, 4, 1, 2)", 0, 2, 0, 0.8, 0.4) == [
-        0,
-        2,
-        0,
-        1,
-        0.4,
-    ]
+    assert project_values(
+        "follows temporal_implication(x, 1.5, 1, 0, 4, 1, 2)", 0, 2, 0, 0.8, 0.4
+    ) == [0, 2, 0, 1, 0.4]
 
 
 def test_a_difference_is_shared_evenly() -> None:
@@ -230,7 +228,7 @@ def test_formulas_without_nearest_trace_are_refused() -> None:
 
 
 def test_bounds_that_push_each_other_far_are_met_by_programs() -> None:
-    """Nine differences of 100 take ten channels to 450 on both sides, farther than any single bound."""
+    """Nine differences of 100 move ten channels to 450 on both sides, beyond any single bound."""
     names = [f"c{i}" for i in range(10)]
     outputs = "".join(f"output {name} in % span -1000 .. 1000\n" for name in names)
     steps = " and ".join(f"{high} - {low} >= 100 %" for low, high in pairwise(names))

@@ -1,4 +1,5 @@
-"""What the teacher is given: numbers that are unknown, what is no tensor, and the transforms of `torch.func`."""
+"""Arguments of the teacher: unknown numbers, values that are not tensors, `torch.func`
+transforms."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def test_what_is_unknown_has_no_nearest_number(teacher: Teacher, number: float) 
     for ask in (teacher.nearest, teacher.distance):
         with pytest.raises(
             SetError,
-            match=rf"trace 1 has no number at step 2, channel 0(.*\n)*  received: {number}\n  help: fill it",
+            match=rf"trace 1 has no number at step 2, channel 0(.*\n)*  received: {number}\n"
+            rf"  help: fill it",
         ):
             ask(traces)
 
@@ -45,7 +47,8 @@ def test_what_is_no_tensor_is_told(pack: fedkg.Pack, teacher: Teacher) -> None:
         for given in (FORECAST.tolist(), FORECAST.numpy()):
             with pytest.raises(
                 SetError,
-                match=r"traces are a tensor\n  expected: \[B, 6, 1\]\n  received: (list|ndarray)\n  help: torch",
+                match=r"traces are a tensor\n  expected: \[B, 6, 1\]\n  received: (list|ndarray)\n"
+                r"  help: torch",
             ):
                 ask(given)
     with pytest.raises(
@@ -54,7 +57,8 @@ def test_what_is_no_tensor_is_told(pack: fedkg.Pack, teacher: Teacher) -> None:
         teacher.nearest(FORECAST, [0])  # type: ignore[arg-type]
     with pytest.raises(
         SetError,
-        match=r"a teacher needs the bank of one formula(.*\n)*  received: Pack\n  help: Teacher\(pack.banks",
+        match=r"a teacher needs the bank of one formula(.*\n)*  received: Pack\n"
+        r"  help: Teacher\(pack.banks",
     ):
         Teacher(pack, 6)  # type: ignore[arg-type]
     bank = pack.banks[0]

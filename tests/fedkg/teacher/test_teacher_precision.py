@@ -1,4 +1,4 @@
-"""What the teacher returns satisfies the rule in the dtype of the traces, as the module computes it and as the interpreter does."""
+"""The teacher's traces satisfy the rule in their dtype, by the module and by the interpreter."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def packs() -> dict[str, fedkg.Pack]:
 
 
 def check(pack: fedkg.Pack, traces: torch.Tensor) -> Teacher:
-    """Returned traces satisfy the rule by the interpreter, and by the module in their dtype; returned again they stay as they are."""
+    """Returned traces satisfy the rule by interpreter and module, and are fixed points."""
     [found] = pack.banks
     teacher = Teacher(found, traces.shape[1], clip=True)
     moved = teacher.nearest(traces)
