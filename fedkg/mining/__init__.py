@@ -1,9 +1,8 @@
 """Mining of the parameters of temporal templates from each client's traces."""
 
-from fedkg.mining.mining_result import MiningResult
 from fedkg.mining.pick import Pick, least, private, quantile
 from fedkg.mining.template_free import Property, enumerate_inferences, mine_properties
-from fedkg.mining.tightest_parameters import mine, satisfied_traces
+from fedkg.mining.tightest_parameters import MiningResult, mine, satisfied_traces
 
 __all__ = [
     "MiningResult",

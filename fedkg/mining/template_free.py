@@ -24,9 +24,8 @@ from torch import Tensor
 from fedkg.constraints.binding.layout import InputLayout
 from fedkg.errors import HorizonError, KnowledgeError
 from fedkg.mining.mining_arguments import check_pack, check_pick, check_traces
-from fedkg.mining.mining_result import MiningResult
 from fedkg.mining.pick import Pick, least
-from fedkg.mining.tightest_parameters import mine, satisfied_traces
+from fedkg.mining.tightest_parameters import MiningResult, mine, satisfied_traces
 from fedkg.mining.trace_channels import read_channels
 from fedkg.pack import Pack
 from fedkg.pack.formulas import Temporal, Until

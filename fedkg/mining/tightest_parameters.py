@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -30,7 +31,6 @@ from fedkg.mining import formula_kernel
 from fedkg.mining.first_step import Steps, evaluate_first_step
 from fedkg.mining.formula_program import Lowering, NoProgram
 from fedkg.mining.mining_arguments import check_inference, check_method, check_pick, check_traces
-from fedkg.mining.mining_result import MiningResult
 from fedkg.mining.parameter_levels import (
     ALWAYS,
     NoLevel,
@@ -51,6 +51,37 @@ LOOSEST = 1e200
 """Larger than every number of data: a parameter with this value satisfies, or violates, its
 comparison everywhere.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MiningResult:
+    """The tightest values that the traces of each client satisfy.
+
+    Attributes:
+        names: of the parameters.
+        units: of their values.
+        values: float64 [C, P]; NaN, and `determined` False, if the data does not determine the
+            parameter or the template does not fit.
+        determined: bool [C, P].
+        chosen: bool [C, P], whether the value is set instead of mined: the trigger of a property
+            with two ends.
+        fits: bool [C], whether the traces satisfy the formula with its loosest parameters;
+            otherwise no value satisfies it.
+        traces: int64 [C], number of traces used; traces with unknown values are skipped.
+        satisfied: float64 [C], share of the traces that satisfy the formula with these values; NaN
+            if a value is not determined, or for private mining.
+        robustness: float64 [C], the least robustness of these traces; NaN likewise.
+    """
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    values: Tensor
+    determined: Tensor
+    chosen: Tensor
+    fits: Tensor
+    traces: Tensor
+    satisfied: Tensor
+    robustness: Tensor
 
 
 def mine(
