@@ -2,7 +2,7 @@
 
 An entry is two files in the user's cache folder: what was read and said (a checksum, and JSON), and the pack. It is used when the same
 files are named in the same way, every file that was read then has the same content now, and the compiler is the same. Only compilations
-that took a while, and that gave a pack, are kept, without the examples of the rules. What is damaged is compiled again; a folder that
+that took a while and gave a pack are stored, without the examples of rules. Damaged entries are compiled again; a folder that
 cannot be written keeps nothing. Nothing here needs NumPy or pydantic: to import them takes longer than to see that nothing has changed.
 """
 
@@ -111,7 +111,7 @@ def _states(folder: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _kept(entry: Path) -> Compilation | None:
-    """What stands in an entry, if it still holds."""
+    """Return the contents of an entry if it is still valid."""
     try:
         checksum, _, text = entry.with_suffix(".json").read_bytes().partition(b"\n")
         if hashlib.sha256(text).hexdigest().encode() != checksum:

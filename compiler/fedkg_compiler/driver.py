@@ -87,8 +87,8 @@ def compile_rules(
     Args:
         paths: rule files, SPARQL queries, and graphs: RDF files, stores on disk, addresses of endpoints. The same file twice counts once;
             their order does not matter for the pack, nor does it whether a graph is in a file, a store or an endpoint.
-        text: rules that stand in no file. graphs: further graphs.
-        client: name or IRI of the client whose private pack is made; "" for the public pack.
+        text: rules without a file. graphs: further graphs.
+        client: name or IRI of the client of a private pack; "" for the public pack.
         check_only: find every problem, and make no pack: then `pack` is None.
         reason: say what the rules mean together: conflicts, rules that never apply or never fail, rules that others imply.
 
@@ -444,14 +444,14 @@ def _complain_of_nothing(
         problems.error(
             "FKG241",
             start,
-            "there is no rule here",
+            "the file contains no rule",
             "write one: rule capacity require torque <= 60 N.m",
         )
     else:
         problems.error(
             "FKG241",
             Span(file="", line=1, column=1, end_line=1, end_column=1),
-            "there is no rule file",
+            "no rule file was given",
             "name a file that ends with .fkg",
         )
 

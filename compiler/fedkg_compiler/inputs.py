@@ -2,7 +2,7 @@
 
 They are known so that a pack can be kept until one of them changes, and so that somebody can watch them.
 
-Readers of the compiler get their bytes through `read_bytes`; whoever wants to know what was read says so with `recording`.
+Readers of the compiler get their bytes through `read_bytes`; callers record the inputs with `recording`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def recording() -> Iterator[Inputs]:
 
 @contextmanager
 def instead(bodies: Mapping[Path, bytes]) -> Iterator[None]:
-    """Inside, these files are read as if they had these bytes: to see what would be said of them before they are written."""
+    """Inside, these files are read with these bytes, to diagnose them before they are written."""
     token = _standing_in.set({_absolute(path): body for path, body in bodies.items()})
     try:
         yield

@@ -25,10 +25,10 @@ from fedkg_compiler.syntax import RuleFile, parse_bytes
 from fedkg_compiler.syntax.tree import Example, Rule, Statement, Use, Word
 
 STORIES = "examples"
-"""The folder with whole rule files of the docs, which declare signals of their own and are not for others to use."""
+"""The folder with complete rule files of the docs; they declare signals and cannot be reused."""
 
 QUIET = ("FKG112", "FKG173", "FKG174", "FKG233", "FKG276", "FKG313", "FKG318", "FKG505", "FKG511")
-"""What is said of rules that their author could mend: nobody who merely uses them has to hear it."""
+"""Diagnostics for authors of library rules; users of the library do not see them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +87,12 @@ def library_files(
 
 
 def library_names() -> tuple[str, ...]:
-    """What may stand after `use rules`, areas left out: ``isa95.capacity``, sorted."""
+    """Return the names that `use rules` accepts, without areas: ``isa95.capacity``, sorted."""
     return tuple(_shelf(data_folder(LIBRARY)))
 
 
 def home_of(name: str, what: Literal["rule", "template"]) -> str | None:
-    """The file with a rule, or a template, of that name, as it stands after `use rules`; None where the library has none."""
+    """Return the file with a rule or template of a name, as for `use rules`; None if missing."""
     root = data_folder(LIBRARY)
     statement = re.compile(rf"^{what}\s+{re.escape(name)}\b", re.MULTILINE)
     return next(
@@ -129,12 +129,12 @@ def settle_library(names: Names, outcome: Outcome, problems: Problems) -> None:
         example = f"{LIBRARY}/{missing[0].split('.')[0]}/{missing[0].split('.')[1]}.fkg"
         message = f"nothing in this graph fits {_listed([f'`{name}`' for name in missing])}"
         problems.info(
-            "FKG541", word.span, message, f"what the graph must hold stands at the top of {example}"
+            "FKG541", word.span, message, f"{example} lists at its top what the graph must contain"
         )
 
 
 def audible(said: Iterable[Diagnostic], names: Names) -> list[Diagnostic]:
-    """What is said of the rules together, without notes on those of the library."""
+    """Return the diagnostics of the rules together, without notes on library rules."""
     return [
         item
         for item in said
@@ -163,7 +163,7 @@ def _shelf(root: Path) -> dict[str, str]:
 
 
 def _named(word: Word, shelf: dict[str, str], problems: Problems) -> list[str]:
-    """The files that a word means; [] where it means none, which is said."""
+    """Return the files of a name; report a problem and return [] if there are none."""
     if word.text in shelf:
         return [word.text]
     area, _, rest = word.text.partition(".")

@@ -1,4 +1,4 @@
-"""Binds everything that is no rule: each kind of statement by the part that knows it, which is imported only when there is one."""
+"""Binds statements other than rules; the binder of each kind is imported on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def bind_statements(
     sheets: Sheets,
     outcome: Outcome,
 ) -> None:
-    """Enter what inferences, sets, causes, examples, knowledge models, shapes and queries come to.
+    """Enter the bound inferences, sets, causes, examples, knowledge models, shapes and queries.
 
     Args:
         graphs: the graph files, among which those with shapes are found. A client's private pack takes no shapes and no queries.

@@ -83,7 +83,7 @@ class Waivers:
         code, rule = allowed.waiver.code.text, allowed.rule.name.text
         if code not in CODES:
             advice = "write the code as a warning shows it: FKG503"
-            yield f"there is no diagnostic `{code}` to allow", advice
+            yield f"diagnostic `{code}` does not exist", advice
         elif allowed.error:
             yield f"`allow {code}` has no effect: {code} is an error here", "correct the error"
         elif complete and rule not in self.left_out and (reasoned or not code.startswith("FKG5")):

@@ -28,7 +28,7 @@ def draft_rules(
         limits_name: how the rule file is to call the sheet: its path as seen from the rule file. table_name: the table's, for comments.
 
     Raises:
-        TableError: when the sheet has no column of tags or of limits, or a limit is no number.
+        TableError: when the sheet has no column of tags or of limits, or a limit is not a number.
     """
     table_name = table_name or Path(table.name).name
     time = _time_column(table)
@@ -64,7 +64,7 @@ def _timeline(table: Table, time: str | None) -> list[str]:
 
 
 def _time_column(table: Table) -> str | None:
-    """The first column whose cells are nearly all times; one that says so in its header goes first."""
+    """Return the first column of times, preferring one with a matching header."""
     headers = sorted(
         table.headers,
         key=lambda header: not any(word in header.casefold() for word in TIME_HEADERS),

@@ -37,7 +37,7 @@ class Mended:
 def mend(paths: Sequence[Path], graphs: Sequence[Path] = ()) -> Mended:
     """Put the certain fixes into rule files, look again at what they show, and go on until nothing more is fixable.
 
-    Fixes after which a file would have more errors than before are left out. Files that are no UTF-8 or UTF-16 stay as they are.
+    Fixes after which a file would have more errors than before are left out. Files in encodings other than UTF-8 and UTF-16 stay unchanged.
     """
     before = {
         path: path.read_bytes() for path in paths if path.suffix.lower() not in GRAPH_SUFFIXES
@@ -58,7 +58,7 @@ def mend(paths: Sequence[Path], graphs: Sequence[Path] = ()) -> Mended:
 
 
 class _Mending:
-    """The texts as they are by now, what is said of them, and what was mended."""
+    """The current texts, their diagnostics, and the applied fixes."""
 
     def __init__(
         self, paths: Sequence[Path], graphs: Sequence[Path], texts: dict[Path, str]
@@ -69,7 +69,7 @@ class _Mending:
         self.diagnostics = self._look(texts)
 
     def round(self) -> bool:
-        """Put in all fixes that are said now, or those of them that do no harm; whether any was."""
+        """Apply the current fixes that add no errors; return whether any was applied."""
         wanted = [
             item
             for item in self.diagnostics

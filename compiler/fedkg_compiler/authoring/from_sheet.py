@@ -24,7 +24,7 @@ def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: 
     """Lines of one rule over the sheet, or, where the sheet has units nobody knows or no limit at all, of one rule per tag; and of remarks.
 
     Raises:
-        TableError: when the sheet has no column of tags or of limits, or a limit is no number.
+        TableError: when the sheet has no column of tags or of limits, or a limit is not a number.
     """
     columns = find_limit_columns(limits)
     gaps, hopeless = _gaps(limits, columns)
@@ -42,14 +42,14 @@ def rules_from_sheet(limits: Table, table: Table, limits_name: str, table_name: 
         return lines + _one_rule(limits, columns, limits_name)
     lines += [f"# {reason}." for reason in reasons]
     lines += [
-        "# So every row is a rule of its own; mend the sheet and run `fedkg new` again to have one rule that reads it.",
+        "# So every row is a separate rule. Correct the sheet and run `fedkg new` again for one rule that reads it.",
         "",
     ]
     return lines + _rule_per_tag(limits, columns, table, limits_name)
 
 
 def missing_tags(limits: Table, table: Table) -> tuple[int, dict[str, str | None]]:
-    """How many tags the sheet has, and those that are no column of the table, each with the header that was probably meant."""
+    """Return the number of tags, and the tags without a column, each with the closest header."""
     tags = dict.fromkeys(
         text for text in limits.texts(find_limit_columns(limits).tag) if not is_unknown(text)
     )
@@ -108,7 +108,7 @@ def _one_rule(limits: Table, columns: LimitColumns, limits_name: str) -> list[st
 
 
 def variable(header: str, sheet: Table) -> str:
-    """The variable that stands for a header: without a unit in brackets behind it, where that is still one column of the sheet."""
+    """Return the variable of a header, without a unit in brackets if the name stays unique."""
     short, whole = _word(UNIT_BEHIND.sub("", header)), _word(header)
     others = [
         text

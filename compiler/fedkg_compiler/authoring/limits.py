@@ -50,14 +50,14 @@ def find_limit_columns(sheet: Table) -> LimitColumns:
     """Which column is which, by their headers in English or German, in any order.
 
     Raises:
-        TableError: when there is no column of tags, or none of limits, or a limit is no number.
+        TableError: if the sheet has no column of tags or of limits, or a limit is not a number.
     """
     tag = _column(sheet, TAG)
     low, high = _column(sheet, LOW), _column(sheet, HIGH)
     if tag is None or (low is None and high is None):
         lacking = "names the tag" if tag is None else "holds a limit"
         raise TableError(
-            f"{sheet.name} is no sheet of limits: no header says which column {lacking}",
+            f"{sheet.name} is not a sheet of limits: no header says which column {lacking}",
             expected="headers such as tag, low, high, unit (or Messstelle, Min, Max, Einheit)",
             received=", ".join(f"`{header}`" for header in sheet.headers[:12]),
         )

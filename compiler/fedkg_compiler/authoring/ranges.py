@@ -18,7 +18,7 @@ FEW = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What can be said of a column: a trend, or a range, or a remark why neither.
+    """Describe a column: a trend, a range, or a remark that explains why there is neither.
 
     Attributes:
         low, high: the drafted range, as numbers of the rule language. seen: the smallest and largest value, in words.

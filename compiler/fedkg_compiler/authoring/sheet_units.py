@@ -46,7 +46,7 @@ def unit_remarks(limits: Table, columns: LimitColumns, table: Table) -> list[str
             continue
         if stored is None:
             said.append(
-                f"{remark(tag)}: taken to be in {remark(text)} in the table too, whose header tells no unit"
+                f"{remark(tag)}: taken to be in {remark(text)} in the table too, because its header states no unit"
             )
         elif not same_dimension(stored, unit):
             said.append(

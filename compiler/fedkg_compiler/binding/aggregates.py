@@ -138,7 +138,7 @@ def _wanted(
 ) -> NDArray[np.float64] | None:
     """Of how many members the body must hold, a number or one for each row [R]; None: of all.
 
-    Members of which nothing is left hold where that is required, and fail where it would only permit (see `prune`).
+    A member without remaining parts satisfies a requirement and fails a permission (see `prune`).
 
     Args:
         left_out: int64 [R], how many there are of them.

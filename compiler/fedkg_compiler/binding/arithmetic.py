@@ -1,7 +1,7 @@
 """Arithmetic with units: what may be added, multiplied and compared, and the conversions that it needs.
 
 Terms keep the order in which they are written; a conversion is one multiplication (or division, where that is the exact form) and, for
-units whose zero is not zero, one addition. Values that agree in their unit meet without any.
+units with an offset, one addition. Values in the same unit need none.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def in_unit(value: Value, unit: Unit | None, scope: Scope) -> Value:
 
 
 def _complain_of_no_unit(value: Moving, unit: Unit, scope: Scope) -> None:
-    """A number that is calculated from columns without units stands beside something that has one."""
+    """Report a number from columns without units next to a value with a unit."""
     root = scope.rows.root
     tables = {table.rows.number: table.rows for table in root.members} | {root.number: root}
     read = [
@@ -83,7 +83,7 @@ def _complain_of_no_unit(value: Moving, unit: Unit, scope: Scope) -> None:
     names = [column.name for column in columns if column.unit is None]
     source = " and ".join(f"`{name}`" for name in names) if 0 < len(names) < 4 else "columns"
     beside = f"something in `{unit.text}`" if unit.text else "a number without a dimension"
-    message = f"this is calculated from {source}, whose unit nobody tells, and cannot be set beside {beside}"
+    message = f"this is calculated from {source}, which has no declared unit, and cannot be combined with {beside}"
     if unit.text or not names:
         advice = "write the unit of each: signal torque in N.m"
     else:
@@ -244,7 +244,7 @@ def _sum_unit(
 
 
 def _has_points(unit: Unit) -> bool:
-    """Whether the unit has a sister whose zero is elsewhere, so that differences must be told from points."""
+    """Return whether a related unit has another zero, so that differences and points differ."""
     return unit.dimension in (TEMPERATURE, PRESSURE)
 
 
@@ -408,7 +408,7 @@ def raise_to(a: Value, exponent: float, span: Span, scope: Scope) -> Value | Non
         scope.problems.error(
             "FKG236",
             span,
-            f"the power {exponent:g} of a value in `{a.unit.text}` is no quantity",
+            f"the power {exponent:g} of a value in `{a.unit.text}` is not a quantity",
             "divide by a quantity of its kind first",
         )
         return None

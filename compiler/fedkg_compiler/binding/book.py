@@ -25,7 +25,7 @@ class BookColumn:
     Attributes:
         unit: of the values in the table; None while nothing has told it.
         span: in `unit`.
-        declared: whether a statement or the graph speaks of it; else it is a header that a rule reads as it stands.
+        declared: whether a statement or the graph declares it; else a rule reads the header directly.
         mined: no column, but a parameter that is found in data, which takes a unit as a column does.
     """
 
@@ -72,7 +72,7 @@ class Book:
     def column(self, column: BookColumn) -> int:
         """The id of a column; one of that name and type that is there already is kept as it is.
 
-        Two different table columns never share a name: the second is told apart by its header.
+        Two table columns never share a name: the header distinguishes the second one.
         """
         known = self._by_name.get((column.name, column.type))
         if (
@@ -145,7 +145,7 @@ class Book:
         self._told[column] = self._by_sheet[column] = span
 
     def tell_by_header(self, column: int, span: Span) -> None:
-        """A column without a unit is in the one that stands in brackets behind its header, if one does."""
+        """Return the unit in brackets after the header of a column without a declared unit, if any."""
         entry = self.columns[column]
         if (
             entry.unit is None
@@ -186,13 +186,13 @@ class Book:
                 )
 
     def compare_bare(self, readings: Sequence[NDArray[np.int64]], span: Span) -> None:
-        """Columns without units are compared with each other as they stand: their units, told later, must be one."""
+        """Record that columns without units are compared: units declared later must be equal."""
         some = [columns for columns in readings if columns.size]
         if len(some) > 1:
             self._bare.append((np.unique(np.stack(some, axis=1), axis=0), span))
 
     def settle(self, problems: Problems) -> None:
-        """When all rules are bound: complain of columns that were compared as they stand before their different units were told."""
+        """After all rules are bound, report columns that were compared and have different units."""
         for rows, span in self._bare:
             for row in rows.tolist():
                 told = [
@@ -214,7 +214,7 @@ class Book:
                 problems.error(
                     "FKG216",
                     span,
-                    f"`{one[0].name}` and `{other[0].name}` are compared as they stand, but elsewhere in {one[1].text} and {other[1].text}",
+                    f"`{one[0].name}` and `{other[0].name}` are compared without conversion, but other rules read them in {one[1].text} and {other[1].text}",
                     f"declare their units: `signal {quoted(one[0].name)} in {one[1].text}`",
                     related,
                 )

@@ -84,7 +84,7 @@ def probability(node: Apply, scope: Scope) -> Value | None:
             scope.problems.error(
                 "FKG230",
                 subject.span,
-                f"`{subject.name}` is no label: only its classes have probabilities",
+                f"`{subject.name}` is not a label: only classes of labels have probabilities",
                 near,
             )
         return None
@@ -101,9 +101,7 @@ def probability(node: Apply, scope: Scope) -> Value | None:
         return None
     unit = parse_unit("probability")
     assert isinstance(unit, Unit)
-    for (
-        name
-    ) in label.classes:  # all of them, so that whoever has logits can make probabilities of them
+    for name in label.classes:  # all classes, so that logits can be normalised to probabilities
         scope.book.measure(scope.book.column(_score(label, name)), unit)
     slots = []
     for word in {word.text: word for word in words}.values():
@@ -137,7 +135,7 @@ def _key_of(subject: Expression, scope: Scope) -> tuple[str, str] | None:
 
 
 def _holds_categories(reading: Reading, subject: Expression, scope: Scope) -> bool:
-    """Whether texts stand in the columns, which is the case for no output."""
+    """Return whether the columns contain texts; columns of outputs never do."""
     if reading.role != "output":
         return True
     message = f"`{reading.name}` is an output with numbers; a class is predicted by a label"
@@ -181,7 +179,7 @@ def _category_atom(
 def _truth(
     key: tuple[str, str], reading: Reading, texts: tuple[str, ...], at: Span, scope: Scope
 ) -> Formula | None:
-    """``running is on`` as ``running is true``: the code of each of the two is the number that stands in the column."""
+    """Read ``running is on`` as ``running is true``: the codes are the numbers in the column."""
     words = {text: truth(text) for text in texts}
     wrong = next((text for text, value in words.items() if value is None), None)
     if wrong is not None:
@@ -238,7 +236,7 @@ def _predicted(
     """The arg-max of a label's scores is one of the classes; ties count for them, and against their negation.
 
     Args:
-        columns: for each written class its text in every row, [R]. words: where they stand.
+        columns: for each written class its text in every row, [R]. words: their places.
     """
     for texts, word in zip(columns, words, strict=True):
         if not all(_is_class_of(text, word, label, scope) for text in dict.fromkeys(texts)):

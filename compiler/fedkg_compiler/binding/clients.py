@@ -1,4 +1,4 @@
-"""Whose an entity is: clients of the federation, as `fkg:client` in the graph names them; and what a private pack of one may hold."""
+"""Owners of entities: the clients that `fkg:client` names, and the contents of private packs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fedkg_compiler.ontology.terms import Literal as RdfLiteral
 from fedkg_compiler.syntax.tree import Infer, KeepSet, PredictKnowledge, RangeKnowledge, Word
 
 NOWHERE = Span(file="", line=1, column=1, end_line=1, end_column=1)
-"""The place of what is said about the command line."""
+"""The place of diagnostics about the command line."""
 
 EVERYBODYS = ("rules", "query", "ontology")
 """The kinds of files that all of a federation has."""
@@ -38,7 +38,7 @@ def client_of(iri: str, sources: Sources) -> str:
 def in_scope(names: Names, problems: Problems) -> None:
     """Leave out the statements that this pack is not for: those of clients in a public pack, all others in a private one.
 
-    Where some are left out of a public pack, it is said how to compile them.
+    If a public pack leaves some out, a note explains how to compile them.
     """
     everything: list[Scoped] = [*names.rules, *names.infers, *names.sets, *names.knowledge]
     private = [statement for statement in everything if _scope(statement) == "client"]
@@ -95,7 +95,7 @@ def scope_of(word: Word | None) -> ScopeName:
 
 
 def check_client(sources: Sources) -> None:
-    """Complain where nothing in the graph belongs to the client that a private pack is for, or where it says of nothing whose it is."""
+    """Report a private pack for a client that owns nothing in the graph."""
     client, ownership = (
         sources.names.client,
         None if sources.graph is None else sources.graph.ownership,
@@ -104,8 +104,8 @@ def check_client(sources: Sources) -> None:
         return
     if client in ownership.clients or (ownership.clients and sources.graph.has(client)):
         return
-    advice = 'say what is whose in the graph: plant:Linz fkg:client "linz"'
-    if ownership.clients:  # whose names are not told to somebody who is none of them
+    advice = 'state the owners in the graph: plant:Linz fkg:client "linz"'
+    if ownership.clients:  # the names of other clients are not shown
         advice = "it is written as `fkg:client` gives it in the graph, in upper and lower case"
     sources.problems.error(
         "FKG288", NOWHERE, f"nothing in the graph belongs to the client `{client}`", advice
@@ -116,7 +116,7 @@ def owned(environment: Environment, sources: Sources) -> Environment:
     """The solutions that a private pack speaks of; all of them where the pack is public.
 
     The graph of a private pack has no entity of other clients (`ontology.ownership`). A solution stays when one of its entities is the
-    client's, and one without any entity stays as well; what is about common entities alone is no client's business.
+    client's, and one without any entity stays too; rules about common entities belong to no client.
     """
     ownership = None if sources.graph is None else sources.graph.ownership
     if ownership is None or not environment.known:
@@ -142,8 +142,8 @@ def owned(environment: Environment, sources: Sources) -> Environment:
 def without_private_checksums(found: Iterable[Source], sources: Sources) -> list[Source]:
     """The files that went into the pack, those of a site without their checksums.
 
-    With a checksum of all of its graph, whoever holds the pack could try out guesses about what else stands there. The files of a site
-    are all but rules, queries and ontologies, in the private pack of a client and wherever the graph says of anything whose it is.
+    A checksum of the whole graph would let the holder of a pack test guesses about its contents. The files of a site
+    are all but rules, queries and ontologies, in private packs and wherever the graph states owners.
     """
     if not sources.names.client and not any(_clients(sources).values()):
         return list(found)

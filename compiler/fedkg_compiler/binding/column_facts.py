@@ -1,4 +1,4 @@
-"""The triples that say in which column of the table a value stands, and which rows are about an entity."""
+"""The triples that assign columns and rows of the table to entities."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _OF_COLUMNS = (FKG + "column", FKG + "keyColumn", FKG + "keyValue", *_QUANTITY, 
 def facts_of_column(
     sources: Sources, property_iri: str, entity: Resource | None
 ) -> Iterator[Spoken]:
-    """What says in which column and rows an observed property stands for an entity: what is said of the property, and of its sensors.
+    """Return the triples that assign columns and rows to an observed property of an entity.
+
+    These are the triples about the property and about its sensors.
 
     Args:
         entity: None for the rows of the table themselves.
@@ -39,7 +41,7 @@ def facts_of_column(
 
 
 def facts_of_sensor(graph: Graph, sensor: Resource, entity: Resource | None) -> Iterator[Spoken]:
-    """What is said of the column of a sensor, or of anything that has one, and whose it is."""
+    """Return the triples about the column of a sensor (or another node) and its owner."""
     yield from said(graph, sensor, _OF_COLUMNS)
     if entity is not None:
         yield from said(graph, sensor, (SOSA + "isHostedBy",), entity)
@@ -56,7 +58,7 @@ def facts_of_key(graph: Graph, entity: Resource) -> Iterator[Spoken]:
 
 
 def facts_of_values(graph: Graph, spoken: Iterable[Spoken]) -> Iterator[Spoken]:
-    """What is said of the quantities among some triples' objects: their numbers and units."""
+    """Return the numbers and units of the quantities among the objects of triples."""
     for _, _, value in spoken:
         if not str(value).startswith('"'):
             yield from said(graph, value, _QUANTITY)

@@ -1,4 +1,4 @@
-"""One comparison of two terms; or what it asks of a truth value, which is no matter of degree.
+"""One comparison of two terms, or of a truth value, which has no margin.
 
 Letter: R rows.
 """

@@ -142,7 +142,7 @@ def _truth(left: Value, operator: str, right: Value, scope: Scope) -> Formula | 
 
 
 def _never(node: Comparison, sides: Sequence[Value], scope: Scope) -> None:
-    """Complain of a chain whose ends contradict each other in every row, whatever stands between them: ``310 <= t <= 300``."""
+    """Report a chain with contradicting ends in every row: ``310 <= t <= 300``."""
     for i, first in enumerate(sides):
         for j in range(i + 2, len(sides)):
             last, operators = sides[j], [operator.text for operator in node.operators[i:j]]

@@ -74,7 +74,7 @@ def gather_uses(files: Sequence[RuleFile], names: Names, problems: Problems) -> 
 def gather(
     files: Sequence[RuleFile], properties: Properties, names: Names, problems: Problems
 ) -> None:
-    """Enter everything else; forms that are not compiled yet are refused by name."""
+    """Enter all other statements; forms that are not supported are rejected by name."""
     first: dict[str, Statement] = {}
     rules: dict[str, Rule] = {}
     for file in files:
@@ -157,22 +157,18 @@ def _one_unit_each(names: Names, problems: Problems) -> None:
 
 
 def _unlike_their_headers(names: Names, problems: Problems) -> None:
-    """Note each signal whose declared unit is another than the one in brackets behind its column's header; the declaration holds.
+    """Note each signal with a declared unit that differs from the unit in its column's header.
 
-    A rate in 1/min that is declared in rpm, and a gauge pressure whose header says bar, are what plants write, and are not noted.
+    The declaration takes precedence.
+
+    Rates in 1/min declared in rpm, and gauge pressures with bar in the header, are common and not noted.
     """
     for signal in names.signals.values():
         told = None if signal.column is None or signal.unit is None else header_unit(signal.column)
         if told is None or signal.unit is None or not same_dimension(told, signal.unit):
             continue
         factor = conversion(told, signal.unit).one(2.0) - conversion(told, signal.unit).one(1.0)
-        scale = {told.text, signal.unit.text} & {
-            "K",
-            "degC",
-            "°C",
-            "degF",
-            "°F",
-        }  # whose zero differs as well
+        scale = {told.text, signal.unit.text} & {"K", "degC", "°C", "degF", "°F"}  # different zero
         if math.isclose(factor, 1.0) and (
             not scale or conversion(told, signal.unit).one(0.0) == 0.0
         ):
@@ -203,7 +199,7 @@ def _prefix(statement: Prefix, names: Names, problems: Problems) -> None:
 def _is_new(
     statement: Signal | Label, name: Word, first: dict[str, Statement], problems: Problems
 ) -> bool:
-    """Whether the name is free; the same declaration in a second file is no mistake."""
+    """Return whether the name is free; a second file may repeat the same declaration."""
     known = first.setdefault(name.text, statement)
     if known is statement:
         return True
@@ -327,7 +323,7 @@ def _alone(wrong: str, meant: str) -> bool:
 
 
 def _named_once(statement: Named, others: list[Named], what: str, problems: Problems) -> None:
-    """Enter a statement whose name no other of its kind has; the same in a second file is no mistake."""
+    """Enter a statement with a unique name; a second file may repeat the same statement."""
     known = next((one for one in others if one.name.text == statement.name.text), None)
     if known is None:
         others.append(statement)
@@ -387,7 +383,7 @@ def _template(statement: Template, names: Names, problems: Problems) -> None:
         "FKG264",
         statement.name.span,
         f"there are two templates called `{statement.name.text}`",
-        "give the second a name of its own",
+        "give the second a different name",
         (Related(span=known.name.span, message="the first is here"),),
     )
 
@@ -409,7 +405,7 @@ def _infer(statement: Infer, names: Names, problems: Problems) -> None:
 def _is_only(
     what: str, statement: Statement, first: dict[str, Statement], problems: Problems
 ) -> bool:
-    """Whether this is the first of a statement that there is once; the same in a second file is no mistake."""
+    """Return whether this is the first such statement; a second file may repeat the same one."""
     known = first.setdefault(f"{what} ", statement)
     if known is statement:
         return True
@@ -422,7 +418,11 @@ def _is_only(
 
 
 def seconds(quantity: Quantity, problems: Problems, word: str = "step") -> float | None:
-    """A length of time in seconds; None, with a problem, where it is none. `word`: what it stands behind."""
+    """Return a duration in seconds; report a problem and return None if it is not a duration.
+
+    Args:
+        word: the word before it.
+    """
     unit = unit_of(quantity.unit, problems)
     second = parse_unit("s")
     if isinstance(second, UnitProblem) or (unit is None and quantity.unit is not None):

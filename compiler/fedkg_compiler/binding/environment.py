@@ -16,11 +16,11 @@ class Cell:
     """One value of one variable.
 
     Attributes:
-        text: as it stands in the sheet or graph, or the entity's name for people.
+        text: the text in the sheet or graph, or the label of the entity.
         number: the value where it is one. unit: its unit as text, "" where it is bare.
         iri: the entity, where it is one.
-        row: it stands for the table row itself (`rows are CLASS`).
-        category: what stands in a category column for it: an entity's key value, else its name.
+        row: whether it is the table row itself (`rows are CLASS`).
+        category: its text in a category column: the key value of an entity, else its name.
         key: header and text of the table rows that are about the entity, where the graph says so.
     """
 
@@ -86,7 +86,7 @@ class Environment:
         return self if len(first) == self.rows else self.take(list(first.values()))
 
     def in_its_units(self) -> Environment:
-        """The environment whose bare numbers are in the units of the sheet's unit column."""
+        """Return the environment with bare numbers in the units of the sheet's unit column."""
         if not self.units:
             return self
         cells = {
@@ -114,5 +114,8 @@ class Environment:
 
 
 def unknown(variables: Sequence[str], span: Span) -> Environment:
-    """The environment of a quantifier that failed: one row of which nothing is known, so that the rest of the rule is still checked."""
+    """Return the environment of a failed quantifier: one unknown row.
+
+    The rest of the rule is still checked.
+    """
     return Environment(rows=1, cells=dict.fromkeys(variables, (None,)), span=span, known=False)

@@ -47,9 +47,9 @@ def bind_example(statement: Example, sources: Sources) -> RuleExample | None:
         rules = [rule.rule.name.text for rule in sources.names.rules]
         if name not in rules:
             advice = did_you_mean(
-                name, rules, "the rule stands in one of the files that are compiled together"
+                name, rules, "the rule must be in one of the files that are compiled together"
             )
-            problems.error("FKG293", statement.rule.span, f"there is no rule `{name}`", advice)
+            problems.error("FKG293", statement.rule.span, f"rule `{name}` does not exist", advice)
         return None
     if not _equally_long(statement, first.environment, problems):
         return None
@@ -202,7 +202,10 @@ def _columns(
 def _valued(
     variable: str, columns: Sequence[Column], ids: Sequence[int], rule: FileRule, sources: Sources
 ) -> list[int]:
-    """The positions of what ``value(?variable)`` reads; those of members, which have places of their own, are what no other name reads."""
+    """Return the positions that ``value(?variable)`` reads.
+
+    Members have separate places: theirs are the positions that no other name reads.
+    """
     first = sources.firsts[rule.rule.name.text]
     read = look_up(first.rule.rule.formula, first.environment, sources).found.items()
     places = {

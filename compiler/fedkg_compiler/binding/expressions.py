@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 import numpy as np
 
@@ -38,6 +39,7 @@ from fedkg_compiler.syntax.tree import (
     Tree,
     Variable,
 )
+from fedkg_compiler.syntax.tree.expressions import Operator
 
 
 def bind(node: Expression, scope: Scope) -> Value | None:
@@ -58,18 +60,31 @@ def bind(node: Expression, scope: Scope) -> Value | None:
             return _apply(node, scope)
         case Arithmetic():
             return _arithmetic(node, scope)
-        case Negative():
-            arg = bind(node.arg, scope)
-            return None if arg is None else negate(arg, node.span, scope)
         case Raised():
             base = bind(node.base, scope)
             return None if base is None else raise_to(base, node.exponent, node.span, scope)
-        case Past():
-            return past(node, scope, bind)
         case Aggregate():
             return aggregate(node, scope, bind)
+        case Operator():
+            return BINDERS[type(node)](node, scope)
         case _:
             assert_never(node)
+
+
+def _negative(node: Negative, scope: Scope) -> Value | None:
+    arg = bind(node.arg, scope)
+    return None if arg is None else negate(arg, node.span, scope)
+
+
+def _past(node: Past, scope: Scope) -> Value | None:
+    return past(node, scope, bind)
+
+
+BINDERS: dict[type[Operator], Callable[[Any, Scope], Value | None]] = {
+    Negative: _negative,
+    Past: _past,
+}
+"""How each operator becomes a value."""
 
 
 def _arithmetic(node: Arithmetic, scope: Scope) -> Value | None:
@@ -87,7 +102,7 @@ def _arithmetic(node: Arithmetic, scope: Scope) -> Value | None:
 
 
 def _turns_twice(node: Arithmetic, left: Value, right: Value, scope: Scope) -> None:
-    """Warn of `pi` times a speed in revolutions, which count 2 pi each by themselves."""
+    """Warn about `pi` times a speed in revolutions, which already count 2 pi each."""
     for side, other in ((node.left, right), (node.right, left)):
         if (
             other.unit is None
@@ -98,7 +113,7 @@ def _turns_twice(node: Arithmetic, left: Value, right: Value, scope: Scope) -> N
         scope.problems.warning(
             "FKG239",
             node.span,
-            f"`{other.unit.text}` counts revolutions, which are 2 pi radians each by themselves: `pi` counts them again",
+            f"`{other.unit.text}` counts revolutions, which already are 2 pi radians each: `pi` counts them again",
             "leave out `2 * pi` (for a circumference write the radius), or declare the speed in 1/min and multiply it by `pi` first",
         )
 

@@ -1,4 +1,4 @@
-"""Members whose columns are in different units: each is converted to the unit of the first, by numbers of its own.
+"""Members with columns in different units: each is converted to the unit of the first member.
 
 Letter: M members.
 """
@@ -58,7 +58,7 @@ def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving
 
 
 def _told(place: Place, target: Unit, span: Span, scope: Scope) -> Unit:
-    """The unit of the values in the table; a column whose unit nobody tells is taken to be in that of the others."""
+    """Return the unit of the values in the table; a column without one has that of the others."""
     if place.stored is not None:
         return place.stored
     known = scope.book.told(place.column)

@@ -106,7 +106,7 @@ def bind_infer(statement: Infer, sources: Sources, outcome: Outcome) -> None:
 
 
 def _is_sound(statement: Infer, formula: Condition, problems: Problems) -> bool:
-    """Whether the words around the template are right, and only what is looked for stands in it."""
+    """Return whether the clauses are valid and the template uses only the variables of `find`."""
     sound = True
     if statement.per.text not in PER:
         advice = did_you_mean(statement.per.text, PER, "write: per client")
@@ -165,7 +165,7 @@ def _used_rightly(statement: Infer, found: dict[str, Mined], problems: Problems)
             second = next(
                 (place for place in places if not isinstance(place, TemplateSpan)), places[-1]
             )
-            message = f"?{word.text} stands for a value and for a number of steps"
+            message = f"?{word.text} is used both as a value and as a number of steps"
             problems.error("FKG274", second, message, "look for two variables, one for each")
             sound = False
         elif one.first and one.last:
@@ -218,7 +218,7 @@ def _why(found: Mined, formula: Formula, sources: Sources) -> str:
                 for side in (atom.left, atom.right)
             }
     if None in signs:
-        return "stands in a calculation that may rise or fall with it"
+        return "is part of a calculation that may rise or fall with it"
     return "makes the condition easier in one place and harder in another"
 
 

@@ -58,7 +58,7 @@ ENDLESS = frozenset({"inf", "infinity", "nan"})
 def look_up(
     formula: Condition | Expression, environment: Environment, sources: Sources
 ) -> Readings:
-    """The readings of all names in a formula; what is wrong with a name is said where it first stands."""
+    """Return the readings of all names in a formula; report each problem at the first use."""
     found: dict[Key, Reading | None] = {}
     headers: dict[str, str] = {}
     for node in names_in(formula):
@@ -95,7 +95,7 @@ def look_up(
 
 
 def _group_header(group: Word, sources: Sources) -> str | None:
-    """The header of the column after `per`: that of a signal or label, else the word as it stands."""
+    """Return the header of the column after `per`: that of a signal or label, else the word."""
     names, name = sources.names, group.text
     if name in names.labels:
         return names.labels[name].column
@@ -110,7 +110,10 @@ def _group_header(group: Word, sources: Sources) -> str | None:
 
 
 def names_in(tree: Tree) -> list[Tree]:
-    """The nodes of a formula, without those inside aggregates, conditions over members and probabilities, which have names of their own."""
+    """Yield the nodes of a formula, except those with a separate scope of names.
+
+    These are aggregates, conditions over members and probabilities.
+    """
     found = [tree]
     if not isinstance(tree, Over) and not is_probability(tree):
         for part in tree.parts():
@@ -150,7 +153,7 @@ def _plain(node: Reference, sources: Sources) -> Reading | None:
         sources.problems.error(
             "FKG200",
             node.span,
-            f"there is no number `{name}`",
+            f"`{name}` is not a known number",
             "leave out the side of a comparison that does not limit",
         )
         return None
@@ -159,7 +162,7 @@ def _plain(node: Reference, sources: Sources) -> Reading | None:
     if (root := name.rstrip("²³")) in names.signals and root != name:
         near = f"a power is written ^: {root} ^ {'2' if name.endswith('²') else '3'}"
     if not near and name.casefold() in ("true", "false", "on", "off", "yes", "no"):
-        near = f"a truth value stands behind `is`: valve is {name}"
+        near = f"write a truth value after `is`: valve is {name}"
     sources.problems.error(
         "FKG200",
         node.span,
@@ -303,7 +306,7 @@ def pattern_variables(source: Pattern | InClass) -> set[str]:
 
 
 def variables_in(formula: Condition | Expression) -> tuple[set[str], set[str]]:
-    """The variables of which a formula needs the number, and all that it uses."""
+    """Return the variables that a formula reads as numbers, and all variables that it uses."""
     numbers: set[str] = set()
     texts: set[str] = set()
     arguments: set[int] = set()

@@ -79,7 +79,7 @@ class Members:
 
 
 def members_of(node: Over, scope: Scope) -> Members | None:
-    """The members of every row of the scope; None where they cannot be told, which has been said.
+    """The members of every row of the scope; None if they are unknown (a diagnostic has been reported).
 
     Where the rule's own values are unknown, the body is still looked at, so that its names are checked.
     """
@@ -134,7 +134,10 @@ def members_of(node: Over, scope: Scope) -> Members | None:
 
 
 def member_scope(members: Members, node: Over, scope: Scope) -> Scope | None:
-    """The scope in which the body is bound, with a table of members of its own; None where a member cannot be read, which has been said."""
+    """Return the scope of the body, with a separate table of members.
+
+    None if a member cannot be read (a diagnostic has been reported).
+    """
     sources = scope.sources
     assert sources is not None
     readings = look_up(body_of(node), members.environment, sources)
@@ -232,7 +235,7 @@ def _by_pattern(
         return None
     for word in joined:
         if any(cell is not None and cell.row for cell in outer.cells[word]):
-            message = f"?{word} is the table row itself, of which the graph says nothing: no pattern finds its members"
+            message = f"?{word} is the table row itself, which is not in the graph: no pattern finds its members"
             scope.problems.error(
                 "FKG275", source.span, message, "name the entity that the members belong to"
             )
@@ -270,9 +273,7 @@ def _by_class(source: InClass, own: tuple[str, ...], sources: Sources) -> Solved
     if iri is None:
         return None
     if iri == sources.names.rows_class:
-        message = (
-            "the members of this class are the rows of the table, which stand one below the other"
-        )
+        message = "the members of this class are the rows of the table"
         sources.problems.error(
             "FKG275", source.span, message, "compare rows of a table with `never falls`, or in time"
         )
@@ -282,7 +283,7 @@ def _by_class(source: InClass, own: tuple[str, ...], sources: Sources) -> Solved
 
 
 def _tell_twice(solved: Solved, span: Span, scope: Scope) -> None:
-    """Warn of a member that stands in one set several times, with different values beside it."""
+    """Warn about a member that is in one set several times, with different values."""
     if len(solved.own) < 2:
         return
     for found in solved.by_owner.values():
@@ -303,7 +304,7 @@ def _alike(readings: Readings, span: Span, scope: Scope) -> bool:
     for (name, variable), reading in readings.found.items():
         if reading is not None and len({place.role for place in reading.places}) > 1:
             message = f"`{name}(?{variable})` is predicted for some members and data for others"
-            scope.problems.error("FKG278", span, message, "put each kind together by itself")
+            scope.problems.error("FKG278", span, message, "aggregate each kind separately")
             return False
     return True
 
@@ -315,7 +316,10 @@ def _at_hand(
     node: Over,
     scope: Scope,
 ) -> bool:
-    """Whether every member stands in the same table row as the others: it has a column of its own, or the rule is about its rows anyway."""
+    """Return whether all members are read from one table row.
+
+    Each has a separate column, or the rule is about its rows.
+    """
     for reading in readings.found.values():
         i = _elsewhere(reading, keys)
         if i is None or reading is None:
@@ -324,9 +328,9 @@ def _at_hand(
         scope.problems.error(
             "FKG278",
             node.span,
-            f"the members' `{reading.name}` stands in different rows of the table: column `{header}` tells which row is about "
+            f"the members' `{reading.name}` is in different rows of the table: column `{header}` tells which row is about "
             f"{members.environment.name(i)}",
-            "give each member a column of its own (`fkg:column` on its sensor): what is put together must stand in one row",
+            "give each member a separate column (`fkg:column` on its sensor): aggregated values must be in one row",
         )
         return False
     return True

@@ -1,4 +1,4 @@
-"""Parameters that are found in data: places of a formula whose number is not known when rules are compiled."""
+"""Parameters that are mined from data, so their numbers are unknown at compile time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Mined:
     Attributes:
         column: id of an entry of the book that no table has; it gets the unit of what the parameter is compared with.
         rows: of the formula it belongs to. param: its place there, NaN in the bank.
-        values, windows: where it stands as a value, and as the end of a window. first, last: whether it is such an end.
+        values, windows: where it is used as a value, and as the end of a window. first, last: whether it is such an end.
     """
 
     name: str
@@ -43,9 +43,7 @@ def mined(name: str, rows: Rows, book: Book, owner: str) -> Mined:
 def mined_value(found: Mined, span: Span, scope: Scope) -> Moving | None:
     """The parameter as a value: in the unit that it has by now, or bare until it meets one."""
     if scope.rows is not found.rows:
-        message = (
-            f"?{found.name} is found for the whole formula, and stands here inside a set of members"
-        )
+        message = f"?{found.name} is found for the whole formula and cannot be used inside a set of members"
         scope.problems.error("FKG274", span, message, "compare the sum or count with it, outside")
         return None
     found.values.append(span)

@@ -81,7 +81,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRule:
-    """A rule and the file it stands in."""
+    """A rule and its file."""
 
     rule: Rule
     file: RuleFile
@@ -92,12 +92,12 @@ class Names:
     """Everything that rules may refer to.
 
     Attributes:
-        broken: names whose declaration is wrong: nothing is said about their uses.
-        graph_broken: an ontology or graph could not be loaded: nothing is said about what it may have had.
-        rows_class: IRI of the class of which each table row is a member, where `rows are` says so.
+        broken: names with an invalid declaration: their uses are not reported.
+        graph_broken: an ontology or graph failed to load: terms that it may define are not reported.
+        rows_class: IRI of the class of the table rows, from `rows are`.
         folders: where each rule file lies, for the sheets it names.
         library: the words after `use rules` that ask for each file of the rule library, by the file's name in diagnostics.
-        client: the client whose private pack is made, "" for the public pack. left_out: statements of the other scope.
+        client: the client of a private pack, "" for the public pack. left_out: statements of the other scope.
     """
 
     signals: dict[str, DeclaredSignal] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Names:
 
     @property
     def open(self) -> bool:
-        """Whether a plain name may be a header as it stands: no file declares, or tries to declare, any signal."""
+        """Return whether a plain name may be a header: no file declares any signal."""
         return not self.signals and not self.labels and not self.broken
 
     def known(self) -> Sequence[str]:

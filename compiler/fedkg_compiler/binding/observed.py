@@ -34,7 +34,7 @@ def signal_of(property_iri: str, sources: Sources, span: Span) -> DeclaredSignal
 
 
 def is_observed(property_iri: str, sources: Sources, span: Span) -> bool:
-    """Whether the values of a property stand in the table."""
+    """Return whether the table contains the values of a property."""
     return signal_of(property_iri, sources, span) is not None
 
 

@@ -1,4 +1,4 @@
-"""What the statements of a compilation come to, before it is lowered to a pack."""
+"""The bound statements of a compilation, before they are lowered to a pack."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Outcome:
 
     Attributes:
         rows: the constraints, in the order of their rules.
-        conditions: formulas that are no constraints; the n-th becomes the pack's n-th condition bank, row for row.
+        conditions: formulas other than constraints; the n-th becomes the pack's n-th condition bank, row for row.
         inferences: what is found in data, each with the position of its condition.
         knowledge: range and prediction models, each with the positions of its conditions. arrays: weights of earlier models, by name.
         sets: where parameters and predictions are kept. causes: which client may drive which.
         placements: where each part of a shape or query went.
-        examples: of rules, in the order in which they stand.
+        examples: of rules, in source order.
         sources: files that went into the pack besides rule files, ontologies and sheets.
-        places: where the rules stand that no rule file has, by name.
+        places: of rules that are not in a rule file, by name.
     """
 
     rows: list[BoundRows] = field(default_factory=list)

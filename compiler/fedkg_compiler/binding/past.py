@@ -19,7 +19,7 @@ from fedkg_compiler.syntax.tree import Expression, Past
 def past(
     node: Past, scope: Scope, bind: Callable[[Expression, Scope], Value | None]
 ) -> Value | None:
-    """The value of an expression one step earlier; None where it has none, which is said."""
+    """Return the value of an expression one step earlier; report and return None if impossible."""
     earlier = one_step_back(node.span, scope)
     if earlier is None:
         return None
@@ -46,7 +46,7 @@ def history(reading: Reading, book: Book) -> Reading:
 
 
 def one_step_back(span: Span, scope: Scope) -> Scope | None:
-    """The scope in which everything is read one step earlier; None, which is said, where it is already."""
+    """Return the scope that reads one step earlier; report and return None if it already does."""
     if scope.view.key.startswith(("past", "previous")):
         inside = "`past`" if scope.view.past else "`never`"
         message = f"`past` inside {inside} would be two steps back, and one is all that is kept"

@@ -31,7 +31,7 @@ class Sources:
 
     Attributes:
         texts: of the rule files, to see which prefix a problem of the graph speaks of.
-        members: what the patterns behind `over` gave, asked once. clients: whose an entity is, by its IRI; filled by `binding.clients`.
+        members: results of the patterns after `over`. clients: the owner of each entity by IRI; filled by `binding.clients`.
         firsts: each bound rule with the row that its examples are run on.
         headers: the signal that reads each table header, the name of its column and the graph's unit; filled by `declared_place`.
     """
@@ -58,7 +58,7 @@ class Sources:
         return "\n".join(lines)
 
     def columns_of(self, property_iri: str, entity: str | None) -> tuple[ColumnFact, ...]:
-        """Where a property's observations stand, asked of the graph once."""
+        """Return the places of the observations of a property, cached."""
         key = property_iri, entity or ""
         if key not in self.facts:
             self.facts[key] = (
@@ -90,7 +90,7 @@ def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
         sources.problems.error(
             "FKG207",
             span,
-            f"`{signal.name}` stands in several columns of the graph: {shown}",
+            f"`{signal.name}` has several columns in the graph: {shown}",
             f'declare it for each entity, `signal {signal.name}(?x) is ...`, or say which: `column "..."`',
             (Related(span=signal.place, message="declared here"),),
         )
@@ -100,7 +100,7 @@ def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
 
 
 def header_place(header: str, sources: Sources, span: Span) -> Place:
-    """The place of a table header as it stands: with the unit of a signal that is read from it, where there is one."""
+    """Return the place of a table header, with the unit of a signal that reads it, if any."""
     for signal in sources.names.signals.values():
         place = _of_signal(signal, header, sources, span)
         if place is not None:
@@ -161,7 +161,7 @@ def _of_signal(signal: DeclaredSignal, header: str, sources: Sources, span: Span
 def family_places(
     signal: DeclaredSignal, cells: Sequence[Cell | None], sources: Sources, span: Span
 ) -> tuple[Place, ...]:
-    """The places of ``signal(?x)`` for the values of ``?x``; entities without a column are said in one diagnostic."""
+    """The places of ``signal(?x)`` for the values of ``?x``; one diagnostic reports all entities without a column."""
     known: dict[str, Place] = {}
     without: list[str] = []
     places = []
@@ -198,7 +198,7 @@ def family_places(
 def _tell_whose(
     signal: DeclaredSignal, known: Mapping[str, Place], sources: Sources, span: Span
 ) -> None:
-    """Complain of a column that the sensors of several entities share, where nothing tells whose row is whose."""
+    """Report a column that sensors of several entities share without a key for its rows."""
     sharing: dict[int, list[str]] = {}
     for entity, place in known.items():
         if entity and place.column >= 0 and place.key is None:
@@ -214,7 +214,7 @@ def _tell_whose(
             sources.problems.error(
                 "FKG207",
                 span,
-                f"`{signal.name}` of {local_name(entities[0])} and of {local_name(entities[1])} stand in one column, `{header}`",
+                f"`{signal.name}` of {local_name(entities[0])} and of {local_name(entities[1])} share one column, `{header}`",
                 "tell which table rows are about each of them with `fkg:keyColumn` (and `fkg:keyValue`)",
                 (Related(span=signal.place, message="declared here"),),
             )
@@ -237,7 +237,7 @@ def _entity_place(
         sources.problems.error(
             "FKG208",
             span,
-            f'"{cell.text}" is a text, and `{signal.name}` is told apart by entities of the graph',
+            f'"{cell.text}" is a text, but `{signal.name}` is indexed by entities of the graph',
             f"write value(?{signal.family}) where the text names a column",
         )
         return NOWHERE
@@ -249,7 +249,7 @@ def _entity_place(
         sources.problems.error(
             "FKG207",
             span,
-            f"`{signal.name}` of {cell.text} stands in several columns: {shown}",
+            f"`{signal.name}` of {cell.text} has several columns: {shown}",
             "ask for one property",
         )
         return NOWHERE
@@ -270,7 +270,7 @@ def _entity_place(
 def _column_name(
     signal: DeclaredSignal, header: str, entity: str, sources: Sources
 ) -> tuple[str, bool]:
-    """``temperature[zone_7]`` for a column of one entity; ``torque`` for one that the sensors of several share, whose rows are selected."""
+    """``temperature[zone_7]`` for a column of one entity; ``torque`` for one that sensors of several entities share, with selected rows."""
     common = sources.common_columns(signal.property or "")
     if header in common or header == signal.column:
         return (signal.name if len(common) <= 1 else f"{signal.name}[{header}]"), True

@@ -1,4 +1,4 @@
-"""Collects the problems of one compilation; each is said once."""
+"""Collects the problems of one compilation, each once."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Problems:
             del self._found[key]
 
     def once(self, topic: str, code: str, span: Span, message: str, help: str = "") -> None:
-        """An `info` that is said for the first place in each file alone."""
+        """Add a note, but only for the first place in each file."""
         if self.fresh(topic, span):
             self.info(code, span, message, help)
 
@@ -69,7 +69,7 @@ class Problems:
         return new
 
     def said(self, code: str, span: Span) -> bool:
-        """Whether a diagnostic of a code stands inside a place."""
+        """Return whether a diagnostic of a code lies inside a place."""
         return any(
             key[0] == code
             and key[1].file == span.file

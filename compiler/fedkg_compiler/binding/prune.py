@@ -1,6 +1,6 @@
 """What is left of a rule where a value is missing: a limit that is not given does not limit.
 
-What stays is what the rule would require whatever the missing value were: the strongest condition, made of the written parts, that follows
+The rest is what the rule requires for every value of the missing part: the strongest condition of the written parts that follows
 from the rule for every value. So a part that needs the value is taken to hold where it is required, and to fail where it would only
 permit: under a `not`, behind an `if`.
 
@@ -15,8 +15,8 @@ permit: under a `not`, behind an `if`.
 | ``if x <= ?b then c`` | nothing: nobody knows when it applies |
 | ``if c or x <= ?b then d`` | ``if c then d`` |
 | ``if c then x <= ?b`` | nothing |
-| ``always c and x <= ?b`` | ``always c``; the same for other temporal words, whose windows are no limits: without them nothing is left |
-| a sum, mean, ... of members that needs ?b | the comparison it stands in is left out |
+| ``always c and x <= ?b`` | ``always c``; the same for other temporal words; their windows are not limits: without them nothing is left |
+| a sum, mean, ... of members that needs ?b | the comparison around it is left out |
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def prune(condition: Condition, missing: Set[str], *, permits: bool = False) -> 
 
     Args:
         missing: variables that have no value here.
-        permits: the condition stands where it loosens a rule (under `not`, behind `if`) rather than where it is required.
+        permits: whether the condition loosens a rule (under `not`, after `if`) instead of being required.
     """
     if not missing or not any(needs(node, missing) for node in names_in(condition)):
         return condition

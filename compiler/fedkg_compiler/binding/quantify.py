@@ -210,7 +210,7 @@ def _unheard_of(said: Sequence[Diagnostic]) -> bool:
 
 
 def _is_no_class(iri: str, source: InClass, sources: Sources) -> bool:
-    """Whether the term after `in class` is something else, which is said."""
+    """Report a term after `in class` that is not a class; return whether it is one of these."""
     if sources.graph is None or iri.startswith("_:"):
         return False
     classes = f"ASK {{ VALUES ?c {{ <{RDFS}Class> <{OWL}Class> }} <{iri}> a ?c }}"

@@ -79,7 +79,7 @@ class Readings:
         return self.found.get((name, variable))
 
     def complete(self, labels: Container[str]) -> bool:
-        """Whether every name has a column in every row; those of labels, which have several, are looked up where they stand."""
+        """Whether every name has a column in every row; labels have several columns and are looked up at their use."""
         return all(
             name in labels
             if reading is None

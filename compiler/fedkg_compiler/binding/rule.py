@@ -261,7 +261,7 @@ def _keys(
 
     Signals that entities share demand their keys, which must not contradict each other. The other entities of the quantifier select too,
     except those that the formula itself compares with a category (``variant is ?v``). Where two of them contradict each other and no signal
-    decides, neither selects, which is said. Where every signal has a column of its own entity, nothing needs to be selected.
+    decides, neither selects and a diagnostic is reported. If every signal has a separate column, nothing needs to be selected.
     """
     compared = {
         node.value.text
@@ -279,7 +279,7 @@ def _keys(
                     "FKG231",
                     rule.rule.name.span,
                     f"no table row is about both {selected[key[0]]} and {key[1]}: column `{key[0]}` has one of them",
-                    "compare entities that have columns of their own",
+                    "compare entities with separate columns",
                 )
         offered: dict[str, set[str]] = {}
         own = all(

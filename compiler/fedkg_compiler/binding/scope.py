@@ -46,8 +46,8 @@ class Scope:
         keys: for each of R rows, the headers and texts that select its table rows.
         compared: gathers the units of what comparisons are missed by: K where they are made in degC.
         sources: what members are looked up in.
-        mined: the variables whose values are found in data, by name.
-        permits: the condition stands where it loosens a rule, under `not` or behind `if`, rather than where it is required.
+        mined: the variables with values mined from data, by name.
+        permits: whether the condition loosens a rule (under `not`, after `if`) instead of being required.
     """
 
     names: Names

@@ -39,7 +39,7 @@ ELSEWHERE = {
 """What shapes are called elsewhere."""
 
 JOB = "job"
-"""What stands for a number that the job file gives."""
+"""The placeholder of a number that the job file gives."""
 
 ALL = ("parameters", "predictions")
 _VECTORS = ("halfspace", "affine")
@@ -133,7 +133,7 @@ def _shape(word: Word, problems: Problems) -> Shape | None:
         if word.text in ELSEWHERE
         else did_you_mean(word.text, ARGUMENTS, f"the sets are {known}")
     )
-    problems.error("FKG290", word.span, f"there is no set `{word.text}`", advice)
+    problems.error("FKG290", word.span, f"`{word.text}` is not a known set", advice)
     return None
 
 
@@ -196,7 +196,10 @@ def _counted(count: int) -> str:
 
 
 def _client_variable(statement: KeepSet, environment: Environment, problems: Problems) -> str:
-    """The variable that says which client a row is about: the first one with entities or texts; "" where there is none, which is said."""
+    """Return the variable that identifies the client of a row: the first with entities or texts.
+
+    Reports a problem and returns "" if there is none.
+    """
     for word in statement.quantifier.variables if statement.quantifier is not None else ():
         if any(
             cell is not None and (cell.iri or cell.number is None)
@@ -217,7 +220,10 @@ def _client_variable(statement: KeepSet, environment: Environment, problems: Pro
 def _numbers(
     name: str, value: Expression | None, target: _Target, environment: Environment, sources: Sources
 ) -> list[float | None] | None:
-    """The values of one argument in every row; None, with a problem, where it is no number that is known when rules are compiled."""
+    """Return the values of an argument in every row.
+
+    Reports a problem and returns None if it is not a number at compile time.
+    """
     if value is None:
         return [None] * environment.rows
     problems = sources.problems
@@ -226,7 +232,7 @@ def _numbers(
         None,
     )
     if reads is not None:
-        message = f"`{reads.name}` is no number: a set is known before any data is seen"
+        message = f"`{reads.name}` is not a number: sets are fixed before any data is read"
         problems.error(
             "FKG290",
             reads.span,

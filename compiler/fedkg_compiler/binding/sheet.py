@@ -102,7 +102,7 @@ def _plain(header: str) -> str:
 
 
 def _header(word: Word, table: Table, path: Word, problems: Problems) -> str | None:
-    """The header that a variable stands for; a unit in brackets behind it does not count."""
+    """Return the header of a variable; a unit in brackets after it is ignored."""
     by_name = {_plain(header): header for header in reversed(table.headers)}
     for header in reversed(table.headers):
         name, unit = split_header(header)

@@ -1,4 +1,4 @@
-"""The sheets of a compilation, each read once. What reads them is imported with the first."""
+"""The sheets of a compilation, each read once. The reader is imported with the first sheet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of a unit that the graph or a sheet gives and nobody knows."""
+"""Diagnostics about unknown units in graphs and sheets."""
 
 from __future__ import annotations
 

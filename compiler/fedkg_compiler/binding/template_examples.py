@@ -93,7 +93,7 @@ def _given(statement: Example, template: Template, sources: Sources) -> dict[str
             sources.problems.error(
                 "FKG266",
                 series.head.span,
-                f"`{name}` is no parameter of `{template.name.text}`",
+                f"`{name}` is not a parameter of `{template.name.text}`",
                 near,
                 declared,
             )

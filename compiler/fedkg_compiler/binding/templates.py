@@ -1,6 +1,6 @@
 """Templates: a condition with parameters, written in the place of each `follows`, on the syntax tree.
 
-An argument keeps its own place, so that what is wrong with it is said at the call; everything else has its place in the template and
+An argument keeps its own place, so that its problems are reported at the call; everything else has its place in the template and
 remembers the call (`TemplateSpan`).
 """
 
@@ -105,7 +105,10 @@ class _Writer:
         return name.casefold() in ENDLESS and not given and name not in self.names.signals
 
     def _follows(self, node: Follows, use: _Use | None, depth: int) -> Tree:
-        """The condition of a template, its parameters replaced; the node itself where the call is wrong, which is said."""
+        """Return the condition of a template with its parameters replaced.
+
+        Reports a problem and returns the node itself if the call is invalid.
+        """
         call = node.call
         span = call.span if use is None else _placed(call.span, use)
         name = call.name.text
@@ -136,7 +139,7 @@ class _Writer:
         declared = (Related(span=template.name.span, message="declared here"),)
         for word, arg in named:
             if word.text not in parameters or word.text in given:
-                said = "is given twice" if word.text in given else "is no parameter of it"
+                said = "is given twice" if word.text in given else "is not a parameter of it"
                 near = (
                     "keep one of the two"
                     if word.text in given
@@ -207,7 +210,7 @@ class _Writer:
                 )
 
     def _name(self, word: Word, use: _Use, advice: str) -> Word | None:
-        """The name that replaces a parameter; None where it is none, or where the word is no parameter."""
+        """Return the name that replaces a parameter; None if it is not a name or not a parameter."""
         arg = use.arguments.get(word.text)
         if arg is None:
             return None
@@ -266,7 +269,7 @@ def expand(formula: Condition, names: Names, problems: Problems) -> Condition | 
 
 
 def _measure(tree: Tree) -> None:
-    """Raise _TooLarge where a tree has too many nodes, arguments counted wherever they stand, or is nested too deeply."""
+    """Raise _TooLarge if a tree has too many nodes, counting repeated arguments, or is too deep."""
     waiting, nodes = [(tree, 0)], 0
     while waiting:
         node, depth = waiting.pop()
@@ -277,7 +280,7 @@ def _measure(tree: Tree) -> None:
 
 
 def call_template(call: Apply, names: Names, problems: Problems) -> Condition | None:
-    """The condition that ``template(arguments)`` stands for."""
+    """Return the condition of ``template(arguments)``."""
     return expand(Follows(span=call.span, call=call), names, problems)
 
 
@@ -334,7 +337,7 @@ def _complain_of_unknown(name: str, span: Span, names: Names, problems: Problems
         if name in FUNCTIONS:
             values = "x, y" if FUNCTIONS[name][1] > 1 else "x"
             near = f"it is a function; declare a condition that uses it: template NAME({values}, high) = {name}({values}) <= high"
-        problems.error("FKG265", span, f"there is no template `{name}`", near)
+        problems.error("FKG265", span, f"template `{name}` does not exist", near)
 
 
 def _texts(node: Tree) -> tuple[str, ...]:

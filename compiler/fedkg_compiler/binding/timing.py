@@ -9,7 +9,7 @@ from fedkg_compiler.diagnostics.record import Span
 
 
 def in_time(span: Span, scope: Scope) -> None:
-    """Take note that a rule speaks of several rows; without a timeline, their order in the table is time, which is said once a file."""
+    """Record that a rule reads several rows; note once per file if no timeline orders them."""
     names = scope.names
     names.timing = replace(names.timing, ordered=True)
     if not names.timing.declared:
@@ -17,6 +17,6 @@ def in_time(span: Span, scope: Scope) -> None:
             "timeline",
             "FKG260",
             span,
-            "no timeline is declared: the rows follow each other as they stand in the table, which is one trace",
+            "no timeline is declared: the table is read as one trace, in the order of its rows",
             'to say otherwise write: timeline step 5 min time column "..." trace column "..."',
         )

@@ -16,7 +16,7 @@ from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.terms import ColumnFact
 
 SHOWN = 3
-"""So many entities without a column are named."""
+"""Maximum number of entities without a column that a message names."""
 
 
 def value_places(
@@ -29,7 +29,7 @@ def value_places(
     """The places of ``value(?x)`` or ``value(?x, ?owner)``, for each of R rows.
 
     A text is the header of a column. A sensor has the column that it or what it observes is given in the graph (`fkg:column`), a property
-    that of its own; with an owner it is the column in which the property is observed of this entity, and its table rows.
+    its column; with an owner, the column of the observed property of this entity, and its rows.
 
     Args:
         units: [R], of the columns that texts name, from the sheet; or empty.
@@ -83,7 +83,7 @@ def _entity_place(
     if len(columns) > 1:
         headers = ", ".join(f"`{header}`" for header in sorted(columns)[:4])
         sources.problems.error(
-            "FKG207", span, f"{shown} stands in several columns: {headers}", "ask for one sensor"
+            "FKG207", span, f"{shown} has several columns: {headers}", "ask for one sensor"
         )
         return NOWHERE
     if not columns:

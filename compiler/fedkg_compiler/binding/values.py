@@ -30,7 +30,7 @@ class Moving:
 
     Attributes:
         unit: None where every signal in it is bare.
-        plain: a signal, or sums and differences of signals in one unit, as it stands: comparisons take its unit.
+        plain: a signal, or sums and differences of signals in one unit: comparisons take its unit.
         told: where the unit was concluded from, if no declaration says it.
         bare: ids [R] of the columns, one array for each reading, that take a unit as soon as one is known for the whole.
     """

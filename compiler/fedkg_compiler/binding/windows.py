@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
-from fedkg_compiler.binding.expressions import bind
+from fedkg_compiler.binding import expressions
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.values import Fixed, Moving
 from fedkg_compiler.diagnostics.record import Span
@@ -97,7 +97,7 @@ def _end(node: Expression, scope: Scope) -> _End | None:
         hint = f"write a unit of time: {node.value:g} min, {node.value:g} h"
         scope.problems.error("FKG251", node.unit.span, f"`{node.unit.text}` is not a time", hint)
         return None
-    value = bind(node, scope)
+    value = expressions.bind(node, scope)
     if value is None:
         return None
     if isinstance(value, Moving):
@@ -185,7 +185,7 @@ def _finite(node: Expression, values: Array, scope: Scope) -> bool:
 
 
 def _fits(window: Window, first: _End, last: _End, scope: Scope) -> bool:
-    """Whether the window has steps in it; what is wrong is said."""
+    """Return whether the window contains steps; report problems."""
     assert first.steps is not None
     assert last.steps is not None
     bare, timed = (first, last) if first.unit is None else (last, first)

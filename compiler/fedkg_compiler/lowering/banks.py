@@ -40,7 +40,7 @@ def lower(
     """The banks of all bound rows.
 
     Args:
-        bound: in the order of the rules. conditions: bound formulas that are no constraints; each becomes a bank of its own.
+        bound: in the order of the rules. conditions: bound formulas other than constraints; each becomes a separate bank.
         rules: position of each rule, by name.
     """
     everything = [*bound, *conditions]
@@ -89,7 +89,7 @@ class _Tables:
 
 
 def _key_columns(bound: Sequence[BoundRows], book: Book) -> dict[str, int]:
-    """The book's column for each header that selects table rows; the texts it must know are said."""
+    """Return the column of each header that selects table rows; register the required texts."""
     pairs = sorted({pair for part in bound for row in part.keys for pair in row})
     names = {column.source: column.name for column in book.columns if column.type == "category"}
     ids: dict[str, int] = {}

@@ -13,7 +13,7 @@ from fedkg_compiler.binding.names import Timing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbering:
-    """Where the book's columns and views, and the texts of its categories, stand in the contract."""
+    """The positions of columns, views and category texts in the contract."""
 
     contract: DataContract
     columns: dict[int, int]

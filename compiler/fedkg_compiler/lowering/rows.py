@@ -16,7 +16,7 @@ from fedkg.pack import Param, Role, Slot
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlotColumn:
-    """What stands behind one slot: ids [R] of columns and of views."""
+    """The contents of one slot: ids [R] of columns and of views."""
 
     columns: NDArray[np.int64]
     views: NDArray[np.int64]
@@ -93,7 +93,7 @@ class Rows:
         return rows.number, rows
 
     def forget(self) -> None:
-        """Take back the newest table of members, whose rows these are: nothing refers to it."""
+        """Remove the newest table of members, which contains these rows: nothing refers to it."""
         if self.root.members and self.root.members[-1].rows is self:
             self.root.members.pop()
 

@@ -87,7 +87,7 @@ def _reduced(term: Reduce) -> int:
 
 
 def _sympy_degree(term: Term, slots: frozenset[int]) -> int:
-    """The degree after simplification; `MANY` where it is no polynomial."""
+    """Return the degree after simplification; `MANY` if the term is not a polynomial."""
     if _too_large(term):
         return MANY
     import sympy
@@ -141,7 +141,7 @@ def affine(term: Term, params: Sequence[Array]) -> Affine | None:
 
 
 def affine_by_shape(term: Term, params: Sequence[Array], rows: int) -> Affine | None:
-    """The affine form of a term whose shape alone shows that it is affine, else None; never slow."""
+    """Return the affine form of a term that is affine by its structure, else None; always fast."""
     if (
         not all(isinstance(part, POLYNOMIAL) for part in subterms(term))
         or _degree(term, slots_of(term)) > 1

@@ -1,8 +1,8 @@
-"""In which direction a parameter makes a formula easier to satisfy: by the polarity of the places where it stands.
+"""The direction in which a parameter relaxes a formula, from the polarity of its occurrences.
 
 Each node says how it depends on its parts (`TermPart.slopes`, `FormulaPart.polarity`); here signs are multiplied and joined.
 
-A sign is +1 (grows with the parameter, or does not shrink), -1, 0 (does not depend on it), or None (nothing can be told).
+A sign is +1 (grows with the parameter, or does not shrink), -1, 0 (does not depend on it), or None (unknown).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def direction(formula: Formula, param: int, ranges: Ranges) -> Sign:
         return _comparison(formula, param, ranges)
     own = formula.param_signs().get(param, 0)
     if member_table(formula) is not None:
-        return own  # members have parameters of their own
+        return own  # members have separate parameters
     parts = [part for part in children(formula) if isinstance(part, FormulaPart)]
     signs = (
         times(way, direction(part, param, ranges))

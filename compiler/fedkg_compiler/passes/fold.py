@@ -1,4 +1,4 @@
-"""Conjunctions and disjunctions whose parts may be true or false already."""
+"""Conjunctions and disjunctions with constant parts."""
 
 from __future__ import annotations
 

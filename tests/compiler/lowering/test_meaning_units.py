@@ -145,7 +145,7 @@ def test_what_is_calculated_without_a_unit_names_its_columns_and_the_unit_to_wri
         text="signal x\nsignal y\nrule r require x^2 + sin(y) <= 9\n"
     ).diagnostics
     assert (found.code, found.help) == ("FKG238", "write: signal x in dimensionless")
-    assert "`x`, whose unit nobody tells" in found.message
+    assert "`x`, which has no declared unit" in found.message
     assert "``" not in found.message
     assert _codes("signal x in dimensionless\nsignal y\nrule r require x^2 + sin(y) <= 9\n") == []
 
