@@ -59,7 +59,7 @@ class PrivateLayers:
     Proximal terms pull the others alone.
 
     Args:
-        private: which parameters: prefixes of their names, such as those of a model's head (`Parted`).
+        private: which parameters: prefixes of their names, such as those of a model's head (`PartitionedModel`).
         common: where the others begin: at the one model of the server, or at one of several.
     """
 

@@ -63,7 +63,7 @@ class Projected:
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`: those of the model inside."""
+        """See `PartitionedModel`: those of the model inside."""
         return _parts(self.model)
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
@@ -119,7 +119,7 @@ class Informed:
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`: those of the model inside."""
+        """See `PartitionedModel`: those of the model inside."""
         return _parts(self.model)
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:

@@ -34,7 +34,7 @@ class Narrow:
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`: those of the model inside."""
+        """See `PartitionedModel`: those of the model inside."""
         return (
             self.model.parts
             if isinstance(self.model, PartitionedModel)
@@ -100,7 +100,7 @@ class Bounded:
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`: those of the model inside."""
+        """See `PartitionedModel`: those of the model inside."""
         return Narrow(model=self.model, width=self.width).parts
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
@@ -154,7 +154,7 @@ class BoundedChance:
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`: those of the model inside."""
+        """See `PartitionedModel`: those of the model inside."""
         return Narrow(model=self.model, width=self.width).parts
 
     def init(self, seed: int, dtype: torch.dtype = torch.float32) -> Params:
@@ -205,7 +205,7 @@ class Laid:
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`: those of the model inside."""
+        """See `PartitionedModel`: those of the model inside."""
         return (
             self.model.parts
             if isinstance(self.model, PartitionedModel)

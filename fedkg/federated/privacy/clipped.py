@@ -31,7 +31,7 @@ class ClippedGradient:
 
     A minibatch holds each sample by chance, and its sum is divided by the number that is expected in it, so that what a sample can change
     is known: ``clip / expected``. Terms that read each sample alone are part of g_b; terms that read the parameters alone come to it
-    afterwards as they are. With a closed form (`SampleDifferentiated`) no gradient of a sample is written out; otherwise each sample is
+    afterwards as they are. With a closed form (`SampleDifferentiatedModel`) no gradient of a sample is written out; otherwise each sample is
     made a client of its own, in parts. How the objective stands is not told: it is no part of what is noised.
 
     A sample whose gradient is no number counts nothing: were it let through, the update would be left out, which tells of that sample.
@@ -205,7 +205,7 @@ class _NoiseOfSamples(Noise):
 
     @override
     def keep_mask(self, site: int, shape: tuple[int, int, int], rate: float) -> Tensor:
-        """See `Noise.keep`; shape is [C * count, 1, H]."""
+        """See `Noise.keep_mask`; shape is [C * count, 1, H]."""
         clients = len(self.own.keys)
         whole = self.own.keep_mask(site, (clients, self.first + self.count, shape[2]), rate)
         return whole[:, self.first :].reshape(shape)
@@ -277,7 +277,7 @@ def _pull(term: Term, step: Step) -> Params:
 
 @lru_cache
 def _knows_each(kind: type) -> bool:
-    """Whether models of a type are `SampleDifferentiated`; asked in every step, and a check against a protocol takes long."""
+    """Whether models of a type are `SampleDifferentiatedModel`; asked in every step, and a check against a protocol takes long."""
     return hasattr(kind, "each")
 
 

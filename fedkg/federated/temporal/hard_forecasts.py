@@ -42,7 +42,7 @@ class HardForecasts:
 
     @property
     def parts(self) -> Mapping[str, tuple[str, ...]]:
-        """See `Parted`: those of the model inside."""
+        """See `PartitionedModel`: those of the model inside."""
         return (
             self.model.parts
             if isinstance(self.model, PartitionedModel)
