@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
@@ -53,6 +53,8 @@ LIBRARIES = ("torch", "numba", "scipy.optimize", "scipy.stats", "pydantic", "pan
 """Loaded once for all mutants: they take most of the time of a short test run."""
 UNUSABLE = (3, 4, 5)
 """Exit codes of pytest that say nothing of the mutant: an internal error, a wrong option, no test."""
+FIRST_LIMIT = 3600.0
+"""Seconds that the tests may take on the unchanged code."""
 MARGIN = 60.0
 """Seconds that a mutant's tests may take beyond three times those of the unchanged code: loops that no longer end."""
 
@@ -208,6 +210,17 @@ def _run_tests(folder: Path, tests: tuple[str, ...]) -> None:
     os._exit(int(pytest.main([*options, *tests])))
 
 
+def _report(mutant: Mutant, survived: bool, explained: Mapping[str, str]) -> bool:
+    """Print what became of a mutant; whether it survived without an explanation."""
+    if not survived:
+        print(f"killed    {mutant.name}", flush=True)
+    elif mutant.name in explained:
+        print(f"explained {mutant.name}\n          {explained[mutant.name]}", flush=True)
+    else:
+        print(f"SURVIVED  {mutant.name}", flush=True)
+    return survived and mutant.name not in explained
+
+
 def main() -> int:
     """Run the mutants; exits with 1 if one survives without an explanation."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -241,40 +254,31 @@ def main() -> int:
         for number in range(options.workers):
             (Path(place) / str(number)).mkdir()
             folders.put(_copy(Path(place) / str(number)))
-        limits = {}
-        folder = folders.get()
-        for tests in dict.fromkeys(mutant.tests for mutant in chosen):
-            start = time.perf_counter()
-            if not _passes(folder, tests, 3600.0):
-                print(f"the tests fail on the unchanged code: {' '.join(tests)}")
-                print((folder / OUTPUT).read_text(encoding="utf-8")[-2000:])
-                return 2
-            limits[tests] = 3 * (time.perf_counter() - start) + MARGIN
-        folders.put(folder)
 
-        def survives(mutant: Mutant) -> bool:
+        def survives(mutant: Mutant, limit: float) -> bool:
             own = folders.get()
             target = own / mutant.path
             unchanged = target.read_text(encoding="utf-8")
             target.write_text(mutant.source, encoding="utf-8")
             try:
-                return _passes(own, mutant.tests, limits[mutant.tests])
+                return _passes(own, mutant.tests, limit)
             finally:
                 target.write_text(unchanged, encoding="utf-8")
                 folders.put(own)
 
         open_ones = 0
-        with ThreadPoolExecutor(options.workers) as pool:
-            for mutant, survived in zip(chosen, pool.map(survives, chosen), strict=True):
-                if not survived:
-                    print(f"killed    {mutant.name}", flush=True)
-                elif mutant.name in explained:
-                    print(
-                        f"explained {mutant.name}\n          {explained[mutant.name]}", flush=True
-                    )
-                else:
-                    open_ones += 1
-                    print(f"SURVIVED  {mutant.name}", flush=True)
+        for tests in dict.fromkeys(mutant.tests for mutant in chosen):
+            folder, start = folders.get(), time.perf_counter()
+            if not _passes(folder, tests, FIRST_LIMIT):
+                print(f"the tests fail on the unchanged code: {' '.join(tests)}")
+                print((folder / OUTPUT).read_text(encoding="utf-8")[-2000:])
+                return 2
+            folders.put(folder)
+            limit = 3 * (time.perf_counter() - start) + MARGIN
+            group = [mutant for mutant in chosen if mutant.tests == tests]
+            with ThreadPoolExecutor(options.workers) as pool:
+                survived = pool.map(survives, group, [limit] * len(group))
+                open_ones += sum(map(_report, group, survived, [explained] * len(group)))
     print(
         f"{len(chosen)} mutants in {(time.perf_counter() - began) / 60:.0f} minutes, "
         f"{open_ones} survive without an explanation"
