@@ -19,7 +19,7 @@ def escape_hidden(text: str) -> str:
     r"""The text with hidden characters as ``\u001b``; newlines and tabs stay.
 
     Example:
-        >>> visible("a\x1b[31m")
+        >>> escape_hidden("a\x1b[31m")
         'a\\u001b[31m'
     """
     return HIDDEN.sub(_escape, text)
