@@ -1,6 +1,6 @@
 # make demo   train the example federation and write its report
 # make test   the tests; make slow: the long ones; make check: every gate
-# make mutants  changes of the algorithms that tests must notice; options: tests/mutation/mutants.py --help
+# make mutants  changes of the algorithms that tests must notice: those listed by name, and 300 others; SAMPLE=all SEED=7 for more or others
 # make properties  every property with ten times the examples
 # make fuzz-files  hostile packs, tables and jobs under budgets of time and memory
 # make fuzz-runs   damage run folders for a minute; BUDGET=600 SEED=7 for more or other cases
@@ -28,8 +28,10 @@ slow: $(STAMP)
 properties: $(STAMP)
 	$(PYTEST) --dist worksteal -m "hypothesis and not slow and not gpu" --hypothesis-profile=long
 
+# How many of the generated mutants, drawn by SEED; all: every one, which takes hours.
+SAMPLE ?= 300
 mutants: $(STAMP)
-	$(BIN)/python tests/mutation/mutants.py
+	$(BIN)/python tests/mutation/mutants.py --seed $(SEED) $(if $(filter all,$(SAMPLE)),,--sample $(SAMPLE))
 
 # Seconds, and which random cases.
 BUDGET ?= 60

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -325,7 +325,20 @@ CASES: dict[str, tuple[Make, dict[str, Any]]] = {
 @FEW
 def test_run_is_the_plain_loop(name: str, data: st.DataObject, cli: Command) -> None:
     make, how = CASES[name]
-    job = data.draw(drawn_jobs(**how))
+    compare(make, data, cli, data.draw(drawn_jobs(**how)))
+
+
+@given(data=st.data())
+@settings(FEW, max_examples=1)
+def test_worker_processes_do_the_same(data: st.DataObject, cli: Command) -> None:
+    """The workers of a job take seconds to start, so that this is tried once."""
+    job = data.draw(drawn_jobs(least=4, whole=True))
+    training = {**job.fields["training"], "executor": "processes", "workers": 2, "chunk": 1}
+    compare(joints_together, data, cli, replace(job, fields={**job.fields, "training": training}))
+
+
+def compare(make: Make, data: st.DataObject, cli: Command, job: DrawnJob) -> None:
+    """Run a drawn job and the loop of its algorithm."""
     case = make(data.draw, job)
     with tempfile.TemporaryDirectory() as place:
         run = run_drawn(

@@ -244,6 +244,7 @@ def main() -> int:
                 tuple(entry["tests"]),
             )
         ]
+        made = [mutant for mutant in made if options.only in mutant.name]
         if options.sample is not None:
             made = random.Random(options.seed).sample(made, min(options.sample, len(made)))
         chosen += made
