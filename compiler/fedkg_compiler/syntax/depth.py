@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fedkg_compiler.syntax.construct.expressions import OPERATORS
+from fedkg_compiler.syntax.construct.expressions import SIGNS
 from fedkg_compiler.syntax.parse_tree import Branch, Token
 
 MAX_NESTING = 60
@@ -18,11 +18,11 @@ def too_deep(tree: Branch) -> tuple[Branch, str] | None:
             return branch, "nesting"
         if terms > MAX_TERMS:
             return branch, "terms"
-        chained = branch.data in OPERATORS
+        chained = branch.data in SIGNS
         for position, child in enumerate(branch.children):
             if isinstance(child, Token):
                 continue
-            if chained and position == 0 and child.data in OPERATORS:
+            if chained and position == 0 and child.data in SIGNS:
                 waiting.append((child, depth, terms + 1))
             else:
                 waiting.append((child, depth + 1, 0))

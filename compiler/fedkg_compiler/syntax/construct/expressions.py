@@ -15,18 +15,17 @@ from fedkg_compiler.syntax.tree import (
     Arithmetic,
     Expression,
     InClass,
-    Negative,
-    Past,
     Pattern,
     Raised,
     Reference,
     Variable,
     Word,
 )
+from fedkg_compiler.syntax.tree.expressions import OPERATORS
 
 _DIGITS_BEFORE = re.compile(r"(?<![\w.])[0-9]+\Z")
 _DIGITS = re.compile(r"[0-9]+(?![\w.])")
-OPERATORS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
+SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
 
 
 def expression(at: Statement, leaf: Leaf) -> Expression:
@@ -44,10 +43,6 @@ def expression(at: Statement, leaf: Leaf) -> Expression:
             return Reference(span=span, name=plain(at, token(leaf)).text, quoted=True)
         case "variable":
             return Variable(span=span, name=plain(at, token(leaf)).text)
-        case "negative":
-            return Negative(span=span, arg=expression(at, leaf.children[0]))
-        case "past":
-            return Past(span=span, arg=expression(at, leaf.children[0]))
         case "raised":
             base, exponent = branches(leaf)
             return Raised(span=span, base=expression(at, base), exponent=signed(at, exponent)[0])
@@ -56,7 +51,8 @@ def expression(at: Statement, leaf: Leaf) -> Expression:
         case "aggregate":
             return _aggregate(at, leaf)
         case name:
-            raise AssertionError(f"the grammar makes a value `{name}` that has no node")
+            parts = [expression(at, branch) for branch in branches(leaf)]
+            return OPERATORS[name].of(span, parts)
 
 
 def call(at: Statement, branch: Branch) -> Apply:
@@ -129,7 +125,7 @@ def _arithmetic(at: Statement, branch: Branch) -> Expression:
     """A chain of operators, which leans to the left: unrolled, so that a sum of many terms needs no recursion."""
     chain = []
     left: Leaf = branch
-    while not isinstance(left, Token) and left.data in OPERATORS:
+    while not isinstance(left, Token) and left.data in SIGNS:
         chain.append(left)
         left = left.children[0]
     value = expression(at, left)

@@ -47,7 +47,7 @@ def plain(at: Statement, name: Token) -> Word:
             return string(at, name)
         case "QUOTED" | "IRI":
             return Word(span=at.span(name), text=str(name)[1:-1])
-        case "VAR":
+        case _ if str(name).startswith("?"):
             return Word(span=at.span(name), text=str(name)[1:])
         case _:
             return at.word(name)
@@ -110,6 +110,6 @@ def quantity(at: Statement, branch: Branch) -> Quantity:
         at.report("FKG015", at.span(units[0]), f"`{units[0]}` comes after the condition", hint)
     return Quantity(
         span=at.span(branch),
-        value=number(at, token(branch, "NUMBER")),
+        value=number(at, token(branch)),
         unit=at.word(units[0]) if units else None,
     )

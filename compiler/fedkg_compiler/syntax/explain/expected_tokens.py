@@ -42,7 +42,8 @@ def describe_expected(accepts: Iterable[str]) -> list[str]:
 
     Arithmetic operators are listed only if nothing else may follow.
     """
-    names = set(accepts)
+    known = keywords()
+    names = {name for name in accepts if name in _SAID or name in known}
     said: list[str] = []
     if _VALUE - {"PAST"} <= names:
         said.append("a condition" if "NOT" in names else "a value (a name, a number, a ?variable)")
@@ -52,7 +53,6 @@ def describe_expected(accepts: Iterable[str]) -> list[str]:
     names -= _ARITHMETIC
     if "DOTTED" in names:
         names.discard("NAME")
-    known = keywords()
     end = "$END" in names
     said.extend(_SAID[name] for name in sorted(names) if name in _SAID and name != "$END")
     said.extend(f"`{known[name]}`" for name in sorted(names) if name in known)

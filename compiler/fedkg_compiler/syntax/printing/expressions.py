@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from fedkg_compiler.syntax.printing.literals import name, number, quantity
 from fedkg_compiler.syntax.printing.patterns import members
 from fedkg_compiler.syntax.tree import (
@@ -11,21 +9,19 @@ from fedkg_compiler.syntax.tree import (
     Apply,
     Arithmetic,
     Expression,
-    Negative,
-    Past,
     Quantity,
     Raised,
     Reference,
     Variable,
 )
+from fedkg_compiler.syntax.tree.expressions import OPERAND, POWER, PRODUCT, SUM, Operator
 
-_SUM, _PRODUCT, _FACTOR, _POWER, _OPERAND = range(5)
-_LEVELS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
+_LEVELS = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT}
 
 
 def expression(node: Expression) -> str:
     """A value as text."""
-    return _at(node, _SUM)
+    return _at(node, SUM)
 
 
 def _at(node: Expression, level: int) -> str:
@@ -37,28 +33,24 @@ def _at(node: Expression, level: int) -> str:
 def _written(node: Expression) -> tuple[int, str]:
     match node:
         case Quantity():
-            return _OPERAND, quantity(node)
+            return OPERAND, quantity(node)
         case Reference():
-            return _OPERAND, name(node.name, node.quoted)
+            return OPERAND, name(node.name, node.quoted)
         case Variable():
-            return _OPERAND, f"?{node.name}"
+            return OPERAND, f"?{node.name}"
         case Apply():
-            return _OPERAND, apply(node)
+            return OPERAND, apply(node)
         case Arithmetic():
             return _arithmetic(node)
-        case Negative():
-            return _FACTOR, f"-{_at(node.arg, _POWER)}"
         case Raised():
-            return _POWER, f"{_at(node.base, _OPERAND)} ^ {number(node.exponent)}"
-        case Past():
-            return _OPERAND, f"past {_at(node.arg, _OPERAND)}"
+            return POWER, f"{_at(node.base, OPERAND)} ^ {number(node.exponent)}"
         case Aggregate():
             return (
-                _OPERAND,
-                f"{node.function.text} of {_at(node.body, _PRODUCT)} over ?{node.variable.text} {members(node.source)}",
+                OPERAND,
+                f"{node.function.text} of {_at(node.body, PRODUCT)} over ?{node.variable.text} {members(node.source)}",
             )
-        case _:
-            assert_never(node)
+        case Operator():
+            return node.written(_at)
 
 
 def apply(node: Apply) -> str:

@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Literal, Self
 
+from typing_extensions import override
+
+from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree.node import Tree, Word
 from fedkg_compiler.syntax.tree.quantifiers import InClass, Pattern
+
+SUM, PRODUCT, FACTOR, POWER, OPERAND = range(5)
+"""How tightly the operators bind, loosest first."""
+WriteAt = Callable[["Expression", int], str]
+"""Writes a part, in parentheses if its operator binds less tightly than the level."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator(Tree):
+    """A value that is made of other values alone. It says which branch of the grammar it is, and how it is written.
+
+    The values in the branch are its fields, in their order.
+    """
+
+    branch = ""
+    """The name of the branch in `fkg.lark`."""
+
+    @classmethod
+    def of(cls, span: Span, parts: Sequence[Expression]) -> Self:
+        """The node with these parts."""
+        names = (field.name for field in fields(cls) if field.name != "span")
+        return cls(span=span, **dict(zip(names, parts, strict=True)))
+
+    def written(self, write: WriteAt) -> tuple[int, str]:
+        """How tightly it binds, and its text."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +81,15 @@ class Arithmetic(Tree):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Negative(Tree):
+class Negative(Operator):
     """``-x``."""
 
+    branch = "negative"
     arg: Expression
+
+    @override
+    def written(self, write: WriteAt) -> tuple[int, str]:
+        return FACTOR, f"-{write(self.arg, POWER)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +101,15 @@ class Raised(Tree):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past(Tree):
+class Past(Operator):
     """``past x``: the history of a forecast variable."""
 
+    branch = "past"
     arg: Expression
+
+    @override
+    def written(self, write: WriteAt) -> tuple[int, str]:
+        return OPERAND, f"past {write(self.arg, OPERAND)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +125,6 @@ class Aggregate(Tree):
 Expression = (
     Quantity | Reference | Variable | Apply | Arithmetic | Negative | Raised | Past | Aggregate
 )
+
+OPERATORS: dict[str, type[Negative | Past]] = {kind.branch: kind for kind in (Negative, Past)}
+"""The operators by the branch of the grammar that each is."""
