@@ -39,7 +39,7 @@ def compile_cached(
     What came from an endpoint is never kept: it does not say when it changes.
     """
     entry = _entry(paths, graphs, client)
-    found = None if entry is None else _kept(entry)
+    found = None if entry is None else _read_entry(entry)
     if found is not None:
         return found
     from fedkg_compiler.driver import compile_rules
@@ -110,7 +110,7 @@ def _states(folder: str) -> Iterator[tuple[str, int, int]]:
                 yield from _states(item.path)
 
 
-def _kept(entry: Path) -> Compilation | None:
+def _read_entry(entry: Path) -> Compilation | None:
     """Return the contents of an entry if it is still valid."""
     try:
         checksum, _, text = entry.with_suffix(".json").read_bytes().partition(b"\n")

@@ -12,22 +12,22 @@ from pathlib import Path
 
 from fedkg.pack import Manifest, Pack, Provenance, Section, Source
 from fedkg.pack.manifest import SECTIONS
-from fedkg_compiler.binding.book import Book
 from fedkg_compiler.binding.clients import (
     NOWHERE,
     check_client,
     in_scope,
     without_private_checksums,
 )
-from fedkg_compiler.binding.declare import Properties, gather, gather_uses
-from fedkg_compiler.binding.lookup import Over, names_in
-from fedkg_compiler.binding.names import Names
+from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.column_registry import Book
+from fedkg_compiler.binding.declarations import Properties, gather, gather_uses
+from fedkg_compiler.binding.name_lookup import Over, names_in
 from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.binding.quantify import fresh
+from fedkg_compiler.binding.quantifiers import fresh
 from fedkg_compiler.binding.rule import bind_rule
 from fedkg_compiler.binding.sheets import Sheets
+from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import GRAPH_SUFFIXES, QUERY_SUFFIXES, is_endpoint, is_store, read_bytes
@@ -122,7 +122,7 @@ def compile_rules(
     bodies.sort(key=lambda body: (body.name, body.sha256))
     reasons: list[Diagnostic] = []
     outcome = Outcome()
-    waivers = Waivers.of(body.tree for body in bodies)
+    waivers = Waivers.from_files(body.tree for body in bodies)
     pack = _compile(
         bodies,
         library,

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Literal
 
 from fedkg._internal.name_matching import Suggestion, did_you_mean
-from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import find, read_bytes
 from fedkg_compiler.resources import LIBRARY, data_folder
@@ -54,11 +54,11 @@ def library_files(
     Args:
         taken: paths of the files that are compiled anyway.
     """
-    wanted = [word for file in files for word in _words(file)]
+    wanted = [word for file in files for word in _used_names(file)]
     if not wanted:
         return []
     root = data_folder(LIBRARY)
-    shelf = _shelf(root)
+    shelf = _local_catalog(root)
     seen = {path.resolve() for path in taken}
     found = []
     while wanted:
@@ -72,7 +72,7 @@ def library_files(
             shown = f"{LIBRARY}/{shelf[name]}"
             tree, said = parse_bytes(body, shown)
             problems.add(said)
-            wanted += [replace(inner, span=word.span) for inner in _words(tree)]
+            wanted += [replace(inner, span=word.span) for inner in _used_names(tree)]
             digest = hashlib.sha256(body).hexdigest()
             found.append(
                 LibraryFile(
@@ -88,7 +88,7 @@ def library_files(
 
 def library_names() -> tuple[str, ...]:
     """Return the names that `use rules` accepts, without areas: ``isa95.capacity``, sorted."""
-    return tuple(_shelf(data_folder(LIBRARY)))
+    return tuple(_local_catalog(data_folder(LIBRARY)))
 
 
 def home_of(name: str, what: Literal["rule", "template"]) -> str | None:
@@ -98,7 +98,7 @@ def home_of(name: str, what: Literal["rule", "template"]) -> str | None:
     return next(
         (
             file
-            for file, path in _shelf(root).items()
+            for file, path in _local_catalog(root).items()
             if statement.search(read_bytes(root / path).decode())
         ),
         None,
@@ -143,7 +143,7 @@ def audible(said: Iterable[Diagnostic], names: Names) -> list[Diagnostic]:
     ]
 
 
-def _words(file: RuleFile) -> list[Word]:
+def _used_names(file: RuleFile) -> list[Word]:
     return [
         word
         for statement in file.statements
@@ -152,7 +152,7 @@ def _words(file: RuleFile) -> list[Word]:
     ]
 
 
-def _shelf(root: Path) -> dict[str, str]:
+def _local_catalog(root: Path) -> dict[str, str]:
     """The path below the library's folder of every file, by its name."""
     paths = [path.relative_to(root) for path in find(root, "*/*.fkg")]
     return {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fedkg_compiler.binding.names import Names
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.sheets import Sheets
+from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.syntax import RuleFile
 
 
@@ -46,12 +46,12 @@ def bind_statements(
 def _declared(names: Names, sources: Sources, sheets: Sheets, outcome: Outcome) -> None:
     """Inferences, sets, causes and examples."""
     if names.infers:
-        from fedkg_compiler.binding.infer import bind_infer
+        from fedkg_compiler.binding.inferences import bind_infer
 
         for infer in names.infers:
             bind_infer(infer, sources, outcome)
     if names.sets:
-        from fedkg_compiler.binding.sets import bind_set
+        from fedkg_compiler.binding.parameter_sets import bind_set
 
         outcome.sets += [
             kept for one in names.sets if (kept := bind_set(one, sources, sheets)) is not None

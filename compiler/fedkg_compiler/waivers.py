@@ -32,7 +32,7 @@ class Waivers:
     _allowed: dict[tuple[str, str], list[_Allowed]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, files: Iterable[RuleFile]) -> Waivers:
+    def from_files(cls, files: Iterable[RuleFile]) -> Waivers:
         """The options of all rules in these files."""
         found = cls()
         for file in files:

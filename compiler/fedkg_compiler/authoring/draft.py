@@ -10,9 +10,9 @@ import numpy as np
 
 from fedkg.errors import TableError
 from fedkg.tables import Table, is_unknown, looks_like_time
+from fedkg_compiler.authoring.draft_text import quoted, remark
 from fedkg_compiler.authoring.from_data import rules_from_data
 from fedkg_compiler.authoring.from_sheet import rules_from_sheet
-from fedkg_compiler.authoring.wording import quoted, remark
 
 TIME_HEADERS = ("time", "zeit", "date", "datum", "timestamp", "stempel")
 

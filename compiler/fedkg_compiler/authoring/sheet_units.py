@@ -8,8 +8,8 @@ from fedkg.tables import Table, is_unknown
 from fedkg.units.header import header_unit, split_header
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale
+from fedkg_compiler.authoring.draft_text import remark
 from fedkg_compiler.authoring.limits import LimitColumns
-from fedkg_compiler.authoring.wording import remark
 
 LISTED = 12
 _UNIT_PART = r"(?:[^\W\d_]|[°%‰€℃])(?:[\w°%‰€℃⁻]|\^?-?[0-9])*"

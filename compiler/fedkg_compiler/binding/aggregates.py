@@ -15,11 +15,11 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import And, AtLeast, Formula, Or, Reduce
 from fedkg.units.unit import NUMBER
 from fedkg_compiler.binding.arithmetic import term_of
-from fedkg_compiler.binding.lookup import variables_in
+from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.members import Members, member_scope, members_of
-from fedkg_compiler.binding.prune import prune
+from fedkg_compiler.binding.missing_parts import prune
+from fedkg_compiler.binding.name_lookup import variables_in
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Aggregate, Condition, Expression, OverMembers, Variable
 
@@ -82,7 +82,7 @@ def aggregate(
     unit = NUMBER if op == "count" else value.unit
     if isinstance(value, Fixed) and (op in ("sum", "count") or members.sizes.all()):
         inner.rows.forget()
-        return Fixed(values=_reduced(op, value.values, members), unit=unit, span=node.span)
+        return Fixed(values=_reduce_constants(op, value.values, members), unit=unit, span=node.span)
     term = term_of(value, inner)
     if term is None:
         return None
@@ -225,7 +225,9 @@ def _tell_empty(members: Members, span: Span, what: str, scope: Scope) -> None:
     )
 
 
-def _reduced(op: Reduction, values: NDArray[np.float64], members: Members) -> NDArray[np.float64]:
+def _reduce_constants(
+    op: Reduction, values: NDArray[np.float64], members: Members
+) -> NDArray[np.float64]:
     """Numbers that are known when rules are compiled, [M], put together for each row: [R]; added in the order of the members."""
     rows = members.sizes.shape[0]
     match op:

@@ -29,8 +29,8 @@ from fedkg.units.unit import (
     same_dimension,
     times,
 )
+from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Related, Span
 
 _ANGLES = {"deg", "degree", "degrees", "°"}
@@ -125,7 +125,7 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     for value, other in ((a, two), (b, one)):
         if isinstance(value, Moving) and value.told is not None:
             message = (
-                f"{_said(two)} cannot be {verb} {_said(one)}, which was concluded elsewhere"
+                f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}, which was concluded elsewhere"
                 if value is a
                 else ""
             )
@@ -133,12 +133,12 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
                 "FKG216",
                 b.span,
                 message
-                or f"{_said(two)}, which was concluded elsewhere, cannot be {verb} {_said(one)}",
+                or f"{_describe_unit(two)}, which was concluded elsewhere, cannot be {verb} {_describe_unit(one)}",
                 "declare the unit of the column",
                 (
                     Related(
                         span=value.told,
-                        message=f"taken to be in {_said(value.unit)} here"
+                        message=f"taken to be in {_describe_unit(value.unit)} here"
                         if value.unit and value.unit != other
                         else "",
                     ),
@@ -159,13 +159,13 @@ def mismatch(a: Value, b: Value, verb: str, scope: Scope) -> None:
     scope.problems.error(
         "FKG213",
         b.span,
-        f"{_said(two)} cannot be {verb} {_said(one)}",
+        f"{_describe_unit(two)} cannot be {verb} {_describe_unit(one)}",
         advice,
-        (Related(span=a.span, message=f"this is in {_said(one)}"),),
+        (Related(span=a.span, message=f"this is in {_describe_unit(one)}"),),
     )
 
 
-def _said(unit: Unit) -> str:
+def _describe_unit(unit: Unit) -> str:
     return f"`{unit.text}`" if unit.text else "a plain number"
 
 
@@ -381,7 +381,7 @@ def _revolutions(value: Value, other: Value, scope: Scope) -> Value:
         or other.unit.dimension != ENERGY
     ):
         return value
-    scope.problems.once(
+    scope.problems.info_per_file(
         f"revolutions {value.unit.text}",
         "FKG218",
         value.span,

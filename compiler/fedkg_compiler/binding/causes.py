@@ -8,10 +8,10 @@ from pathlib import Path
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack.causes import CauseRecord, Drive
 from fedkg_compiler.binding.clients import client_of
-from fedkg_compiler.binding.declare import seconds
+from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.declarations import seconds
 from fedkg_compiler.binding.environment import Environment
-from fedkg_compiler.binding.places import Sources
-from fedkg_compiler.binding.quantify import note_unused, quantify
+from fedkg_compiler.binding.quantifiers import note_unused, quantify
 from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.syntax.tree import Cause, Word
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Literal, cast, get_args
 
 from fedkg.pack.manifest import Source
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.environment import Environment
-from fedkg_compiler.binding.names import FileRule, Names
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.symbol_table import FileRule, Names
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.standard import FKG
 from fedkg_compiler.ontology.terms import Iri

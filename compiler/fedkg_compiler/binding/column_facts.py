@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.ontology.graph import Graph, Resource
 from fedkg_compiler.ontology.standard import FKG, QUDT, RDF, SOSA
 
@@ -33,27 +33,27 @@ def facts_of_column(
             f"SELECT * WHERE {{ ?e <{property_iri}> ?n . ?n <{FKG}column> ?c }}", {"e": entity}
         ):
             yield entity, read, row["n"]
-            yield from said(graph, row["n"], _OF_COLUMNS)
+            yield from facts_about(graph, row["n"], _OF_COLUMNS)
     for fact in sources.columns_of(property_iri, getattr(entity, "value", None)):
-        yield from said(graph, read, _OF_COLUMNS)
+        yield from facts_about(graph, read, _OF_COLUMNS)
         if fact.sensor is not None and not fact.sensor.startswith("_:"):
             yield from facts_of_sensor(graph, graph.node(fact.sensor), entity)
 
 
 def facts_of_sensor(graph: Graph, sensor: Resource, entity: Resource | None) -> Iterator[Spoken]:
     """Return the triples about the column of a sensor (or another node) and its owner."""
-    yield from said(graph, sensor, _OF_COLUMNS)
+    yield from facts_about(graph, sensor, _OF_COLUMNS)
     if entity is not None:
-        yield from said(graph, sensor, (SOSA + "isHostedBy",), entity)
+        yield from facts_about(graph, sensor, (SOSA + "isHostedBy",), entity)
 
 
 def facts_of_key(graph: Graph, entity: Resource) -> Iterator[Spoken]:
     """What says which rows of the table are about an entity."""
-    yield from said(graph, entity, (FKG + "keyColumn", FKG + "keyValue"))
+    yield from facts_about(graph, entity, (FKG + "keyColumn", FKG + "keyValue"))
     for row in graph.nodes(
         f"SELECT DISTINCT * WHERE {{ ?e a ?k . ?k <{FKG}keyColumn> ?c }}", {"e": entity}
     ):
-        yield from said(graph, row["k"], (FKG + "keyColumn",))
+        yield from facts_about(graph, row["k"], (FKG + "keyColumn",))
         yield entity, graph.node(RDF + "type"), row["k"]
 
 
@@ -61,10 +61,10 @@ def facts_of_values(graph: Graph, spoken: Iterable[Spoken]) -> Iterator[Spoken]:
     """Return the numbers and units of the quantities among the objects of triples."""
     for _, _, value in spoken:
         if not str(value).startswith('"'):
-            yield from said(graph, value, _QUANTITY)
+            yield from facts_about(graph, value, _QUANTITY)
 
 
-def said(
+def facts_about(
     graph: Graph, subject: Resource, properties: Sequence[str], value: Resource | None = None
 ) -> Iterator[Spoken]:
     """The triples of a subject by some properties, with one value if it is given."""

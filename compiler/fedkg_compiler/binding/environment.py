@@ -44,7 +44,7 @@ class Cell:
         )
 
 
-def _numbered(row: int) -> str:
+def _solution_name(row: int) -> str:
     return f"solution {row + 1}"
 
 
@@ -65,7 +65,7 @@ class Environment:
     rows: int
     cells: dict[str, tuple[Cell | None, ...]] = field(default_factory=dict)
     units: tuple[str, ...] = ()
-    where: Callable[[int], str] = _numbered
+    where: Callable[[int], str] = _solution_name
     span: Span | None = None
     known: bool = True
     origin: tuple[int, ...] = ()

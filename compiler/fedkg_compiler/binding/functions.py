@@ -13,8 +13,8 @@ from fedkg.pack import Call, Function
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import NUMBER, Unit, power, same_dimension
 from fedkg_compiler.binding.arithmetic import in_unit, mismatch, term_of
+from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.syntax.tree import Apply
 
 Array = NDArray[np.float64]

@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.environment import Cell, Environment, unknown
-from fedkg_compiler.binding.lookup import (
+from fedkg_compiler.binding.name_lookup import (
     VALUE,
     Over,
     body_of,
@@ -22,9 +23,8 @@ from fedkg_compiler.binding.lookup import (
     pattern_variables,
     variables_in,
 )
-from fedkg_compiler.binding.places import Sources
-from fedkg_compiler.binding.quantify import entity_cell, fresh, in_one_unit, term_cell
-from fedkg_compiler.binding.reading import Reading, Readings
+from fedkg_compiler.binding.name_readings import Reading, Readings
+from fedkg_compiler.binding.quantifiers import entity_cell, fresh, in_one_unit, term_cell
 from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.terms import RdfTerm
@@ -212,7 +212,7 @@ def _solved(node: Over, scope: Scope, sources: Sources) -> Solved | None:
             solved is not None
             and not solved.rows
             and not sources.names.graph_broken
-            and not scope.problems.said("FKG112", node.source.span)
+            and not scope.problems.has("FKG112", node.source.span)
         ):
             scope.problems.warning(
                 "FKG276",

@@ -57,7 +57,9 @@ class Problems:
         for key in gone:
             del self._found[key]
 
-    def once(self, topic: str, code: str, span: Span, message: str, help: str = "") -> None:
+    def info_per_file(
+        self, topic: str, code: str, span: Span, message: str, help: str = ""
+    ) -> None:
         """Add a note, but only for the first place in each file."""
         if self.fresh(topic, span):
             self.info(code, span, message, help)
@@ -68,7 +70,7 @@ class Problems:
         self._topics.add((topic, span.file))
         return new
 
-    def said(self, code: str, span: Span) -> bool:
+    def has(self, code: str, span: Span) -> bool:
         """Return whether a diagnostic of a code lies inside a place."""
         return any(
             key[0] == code

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg_compiler.binding.book import Book
+from fedkg_compiler.binding.column_registry import Book
 from fedkg_compiler.binding.environment import Environment
-from fedkg_compiler.binding.names import Names
+from fedkg_compiler.binding.name_readings import Readings
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.binding.reading import Readings
-from fedkg_compiler.lowering.rows import Rows
+from fedkg_compiler.binding.symbol_table import Names
+from fedkg_compiler.lowering.bank_rows import Rows
 
 if TYPE_CHECKING:
-    from fedkg_compiler.binding.mined import Mined
-    from fedkg_compiler.binding.places import Sources
+    from fedkg_compiler.binding.column_places import Sources
+    from fedkg_compiler.binding.mined_parameters import Mined
     from fedkg_compiler.ontology.graph import Graph
 
 

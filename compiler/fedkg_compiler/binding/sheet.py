@@ -13,8 +13,8 @@ from fedkg.tables import Table
 from fedkg.tables.numerals import DecimalMark, number
 from fedkg.tables.words import is_unknown
 from fedkg.units.header import split_header
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.environment import Cell, Environment
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.syntax.tree import Word

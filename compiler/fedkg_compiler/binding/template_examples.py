@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg_compiler.binding.book import Book
-from fedkg_compiler.binding.declare import unit_of
+from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.column_registry import Book
+from fedkg_compiler.binding.declarations import unit_of
 from fedkg_compiler.binding.environment import Environment
-from fedkg_compiler.binding.names import DeclaredSignal, FileRule
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.rule import First
+from fedkg_compiler.binding.symbol_table import DeclaredSignal, FileRule
 from fedkg_compiler.binding.templates import call_template
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.tree import (
@@ -35,7 +35,7 @@ from fedkg_compiler.syntax.tree import (
 def example_of_template(statement: Example, sources: Sources) -> tuple[Example, Sources] | None:
     """The example as one of a rule that follows the template, and the names that the rule speaks of; None where it is wrong."""
     template = sources.names.templates[statement.rule.text]
-    given = _given(statement, template, sources)
+    given = _series_by_parameter(statement, template, sources)
     if given is None:
         return None
     signals = {name: series for name, series in given.items() if _is_signal(series)}
@@ -82,7 +82,9 @@ def _is_signal(series: Series) -> bool:
     return len(series.values) > 1 or len(series.texts) > 1
 
 
-def _given(statement: Example, template: Template, sources: Sources) -> dict[str, Series] | None:
+def _series_by_parameter(
+    statement: Example, template: Template, sources: Sources
+) -> dict[str, Series] | None:
     """The series of each parameter."""
     parameters = [word.text for word in template.parameters]
     declared = (Related(span=template.name.span, message="declared here"),)

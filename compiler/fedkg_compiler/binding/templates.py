@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fedkg._internal.name_matching import did_you_mean
-from fedkg_compiler.binding.names import Names
 from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.binding.template_span import TemplateSpan
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.depth import MAX_NESTING, MAX_TERMS
@@ -91,7 +91,7 @@ class _Writer:
             case _:
                 pass
         if use is not None:
-            node = self._words(node, use)
+            node = self._replace_names(node, use)
         changed = {
             name: self.tree(getattr(node, name), use, depth + 1)
             for name in node.__dataclass_fields__
@@ -156,7 +156,7 @@ class _Writer:
             return None
         return given
 
-    def _words(self, node: Tree, use: _Use) -> Tree:
+    def _replace_names(self, node: Tree, use: _Use) -> Tree:
         """The node with the names in it that are parameters and that only a name can replace: classes, heads, signals of entities."""
         match node:
             case IsClass(form="name", value=word) if word.text in use.arguments:

@@ -13,7 +13,7 @@ def in_time(span: Span, scope: Scope) -> None:
     names = scope.names
     names.timing = replace(names.timing, ordered=True)
     if not names.timing.declared:
-        scope.problems.once(
+        scope.problems.info_per_file(
             "timeline",
             "FKG260",
             span,

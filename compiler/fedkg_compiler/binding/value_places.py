@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, same_dimension, same_scale
-from fedkg_compiler.binding.book import BookColumn, quoted
+from fedkg_compiler.binding.column_places import Sources, declared_place, header_place, plain_place
+from fedkg_compiler.binding.column_registry import BookColumn, quoted
 from fedkg_compiler.binding.environment import Cell
-from fedkg_compiler.binding.places import Sources, declared_place, header_place, plain_place
-from fedkg_compiler.binding.reading import NOWHERE, Key, Place
-from fedkg_compiler.binding.strange_units import strange_unit
+from fedkg_compiler.binding.name_readings import NOWHERE, Key, Place
+from fedkg_compiler.binding.unknown_units import strange_unit
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.terms import ColumnFact
 
@@ -134,7 +134,7 @@ def _column(fact: ColumnFact, shown: str, sources: Sources, span: Span) -> Place
     column = sources.book.column(BookColumn(name=fact.column, source=fact.column, unit=unit))
     if unit is None:
         sources.book.tell_by_header(column, span)
-    stored = sources.book.told(column)
+    stored = sources.book.compared_unit(column)
     return Place(column=column, stored=stored, spoken=stored)
 
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
-from fedkg_compiler.binding import expressions
+from fedkg_compiler.binding import expression_binder
+from fedkg_compiler.binding.bound_values import Fixed, Moving
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.values import Fixed, Moving
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Expression, Quantity, Variable, Window
 
@@ -69,14 +69,14 @@ def window_params(window: Window | None, scope: Scope) -> tuple[int, int] | None
             found.last or found.param.index == last.param,
         )
     if first.steps is None or last.steps is None:
-        return _place(first, np.ceil, scope), _place(last, np.floor, scope)
+        return _end_parameter(first, np.ceil, scope), _end_parameter(last, np.floor, scope)
     if not _fits(window, first, last, scope):
         return None
     low, high = steps_of(first.steps, last.steps)
     return scope.rows.param(low).index, scope.rows.param(high).index
 
 
-def _place(end: _End, rounded: Callable[[Array], Array], scope: Scope) -> int:
+def _end_parameter(end: _End, rounded: Callable[[Array], Array], scope: Scope) -> int:
     """The parameter of one end beside another that is found in data."""
     if end.steps is None:
         return end.param
@@ -97,7 +97,7 @@ def _end(node: Expression, scope: Scope) -> _End | None:
         hint = f"write a unit of time: {node.value:g} min, {node.value:g} h"
         scope.problems.error("FKG251", node.unit.span, f"`{node.unit.text}` is not a time", hint)
         return None
-    value = expressions.bind(node, scope)
+    value = expression_binder.bind(node, scope)
     if value is None:
         return None
     if isinstance(value, Moving):

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedkg.pack import Bank, MemberTable, skeleton_hash
-from fedkg_compiler.binding.book import Book, BookColumn
-from fedkg_compiler.binding.names import Timing
+from fedkg_compiler.binding.column_registry import Book, BookColumn
 from fedkg_compiler.binding.rule import BoundRows
+from fedkg_compiler.binding.symbol_table import Timing
+from fedkg_compiler.lowering.bank_rows import Codes, MemberRows, Rows
 from fedkg_compiler.lowering.contract import Numbering, make_contract
-from fedkg_compiler.lowering.rows import Codes, MemberRows, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from fedkg.pack import Column, DataContract, View
 from fedkg.pack.contract import TRUTHS
-from fedkg_compiler.binding.book import Book, BookColumn
-from fedkg_compiler.binding.names import Timing
+from fedkg_compiler.binding.column_registry import Book, BookColumn
+from fedkg_compiler.binding.symbol_table import Timing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,13 +67,13 @@ def _degree(term: Term, slots: frozenset[int]) -> int:
     if isinstance(term, Slot):
         return int(term.index in slots)
     if isinstance(term, Reduce):
-        return _reduced(term)
+        return _reduction_degree(term)
     if not isinstance(term, POLYNOMIAL):
         return MANY if slots & slots_of(term) or reads_output(term) else 0
     return term.degree([_degree(part, slots) for part in term_children(term)])
 
 
-def _reduced(term: Reduce) -> int:
+def _reduction_degree(term: Reduce) -> int:
     """The degree of a reduction in what its members predict; the slots of its owner are not in it."""
     if not reads_output(term):
         return 0

@@ -15,7 +15,7 @@ from fedkg.pack import Compare, Formula, Param, Term
 from fedkg.pack.node import FormulaPart, Sign
 from fedkg.pack.numeric.intervals import Ranges
 from fedkg.pack.terms import times
-from fedkg.pack.walk import children, everywhere, member_table
+from fedkg.pack.walk import children, everywhere, member_table, own_params
 from fedkg_compiler.passes.intervals import interval
 
 
@@ -48,6 +48,8 @@ def slope(term: Term, param: int, ranges: Ranges) -> Sign:
     """The sign of a term in a parameter."""
     if isinstance(term, Param):
         return int(term.index == param)
+    if param in own_params(term):
+        return None
     if member_table(term) is not None:
         return 0
     inner = [_slope_of_part(part, param, ranges) for part in children(term)]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Term
 from fedkg.pack.numeric.intervals import Interval, Ranges
-from fedkg_compiler.binding.book import Book
-from fedkg_compiler.lowering.rows import Rows
+from fedkg_compiler.binding.column_registry import Book
+from fedkg_compiler.lowering.bank_rows import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

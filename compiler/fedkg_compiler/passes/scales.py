@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from fedkg.pack import Compare, Formula, Param, Term
 from fedkg.pack.walk import ROWS, everywhere
-from fedkg_compiler.binding.book import Book
-from fedkg_compiler.lowering.rows import Rows
+from fedkg_compiler.binding.column_registry import Book
+from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.passes.intervals import Declared, interval
 
 

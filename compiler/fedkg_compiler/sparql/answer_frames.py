@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fedkg_compiler.binding.reading import Key, Place
+from fedkg_compiler.binding.name_readings import Key, Place
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.terms import Iri, Literal
 from fedkg_compiler.sparql.branches import Branch, Observed

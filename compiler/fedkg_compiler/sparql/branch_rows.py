@@ -16,7 +16,7 @@ from fedkg.pack import Formula, RuleRecord
 from fedkg.units.unit import Unit
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.rule import BoundRows
-from fedkg_compiler.lowering.rows import Codes, Rows, SlotColumn
+from fedkg_compiler.lowering.bank_rows import Codes, Rows, SlotColumn
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.terms import Iri, Literal, local_name
 from fedkg_compiler.passes.hard import bent_comparisons

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fedkg_compiler.binding.reading import Place
-from fedkg_compiler.lowering.rows import Rows
+from fedkg_compiler.binding.name_readings import Place
+from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.ontology.graph import Graph
 from fedkg_compiler.ontology.terms import Iri, Literal, Quantity
 from fedkg_compiler.sparql.answer_frames import Answer, Frame, Ids, Reading, column_of

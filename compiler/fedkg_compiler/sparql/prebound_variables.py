@@ -8,7 +8,7 @@ from typing import Any
 
 from fedkg.pack import RuleRecord
 from fedkg_compiler.binding.column_facts import Spoken
-from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph import Resource

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedkg.pack import And, Known, Or
-from fedkg_compiler.binding.reading import NOWHERE
+from fedkg_compiler.binding.name_readings import NOWHERE
 from fedkg_compiler.passes.fold import joined
 from fedkg_compiler.shacl import logic
 

@@ -14,17 +14,17 @@ from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import ANGLE, NUMBER
 from fedkg_compiler.binding.aggregates import aggregate
 from fedkg_compiler.binding.arithmetic import add, divide, in_unit, multiply, negate, raise_to
-from fedkg_compiler.binding.classes import probability
-from fedkg_compiler.binding.declare import unit_of
+from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
+from fedkg_compiler.binding.class_conditions import probability
+from fedkg_compiler.binding.declarations import unit_of
 from fedkg_compiler.binding.functions import FUNCTIONS, call
-from fedkg_compiler.binding.harmony import harmonised, in_several_units
-from fedkg_compiler.binding.lookup import is_probability, names_in, variables_of
-from fedkg_compiler.binding.mined import mined_value
-from fedkg_compiler.binding.past import history, past
-from fedkg_compiler.binding.reading import Reading
+from fedkg_compiler.binding.mined_parameters import mined_value
+from fedkg_compiler.binding.name_lookup import is_probability, names_in, variables_of
+from fedkg_compiler.binding.name_readings import Reading
+from fedkg_compiler.binding.past_values import history, past
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.strange_units import strange_unit
-from fedkg_compiler.binding.values import Fixed, Moving, Value
+from fedkg_compiler.binding.unit_agreement import harmonised, in_several_units
+from fedkg_compiler.binding.unknown_units import strange_unit
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import (
     Aggregate,
@@ -161,7 +161,9 @@ def moving(reading: Reading, key: tuple[str, str], span: Span, scope: Scope) -> 
     )
     if stored is None:
         told = [
-            unit for column in columns.tolist() if (unit := scope.book.told(column)) is not None
+            unit
+            for column in columns.tolist()
+            if (unit := scope.book.compared_unit(column)) is not None
         ]
         if told:
             scope.book.tell_unit((columns,), told[0], span, scope.problems)

@@ -12,8 +12,14 @@ from fedkg._internal.name_matching import Suggestion, distance, normalise_header
 from fedkg.units.header import header_unit
 from fedkg.units.text import UnitProblem, known_units, parse_unit
 from fedkg.units.unit import NUMBER, Unit, conversion, same_dimension
-from fedkg_compiler.binding.names import DeclaredLabel, DeclaredSignal, FileRule, Names, Timing
 from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.symbol_table import (
+    DeclaredLabel,
+    DeclaredSignal,
+    FileRule,
+    Names,
+    Timing,
+)
 from fedkg_compiler.binding.templates import check_templates
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.syntax.tree import (
@@ -302,14 +308,14 @@ def _spelling(written: str, advice: str, unit: UnitProblem) -> str:
     """The advice on a unit, certain where one spelling alone is near; of ``kgg/h`` that is one of ``kgg``."""
     wrong = re.sub(r"\^?-?\d+\Z", "", unit.text)
     places = [*re.finditer(rf"(?<![^\W\d]){re.escape(wrong)}(?![^\W\d])", written)]
-    if len(unit.instead) != 1 or len(places) != 1 or not _alone(wrong, unit.instead[0]):
+    if len(unit.instead) != 1 or len(places) != 1 or not _is_only_match(wrong, unit.instead[0]):
         return advice
     return Suggestion(
         advice, written, written[: places[0].start()] + unit.instead[0] + written[places[0].end() :]
     )
 
 
-def _alone(wrong: str, meant: str) -> bool:
+def _is_only_match(wrong: str, meant: str) -> bool:
     """Whether a unit is the only one that a text can be: but for case and points, with a letter written twice, or as the nearest."""
     doubled = [wrong[:i] + wrong[i + 1 :] for i in range(1, len(wrong)) if wrong[i] == wrong[i - 1]]
     if normalise_header(wrong) == normalise_header(meant) or meant in doubled:

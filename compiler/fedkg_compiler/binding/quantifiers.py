@@ -12,8 +12,8 @@ from fedkg.pack import Source
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Dimension, Unit, conversion
 from fedkg_compiler.binding.clients import owned
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.environment import Cell, Environment, unknown
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.diagnostics.record import Diagnostic, Span

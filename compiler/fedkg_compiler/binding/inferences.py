@@ -10,19 +10,19 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import Compare, Formula, Param, RuleRecord, atoms, subterms
 from fedkg.pack.inference import Direction, Inference, MinedParameter
 from fedkg_compiler.binding.clients import scope_of
-from fedkg_compiler.binding.conditions import condition
+from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.condition_binder import condition
 from fedkg_compiler.binding.environment import Environment
-from fedkg_compiler.binding.lookup import look_up, names_in
-from fedkg_compiler.binding.mined import Mined, mined
+from fedkg_compiler.binding.mined_parameters import Mined, mined
+from fedkg_compiler.binding.name_lookup import look_up, names_in
 from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.binding.template_span import TemplateSpan
 from fedkg_compiler.binding.templates import call_template
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.lowering.rows import Rows
+from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.passes.direction import direction, slope
 from fedkg_compiler.passes.intervals import Declared, interval
 from fedkg_compiler.passes.scales import set_scales
@@ -189,7 +189,7 @@ def _parameter(place: Span, found: Mined, formula: Formula, sources: Sources) ->
             f"?{found.name} {_why(found, formula, sources)}: the value found may not be the tightest",
             "hold it fixed, or use one variable for each side",
         )
-    unit = sources.book.told(found.column)
+    unit = sources.book.compared_unit(found.column)
     if found.windows:
         found.rows.params[index] = np.array([0.0 if found.first else -1.0])
     return MinedParameter(

@@ -129,7 +129,7 @@ class Names:
         """Return whether a plain name may be a header: no file declares any signal."""
         return not self.signals and not self.labels and not self.broken
 
-    def known(self) -> Sequence[str]:
+    def known_names(self) -> Sequence[str]:
         """The names a formula may use, for suggestions."""
         return [*self.signals, *self.labels]
 

@@ -12,14 +12,14 @@ from fedkg.pack import And, Formula, Implies, Not, Or, Term
 from fedkg.units.unit import PRESSURE, Unit, same_dimension
 from fedkg_compiler.binding.aggregates import over_members
 from fedkg_compiler.binding.arithmetic import in_unit, mismatch, term_of
-from fedkg_compiler.binding.classes import is_class, membership
+from fedkg_compiler.binding.bound_values import Fixed, Moving, Value
+from fedkg_compiler.binding.class_conditions import is_class, membership
 from fedkg_compiler.binding.compare import MIRRORED, compare, truth_compared
-from fedkg_compiler.binding.expressions import bind
+from fedkg_compiler.binding.expression_binder import bind
 from fedkg_compiler.binding.monotone import monotone
 from fedkg_compiler.binding.past_class import past_class
 from fedkg_compiler.binding.scope import Scope
 from fedkg_compiler.binding.temporal import only_after, temporal, until
-from fedkg_compiler.binding.values import Fixed, Moving, Value
 from fedkg_compiler.diagnostics.record import Related
 from fedkg_compiler.syntax.tree import (
     AllOf,

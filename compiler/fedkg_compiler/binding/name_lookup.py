@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fedkg._internal.name_matching import did_you_mean
+from fedkg_compiler.binding.column_places import Sources, family_places, header_place, plain_place
 from fedkg_compiler.binding.environment import Environment
 from fedkg_compiler.binding.functions import FUNCTIONS
-from fedkg_compiler.binding.names import DeclaredSignal
-from fedkg_compiler.binding.places import Sources, family_places, header_place, plain_place
-from fedkg_compiler.binding.reading import Reading, Readings
+from fedkg_compiler.binding.name_readings import Reading, Readings
+from fedkg_compiler.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.binding.value_places import value_places
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.ontology.pattern import tokens
@@ -158,7 +158,7 @@ def _plain(node: Reference, sources: Sources) -> Reading | None:
         )
         return None
     header = f", or write the header of its column as it is: `` `{name}` ``"
-    near = did_you_mean(name, names.known())
+    near = did_you_mean(name, names.known_names())
     if (root := name.rstrip("²³")) in names.signals and root != name:
         near = f"a power is written ^: {root} ^ {'2' if name.endswith('²') else '3'}"
     if not near and name.casefold() in ("true", "false", "on", "off", "yes", "no"):

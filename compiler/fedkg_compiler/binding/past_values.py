@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedkg_compiler.binding.book import Book, BookView
-from fedkg_compiler.binding.reading import Reading
+from fedkg_compiler.binding.bound_values import Fixed, Value
+from fedkg_compiler.binding.column_registry import Book, BookView
+from fedkg_compiler.binding.name_readings import Reading
 from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.binding.timing import in_time
-from fedkg_compiler.binding.values import Fixed, Value
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.syntax.tree import Expression, Past
 

@@ -214,13 +214,14 @@ class Book:
                 problems.error(
                     "FKG216",
                     span,
-                    f"`{one[0].name}` and `{other[0].name}` are compared without conversion, but other rules read them in {one[1].text} and {other[1].text}",
+                    f"`{one[0].name}` and `{other[0].name}` are compared without conversion, "
+                    f"but other rules read them in {one[1].text} and {other[1].text}",
                     f"declare their units: `signal {quoted(one[0].name)} in {one[1].text}`",
                     related,
                 )
                 break
 
-    def told(self, column: int) -> Unit | None:
+    def compared_unit(self, column: int) -> Unit | None:
         """The unit that an earlier comparison gave the column."""
         return self.columns[column].unit
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedkg.pack import Param
-from fedkg_compiler.binding.book import Book, BookColumn
+from fedkg_compiler.binding.bound_values import Moving
+from fedkg_compiler.binding.column_registry import Book, BookColumn
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.values import Moving
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.lowering.rows import Rows
+from fedkg_compiler.lowering.bank_rows import Rows
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +48,7 @@ def mined_value(found: Mined, span: Span, scope: Scope) -> Moving | None:
         return None
     found.values.append(span)
     columns = np.array([found.column], dtype=np.int64)
-    unit, told = scope.book.told(found.column), scope.book.told_at(found.column)
+    unit, told = scope.book.compared_unit(found.column), scope.book.told_at(found.column)
     return Moving(
         term=found.param, unit=unit, span=span, told=told, bare=() if unit else (columns,)
     )

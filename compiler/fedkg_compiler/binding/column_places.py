@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
-from fedkg_compiler.binding.book import Book, BookColumn, ColumnType
+from fedkg_compiler.binding.column_registry import Book, BookColumn, ColumnType
 from fedkg_compiler.binding.environment import Cell
-from fedkg_compiler.binding.names import DeclaredSignal, Names
+from fedkg_compiler.binding.name_readings import NOWHERE, Place
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.binding.reading import NOWHERE, Place
-from fedkg_compiler.binding.strange_units import strange_unit
+from fedkg_compiler.binding.symbol_table import DeclaredSignal, Names
+from fedkg_compiler.binding.unknown_units import strange_unit
 from fedkg_compiler.diagnostics.record import Related, Span
 from fedkg_compiler.ontology.terms import ColumnFact, local_name
 
@@ -81,7 +81,7 @@ class Sources:
 def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
     """The place of a signal without entities."""
     if signal.column is not None or signal.property is None:
-        return _place(signal, signal.name, signal.column or signal.name, None, sources, span)
+        return _enter_column(signal, signal.name, signal.column or signal.name, None, sources, span)
     facts = sources.columns_of(signal.property, None)
     shared = {(fact.column, fact.unit) for fact in facts if fact.entity is None}
     headers = shared or {(fact.column, fact.unit) for fact in facts}
@@ -96,7 +96,7 @@ def plain_place(signal: DeclaredSignal, sources: Sources, span: Span) -> Place:
         )
         return NOWHERE
     header, unit = next(iter(headers), (signal.name, None))
-    return _place(signal, signal.name, header, unit, sources, span)
+    return _enter_column(signal, signal.name, header, unit, sources, span)
 
 
 def header_place(header: str, sources: Sources, span: Span) -> Place:
@@ -107,7 +107,7 @@ def header_place(header: str, sources: Sources, span: Span) -> Place:
             return place
     column = sources.book.column(BookColumn(name=header, source=header, declared=False))
     sources.book.tell_by_header(column, span)
-    unit = sources.book.told(column)
+    unit = sources.book.compared_unit(column)
     return Place(column=column, stored=unit, spoken=unit)
 
 
@@ -132,13 +132,17 @@ def declared_place(header: str, sources: Sources, span: Span) -> Place | None:
                 )
                 sources.headers.setdefault(fact.column, (signal, name, fact.unit))
     found = sources.headers.get(header)
-    return None if found is None else _place(found[0], found[1], header, found[2], sources, span)
+    return (
+        None
+        if found is None
+        else _enter_column(found[0], found[1], header, found[2], sources, span)
+    )
 
 
 def _of_signal(signal: DeclaredSignal, header: str, sources: Sources, span: Span) -> Place | None:
     if signal.column is not None:
         return (
-            _place(signal, signal.name, header, None, sources, span)
+            _enter_column(signal, signal.name, header, None, sources, span)
             if signal.column == header
             else None
         )
@@ -155,7 +159,7 @@ def _of_signal(signal: DeclaredSignal, header: str, sources: Sources, span: Span
         if signal.family and entity is not None
         else signal.name
     )
-    return _place(signal, name, header, facts[0].unit, sources, span)
+    return _enter_column(signal, name, header, facts[0].unit, sources, span)
 
 
 def family_places(
@@ -168,7 +172,7 @@ def family_places(
 
     @cache
     def placed(name: str, header: str, unit: str | None) -> Place:
-        return _place(signal, name, header, unit, sources, span)
+        return _enter_column(signal, name, header, unit, sources, span)
 
     for cell in cells:
         if cell is None:
@@ -277,7 +281,7 @@ def _column_name(
     return f"{signal.name}[{local_name(entity)}]", False
 
 
-def _place(
+def _enter_column(
     signal: DeclaredSignal,
     name: str,
     header: str,
@@ -315,5 +319,5 @@ def _place(
     )
     if stored is None:
         sources.book.tell_by_header(column, span)
-        stored = sources.book.told(column)
+        stored = sources.book.compared_unit(column)
     return Place(column=column, role=signal.role, stored=stored, spoken=signal.unit or stored)

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import replace
 
-from fedkg_compiler.binding.lookup import body_of, names_in, pattern_variables, variables_in
+from fedkg_compiler.binding.name_lookup import body_of, names_in, pattern_variables, variables_in
 from fedkg_compiler.syntax.tree import (
     Aggregate,
     AllOf,

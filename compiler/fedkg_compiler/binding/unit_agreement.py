@@ -10,9 +10,9 @@ import numpy as np
 from fedkg.pack import Term
 from fedkg.units.unit import SAME, Unit, conversion, same_dimension
 from fedkg_compiler.binding.arithmetic import join_product, join_sum
-from fedkg_compiler.binding.reading import Place, Reading
+from fedkg_compiler.binding.bound_values import Moving
+from fedkg_compiler.binding.name_readings import Place, Reading
 from fedkg_compiler.binding.scope import Scope
-from fedkg_compiler.binding.values import Moving
 from fedkg_compiler.diagnostics.record import Related, Span
 
 
@@ -32,7 +32,7 @@ def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving
     )
     if target is None:
         return Moving(term=slot, unit=None, span=span, plain=True, bare=(reading.columns,))
-    told = [_told(place, target, span, scope) for place in places]
+    told = [_table_unit(place, target, span, scope) for place in places]
     for i, unit in enumerate(told):
         if not same_dimension(unit, target):
             scope.problems.error(
@@ -57,11 +57,11 @@ def harmonised(reading: Reading, slot: Term, span: Span, scope: Scope) -> Moving
     return Moving(term=term, unit=target, span=span, plain=True)
 
 
-def _told(place: Place, target: Unit, span: Span, scope: Scope) -> Unit:
+def _table_unit(place: Place, target: Unit, span: Span, scope: Scope) -> Unit:
     """Return the unit of the values in the table; a column without one has that of the others."""
     if place.stored is not None:
         return place.stored
-    known = scope.book.told(place.column)
+    known = scope.book.compared_unit(place.column)
     if known is None:
         scope.book.tell_unit((np.array([place.column]),), target, span, scope.problems)
     return known or target
