@@ -1,10 +1,12 @@
-"""The run folder: every file of a run, written so that a process may die at any moment.
+"""The run folder: every file of a run, written so that the process may die at any moment.
 
-A whole file is written beside its place, then its checksum is appended to the log (`fedkg.jobs.run_log`), then the file is renamed. A
-process that dies between the last two steps leaves the logged content under the other name, where reading finds it.
+fedkg writes a file under a temporary name, appends its checksum to the log (`fedkg.jobs.run_log`),
+then renames it. If the process dies between the last two steps, the logged content is still there
+under the temporary name, where reading finds it.
 
-The CSV files only grow. Their checksums are logged before the next whole file, so that a checkpoint never has more rounds than the tables.
-Lines that are not logged yet, and lines of rounds after the last checkpoint, are removed when the run goes on.
+The CSV files only grow. fedkg logs their checksums before the next whole file, so a checkpoint
+never has more rounds than the tables. On resume it removes unlogged lines and rounds after the last
+checkpoint.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ RESULTS, SPLIT, REPORT, CHECKPOINTS, LOCK, THEORY = (
 )
 
 LEARNED = "learned.json"
-"""What a learning of causes has found, as `fedkg.learned_knowledge.Learned`."""
+"""Findings of a causal discovery, as `fedkg.learned_knowledge.LearnedKnowledge`."""
 
 CSV_FIELDS: dict[str, tuple[str, ...]] = {
     "rounds.csv": (
@@ -145,16 +147,19 @@ CSV_FIELDS: dict[str, tuple[str, ...]] = {
         *("rule", "title", "kind", "violated", "evaluations", "rate", "reason", "example"),
     ),
 }
-"""Files that grow, with their columns."""
+"""The growing files with their columns."""
 
 FINAL_TABLES = ("rules.csv", "sites.csv", "forecasts.csv", "sets.csv", "properties.csv")
-"""Those that a training writes once it is over."""
+"""Growing files that a trial writes at its end."""
 
 CHECKSUM_KEY = "checksums.key"
-"""Of a protected run: what its files' checksums are made with. Without it nothing in `environment.json` tells of the data's bytes."""
+"""The key of a protected run's file checksums.
+
+Without it `environment.json` reveals nothing about the content of data files.
+"""
 
 SWEEP_PLAN, FAILED_RUNS, COMPARISON_TABLE = "sweep.json", "failed.json", "comparison.csv"
-"""Of a sweep: its runs, written before anything is run; why runs failed; the comparison as a table for a spreadsheet."""
+"""Files of a sweep: the plan, the reasons of failed runs, the comparison as a table."""
 
 RUN_FILES = frozenset(
     (
@@ -174,29 +179,35 @@ RUN_FILES = frozenset(
         *("edges.csv", "losses.csv", SWEEP_PLAN, FAILED_RUNS, COMPARISON_TABLE),
     )
 )
-"""Names of the files that runs, sweeps and causal discovery write; each must have an entry in the log."""
+"""Names of the files that runs, sweeps and causal discovery write.
+
+Each must have an entry in the log.
+"""
 
 READ_ATTEMPTS = 3
-"""Attempts to read a file that another process may be replacing meanwhile."""
+"""Attempts to read a file that another process may be replacing."""
 
 RESTORE_HELP = "restore it from a copy, or start a new run with another --out"
 
 NOTE_SEPARATOR = " | "
-"""What stands between two notes of a round."""
+"""Separates the notes of a round."""
 
 EXECUTOR_PREFIX = "executor: "
-"""How the note begins that says by which executor a training is carried out, and why."""
+"""Start of the note that names the executor of a trial and the reason for it."""
 
 Row = Mapping[str, Any]
-"""One line of a CSV file by column. `Any`: a text or a number."""
+"""A row of a CSV file by column. `Any`: a text or a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """A file that is not as the run wrote it.
+    """A file that differs from what the run wrote.
 
     Attributes:
-        file: its path within the run folder. missing: whether it is gone. expected, received: the logged and the found content.
+        file: path within the run folder.
+        missing: whether the file does not exist.
+        expected: the logged content.
+        received: the content found.
     """
 
     file: str
@@ -205,7 +216,7 @@ class Damage:
     received: str
 
     def error(self, folder: Path, help: str = RESTORE_HELP) -> JobError:
-        """The error that reports it."""
+        """The error that reports this damage."""
         return JobError(
             f"{folder / self.file} is {'missing' if self.missing else 'damaged'}",
             expected=self.expected,
@@ -215,7 +226,7 @@ class Damage:
 
 
 class _GrowingFile:
-    """The content of a growing file so far, so that an appended line costs no second reading."""
+    """Hash and size of a growing file, so that appending a line needs no second read."""
 
     def __init__(self, body: bytes) -> None:
         self.hash, self.size, self.is_logged = hashlib.sha256(body), len(body), True
@@ -234,7 +245,8 @@ class RunFolder:
     """A folder with the files of one run.
 
     Attributes:
-        path: the folder. log: the checksums of its files.
+        path: the folder.
+        log: the checksums of its files.
     """
 
     path: Path
@@ -247,15 +259,15 @@ class RunFolder:
         object.__setattr__(self, "log", RunLog(self.path))
 
     def exists(self) -> bool:
-        """Whether a run has begun here. Raises JobError when its log is damaged."""
+        """Whether the folder contains a run. Raises JobError if its log is damaged."""
         return (self.path / ENVIRONMENT).is_file() or ENVIRONMENT in self.log.states()
 
     def is_finished(self) -> bool:
-        """Whether the run, or the sweep, has come to its end. Raises JobError when its log is damaged."""
+        """Whether the run, or the sweep, is finished. Raises JobError if its log is damaged."""
         return RESULTS in self.log.states()
 
     def create(self) -> None:
-        """Make the folder. Raises UsageError when something else is in its place."""
+        """Create the folder. Raises UsageError if other files are in its place."""
         try:
             (self.path / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -266,27 +278,31 @@ class RunFolder:
         foreign = [name for name in (JOB, TRIALS) if (self.path / name).exists()]
         if foreign and not self.exists() and not (self.path / LOCK).exists():
             raise UsageError(
-                f"{self.path} holds part of something that is not a run",
+                f"{self.path} contains files that do not belong to a run",
                 received=", ".join(foreign),
                 help="choose another --out",
             )
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out of the run while in the block; the lock dies with the process. Raises UsageError when taken."""
+        """Keep other processes out while in the block; the lock ends with the process.
+
+        Raises:
+            UsageError: another process holds the lock.
+        """
         with (self.path / LOCK).open("w") as handle:
             _lock(handle, self.path)
             yield
 
     def write_text(self, name: str, text: str) -> Path:
-        """Write a file whole or not at all."""
+        """Write a text file atomically."""
         return self.write_bytes(name, text.encode("utf-8"))
 
     def write_bytes(self, name: str, body: bytes, *, mode: int = 0o666) -> Path:
-        """Write a file whole or not at all, and log its checksum and those of the files that have grown.
+        """Write a file atomically; log its checksum and those of files that have grown.
 
         Args:
-            mode: who may read and write the file, as for `os.open`.
+            mode: permissions, as for `os.open`.
         """
         target, state = self.path / name, state_of(body)
         grown = [(other, found) for other, found in self._growing.items() if not found.is_logged]
@@ -312,20 +328,26 @@ class RunFolder:
         return target
 
     def log_files(self, names: Iterable[str]) -> None:
-        """Log the checksums of files that others write, where they have changed."""
+        """Log the checksums of files that other code writes, if they have changed."""
         found = [(name, state_of((self.path / name).read_bytes())) for name in names]
         changed = [(name, state) for name, state in found if self.log.states().get(name) != state]
         if changed:
             self.log.add(changed)
 
     def verify(self, name: str) -> Path:
-        """The path of a file that is as it was logged. Raises JobError when it is missing or damaged."""
+        """The path of a file that matches its checksum.
+
+        Raises JobError if it is missing or damaged.
+        """
         if (damage := self._no_log() or self._damage(name)) is not None:
             raise damage.error(self.path)
         return self.path / name
 
     def read_bytes(self, name: str) -> bytes:
-        """The content of a file as it was logged. Raises JobError when it is missing or damaged, or the log is."""
+        """The logged content of a file.
+
+        Raises JobError if the file or the log is missing or damaged.
+        """
         for attempt in range(READ_ATTEMPTS):
             time.sleep(0.02 * attempt)
             state = self._state(name)
@@ -342,9 +364,10 @@ class RunFolder:
         raise (self._no_log() or self._difference(name)).error(self.path)
 
     def damage(self) -> tuple[Damage, ...]:
-        """Every file that is not as the log has it, in the order of their names. Raises JobError when the log is damaged.
+        """Every file that differs from the log, in the order of names.
 
-        Rows of clients in files (`*.rows`) belong to a checkpoint, which has their checksum.
+        Client state in files (`*.rows`) belongs to a checkpoint, which has its checksums. Raises
+        JobError if the log is damaged.
         """
         states = self.log.states()
         if (found := self._no_log()) is not None:
@@ -360,9 +383,9 @@ class RunFolder:
         return tuple(damage for damage in damages if damage is not None)
 
     def _no_log(self) -> Damage | None:
-        """That the log of a run is gone, None where there is one or nothing to log."""
+        """The damage if a run has no log; None if it has one or there is nothing to log."""
         gone = not (self.path / LOG).is_file()
-        own = RUN_FILES - {JOB}  # a job file alone is a job, not what is left of a run
+        own = RUN_FILES - {JOB}  # a job file alone is not part of a run
         if self.log.states() or not any((self.path / name).exists() for name in own):
             return None
         return Damage(
@@ -373,7 +396,10 @@ class RunFolder:
         )
 
     def _state(self, name: str) -> FileState | None:
-        """What a file must contain: what was logged, and the lines that this object has appended since."""
+        """The required content of a file.
+
+        What was logged, plus lines that this object has appended.
+        """
         own = self._growing.get(name)
         return self._logged(name) if own is None else own.state()
 
@@ -384,7 +410,7 @@ class RunFolder:
         return self.log.states().get(name, EMPTY_FILE if may_start else None)
 
     def _damage(self, name: str) -> Damage | None:
-        """What is wrong with a file, None for nothing."""
+        """The damage of a file, or None."""
         target = self.path / name
         for attempt in range(READ_ATTEMPTS):
             time.sleep(0.02 * attempt)
@@ -397,7 +423,7 @@ class RunFolder:
         return self._difference(name)
 
     def _difference(self, name: str) -> Damage:
-        """The logged and the found content of a file that is damaged."""
+        """The logged and the found content of a damaged file."""
         target, state = self.path / name, self._state(name)
         try:
             with target.open("rb") as file:
@@ -413,10 +439,10 @@ class RunFolder:
         )
 
     def recover(self) -> list[str]:
-        """Finish what a process that died has begun: rename files that are logged, and remove the rest of what it wrote.
+        """Finish interrupted writes: rename logged files and remove other leftovers.
 
         Returns:
-            The growing files of a finished run that had more lines than the log has.
+            The growing files of a finished run that had more lines than the log.
         """
         cut = []
         if not self.is_finished():
@@ -442,7 +468,7 @@ class RunFolder:
         return cut
 
     def restore(self, name: str, body: bytes) -> bool:
-        """Put back a file if this is the content that was logged; whether it is."""
+        """Restore a file if this is its logged content; return whether it is."""
         target = self.path / name
         if self.log.states().get(name) != state_of(body):
             return False
@@ -453,27 +479,34 @@ class RunFolder:
         return True
 
     def write_json(self, name: str, content: Any) -> Path:
-        """Write JSON whole or not at all. `Any`: JSON."""
+        """Write JSON atomically. `Any`: JSON."""
         return self.write_text(name, json_text(content))
 
     def read_json(self, name: str) -> Any:
-        """The content of a JSON file. Raises JobError when it is missing or damaged. `Any`: JSON."""
+        """The content of a JSON file. Raises JobError if it is missing or damaged. `Any`: JSON."""
         try:
             return parse_json(self.read_bytes(name), str(self.path / name))
         except ValueError as error:
             raise JobError(
-                f"{self.path / name} is damaged: the run cannot go on",
+                f"{self.path / name} is damaged: the run cannot continue",
                 received=str(error),
                 help=RESTORE_HELP,
             ) from error
 
     def environment(self) -> dict[str, Any]:
-        """What the run was begun with. Raises JobError when it is missing or damaged, UsageError of a learning of causes. `Any`: JSON."""
+        """What the run started with. `Any`: JSON.
+
+        Raises:
+            JobError: the file is missing or damaged.
+            UsageError: the folder holds a causal discovery.
+        """
         found = self.read_json(ENVIRONMENT)
         if isinstance(found, dict) and found.get("kind") == "causes":
             raise UsageError(
-                f"{self.path} holds a learning of causes, which is done in one go: it has no rounds to count, to go on with or to repeat",
-                help=f"what it found is in {self.path / 'report.html'}; for another run choose another --out",
+                f"{self.path} contains a causal discovery, which has no rounds to list, "
+                "resume or repeat",
+                help=f"see its results in {self.path / 'report.html'}; choose another --out "
+                "for another run",
             )
         sources = found.get("sources") if isinstance(found, dict) else None
         whole = isinstance(sources, list) and all(
@@ -481,27 +514,31 @@ class RunFolder:
         )
         if not whole or not isinstance(found.get("job"), dict) or "pack_sha256" not in found:
             raise JobError(
-                f"{self.path / ENVIRONMENT} is damaged: the run cannot go on",
-                received="not what a run is begun with",
+                f"{self.path / ENVIRONMENT} is damaged: the run cannot continue",
+                received="required fields are missing",
                 help=RESTORE_HELP,
             )
         return dict(found)
 
     def records(self, trial_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """How far each arm is. Raises JobError when the list is missing, damaged or one of other arms. `Any`: JSON."""
+        """The progress of each trial. `Any`: JSON.
+
+        Raises:
+            JobError: the list is missing, damaged, or has other trials.
+        """
         found = self.read_json(TRIALS)
         if not isinstance(found, list) or [
             isinstance(entry, dict) and "done" in entry and entry.get("id") for entry in found
         ] != list(trial_ids):
             raise JobError(
-                f"{self.path / TRIALS} is damaged: the run cannot go on",
-                received="not the list of its trainings",
+                f"{self.path / TRIALS} is damaged: the run cannot continue",
+                received="not the list of its trials",
                 help=RESTORE_HELP,
             )
         return {entry["id"]: entry for entry in found}
 
     def append(self, name: str, rows: Sequence[Row]) -> None:
-        """Add lines to one of the growing files. Raises JobError when it is damaged."""
+        """Append rows to a growing file. Raises JobError if the file is damaged."""
         growing = self._growing.get(name)
         if growing is None:
             begun = name in self.log.states()
@@ -513,13 +550,15 @@ class RunFolder:
         growing.add(body)
 
     def rows(self, name: str, *, unlogged: bool = False) -> list[dict[str, str]]:
-        """The lines of a growing file, none where there is no such file.
+        """The rows of a growing file; none if the file does not exist.
 
         Args:
-            unlogged: whether whole lines count too that are not logged yet, as of a run that goes on in another process.
+            unlogged: whether to include complete lines that are not logged yet, for a run that
+                another
+                process continues.
 
         Raises:
-            JobError: when the file is missing or damaged.
+            JobError: the file is missing or damaged.
         """
         target = self.path / name
         if not target.exists() and name not in self.log.states():
@@ -536,27 +575,27 @@ class RunFolder:
         ]
 
     def rewrite(self, name: str, rows: Sequence[Row]) -> None:
-        """Replace a growing file by these lines, whole or not at all."""
+        """Replace the rows of a growing file atomically."""
         self.write_text(name, table_text(name, rows))
 
 
 def json_text(content: Any) -> str:
-    """A document as the JSON files of a run folder have it. `Any`: JSON."""
+    """A document in the form of the run folder's JSON files. `Any`: JSON."""
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def table_text(name: str, rows: Sequence[Row]) -> str:
-    """The content of a growing file with these lines."""
+    """The content of a growing file with these rows."""
     return _csv_text(CSV_FIELDS[name], rows, header=True)
 
 
 def _partial(target: Path) -> Path:
-    """Where a file is written before it is renamed."""
+    """The temporary name of a file."""
     return target.with_name(f".{target.name}.part")
 
 
 def _has_state(target: Path, state: FileState, *, growing: bool) -> bool:
-    """Whether a file has a state; of a growing one its beginning, which may be followed by lines that are not logged yet."""
+    """Whether a file has this content; for a growing file unlogged lines may follow."""
     try:
         with target.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -570,13 +609,13 @@ def _has_state(target: Path, state: FileState, *, growing: bool) -> bool:
 
 
 def _sync(target: Path) -> None:
-    """Return when all that was written to a file is on the disk."""
+    """Flush a file to disk."""
     with target.open("rb+") as file:
         os.fsync(file.fileno())
 
 
 def next_free_folder(name: str, under: Path) -> Path:
-    """The first of ``NAME-001``, ``NAME-002``, ... that is not there yet."""
+    """The first of ``NAME-001``, ``NAME-002``, ... that does not exist."""
     number = 1
     while (under / f"{name}-{number:03d}").exists():
         number += 1
@@ -594,7 +633,10 @@ def _csv_text(fields: Sequence[str], rows: Sequence[Row], *, header: bool) -> st
 
 
 def _cell(value: Any) -> str:
-    """A cell's text; numbers keep every bit, unknown ones are empty, line breaks become blanks. `Any`: a text, a number or None."""
+    """The text of a cell. `Any`: a text, a number or None.
+
+    Numbers keep every bit, unknown ones are empty, and line breaks become spaces.
+    """
     if value is None or (isinstance(value, float) and value != value):
         return ""
     return repr(float(value)) if isinstance(value, float) else " ".join(str(value).split("\n"))
@@ -603,7 +645,7 @@ def _cell(value: Any) -> str:
 def _lock(handle: IO[str], path: Path) -> None:
     try:
         import fcntl
-    except ModuleNotFoundError:  # Windows: runs there are not kept apart
+    except ModuleNotFoundError:  # Windows has no such locks
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

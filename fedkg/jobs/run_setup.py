@@ -1,4 +1,4 @@
-"""The files that a run begins with, and whether they are still those when it goes on or is run again."""
+"""The files that a run starts with, and checks that they are unchanged when it is resumed."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ from fedkg.jobs.trust import require_trust
 from fedkg.pack import pack_bytes, read_pack
 
 LIBRARIES = ("torch", "numpy", "pydantic", "safetensors")
-"""Those whose versions are written down."""
+"""Libraries with a version in `environment.json`."""
 Checksum = Callable[[str], str]
-"""From the SHA-256 of a file to what is written down of it."""
+"""Turns the SHA-256 of a file into the checksum that the run stores."""
 
 
 def write_initial_files(
@@ -55,10 +55,12 @@ def write_initial_files(
     configs: Sequence[TrialConfig],
     fetched: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """The files a run begins with; `environment.json` comes last, because it makes the folder a run's.
+    """Write the files that a run starts with.
+
+    `environment.json` comes last: it turns the folder into a run folder.
 
     Args:
-        fetched: what the endpoints held that its graphs come from, as `fedkg.graphs.Fetched` has it. `Any`: JSON.
+        fetched: what fedkg fetched from SPARQL endpoints; see `fedkg.graphs.EndpointFetch`. `Any`: JSON.
     """
     body = pack_bytes(experiment.pack)
     folder.write_bytes(PACK, body)
@@ -98,7 +100,10 @@ def _job_text(document: Mapping[str, Any]) -> str:
 
 
 def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A job without the empty fields of its sites, of which a federation may have 100,000. `Any`: JSON."""
+    """A job without the empty fields of its sites, because a job may have 100,000 sites.
+
+    `Any`: JSON.
+    """
     sites = {
         name: {field: value for field, value in site.items() if value not in (None, [], {})}
         for name, site in document["sites"].items()
@@ -109,14 +114,16 @@ def _without_empty(document: Mapping[str, Any]) -> dict[str, Any]:
 def reopen_run(
     folder: RunFolder, trust_code: bool, recovery: Recovery | None = None
 ) -> tuple[Job, Experiment, tuple[TrialConfig, ...]]:
-    """The job, data and trainings of a run folder, as they were when the run was begun.
+    """The job, the experiment and the trials of a run folder, as they were when the run started.
 
     Args:
-        recovery: the damaged files, which are rebuilt as far as the job, the rules and the data allow; None: there are none.
+        recovery: the damaged files, which this function rebuilds as far as possible; None for none.
 
     Raises:
-        UsageError: when the folder is not a run's, or its job imports code and `trust_code` is false.
-        JobError: when the job, the pack or a file is no longer what the run was begun with (the difference is shown), or is damaged.
+        UsageError: the folder is not a run folder, or its job imports code and `trust_code` is
+            false.
+        JobError: the job, the pack or a data file has changed (the message shows how) or is
+            damaged.
     """
     require_run(folder)
     recovery = recovery or Recovery(folder)
@@ -155,18 +162,24 @@ def reopen_run(
 
 
 def _reject_changed_file(folder: RunFolder) -> None:
-    """Raises JobError, with what is different, when somebody has edited `job.yaml`; not when it is unreadable or means the same."""
+    """Raises JobError with the differences if someone has edited `job.yaml`.
+
+    An unreadable file and one with the same meaning pass.
+    """
     path = folder.path / JOB
     try:
         text = path.read_text(encoding="utf-8")
         now = parse_job(parse_yaml(text, str(path)), name=str(path), base=folder.path)
     except (OSError, ValueError, FedkgError):
         return
-    reject_changed_job(folder, now, f"{path} was changed after the run was begun")
+    reject_changed_job(folder, now, f"{path} was changed after the run started")
 
 
 def _trials_text(folder: RunFolder, configs: Sequence[TrialConfig]) -> str:
-    """The content of `trials.json`: trainings are done in order, and the log says how many were."""
+    """The content of `trials.json`, rebuilt from the tables.
+
+    Trials run in order, so the logged checksum tells how many of them were done.
+    """
     lengths: dict[str, int] = {}
     for row in folder.rows("rounds.csv"):
         lengths[row["trial"]] = int(row["round"])
@@ -185,7 +198,7 @@ def _trials_text(folder: RunFolder, configs: Sequence[TrialConfig]) -> str:
 
 
 def describe_environment() -> dict[str, Any]:
-    """What a run depends on beside its files. `Any`: JSON."""
+    """Versions, platform and processors that results depend on. `Any`: JSON."""
     return {
         "fedkg": metadata.version("fedkg"),
         "python": platform.python_version(),
@@ -212,51 +225,51 @@ def _trial_entry(config: TrialConfig) -> dict[str, Any]:
 
 
 def reject_changed_job(folder: RunFolder, job: Job, message: str) -> None:
-    """Raises JobError, with what is different, when a run was begun with another job."""
+    """Raises JobError with the differences if the run was started with another job."""
     begun = folder.environment()["job"]
     changed = list_differences(begun, job.model_dump(mode="json"))
     if changed:
         raise JobError(
-            f"{message}: a run keeps its job\n  " + "\n  ".join(changed),
+            f"{message}; the job of a run cannot change\n  " + "\n  ".join(changed),
             help="undo the change, or start a new run with another --out",
         )
 
 
 def _new_key(folder: RunFolder) -> bytes:
-    """Chance for the checksums of a run, in a file that its owner alone may read."""
+    """Write a random key for the checksums of a run; only the owner may read the file."""
     key = secrets.token_bytes(32)
     folder.write_bytes(CHECKSUM_KEY, key, mode=0o600)
     return key
 
 
 def _keyed_checksum(key: bytes) -> Checksum:
-    """Checksums by which nobody without the key can tell whether a guess at a file is right (HMAC, RFC 2104)."""
+    """Checksums that hide the content: without the key nobody can test a guess (HMAC, RFC 2104)."""
     return lambda digest: hmac.new(key, digest.encode(), hashlib.sha256).hexdigest()
 
 
 def _require_same_file(path: str, digest: str, checksum: Checksum) -> None:
     if not Path(path).is_file():
         raise JobError(
-            f"the data file {path} of the run is gone",
-            help="put it back where it was, or start a new run with another --out",
+            f"the data file {path} of the run is missing",
+            help="restore it, or start a new run with another --out",
         )
     if checksum(sha256_of(path)) != digest:
         raise JobError(
-            f"the data file {path} is not the one the run was begun with",
-            help="put it back, or start a new run with another --out",
+            f"the data file {path} has changed since the run started",
+            help="restore it, or start a new run with another --out",
         )
 
 
 def _is_external_graph(path: str) -> bool:
-    """Whether a graph stands in a store or behind an endpoint, whose checksum is that of what it says."""
+    """Whether a graph is in a store or behind an endpoint; its checksum covers its triples."""
     return is_address(path) or Path(path).is_dir()
 
 
 def _require_same_graphs(begun: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Raises JobError where a store or an endpoint says something else than when the run was begun."""
+    """Raises JobError if a store or an endpoint has other content than at the start of the run."""
     changed = next((path for path, digest in begun.items() if now.get(path) != digest), None)
     if changed is not None:
         raise JobError(
-            f"the graph at {changed} is not the one the run was begun with",
-            help="restore what it held, or start a new run with another --out",
+            f"the graph at {changed} has changed since the run started",
+            help="restore its content, or start a new run with another --out",
         )

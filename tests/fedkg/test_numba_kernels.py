@@ -17,10 +17,10 @@ from fedkg._internal import numba_kernels
 
 SOURCE = """
 import numpy as np
-from fedkg._internal.numba_kernels import inner, kernel
+from fedkg._internal.numba_kernels import kernel, kernel_part
 FACTOR = {factor}
 
-@inner
+@kernel_part
 def times(x):
     return FACTOR * x
 

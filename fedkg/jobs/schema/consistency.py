@@ -1,4 +1,4 @@
-"""Whether the sections of a job fit each other: what reads windows has windows, what is judged by rules has rules."""
+"""Check that the sections of a job fit together, such as window models and data with windows."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fedkg.jobs.schema.model_section import IMAGE_KINDS, WINDOW_KINDS
 from fedkg.jobs.schema.privacy_coverage import find_unprotected
 
 IMAGES = ("mnist", "fashion-mnist", "cifar-10")
-"""Data sets whose samples are images."""
+"""Data sets of images."""
 
 
 def find_inconsistencies(job: Job, algorithm: Algorithm) -> tuple[Contradiction, ...]:
-    """All reasons why an arm cannot be meant, beside those within its algorithm (`fedkg.compatibility`)."""
+    """All contradictions in a trial other than those within its algorithm (`fedkg.compatibility`)."""
     return tuple(
         Contradiction(reason, instead)
         for reason, instead in (
@@ -30,54 +30,60 @@ def find_inconsistencies(job: Job, algorithm: Algorithm) -> tuple[Contradiction,
 
 
 def _models(job: Job) -> Iterator[tuple[str, str]]:
-    """Models and the samples that they read."""
+    """Contradictions between the model and the samples."""
     kind, data = job.model.kind, job.data
     if kind in WINDOW_KINDS and data.window is None:
         yield (
-            f"`model.kind: {kind}` reads windows of series, and `data` cuts none",
+            f"`model.kind: {kind}` reads windows, and `data.window` is not set",
             "`data.window: {history: ..., horizon: ...}` with a data set of series (`data.set`)",
         )
     if kind in IMAGE_KINDS and data.set not in IMAGES:
         yield (
-            f"`model.kind: {kind}` reads images, and the samples of {data.set or 'a table'} are none",
+            f"`model.kind: {kind}` reads images, and {data.set or 'a table'} has none",
             f"`data.set: {IMAGES[0]}`, {IMAGES[1]} or {IMAGES[2]}; or another model",
         )
     if data.set in IMAGES and data.window is not None:
         yield (
-            f"images have no time, and `data.window` cuts series: {data.set} has none",
-            "leave out `data.window`",
+            f"`data.window` applies to series, and {data.set} contains images",
+            "remove `data.window`",
         )
     if data.set is None and job.model.inject is not None:
         yield (
-            "`model.inject` builds knowledge into models of data sets",
+            "`model.inject` works with data sets (`data.set`) only",
             "`data.set: table` with the rules' data contract, and `output`",
         )
     if job.training.projection and data.window is not None and data.window.horizon:
         yield (
-            "linear rules bound the answer to one row, and a forecast is many steps under rules over time",
-            "leave it out: every forecast satisfies the `hard` rules anyway; for the others a penalty (`training.penalty`) or FedSTL's teacher",
+            (
+                "`training.projection` handles linear rules about one row, and a forecast "
+                "has many steps"
+            ),
+            (
+                "remove it: forecasts satisfy all `hard` rules anyway; for the others use "
+                "`training.penalty` or FedSTL's teacher"
+            ),
         )
 
 
 def _paces(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
-    """Sites that train at a pace of their own, and what counts on equal ones."""
+    """Contradictions between site-specific training settings and the rest of the job."""
     own = {name: site for name, site in job.sites.items() if site.has_own_training}
     if not own:
         return
     named = ", ".join(list(own)[:3])
     if algorithm.exchange == "data":
         yield (
-            f"{named} train at a pace of their own, and where all rows are gathered no site trains",
+            f"{named} have their own training settings, and no site trains if all rows are pooled",
             "leave out the sites' own numbers",
         )
     if algorithm.agents is not None:
         yield (
-            f"{named} train at a pace of their own, and PC-FedAvg sets the steps of all",
+            f"{named} have their own training settings, and PC-FedAvg sets the steps of all sites",
             "leave out the sites' own numbers",
         )
     if job.training.local_steps is not None and any(site.local_epochs for site in own.values()):
         yield (
-            "`training.local_steps` gives all sites as many steps, and some have `local_epochs` of their own",
+            "`training.local_steps` sets the steps of all sites, and some sites set `local_epochs`",
             "`training.local_epochs`",
         )
     if (
@@ -86,13 +92,13 @@ def _paces(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
         and any(site.local_epochs or site.batch for site in own.values())
     ):
         yield (
-            "what privacy is spent is counted for equal minibatches and passes of all sites",
-            "the sites' own `learning_rate` alone",
+            "privacy accounting assumes equal minibatches and epochs at all sites",
+            "only `learning_rate` may differ between sites",
         )
 
 
 def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
-    """What asks for rules, and for rows on which the server judges models by them."""
+    """Settings that require rules, or server rows for scoring models."""
     if not (job.rules or job.pack):
         asking = (
             (algorithm.weighting == "scfa", "`weighting: scfa`"),
@@ -104,58 +110,64 @@ def _rules(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
         for applies, what in asking:
             if applies:
                 yield (
-                    f"{what} takes what is known from rules, and the job has none",
-                    "name them under `rules`, or a compiled `pack`",
+                    f"{what} requires rules, and the job has none",
+                    "set `rules`, or a compiled `pack`",
                 )
     if not job.data.server:
         if job.evaluation.threshold == "server":
             yield (
-                "the threshold is found on labelled rows of the server, and `data.server` leaves it none",
-                "`data.server` above 0, or a number",
+                "`threshold: server` requires labelled rows at the server, and `data.server` is 0",
+                "set `data.server` above 0, or the threshold to a number",
             )
         if algorithm.weighting == "scfa":
             yield (
-                "the server judges models by the rules on rows of its own, and `data.server` leaves it none",
+                "`weighting: scfa` requires rows at the server, and `data.server` is 0",
                 "`data.server` above 0",
             )
         if algorithm.aggregate.fltrust is not None:
             yield (
-                "FLTrust compares with an update that the server makes, and `data.server` leaves it no rows",
+                "FLTrust requires rows at the server, and `data.server` is 0",
                 "`data.server` above 0",
             )
 
 
 def _properties(job: Job, algorithm: Algorithm) -> Iterator[tuple[str, str]]:
-    """What FedSTL and sets need of the rest of the job."""
+    """Requirements of FedSTL and of parameter sets."""
     window = job.data.window
     if algorithm.grouping.fedstl is not None and (window is None or not window.horizon):
         yield (
-            "FedSTL's properties are those of forecasts, and nothing is forecast",
+            "FedSTL requires forecasts, and `data.window.horizon` is not set",
             "`data.window: {history: ..., horizon: ...}`",
         )
     if algorithm.sets is not None and algorithm.exchange == "data":
         yield (
-            "all data is in one place, so there is one client: nobody's own set",
-            "leave out `sets`, or exchange models",
+            (
+                "`exchange: data` leaves one client with all rows, so `sets` of single sites "
+                "do not apply"
+            ),
+            "remove `sets`, or exchange models",
         )
 
 
 def _augmented(job: Job) -> Iterator[tuple[str, str]]:
-    """What states of a learning of causes need: series, each of one site, on a common clock."""
+    """Requirements of augmentation: series of single sites on a common clock."""
     if job.augment.by == "none":
         return
     if job.data.window is None:
         yield (
-            "`augment` reads states of series, and `data` cuts no windows",
+            "`augment` reads series, and `data.window` is not set",
             "`data.window: {history: ..., horizon: ...}`",
         )
     if not job.data.own_sites:
         yield (
-            "`augment` follows the series of each site, and the windows are dealt out to sites that have none",
-            "`data.split: sites`, or `column` with a column that names the site",
+            (
+                "`augment` requires a series for each site, and this split assigns windows "
+                "to sites at random"
+            ),
+            "`data.split: sites`, or `column` with the column of the site",
         )
     if job.data.set == "cmapss":
         yield (
-            "`augment` learns who drives whom step by step, and every engine counts cycles of its own",
-            "leave out `augment`",
+            "`augment` requires a common clock, and every engine of cmapss counts its own cycles",
+            "remove `augment`",
         )

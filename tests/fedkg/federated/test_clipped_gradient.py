@@ -180,7 +180,7 @@ def test_steps_that_cancel_are_not_taken_for_shorter_than_they_are(
 ) -> None:
     """In float32 the products of such steps leave nothing: a gradient three times as long as the clip would pass unclipped."""
     if not loop:
-        monkeypatch.setattr("fedkg.models.sample_gradients.compiled", lambda value: False)
+        monkeypatch.setattr("fedkg.models.sample_gradients.has_compiled_loops", lambda value: False)
     g = torch.Generator().manual_seed(1)
     left, right, apart = (
         torch.randn(50, width, generator=g, dtype=torch.float64) for width in (8, 6, 6)
@@ -222,7 +222,7 @@ def test_a_square_too_small_for_a_number_does_not_hide_a_gradient(
         )
         > 0.99e-4
     )
-    monkeypatch.setattr("fedkg.models.sample_gradients.compiled", lambda value: False)
+    monkeypatch.setattr("fedkg.models.sample_gradients.has_compiled_loops", lambda value: False)
     assert (
         float(
             StepwiseSampleGradients("weight", bias, small[None], large[None]).squared_norms().sqrt()
@@ -246,7 +246,7 @@ def test_the_loop_over_samples_measures_what_operations_do(
     torch.testing.assert_close(
         StepwiseSampleGradients("weight", bias, left, right).squared_norms(), whole
     )
-    monkeypatch.setattr("fedkg.models.sample_gradients.compiled", lambda value: False)
+    monkeypatch.setattr("fedkg.models.sample_gradients.has_compiled_loops", lambda value: False)
     torch.testing.assert_close(
         StepwiseSampleGradients("weight", bias, left, right).squared_norms(), whole
     )
