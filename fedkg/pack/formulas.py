@@ -46,7 +46,7 @@ from fedkg.pack.contract import TRUTHS
 from fedkg.pack.node import FormulaPart, MembersIndex, ParamIndex, Reach, Sign, SlotIndex, Wanted
 from fedkg.pack.numeric.members import at_least
 from fedkg.pack.numeric.scope import Scope
-from fedkg.pack.numeric.verdicts import Float, Verdict, either, finite, opposite
+from fedkg.pack.numeric.verdicts import Float, Verdict, are_whole, either, finite, opposite
 from fedkg.pack.numeric.windows import initially, temporal, until
 from fedkg.pack.terms import Term
 from fedkg.pack.writing import OPEN, SUM, Writer
@@ -290,7 +290,7 @@ class AtLeast(FormulaPart):
         if self.count is None:
             return ""
         count = params[:, self.count]
-        fits = _are_whole(count) and bool(((count >= 0) & (count < 2**53)).all())
+        fits = are_whole(count) and bool(((count >= 0) & (count < 2**53)).all())
         return "" if fits else "a count that is no whole number"
 
 
@@ -331,7 +331,7 @@ class _Windowed(FormulaPart):
     @override
     def wrong_numbers(self, params: Float) -> str:
         low, high = params[:, self.low], params[:, self.high]
-        fits = _are_whole(low) and _are_whole(high) and bool((low >= 0).all())
+        fits = are_whole(low) and are_whole(high) and bool((low >= 0).all())
         fits = fits and bool(((high >= low) | (high == -1)).all())
         return "" if fits else "a window that is none"
 
@@ -421,10 +421,6 @@ def _is_score(column: Column) -> bool:
 
 def _has_codes(column: Column) -> bool:
     return column.type == "category" or (column.type == "boolean" and column.vocabulary == TRUTHS)
-
-
-def _are_whole(array: Float) -> bool:
-    return bool(np.isfinite(array).all() and (array == np.floor(array)).all())
 
 
 Formula = Annotated[

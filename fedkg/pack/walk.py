@@ -45,6 +45,12 @@ def member_table(part: Formula | Term) -> int | None:
     return None if name is None else cast(int, getattr(part, name))
 
 
+def own_params(part: Formula | Term) -> frozenset[int]:
+    """The parameters that a node reads itself, in its own table; those of its parts are not among them."""
+    names = (name for name, role in layout(type(part)) if role is FieldRole.PARAM)
+    return frozenset(value for name in names if (value := getattr(part, name)) is not None)
+
+
 def term_children(term: Term) -> tuple[Term, ...]:
     """The direct sub-terms of a term, in its own table: none of a `Reduce`; of a `Choose` the two results."""
     return tuple(part for part in _in_own_table(term) if isinstance(part, TermPart))

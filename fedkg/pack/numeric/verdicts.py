@@ -53,3 +53,8 @@ def atom(margin: Float, *, strict: bool, shape: tuple[int, ...]) -> Verdict:
 def finite(array: Float) -> Float:
     """The array with NaN for what is no finite number."""
     return np.where(np.isfinite(array), array, np.nan)
+
+
+def are_whole(array: Float) -> bool:
+    """Whether all numbers are whole and finite."""
+    return bool(np.isfinite(array).all() and (array == np.floor(array)).all())
