@@ -327,7 +327,8 @@ class _Place:
         back = formula.op in ("historically", "once", "since")
         return self.whole(formula.low), self.whole(formula.high), -1 if back else 1
 
-    def _moved(self, steps: int) -> _Place:
+    def moved(self, steps: int) -> _Place:
+        """The place so many steps later (negative: earlier)."""
         anchor, offset = self.step[0], self.step[1] + steps
         around_now = anchor in (0, self.to.anchor(self.keyset))
         return self.at(
@@ -346,7 +347,7 @@ class _Place:
 
     def _there(self, steps: int, formula: Formula, positive: bool, *, cut: bool = False) -> Z3:
         """The formula at another step, which lies inside the trace; or, `cut`, the step does not."""
-        moved = self._moved(steps)
+        moved = self.moved(steps)
         inside = self.to.is_inside(moved.step)
         said = moved.formula(formula, positive)
         return any_of([said, *map(z3.Not, inside)]) if cut else all_of([said, *inside])
@@ -386,7 +387,7 @@ class _Place:
         if not everywhere_:
             return any_of(parts)
         return all_of(
-            [*parts, *map(denied, self.to.is_inside(self._moved(way * (low + LONGEST)).step))]
+            [*parts, *map(denied, self.to.is_inside(self.moved(way * (low + LONGEST)).step))]
         )
 
     def _until(self, formula: Until, positive: bool) -> Z3:
