@@ -60,7 +60,7 @@ def write_initial_files(
     `environment.json` comes last: it turns the folder into a run folder.
 
     Args:
-        fetched: what fedkg fetched from SPARQL endpoints; see `fedkg.graphs.EndpointFetch`. `Any`: JSON.
+        fetched: content of SPARQL endpoints; see `fedkg.graphs.EndpointFetch`. `Any`: JSON.
     """
     body = pack_bytes(experiment.pack)
     folder.write_bytes(PACK, body)

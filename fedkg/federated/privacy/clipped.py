@@ -16,7 +16,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fedkg.errors import JobError
-from fedkg.federated.joints import KnownTerm, OutputTerm, SlopedTerm, Step, Term
+from fedkg.federated.round_steps import KnownTerm, OutputTerm, SlopedTerm, Step, Term
 from fedkg.models.loops.normal_kernels import SITE
 from fedkg.models.model_protocols import Gradient, OuterProduct, Params, SampleDifferentiatedModel
 from fedkg.models.noise import Noise, fold, normal
@@ -278,7 +278,7 @@ def _pull(term: Term, step: Step) -> Params:
 @lru_cache
 def _knows_each(kind: type) -> bool:
     """Whether models of a type are `SampleDifferentiatedModel`; asked in every step, and a check against a protocol takes long."""
-    return hasattr(kind, "each")
+    return hasattr(kind, "sample_gradients")
 
 
 def _refuse_plan() -> NoReturn:
