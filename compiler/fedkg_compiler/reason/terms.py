@@ -81,9 +81,8 @@ def term_value(term: Term, place: _Place) -> Value:
             for part in reversed(firsts):
                 number = z3.If(_all(part.known), part.number, number) if part.known else part.number
             return Value(number, [z3.Or(*(_all(part.known) for part in (*firsts, number_last)))])
-        case (
-            _
-        ):  # the solver has no form for it: it may be any number, and is known wherever that helps
+        case _:
+            # The solver has no form for it: it may be any number, known wherever that helps.
             place.to.weakened = True
             return Value(z3.Real(f"any{next(place.to.fresh)}"))
 
