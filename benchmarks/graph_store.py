@@ -35,10 +35,10 @@ import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology import Graph, load_graph
-from fedkg_compiler.ontology.at_once import LaterTriples
-from fedkg_compiler.ontology.content import lines_of
-from fedkg_compiler.ontology.reading import read_file
-from fedkg_compiler.ontology.stores.filling import load_files
+from fedkg_compiler.ontology.bulk_loading import LaterTriples
+from fedkg_compiler.ontology.graph_checksum import lines_of
+from fedkg_compiler.ontology.rdf_reader import read_file
+from fedkg_compiler.ontology.stores.store_loading import load_files
 from fedkg_compiler.resources import data_folder
 from fedkg_compiler.syntax import parse_bytes
 from fedkg_compiler.syntax.tree import Pattern, Prefix, Rule, Use

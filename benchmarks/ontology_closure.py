@@ -34,7 +34,7 @@ import pyoxigraph as ox
 from peers.own_process import PeerError, peer_process
 
 from fedkg_compiler.ontology.closure import closure
-from fedkg_compiler.ontology.reading import read_file
+from fedkg_compiler.ontology.rdf_reader import read_file
 
 OURS = Path(__file__).resolve().parents[1] / "ontologies"
 TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"

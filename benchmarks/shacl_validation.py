@@ -27,7 +27,7 @@ import pyoxigraph as ox
 from fedkg.evaluation.violations import violations
 from fedkg.pack import Pack
 from fedkg.tables import Table
-from fedkg_compiler.shacl.rows import compile_for_rdf
+from fedkg_compiler.shacl.rdf_rows import compile_for_rdf
 
 P = 20
 EX, XSD = "http://ex/", "http://www.w3.org/2001/XMLSchema#"

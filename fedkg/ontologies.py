@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from fedkg.learned_knowledge import LearnedKnowledge
     from fedkg_compiler.diagnostics.record import Diagnostic
     from fedkg_compiler.learned.candidates import Proposal
-    from fedkg_compiler.ontology.about import About
-    from fedkg_compiler.ontology.alignment.between import Proposed
+    from fedkg_compiler.ontology.alignment.pair_alignment import Proposed
     from fedkg_compiler.ontology.catalog import Catalog
-    from fedkg_compiler.ontology.entries import EntryInfo
-    from fedkg_compiler.ontology.figures import Report
-    from fedkg_compiler.ontology.reasoned import Reasoned
+    from fedkg_compiler.ontology.catalog_listing import EntryInfo
+    from fedkg_compiler.ontology.ontology_statistics import Report
+    from fedkg_compiler.ontology.reasoning_report import Reasoned
+    from fedkg_compiler.ontology.term_description import About
 
 
 def reason(asked: Sequence[str], *, dl: bool, limit: float) -> tuple[Reasoned, list[Diagnostic]]:
@@ -30,7 +30,7 @@ def reason(asked: Sequence[str], *, dl: bool, limit: float) -> tuple[Reasoned, l
     With `dl`, the reasoner HermiT runs as well.
     """
     with needs_compiler("reasoning"):
-        from fedkg_compiler.ontology.reasoned import reason as found
+        from fedkg_compiler.ontology.reasoning_report import reason as found
 
         return found(asked, dl=dl, limit=limit)
 
@@ -50,7 +50,7 @@ def list_entries() -> list[EntryInfo]:
     read.
     """
     with needs_compiler("listing ontologies"):
-        from fedkg_compiler.ontology.entries import list_entries
+        from fedkg_compiler.ontology.catalog_listing import list_entries
 
         return list_entries()
 
@@ -61,7 +61,7 @@ def entry_with_terms(name: str) -> tuple[EntryInfo, tuple[Diagnostic, ...]]:
     Raises UsageError for an unknown name.
     """
     with needs_compiler("listing terms"):
-        from fedkg_compiler.ontology.entries import show_entry
+        from fedkg_compiler.ontology.catalog_listing import show_entry
 
         return show_entry(name)
 
@@ -74,7 +74,7 @@ def add_ontology(
     Raises UsageError for a wrong name or checksum.
     """
     with needs_compiler("adding ontologies"):
-        from fedkg_compiler.ontology.shelf import add_entry
+        from fedkg_compiler.ontology.local_catalog import add_entry
 
         added, diagnostics = add_entry(name, source, sha256)
         return (None if added is None else added.model_dump()), diagnostics
@@ -85,7 +85,7 @@ def remove_ontology(name: str) -> dict[str, str]:
     if the user never added it.
     """
     with needs_compiler("removing ontologies"):
-        from fedkg_compiler.ontology.shelf import remove_entry
+        from fedkg_compiler.ontology.local_catalog import remove_entry
 
         return remove_entry(name).model_dump()
 
@@ -103,7 +103,7 @@ def load_store(
     """
     with needs_compiler("loading graphs"):
         from fedkg_compiler.inputs import is_endpoint
-        from fedkg_compiler.ontology.stores.filling import load_files
+        from fedkg_compiler.ontology.stores.store_loading import load_files
 
         loaded, diagnostics = load_files(
             Path(folder), [file if is_endpoint(file) else require_file(file) for file in files]
@@ -157,9 +157,9 @@ def describe_term(text: str) -> tuple[tuple[About, ...], tuple[Diagnostic, ...]]
     Raises UsageError if no ontology has a matching term.
     """
     with needs_compiler("looking up terms"):
-        from fedkg_compiler.ontology.about import about
+        from fedkg_compiler.ontology.term_description import describe_term
 
-        return about(text)
+        return describe_term(text)
 
 
 def count_statements(names: Sequence[str] = ()) -> tuple[Report, tuple[Diagnostic, ...]]:
@@ -167,7 +167,7 @@ def count_statements(names: Sequence[str] = ()) -> tuple[Report, tuple[Diagnosti
     name.
     """
     with needs_compiler("counting the statements of ontologies"):
-        from fedkg_compiler.ontology.figures import report_figures
+        from fedkg_compiler.ontology.ontology_statistics import report_figures
 
         known = load_catalog().names()
         for name in names:
@@ -195,7 +195,7 @@ def load_findings(path: str | Path) -> tuple[LearnedKnowledge, ...]:
     """
     with needs_compiler("reading findings"):
         from fedkg_compiler.learned.from_rdf import read
-        from fedkg_compiler.ontology.reading import read_file
+        from fedkg_compiler.ontology.rdf_reader import read_file
 
         document, diagnostics = read_file(Path(path))
         if document is None or any(problem.severity == "error" for problem in diagnostics):
@@ -227,7 +227,7 @@ def align_ontologies(first: str, second: str, least: float) -> Proposed:
     for an unknown name.
     """
     with needs_compiler("comparing ontologies"):
-        from fedkg_compiler.ontology.alignment.between import align
+        from fedkg_compiler.ontology.alignment.pair_alignment import align
 
         return align(first, second, least=least)
 

@@ -1,4 +1,4 @@
-"""`fedkg ontology align`: mappings between two ontologies that somebody should look at."""
+"""`fedkg ontology align`: propose mappings between two ontologies for review."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fedkg.cli.output_files import check_output_path, write_atomically
 from fedkg.errors import FedkgError, UsageError
 
 if TYPE_CHECKING:
-    from fedkg_compiler.ontology.alignment.between import Proposed
+    from fedkg_compiler.ontology.alignment.pair_alignment import Proposed
 
 Ontology = Annotated[
     str, typer.Argument(metavar="ONTOLOGY", help="A name of `fedkg ontology list`, or an RDF file.")
@@ -23,7 +23,7 @@ def align(
     first: Ontology,
     second: Ontology,
     least: Annotated[
-        float, typer.Option("--min", min=0, max=1, help="Leave out proposals that are less sure.")
+        float, typer.Option("--min", min=0, max=1, help="Omit proposals with lower confidence.")
     ] = 0.5,
     output: Annotated[
         Path | None,
@@ -31,15 +31,14 @@ def align(
             "--output", "-o", metavar="FILE", help="The Turtle file to write, for review."
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the file if it is there.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Propose mappings between two ontologies from names, definitions and structure, each with a confidence and the reasons.
+    """Propose mappings between two ontologies, with a confidence and reasons for each.
 
-    Nothing is asserted: in the file that `-o` writes, a person sets "proposed" to "accepted" or "rejected"; loaded as a graph of rules, it
-    says what was accepted, and no more. Mappings that ship with fedkg are left out.
+    fedkg derives them from names, definitions and structure. Proposals are not asserted. In the
+    file that `-o` writes, change "proposed" to "accepted" or "rejected"; loaded as a graph of
+    rules, it asserts the accepted mappings only. Mappings that ship with fedkg are left out.
 
     \b
     Examples:
@@ -52,7 +51,7 @@ def align(
         check_output_path(output, "proposals.ttl")
         if output.exists() and not force:
             raise UsageError(
-                f"{output} is already there",
+                f"{output} already exists",
                 help="choose another name, or add --force to overwrite it",
             )
     proposed = ontologies.align_ontologies(first, second, least)
@@ -101,12 +100,13 @@ def _show(proposed: Proposed, output: Path | None) -> None:
             )
         stdout_console().print(table)
     left_out = (
-        f"; {count(proposed.reviewed, 'mapping')} reviewed already" if proposed.reviewed else ""
+        f"; {count(proposed.reviewed, 'mapping')} already reviewed" if proposed.reviewed else ""
     )
     print_line(f"{count(len(proposed.proposals), 'proposal')}{left_out}")
     if output is not None:
         print_line(
-            f'{output}: set "proposed" to "accepted" or "rejected", then load it as a graph of your rules'
+            f'{output}: set "proposed" to "accepted" or "rejected", then load it as a '
+            "graph of your rules"
         )
 
 

@@ -1,4 +1,4 @@
-"""`fedkg ontology show TERM` and `fedkg ontology report`: what the ontologies say of a term, and how much they say."""
+"""`fedkg ontology show TERM` and `fedkg ontology report`: facts about terms and ontologies."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 from fedkg.cli.console import AsJson, count, print_json, print_line, print_note, stdout_console
 
 if TYPE_CHECKING:
-    from fedkg_compiler.ontology.about import About
     from fedkg_compiler.ontology.alignment.entailed import Entailed
+    from fedkg_compiler.ontology.term_description import About
 
 REFERENCE = {"concepts": 5247, "relations": 12893, "constraints": 3000}
-"""The knowledge graph that the SCFA paper integrates (section 4.1, table 1); its constraints are 3,000 SPARQL queries."""
+"""The knowledge graph of the SCFA paper (section 4.1, table 1), with 3,000 SPARQL constraints."""
 _COLUMNS = (
     "concepts",
     "classes",
@@ -27,11 +27,11 @@ _COLUMNS = (
     "unmatched",
 )
 _MANY = 12
-"""Names of one kind that are shown; of more, how many there are."""
+"""Names of one kind that are shown."""
 
 
 def show_term(text: str, *, as_json: bool) -> None:
-    """Print what is known of the terms that a text names. Raises UsageError where there is none."""
+    """Print the facts about a term. Raises UsageError for an unknown term."""
     from fedkg import authoring, ontologies
 
     terms, diagnostics = ontologies.describe_term(text)
@@ -85,13 +85,14 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count what the ontologies say: concepts, relations, axioms, constraints, and what alignments match.
+    """Count the concepts, relations, axioms, constraints and matched terms of ontologies.
 
-    A concept is a class, property or individual that a file defines; a relation is a statement that joins two different ones; constraints
-    are restrictions, property shapes and disjointness. All before anything is concluded.
+    A concept is a class, property or individual that a file defines; a relation is a statement
+    between two different concepts; constraints are restrictions, property shapes and disjointness.
+    Inferences do not count.
 
-    Of two or more by name also what the reviewed mappings between them bring about: subclasses, subproperties and types that they say, and
-    those that follow by them and not without.
+    For two or more ontologies also the effect of the reviewed mappings between them: subclasses,
+    subproperties and types that they state, and those that follow only with them.
 
     \b
     Examples:
@@ -133,15 +134,16 @@ def report(
             for key in low
         )
         print_line(
-            f"below the paper's graph by {parts}; official files have more: fedkg ontology add NAME FILE"
+            f"fewer than in the paper's graph: {parts}; official files have more: fedkg "
+            "ontology add NAME FILE"
         )
 
 
 def _entailed(found: Entailed) -> Iterator[str]:
-    """What mappings bring about; of many lines the first."""
+    """The effect of mappings, at most `_MANY` lines of each kind."""
     by = ", ".join(f"{number:,} {predicate}" for predicate, number in found.mappings.items())
     yield f"mappings between them: {sum(found.mappings.values()):,}{f' ({by})' if by else ''}"
-    for title, lines in (("said by mappings", found.said), ("following by them", found.follows)):
+    for title, lines in (("stated by mappings", found.said), ("inferred from them", found.follows)):
         yield f"{title}: {len(lines):,}"
         yield from (f"  {' '.join(line)}" for line in lines[:_MANY])
         if len(lines) > _MANY:

@@ -1,4 +1,4 @@
-"""`fedkg ontology reason`: what follows from ontologies and graphs."""
+"""`fedkg ontology reason`: inferences from ontologies and graphs."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import typer
 from fedkg.cli.console import AsJson, print_json, print_line, print_note
 
 if TYPE_CHECKING:
-    from fedkg_compiler.ontology.reasoned import Reasoned
+    from fedkg_compiler.ontology.reasoning_report import Reasoned
 
 MAX_LINES = 25
-"""Lines of one kind; --json has all."""
+"""Lines of one kind; --json prints all."""
 
 
 def reason(
@@ -24,21 +24,19 @@ def reason(
         ),
     ],
     dl: Annotated[
-        bool, typer.Option("--dl", help="Ask the DL reasoner HermiT too, which needs Java.")
+        bool, typer.Option("--dl", help="Also run the DL reasoner HermiT, which needs Java.")
     ] = False,
     limit: Annotated[
         float,
-        typer.Option(
-            "--limit", metavar="SECONDS", help="How long the DL reasoner may take.", min=0.1
-        ),
+        typer.Option("--limit", metavar="SECONDS", help="Time limit of the DL reasoner.", min=0.1),
     ] = 60.0,
     as_json: AsJson = False,
 ) -> None:
-    """Say what follows from ontologies and graphs, and where they contradict themselves.
+    """Show the inferences from ontologies and graphs, and their contradictions.
 
-    OWL 2 RL rules are applied, as they are before every compilation: subclasses and types that are not said but follow, things that are
-    found to be one, classes that can have no member. With --dl also what takes a description logic: it is stopped when its time is over.
-    Ends with 1 where something is wrong.
+    The OWL 2 RL rules apply as before every compilation: inferred subclasses and types, individuals
+    that are equal, classes without possible members. --dl adds inferences that need a description
+    logic, with a time limit. Exit code 1 if there is a problem.
 
     \b
     Examples:
@@ -63,18 +61,18 @@ def reason(
 def _lines(found: Reasoned) -> Iterator[str]:
     yield f"{found.reasoner}:"
     if found.unsatisfiable:
-        yield f"  can have no member: {', '.join(found.unsatisfiable)}"
+        yield f"  unsatisfiable: {', '.join(found.unsatisfiable)}"
     for title, lines in (
         ("subclasses and subproperties", found.below),
         ("types", found.types),
-        ("one thing", found.same),
+        ("equal individuals", found.same),
     ):
         if lines:
-            yield f"  {title} that follow: {len(lines):,}"
+            yield f"  inferred {title}: {len(lines):,}"
             yield from (f"    {' '.join(line)}" for line in lines[:MAX_LINES])
             if len(lines) > MAX_LINES:
                 yield f"    and {len(lines) - MAX_LINES:,} more, with --json"
     for name, more in found.others.items():
         yield f"  {more:,} more of {name}"
     if not (found.below or found.types or found.same or found.others):
-        yield "  nothing follows that is not said"
+        yield "  no inferences"

@@ -1,14 +1,15 @@
 """Golden cases: source text in, diagnostics out, many small ones to a file.
 
-A ``.case`` file is a list of cases, each a title, the text, and what must be said of it::
+A ``.case`` file is a list of cases, each with a title, the text, and the expected diagnostics::
 
     === a unit of two words
     rule c require torque <= 60 N m
     ---
     case.fkg:1:31: error[FKG007]: ...
 
-A title that ends in ``(escaped)`` has its text written with Python's escapes (``\\u200b``, ``\\t``), for characters that nobody sees.
-Set ``FEDKG_REWRITE=1`` to write what is said now into the files, and read the difference like code.
+A title that ends in ``(escaped)`` has its text written with Python's escapes (``\\u200b``,
+``\\t``), for characters that nobody sees. Set ``FEDKG_REWRITE=1`` to write the current diagnostics
+into the files, and review the difference like code.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ FILE = "case.fkg"
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case: the file it is written in, its title, the source as written there, the text that must be said of it."""
+    """One case: the file it is written in, its title, the source as written there, and the expected
+    output.
+    """
 
     path: Path
     title: str
@@ -66,7 +69,9 @@ def cases_under(folder: Path) -> list[Case]:
 
 
 def check(case: Case, said: str) -> None:
-    """Compare what is said with what must be said, or write it down where ``FEDKG_REWRITE`` asks for that."""
+    """Compare the output with the expected one, or write it to the file if ``FEDKG_REWRITE`` is
+    1.
+    """
     if os.environ.get("FEDKG_REWRITE") != "1":
         assert said == case.said, f"{case.id}\n{said}"
         return

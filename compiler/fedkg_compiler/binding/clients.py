@@ -11,9 +11,9 @@ from fedkg_compiler.binding.environment import Environment
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.symbol_table import FileRule, Names
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ontology.graph_terms import Iri
+from fedkg_compiler.ontology.graph_terms import Literal as RdfLiteral
 from fedkg_compiler.ontology.standard import FKG
-from fedkg_compiler.ontology.terms import Iri
-from fedkg_compiler.ontology.terms import Literal as RdfLiteral
 from fedkg_compiler.syntax.tree import Infer, KeepSet, PredictKnowledge, RangeKnowledge, Word
 
 NOWHERE = Span(file="", line=1, column=1, end_line=1, end_column=1)

@@ -17,7 +17,7 @@ from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.symbol_table import DeclaredSignal, Names
 from fedkg_compiler.binding.unknown_units import strange_unit
 from fedkg_compiler.diagnostics.record import Related, Span
-from fedkg_compiler.ontology.terms import ColumnFact, local_name
+from fedkg_compiler.ontology.graph_terms import ColumnFact, local_name
 
 if TYPE_CHECKING:
     from fedkg_compiler.binding.members import Solved

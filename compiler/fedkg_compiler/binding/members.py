@@ -27,7 +27,7 @@ from fedkg_compiler.binding.name_readings import Reading, Readings
 from fedkg_compiler.binding.quantifiers import entity_cell, fresh, in_one_unit, term_cell
 from fedkg_compiler.binding.scope import Scope, View
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.ontology.terms import RdfTerm
+from fedkg_compiler.ontology.graph_terms import RdfTerm
 from fedkg_compiler.syntax.tree import Apply, InClass, Pattern, Variable
 
 Row = tuple[Cell | None, ...]

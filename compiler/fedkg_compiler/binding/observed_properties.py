@@ -11,7 +11,7 @@ from fedkg_compiler.binding.environment import Cell
 from fedkg_compiler.binding.name_readings import Place
 from fedkg_compiler.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.ontology.terms import local_name
+from fedkg_compiler.ontology.graph_terms import local_name
 
 
 def signal_of(property_iri: str, sources: Sources, span: Span) -> DeclaredSignal | None:

@@ -18,8 +18,8 @@ from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.sheets import Sheets
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import read_bytes
+from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, RdfTerm, local_name
 from fedkg_compiler.ontology.standard import OWL, RDFS
-from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, RdfTerm, local_name
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Quantifier, Word
 
 

@@ -13,7 +13,7 @@ from fedkg_compiler.binding.environment import Cell
 from fedkg_compiler.binding.name_readings import NOWHERE, Key, Place
 from fedkg_compiler.binding.unknown_units import strange_unit
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.ontology.terms import ColumnFact
+from fedkg_compiler.ontology.graph_terms import ColumnFact
 
 SHOWN = 3
 """Maximum number of entities without a column that a message names."""

@@ -1,4 +1,6 @@
-"""Knowledge models: `range knowledge` and `predict knowledge`, from clauses, decision tables and earlier models."""
+"""Knowledge models: `range knowledge` and `predict knowledge`, from clauses, decision tables and
+earlier models.
+"""
 
 from fedkg_compiler.knowledge.bind import bind_knowledge
 

@@ -1,8 +1,9 @@
 """Binds one knowledge model: each clause becomes condition banks, bound as a rule is bound.
 
-A clause ``when C allow low .. high`` of a number is bound as the rule ``if C then low <= number <= high``, and ``when C predict e`` as
-``if C then number == e``: so its quantities convert, its names are looked up and its mistakes are told as everywhere. Then it is taken
-apart again: the antecedent is the condition, the other sides are the numbers.
+A clause ``when C allow low .. high`` of a number is bound as the rule ``if C then low <= number <=
+high``, and ``when C predict e`` as ``if C then number == e``. Units are therefore converted, names
+resolved and mistakes reported in the same way as for rules. Afterwards the antecedent becomes the
+condition, and the other sides of the comparisons become the numbers.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from pathlib import Path
 from fedkg.pack import And, Compare, Formula, Implies, RuleRecord, Term, reads_output
 from fedkg.pack.knowledge import Clause, KnowledgeModel
 from fedkg_compiler.binding.clients import scope_of
-from fedkg_compiler.binding.names import FileRule
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.rule import BoundRows, bind_rule
 from fedkg_compiler.binding.sheets import Sheets
+from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.knowledge.always import always
-from fedkg_compiler.knowledge.answer import Answer, Statement, answer_of, class_position
 from fedkg_compiler.knowledge.decision_table import table_clauses
 from fedkg_compiler.knowledge.earlier_model import bind_network
-from fedkg_compiler.knowledge.otherwise import apart
-from fedkg_compiler.lowering.rows import Rows
+from fedkg_compiler.knowledge.model_outputs import Answer, Statement, answer_of, class_position
+from fedkg_compiler.knowledge.otherwise_check import conflicting_rows
+from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.syntax.tree import (
     Choice,
     Comparison,
@@ -57,7 +58,7 @@ class _Context:
 def bind_knowledge(
     statement: Statement, file: RuleFile, sources: Sources, sheets: Sheets, outcome: Outcome
 ) -> None:
-    """Enter a knowledge model and its conditions; nothing where it is wrong, which has been said."""
+    """Enter a knowledge model and its conditions; nothing after an error."""
     answer = answer_of(statement, sources.names, sources.problems)
     if answer is None:
         return
@@ -120,10 +121,13 @@ def _otherwise(at: _Context) -> Clause | None:
     if said is None or (isinstance(said, Choice) and said == Choice(span=said.span)):
         return None
     found = _bind(at, None, said)
-    differing = apart([at.outcome.conditions[clause.bank] for clause in found])
+    differing = conflicting_rows([at.outcome.conditions[clause.bank] for clause in found])
     if differing is not None:
         one, other = differing
-        message = f"what holds otherwise differs from row to row of the quantifier: it is one thing for {one}, another for {other}"
+        message = (
+            f"what holds otherwise differs from row to row of the quantifier: it is "
+            f"one thing for {one}, another for {other}"
+        )
         at.sources.problems.error(
             "FKG374", said.span, message, "give one value for all, or write another `when`"
         )
@@ -212,7 +216,9 @@ def _quantity(number: float, said: Choice) -> Expression:
 def _bound(
     at: _Context, condition: Condition | None, requirement: Condition | None, place: Span
 ) -> list[tuple[BoundRows, dict[str, Term | None]]]:
-    """The bound rows of a clause, their formula being its condition, with the terms of what it says of the number."""
+    """The bound rows of a clause, their formula being its condition, with the terms of what it says
+    of the number.
+    """
     formula = condition if requirement is None else requirement
     if condition is not None and requirement is not None:
         formula = IfThen(span=place, antecedent=condition, consequent=requirement)

@@ -1,4 +1,6 @@
-"""Sets of clauses that have no class in common: what would contradict itself if all of a set held at once."""
+"""Sets of clauses that have no class in common: what would contradict itself if all of a set held
+at once.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +8,16 @@ from collections.abc import Sequence
 from itertools import combinations
 
 MOST_SETS = 20_000
-"""So many sets of clauses are looked through for one of more than three that has nothing in common."""
+"""Sets of more than three clauses that are examined at most; the search gives up after them."""
 Masks = Sequence[frozenset[int]]
 
 
 def contradictions(masks: Masks) -> tuple[list[tuple[int, ...]], bool]:
-    """The smallest sets of up to three masks that have nothing in common, by position, and whether there may be larger ones.
+    """The smallest sets of up to three masks that have nothing in common, by position, and whether
+    there may be larger ones.
 
-    Of a set that is listed no part is listed as well, and a larger one that contains a listed one does not count.
+    Of a set that is listed no part is listed as well, and a larger one that contains a listed one
+    does not count.
     """
     some = [i for i, mask in enumerate(masks) if mask]
     meeting = {i: {j for j in some if j > i and masks[i] & masks[j]} for i in some}
@@ -32,7 +36,9 @@ def contradictions(masks: Masks) -> tuple[list[tuple[int, ...]], bool]:
 
 
 def _larger(masks: Masks, meeting: dict[int, set[int]], triples: Sequence[frozenset[int]]) -> bool:
-    """Whether more than three masks may have nothing in common, without a pair that does not meet or one of the triples among them."""
+    """Whether more than three masks may have nothing in common, without a pair that does not meet
+    or one of the triples among them.
+    """
     waiting: list[tuple[tuple[int, ...], frozenset[int], set[int]]] = [
         ((i,), masks[i], meeting[i]) for i in meeting
     ]

@@ -1,6 +1,7 @@
 """Decision tables: one clause in each row of a sheet.
 
-A column under a signal's name (or its header) holds conditions, the column under the output's name holds the answer:
+A column under a signal's name (or its header) holds conditions, the column under the output's name
+holds the answer:
 
 | ash [%]  | sulphur | grade |
 |----------|---------|-------|
@@ -8,8 +9,8 @@ A column under a signal's name (or its header) holds conditions, the column unde
 | 8 .. 12  | <= 1    | B     |
 | any      | -       | any   |
 
-An empty cell, ``any`` and ``-`` ask nothing; ``x`` alone is equality; classes are separated by commas. Numbers without a unit have that
-of the header, else that of the signal.
+An empty cell, ``any`` and ``-`` ask nothing; ``x`` alone is equality; classes are separated by
+commas. Numbers without a unit have that of the header, else that of the signal.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from fedkg.tables.numerals import DecimalMark, decimal_marks, number
 from fedkg.units import Unit, parse_unit
 from fedkg.units.header import split_header
 from fedkg.units.unit import same_dimension
-from fedkg_compiler.binding.names import Names
-from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.sheet import unreadable
 from fedkg_compiler.binding.sheets import Sheets
+from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.knowledge.answer import Answer, Statement
+from fedkg_compiler.knowledge.model_outputs import Answer, Statement
 from fedkg_compiler.syntax.tree import (
     AllOf,
     Choice,
@@ -56,7 +57,7 @@ _SIGNS = {"≤": "<=", "≥": ">=", "≠": "!=", "=": "=="}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sheet:
-    """The table, how its numbers are written, where its name stands, and what is wrong with its cells, with advice."""
+    """A sheet with its decimal mark, its span, and the mistakes in its cells."""
 
     table: Table
     decimal: DecimalMark
@@ -131,7 +132,10 @@ def table_clauses(
 
 
 def _decimal(table: Table) -> DecimalMark:
-    """How the numbers inside the cells are written, as far as their form tells; else as those of the whole table."""
+    """The decimal mark of the numbers inside the cells, as far as their form shows it.
+
+    Else as those of the whole table.
+    """
     numbers = [
         found
         for cells in table.headers
@@ -172,7 +176,7 @@ def _columns(
             conditions.append((header, header if header in names.labels else bare))
         elif bare.casefold() not in ("note", "notes", "comment", "remark"):
             advice = (
-                did_you_mean(bare, names.known())
+                did_you_mean(bare, names.known_names())
                 or f"declare it: signal {bare} in ...; or call the column `note`"
             )
             sheet.sources.problems.error(
@@ -192,7 +196,7 @@ def _columns(
 
 
 def _condition(sheet: _Sheet, header: str, name: str, row: int) -> Condition | None:
-    """What a cell asks of a signal; None where it asks nothing, or is wrong."""
+    """The condition of a cell on a signal; None if it has none, or after an error."""
     text = sheet.table.texts(header)[row].strip()
     if text.casefold() in ANYTHING:
         return None
@@ -233,14 +237,14 @@ def _condition(sheet: _Sheet, header: str, name: str, row: int) -> Condition | N
     sheet.wrong(
         row,
         header,
-        f"`{text}` is no condition",
+        f"`{text}` is not a condition",
         "write > 12.5, 8 .. 12, = 3, a class, or leave it empty",
     )
     return None
 
 
 def _foreign(sheet: _Sheet, row: int, header: str, text: str, unit: Unit | None) -> bool:
-    """Whether the unit behind a number is none, or not one of what `unit` measures; that is said with its cell."""
+    """Whether the unit after a number is unknown or incompatible with `unit`; reports the cell."""
     found = parse_unit(text) if text else None
     if found is None or (isinstance(found, Unit) and (unit is None or same_dimension(found, unit))):
         return False
@@ -277,7 +281,7 @@ def _quantity(sheet: _Sheet, text: str, unit: str | None) -> Expression | None:
 
 
 def _choice(sheet: _Sheet, answer: Answer, header: str, row: int, text: str) -> Choice | None:
-    """What a cell of answers allows."""
+    """The interval or classes that an answer cell allows."""
     if text.casefold() in ANYTHING:
         return Choice(span=sheet.place)
     if answer.label is not None:
@@ -288,7 +292,7 @@ def _choice(sheet: _Sheet, answer: Answer, header: str, row: int, text: str) -> 
                 span=sheet.place,
                 classes=tuple(Word(span=sheet.place, text=value) for value in classes),
             )
-        message = f"`{wrong}` is no class of `{answer.name.text}`"
+        message = f"`{wrong}` is not a class of `{answer.name.text}`"
         sheet.wrong(
             row,
             header,
@@ -303,19 +307,19 @@ def _choice(sheet: _Sheet, answer: Answer, header: str, row: int, text: str) -> 
         )
         if low is not None and high is not None:
             return Choice(span=sheet.place, ends=(low, high))
-    sheet.wrong(row, header, f"`{text}` is no interval", "write 0 .. 3, or any")
+    sheet.wrong(row, header, f"`{text}` is not an interval", "write 0 .. 3, or any")
     return None
 
 
 def _value(sheet: _Sheet, answer: Answer, header: str, row: int, text: str) -> Expression | None:
-    """What a cell of answers predicts."""
+    """The prediction of an answer cell."""
     if answer.label is not None:
         if text in answer.classes:
             return Reference(span=sheet.place, name=text)
         advice = (
             did_you_mean(text, answer.classes) or f"its classes are {', '.join(answer.classes)}"
         )
-        sheet.wrong(row, header, f"`{text}` is no class of `{answer.name.text}`", advice)
+        sheet.wrong(row, header, f"`{text}` is not a class of `{answer.name.text}`", advice)
         return None
     parts = _QUANTITY.match(text)
     value = (
@@ -324,5 +328,5 @@ def _value(sheet: _Sheet, answer: Answer, header: str, row: int, text: str) -> E
         else _quantity(sheet, parts["number"], parts["unit"] or split_header(header)[1])
     )
     if value is None:
-        sheet.wrong(row, header, f"`{text}` is no number", "write the number that is predicted")
+        sheet.wrong(row, header, f"`{text}` is not a number", "write the number that is predicted")
     return value

@@ -1,9 +1,12 @@
-"""Earlier models as knowledge: dense networks from safetensors and ONNX files become arrays of the pack.
+"""Earlier models as knowledge: dense networks from safetensors and ONNX files become arrays of the
+pack.
 
-The file says in its metadata what its inputs are: `features`, a JSON list of the names of signals or of table columns, and, where the
-inputs were scaled, `mean` and `std`, lists of numbers in the units of the table. safetensors holds ``N.weight`` [out, in] and ``N.bias``
-[out] of each layer, and in its metadata `activation` (of all but the last layer, default relu) and `decision` (largest, probability, logit,
-number; default: largest for more than one answer, else logit for a label and number for a number).
+The file says in its metadata what its inputs are: `features`, a JSON list of the names of signals
+or of table columns, and, where the inputs were scaled, `mean` and `std`, lists of numbers in the
+units of the table. safetensors holds ``N.weight`` [out, in] and ``N.bias`` [out] of each layer, and
+in its metadata `activation` (of all but the last layer, default relu) and `decision` (largest,
+probability, logit, number; default: largest for more than one answer, else logit for a label and
+number for a number).
 """
 
 from __future__ import annotations
@@ -19,14 +22,14 @@ from numpy.typing import NDArray
 from fedkg._internal.name_matching import did_you_mean
 from fedkg.pack import RuleRecord, Source
 from fedkg.pack.knowledge import Network
+from fedkg_compiler.binding.column_places import Sources, header_place, plain_place
 from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.binding.places import Sources, header_place, plain_place
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.inputs import read_bytes
 from fedkg_compiler.knowledge.always import always
-from fedkg_compiler.knowledge.answer import Answer, Statement
-from fedkg_compiler.knowledge.layers import Unreadable, read_onnx, read_safetensors
-from fedkg_compiler.lowering.rows import Rows
+from fedkg_compiler.knowledge.dense_layers import Unreadable, read_onnx, read_safetensors
+from fedkg_compiler.knowledge.model_outputs import Answer, Statement
+from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.syntax.tree import EarlierModel
 
 _SYNTAX = 'its metadata needs a list: {"features": "[\\"ash\\", \\"sulphur\\"]"}'
@@ -35,7 +38,9 @@ _SYNTAX = 'its metadata needs a list: {"features": "[\\"ash\\", \\"sulphur\\"]"}
 def bind_network(
     source: EarlierModel, statement: Statement, answer: Answer, sources: Sources, outcome: Outcome
 ) -> dict[str, object]:
-    """The network of a model file, its arrays entered into the outcome; {} with a problem where it cannot be used."""
+    """The network of a model file, its arrays entered into the outcome; {} with a problem where it
+    cannot be used.
+    """
     place, problems = source.path.span, sources.problems
     path = sources.names.folders[place.file] / source.path.text
     try:
@@ -67,7 +72,10 @@ def bind_network(
         or read.inputs != len(features)
     ):
         received = f"{read.inputs} inputs and {read.answers} answers"
-        expected = f"{len(features)} features are named, and `{answer.name.text}` has {len(answer.classes) or 1} answers"
+        expected = (
+            f"{len(features)} features are named, and `{answer.name.text}` has "
+            f"{len(answer.classes) or 1} answers"
+        )
         problems.error(
             "FKG377",
             place,
@@ -84,7 +92,10 @@ def bind_network(
             if answer.label is not None
             else f"`{answer.name.text}` is a number"
         )
-        message = f"the model {source.path.text} decides by `{decision}` over {read.answers} answers, but {what}"
+        message = (
+            f"the model {source.path.text} decides by `{decision}` over "
+            f"{read.answers} answers, but {what}"
+        )
         problems.error(
             "FKG377",
             place,
@@ -118,7 +129,9 @@ def bind_network(
 
 
 def _decides(decision: str, answers: int, classes: int) -> bool:
-    """Whether so many answers give one of so many classes (0: a number) in this way."""
+    """Whether a number of answers can decide between a number of classes (0: a number) in this
+    way.
+    """
     if decision == "largest":
         return answers == classes > 1
     return answers == 1 and classes == (0 if decision == "number" else 2)
@@ -144,7 +157,7 @@ def _scaling(
             values = tuple(float(value) for value in numbers)
         except (ValueError, TypeError):
             raise Unreadable(
-                f"has a `{name}` that is no list of numbers", "write it as JSON: [1.5, 20]"
+                f"has a `{name}` that is not a list of numbers", "write it as JSON: [1.5, 20]"
             ) from None
         if (
             len(values) != count
@@ -164,7 +177,7 @@ def _slot(name: str, rows: Rows, source: EarlierModel, sources: Sources) -> bool
     place, names = source.path.span, sources.names
     signal = names.signals.get(name) or names.by_header(name)
     if signal is None and not names.open:
-        advice = did_you_mean(name, names.known()) or f"declare it: signal {name} in ..."
+        advice = did_you_mean(name, names.known_names()) or f"declare it: signal {name} in ..."
         sources.problems.error(
             "FKG378",
             place,

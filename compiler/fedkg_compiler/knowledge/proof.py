@@ -1,9 +1,11 @@
-"""That ranges are never empty and predictions lie in them, for every sample within the declared spans (Fan et al. 2022, assumption 5.1).
+"""Proves that ranges are never empty and that predictions lie inside them, for every sample within
+the declared spans (Fan et al. 2022, assumption 5.1).
 
-A contradiction needs clauses that hold together. So it is asked, for each set of clauses that together allow nothing, be they of one range
-model or of several of one output, and for each prediction with a range that forbids it, whether anything satisfies their conditions at
-once. Where nothing does, that is the proof; where something does, it is shown; where it cannot be decided, it is said, and `fedkg eval`
-counts on data.
+A contradiction needs clauses that hold together. So it is asked, for each set of clauses that
+together allow nothing, be they of one range model or of several of one output, and for each
+prediction with a range that forbids it, whether anything satisfies their conditions at once. If
+nothing does, the model is proven. If something does, a diagnostic shows an example. If the solver
+cannot decide, a diagnostic says so, and `fedkg eval` counts cases on data.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ Z3 = Any
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One bound clause: the model that it is of, its number among all conditions' rows, and those before it in a list of predictions."""
+    """One bound clause: the model that it is of, its number among all conditions' rows, and those
+    before it in a list of predictions.
+    """
 
     model: str
     number: int
@@ -39,20 +43,20 @@ class _Row:
 
 
 Verdict = tuple[Literal["proven", "broken", "open"], str]
-"""What came out, and for ``broken`` the values at which it is."""
+"""The results, and for ``broken`` the values of a counterexample."""
 
 
 def prove(pack: Pack, places: Mapping[str, Span]) -> tuple[Pack, list[Diagnostic]]:
-    """The pack with what is proven of its knowledge models, and what is to be said of the rest.
+    """The pack with the proofs of its knowledge models, and diagnostics for models without a proof.
 
     Args:
-        places: where each model stands in the rule files, by name.
+        places: the span of each model in the rule files, by name.
     """
     if not pack.manifest.knowledge:
         return pack, []
     prover = _Prover(pack)
     asked = [(model, list(prover.questions(model))) for model in pack.manifest.knowledge]
-    together = {output: prover.together(ranges) for output, ranges in _ranges(pack).items()}
+    together = {output: prover.joint_verdicts(ranges) for output, ranges in _ranges(pack).items()}
     spans = {model.name: places.get(model.name, _line(model)) for model, _ in asked}
     doubted = {name for found in together.values() for names in found for name in names}
     undecided = {
@@ -64,7 +68,7 @@ def prove(pack: Pack, places: Mapping[str, Span]) -> tuple[Pack, list[Diagnostic
     models, said = list[KnowledgeModel](), list[Diagnostic]()
     for model, verdicts in asked:
         said += [
-            _said(model.name, what, verdict, spans[model.name])
+            _diagnostic(model.name, what, verdict, spans[model.name])
             for what, verdict in verdicts
             if verdict[0] != "proven"
         ]
@@ -78,7 +82,7 @@ def prove(pack: Pack, places: Mapping[str, Span]) -> tuple[Pack, list[Diagnostic
         for names, verdict in found.items():
             if verdict[0] == "broken" or not undecided.intersection(names):
                 said.append(
-                    _said_together(output, [(name, spans[name]) for name in names], verdict)
+                    _joint_diagnostic(output, [(name, spans[name]) for name in names], verdict)
                 )
     return replace(
         pack, manifest=pack.manifest.model_copy(update={"knowledge": tuple(models)})
@@ -98,7 +102,7 @@ def _ranges(pack: Pack) -> dict[str, list[KnowledgeModel]]:
     return found
 
 
-def _said(model: str, what: str, verdict: Verdict, span: Span) -> Diagnostic:
+def _diagnostic(model: str, what: str, verdict: Verdict, span: Span) -> Diagnostic:
     if verdict[0] == "open":
         fails = "allow nothing" if what == "nonempty" else "predict outside of its range"
         return Diagnostic(
@@ -126,16 +130,21 @@ def _said(model: str, what: str, verdict: Verdict, span: Span) -> Diagnostic:
     )
 
 
-def _said_together(output: str, models: Sequence[tuple[str, Span]], verdict: Verdict) -> Diagnostic:
-    """What is to be said of several range models of one output: at the last of them, with the others beside it."""
+def _joint_diagnostic(
+    output: str, models: Sequence[tuple[str, Span]], verdict: Verdict
+) -> Diagnostic:
+    """The diagnostic for several range models of one output, placed at the last model."""
     names, (_, span) = _listed([name for name, _ in models]), models[-1]
-    related = tuple(Related(span=at, message=f"`{name}` stands here") for name, at in models[:-1])
+    related = tuple(
+        Related(span=at, message=f"`{name}` is defined here") for name, at in models[:-1]
+    )
     if verdict[0] == "open":
         return Diagnostic(
             code="FKG381",
             severity="info",
             span=span,
-            message=f"it could not be decided whether {names} together can allow nothing for `{output}`: it is checked on data",
+            message=f"it could not be decided whether {names} together can allow nothing "
+            f"for `{output}`: it is checked on data",
             help="`fedkg eval` counts the rows for which they do",
             related=related,
         )
@@ -165,7 +174,7 @@ class _Prover:
     def questions(
         self, model: KnowledgeModel
     ) -> Iterator[tuple[Literal["nonempty", "within"], Verdict]]:
-        """What must be true of a model, and whether it is."""
+        """The properties to prove of a model, with their verdicts."""
         if model.kind == "range":
             yield (
                 "nonempty",
@@ -187,8 +196,10 @@ class _Prover:
                 self._worst(verdict for other in ranges for verdict in self._outside(model, other)),
             )
 
-    def together(self, ranges: Sequence[KnowledgeModel]) -> dict[tuple[str, ...], Verdict]:
-        """The sets of range models of one output that together allow nothing somewhere, or may, by their names."""
+    def joint_verdicts(self, ranges: Sequence[KnowledgeModel]) -> dict[tuple[str, ...], Verdict]:
+        """The sets of range models of one output that together allow nothing somewhere, or may, by
+        their names.
+        """
         names = tuple(model.name for model in ranges)
         if len(ranges) < 2:
             return {}
@@ -251,8 +262,9 @@ class _Prover:
     def _contradictions(
         rows: Sequence[_Row], model: KnowledgeModel
     ) -> tuple[list[tuple[list[_Row], Any]], bool]:
-        """The sets of clauses about a model's output that allow nothing together, where a further condition (`Any`, as of `_ask`) holds;
-        and whether there may be larger ones."""
+        """The sets of clauses about a model's output that allow nothing together, where a further
+        condition (`Any`, as of `_ask`) holds; and whether there may be larger ones.
+        """
         if model.classes:
             every = frozenset(range(len(model.classes)))
             sets, more = contradictions(
@@ -293,7 +305,10 @@ class _Prover:
                     yield self._ask([said, allowed], lambda at, a=said, b=allowed: at.leaves(a, b))
 
     def _ask(self, rows: Sequence[_Row], condition: Any = None) -> Verdict:
-        """Whether these clauses can hold at once, under a further condition. `Any`: a function from questions to one of z3's."""
+        """Whether these clauses can hold at once, under a further condition.
+
+        `Any`: a function from questions to one of z3's.
+        """
         keysets = [dict(self.table.keysets[int(self.table.keyset[row.number])]) for row in rows]
         if any(
             one.get(column, code) != code

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Z3 = Any
 """z3 has no types."""
 DIGITS = (0, 1, 3)
-"""Behind the point: values are shown with so many, where there are such that answer the question."""
+"""Decimal places to try, in this order: a witness with few decimal places is easier to read."""
 
 
 class Questions:
@@ -80,21 +80,21 @@ class Questions:
         return self._compared(low, low.clause.low, high, high.clause.high, _above)
 
     def misses(self, row: _Row, span: tuple[float, float]) -> Z3:
-        """What a clause allows lies outside of the output's span."""
+        """The condition that a clause's range lies outside the output's span."""
         return z3.Or(
             self._bounded(row, row.clause.low, lambda value: value > number_of(span[1])),
             self._bounded(row, row.clause.high, lambda value: value < number_of(span[0])),
         )
 
     def strays(self, said: _Row, span: tuple[float, float]) -> Z3:
-        """What a clause predicts lies outside of the output's span."""
+        """The condition that a clause's prediction lies outside the output's span."""
         return z3.Or(
             self._bounded(said, said.clause.value, lambda value: value > number_of(span[1])),
             self._bounded(said, said.clause.value, lambda value: value < number_of(span[0])),
         )
 
     def leaves(self, said: _Row, allowed: _Row) -> Z3:
-        """What one clause predicts lies outside of what another allows."""
+        """The condition that one clause's prediction lies outside the range of another."""
         return z3.Or(
             self._compared(allowed, allowed.clause.low, said, said.clause.value, _above),
             self._compared(said, said.clause.value, allowed, allowed.clause.high, _above),
@@ -123,7 +123,9 @@ class Questions:
         return z3.And(*value.known, relation(value.number))
 
     def _witness(self, asked: Sequence[Z3]) -> tuple[Reading, ...]:
-        """The values behind the last answer, or such of few digits near them: a message shows those as they are."""
+        """The values behind the last answer, or such of few digits near them: a message shows those
+        as they are.
+        """
         first = self.solver.witness().readings
         if all(_is_short(one.value) for one in first):
             return first
@@ -153,7 +155,8 @@ class Questions:
             if column.type == "category":
                 known = 0 <= int(reading.value) < len(column.vocabulary)
                 found.append(
-                    f"{column.name} {column.vocabulary[int(reading.value)] if known else 'something else'}"
+                    f"{column.name} "
+                    f"{column.vocabulary[int(reading.value)] if known else 'something else'}"
                 )
             else:
                 shown = (

@@ -1,1 +1,3 @@
-"""What runs learn, in the knowledge graph: written with its origin, read again, and proposed as rules."""
+"""Findings of runs in the knowledge graph: written with their origin, read again, and proposed as
+rules.
+"""

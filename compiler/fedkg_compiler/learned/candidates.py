@@ -1,7 +1,10 @@
-"""Findings as candidate rules: text for a person to read, change and take over. Nothing of it holds before that.
+"""Findings as candidate rules: text for a person to read, change and take over.
 
-A found property becomes a rule with the loosest numbers that any client needs, so that it holds in the series of all; or, for one client,
-with its own. Edges become a `cause` that reads them from the graph of findings, and rules of what follows what. Evidence becomes notes.
+Nothing of it holds before that.
+
+A found property becomes a rule with the loosest numbers that any client needs, so that it holds in
+the series of all; or, for one client, with its own. Edges become a `cause` that reads them from the
+graph of findings, and rules of what follows what. Evidence becomes notes.
 """
 
 from __future__ import annotations
@@ -18,12 +21,12 @@ from fedkg.learned_knowledge import (
     RuleEvidence,
     combine_ranges,
 )
-from fedkg_compiler.authoring.wording import quoted
+from fedkg_compiler.authoring.draft_text import quoted
 from fedkg_compiler.learned.precedences import precedences
-from fedkg_compiler.learned.written import comment, name_of, plain, rounded, shown, unwritable
+from fedkg_compiler.learned.rule_text import comment, name_of, plain, rounded, shown, unwritable
 
 MANY = 1000
-"""Evaluations after which a rule that was never broken by the data is proposed to be hard."""
+"""Evaluations after which a rule that all data satisfied is proposed as a hard rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +42,12 @@ class Proposal:
 def proposed(
     found: Sequence[LearnedKnowledge], *, client: str = "", least: float = 0.0, alpha: float = 0.05
 ) -> Proposal:
-    """What is proposed from the findings of runs.
+    """Propose candidate rules from the findings of runs.
 
     Args:
         client: for which client; "" for all. least: confidence that a property must have.
-        alpha: the p-value that an edge has at most, corrected for the number of pairs where that is known.
+        alpha: the p-value that an edge has at most, corrected for the number of pairs where that is
+            known.
     """
     properties = [
         one for run in found for one in run.properties if one.client in ("", client) or not client
@@ -67,13 +71,15 @@ def proposed(
     where = f"for {client}" if client else "for all clients"
     titles = ", ".join(sorted({_titled(run) for run in found}))
     head = comment(
-        f"Candidates {where}, from what was learnt in: {titles}. Keep what is right, change it, delete the rest."
+        f"Candidates {where}, from what was learnt in: {titles}. Keep what is right, "
+        f"change it, delete the rest."
     )
     parts = [head, *rules, *causes, *leads, *(["\n".join(notes)] if notes else [])]
     if len(parts) == 1:
         parts.append(
             comment(
-                f"Nothing to propose: no property was found, no edge has a p-value of {plain(alpha)} or less, no rule stands out."
+                f"Nothing to propose: no property was found, no edge has a p-value of "
+                f"{plain(alpha)} or less, no rule is noteworthy."
             )
         )
     made = sum("\nrule " in part for part in (*rules, *leads))
@@ -82,7 +88,10 @@ def proposed(
 
 
 def _legible(text: str) -> str:
-    """A candidate as it is where the parser reads it; else a comment that says what is left out, and why."""
+    """A candidate as it is where the parser reads it.
+
+    Else a comment that says what is left out, and why.
+    """
     why = unwritable(text)
     return (
         comment(f"Left out, since it cannot be written as a rule: {why}. It would read: {text}")
@@ -131,7 +140,8 @@ def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator
     if open_ones:
         differ = " and ".join(f"?{name}" for name in open_ones)
         yield comment(
-            f"{said} No rule for all: {differ} differ from client to client, and the formula does not tell which is looser."
+            f"{said} No rule for all: {differ} differ from client to client, and the "
+            f"formula does not tell which is looser."
         )
         return
     text = first.text
@@ -139,11 +149,17 @@ def _rule(group: Sequence[MinedProperty], client: str, least: float) -> Iterator
         text = re.sub(rf"\?{re.escape(own.name)}\b", lambda _, value=number: str(value), text)  # type: ignore[misc]
     name = name_of(f"{first.inference}_{client}" if client else f"{first.inference}_everywhere")
     title = f"Found in the series of {client}." if client else f"Found in the series of {who}."
-    yield f"{comment(said)}\nrule {name} {quoted(shown(title))}\n  kind temporal\n  require initially follows {text}"
+    yield (
+        f"{comment(said)}\nrule {name} {quoted(shown(title))}\n  kind temporal\n  "
+        f"require initially follows {text}"
+    )
 
 
 def _common(numbers: Sequence[MinedNumber]) -> str | None:
-    """The loosest of one number's values, as rule files write it; None where they differ and neither side is looser."""
+    """The loosest of one number's values, as rule files write it.
+
+    None where they differ and neither side is looser.
+    """
     first, values = numbers[0], [one.value for one in numbers]
     if first.direction == "none" and len(set(values)) > 1:
         return None
@@ -153,7 +169,10 @@ def _common(numbers: Sequence[MinedNumber]) -> str | None:
 
 
 def _sure(edge: CausalEdge) -> float | None:
-    """The p-value by which an edge is judged: corrected, where it was tested among others; None where it was not tested."""
+    """The p-value by which an edge is judged: corrected, where it was tested among others.
+
+    None where it was not tested.
+    """
     return edge.p_value if edge.adjusted is None else edge.adjusted
 
 
@@ -168,13 +187,14 @@ def _causes(edges: Sequence[CausalEdge], alpha: float) -> Iterator[str]:
         yield (
             f"{comment(f'Found, {lag} step(s) ahead: {listed}.')}\n"
             f"cause found_{lag}_ahead{more}\n"
-            f"  for ?a, ?b where {{ ?edge a fkg:CausalEdge ; fkg:driver ?a ; fkg:driven ?b ; fkg:lagSteps {lag}{only} }}\n"
+            f"  for ?a, ?b where "
+            f"{{ ?edge a fkg:CausalEdge ; fkg:driver ?a ; fkg:driven ?b ; fkg:lagSteps {lag}{only} }}\n"
             f"  allow ?a drives ?b"
         )
 
 
 def _judged_by(edge: CausalEdge) -> str:
-    """The word of the graph in which that p-value stands; "" where there is none."""
+    """The name of the graph property that contains this p-value; "" without a p-value."""
     return (
         "adjustedPValue"
         if edge.adjusted is not None
@@ -190,10 +210,12 @@ def _noted(evidence: RuleEvidence) -> Iterator[str]:
     if evidence.violated:
         example = f" For example: {evidence.example}" if evidence.example else ""
         yield comment(
-            f"{evidence.rule}: the data itself breaks it in {evidence.violated:,} of {evidence.applied:,} cases ({evidence.rate:.2%}): "
+            f"{evidence.rule}: the data itself breaks it in {evidence.violated:,} of "
+            f"{evidence.applied:,} cases ({evidence.rate:.2%}): "
             f"look at its limits, or at the data.{example}"
         )
     elif evidence.applied >= MANY:
         yield comment(
-            f"{evidence.rule}: held in all {evidence.applied:,} cases of the data; it can be made `hard`."
+            f"{evidence.rule}: held in all {evidence.applied:,} cases of the data; it can "
+            f"be made `hard`."
         )

@@ -1,4 +1,4 @@
-"""Findings read back from a graph: what `to_rdf` wrote, or what somebody else wrote in its words."""
+"""Reads findings from a graph: the output of `to_rdf`, or other RDF in the same vocabulary."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from fedkg.learned_knowledge import (
     Precedence,
     RuleEvidence,
 )
-from fedkg_compiler.learned import words
-from fedkg_compiler.learned.words import LABEL, TYPE, fkg
+from fedkg_compiler.learned import finding_terms
+from fedkg_compiler.learned.finding_terms import LABEL, TYPE, fkg
 
 Node = ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple
 Made = TypeVar("Made")
 
 
 def read(triples: Sequence[ox.Quad], name: str) -> tuple[LearnedKnowledge, ...]:
-    """What each run of a graph has learnt, by the runs' IRIs.
+    """The findings of each run of a graph, by the runs' IRIs.
 
     Args:
         triples: the graph's. name: of the file, for messages.
 
     Raises:
-        FedkgError: a finding lacks something, or has something of another kind: which one, and what.
+        FedkgError: a finding lacks something, or has something of another kind: which one, and
+            what.
     """
     about: dict[Node, dict[str, list[Node]]] = defaultdict(lambda: defaultdict(list))
     for quad in triples:
@@ -41,11 +42,11 @@ def read(triples: Sequence[ox.Quad], name: str) -> tuple[LearnedKnowledge, ...]:
         kind: sorted(_of_kind(about, kind), key=_order)
         for kind in ("FoundProperty", "CausalEdge", "RuleEvidence")
     }
-    units = {node: text for text, node in reversed(words.units().items())}
+    units = {node: text for text, node in reversed(finding_terms.units().items())}
     runs: dict[str, list[Node]] = defaultdict(list)
     for findings in kinds.values():
         for node in findings:
-            runs[_said(about[node], words.GENERATED_BY) or ""].append(node)
+            runs[_single_text(about[node], finding_terms.GENERATED_BY) or ""].append(node)
 
     def made(kind: str, members: Iterable[Node], make: Callable[[Node], Made]) -> tuple[Made, ...]:
         return tuple(_made(node, make, name) for node in kinds[kind] if node in members)
@@ -53,10 +54,11 @@ def read(triples: Sequence[ox.Quad], name: str) -> tuple[LearnedKnowledge, ...]:
     return tuple(
         LearnedKnowledge(
             run=_text(about[ox.NamedNode(run)], "sha256") if run else "",
-            title=(_said(about[ox.NamedNode(run)], LABEL) if run else None)
+            title=(_single_text(about[ox.NamedNode(run)], LABEL) if run else None)
             or "findings without a run",
             software="",
-            began=(_said(about[ox.NamedNode(run)], words.STARTED) if run else None) or "",
+            began=(_single_text(about[ox.NamedNode(run)], finding_terms.STARTED) if run else None)
+            or "",
             window=_window(about[ox.NamedNode(run)]) if run else None,
             properties=made(
                 "FoundProperty", set(members), lambda node: _property(about, units, node)
@@ -122,10 +124,10 @@ def _window(said: Mapping[str, Sequence[Node]]) -> tuple[str, str] | None:
 
 
 def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str]) -> MinedNumber:
-    number = said.get(words.NUMERIC_VALUE.value, ())
+    number = said.get(finding_terms.NUMERIC_VALUE.value, ())
     if not number or not isinstance(number[0], ox.Literal):
         raise KeyError("qudt:numericValue")
-    unit = next(iter(said.get(words.UNIT.value, ())), None)
+    unit = next(iter(said.get(finding_terms.UNIT.value, ())), None)
     direction = _text(said, "direction") or "none"
     if direction not in ("up", "down", "none"):
         raise ValueError(f"a direction is up, down or none, not {direction}")
@@ -135,8 +137,8 @@ def _number(said: Mapping[str, Sequence[Node]], units: Mapping[ox.NamedNode, str
             "value": float(number[0].value),
             "unit": units.get(unit, unit.value)
             if isinstance(unit, ox.NamedNode)
-            else _said(said, words.UNIT) or "",
-            "integer": number[0].datatype == words.INTEGER,
+            else _single_text(said, finding_terms.UNIT) or "",
+            "integer": number[0].datatype == finding_terms.INTEGER,
             "direction": direction,
         }
     )
@@ -146,7 +148,7 @@ def _evidence(said: Mapping[str, Sequence[Node]]) -> RuleEvidence:
     return RuleEvidence.model_validate(
         {
             "rule": _needed(said, "ruleName"),
-            "title": _said(said, LABEL) or "",
+            "title": _single_text(said, LABEL) or "",
             "kind": _text(said, "kind") or "other",
             "about": _needed(said, "about"),
             "training": _text(said, "training"),
@@ -190,10 +192,10 @@ def _needed(said: Mapping[str, Sequence[Node]], name: str) -> str:
 
 
 def _text(said: Mapping[str, Sequence[Node]], name: str) -> str:
-    return _said(said, fkg(name)) or ""
+    return _single_text(said, fkg(name)) or ""
 
 
-def _said(said: Mapping[str, Sequence[Node]], property: ox.NamedNode) -> str | None:
+def _single_text(said: Mapping[str, Sequence[Node]], property: ox.NamedNode) -> str | None:
     """The one thing that a property says of a node, as text; the least where it says several."""
     return min(
         (

@@ -1,22 +1,27 @@
-"""Candidate rules of precedence: when a measurement of a driver rises, one of the client that it drives follows."""
+"""Candidate rules of precedence: when a measurement of a driver rises, one of the client that it
+drives follows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from fedkg.learned_knowledge import CausalEdge, Precedence
-from fedkg_compiler.authoring.wording import Names, quoted
-from fedkg_compiler.learned.written import comment, name_of, rounded, shown, unwritable
+from fedkg_compiler.authoring.draft_text import Names, quoted
+from fedkg_compiler.learned.rule_text import comment, name_of, rounded, shown, unwritable
 
 _TAKEN = frozenset({"if", "past"})
 """Words that a formula does not read as the name of a signal."""
 
 
 def precedences(edges: Sequence[CausalEdge], *, timed: bool) -> Iterator[str]:
-    """The signals that the rules read, then a rule for each edge that says something of columns; nothing where none does.
+    """The signals that the rules read, then a rule for each edge that says something of columns.
+
+    Nothing where none does.
 
     Args:
-        timed: whether the rules of the runs declare a timeline; else a step is proposed that a person has to set.
+        timed: whether the rules of the runs declare a timeline; else a step is proposed that a
+            person has to set.
     """
     said = [(edge, edge.precedence) for edge in edges if edge.precedence is not None]
     if not said:
@@ -27,7 +32,8 @@ def precedences(edges: Sequence[CausalEdge], *, timed: bool) -> Iterator[str]:
     }
     for column, why in refused.items():
         yield comment(
-            f"Left out: rules of the column `{column}`, whose header cannot be written: {why}. Rename it in the data."
+            f"Left out: rules of the column `{column}`, because its header cannot be "
+            f"written: {why}. Rename it in the data."
         )
     found = [
         (edge, one) for edge, one in said if one.leads not in refused and one.follows not in refused
@@ -35,7 +41,10 @@ def precedences(edges: Sequence[CausalEdge], *, timed: bool) -> Iterator[str]:
     if not found:
         return
     used = {column for _, one in found for column in (one.leads, one.follows)}
-    head = "The columns that the rules below read; leave out those that your rules have a signal for, and use its name."
+    head = (
+        "The columns that the rules below read; leave out those that your rules have a "
+        "signal for, and use its name."
+    )
     signals = [_signal(name, column) for column, name in names.items() if column in used]
     if not timed:
         head += " No rule of the run said how long a step is: set it."
@@ -53,7 +62,8 @@ def _signal(name: str, column: str) -> str:
 def _rule(edge: CausalEdge, one: Precedence, names: dict[str, str], name: str) -> str:
     up = one.answer > 0
     said = (
-        f"{edge.driver} drives {edge.driven}: of {one.cases:,} such rises {one.kept:.0%} were answered so; of all steps the same "
+        f"{edge.driver} drives {edge.driven}: of {one.cases:,} such rises {one.kept:.0%} "
+        f"had this response; of all steps the same "
         f"follows {one.chance:.0%}."
     )
     lead, follow = names[one.leads], names[one.follows]
@@ -63,11 +73,12 @@ def _rule(edge: CausalEdge, one: Precedence, names: dict[str, str], name: str) -
     return (
         f"{comment(said)}\nrule {name} {title}\n  kind temporal\n"
         f"  require if {lead} - past {lead} >= {rounded(one.rise, 'up')} "
-        f"then eventually [1, {one.within}] {follow} - past {follow} {side} {rounded(one.answer, limit)}"
+        f"then eventually [1, {one.within}] {follow} - past {follow} {side} "
+        f"{rounded(one.answer, limit)}"
     )
 
 
 def _names(columns: Sequence[str]) -> dict[str, str]:
-    """A name of its own for each column."""
+    """A separate name for each column."""
     names = Names(taken=set(_TAKEN))
     return {column: names.give(name_of(column)) for column in dict.fromkeys(columns)}

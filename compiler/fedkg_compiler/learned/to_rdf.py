@@ -1,7 +1,8 @@
-"""What a run has learnt as RDF, each finding with the run that it came of (PROV-O).
+"""Writes the findings of a run as RDF, each with its run as origin (PROV-O).
 
-The IRIs are ``urn:fedkg:run:DIGEST#...``, the digest being that of all that was learnt: the same findings have the same IRIs, those of two
-runs never meet, and graphs of many runs can be loaded together.
+The IRIs are ``urn:fedkg:run:DIGEST#...``, the digest being that of all that was learnt: the same
+findings have the same IRIs, those of two runs never meet, and graphs of many runs can be loaded
+together.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from fedkg.learned_knowledge import (
     Precedence,
     RuleEvidence,
 )
-from fedkg_compiler.learned import words
-from fedkg_compiler.learned.words import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
+from fedkg_compiler.learned import finding_terms
+from fedkg_compiler.learned.finding_terms import DATE_TIME, DOUBLE, INTEGER, LABEL, TYPE, fkg
 from fedkg_compiler.ontology.standard import FKG, QUDT, RDFS, XSD
 
 DIGITS = 16
@@ -28,12 +29,12 @@ DIGITS = 16
 
 
 def turtle(learned: LearnedKnowledge) -> str:
-    """What a run has learnt as Turtle; the same text for the same findings."""
+    """The findings of a run as Turtle; the same findings give the same text."""
     space = (
         f"urn:fedkg:run:{hashlib.sha256(learned.model_dump_json().encode()).hexdigest()[:DIGITS]}#"
     )
     triples = [*_run(learned, space)]
-    units = words.units()
+    units = finding_terms.units()
     for number, found in enumerate(learned.properties):
         triples += _property(found, space, number, units)
     for number, evidence in enumerate(learned.evidence):
@@ -42,7 +43,7 @@ def turtle(learned: LearnedKnowledge) -> str:
         triples += _edge(edge, space, number, learned.step)
     prefixes = {
         "fkg": FKG,
-        "prov": words.PROV,
+        "prov": finding_terms.PROV,
         "qudt": QUDT,
         "rdfs": RDFS,
         "xsd": XSD,
@@ -62,16 +63,16 @@ def _run(learned: LearnedKnowledge, space: str) -> Iterator[ox.Triple]:
     yield ox.Triple(run, TYPE, fkg("Run"))
     yield ox.Triple(run, LABEL, ox.Literal(learned.title))
     yield ox.Triple(run, fkg("sha256"), ox.Literal(learned.run))
-    yield ox.Triple(run, words.STARTED, ox.Literal(learned.began, datatype=DATE_TIME))
-    yield ox.Triple(run, words.ASSOCIATED, agent)
+    yield ox.Triple(run, finding_terms.STARTED, ox.Literal(learned.began, datatype=DATE_TIME))
+    yield ox.Triple(run, finding_terms.ASSOCIATED, agent)
     yield from _window(run, learned.window)
     for number, file in enumerate(learned.files):
         node = ox.NamedNode(f"{space}file-{number}")
-        yield ox.Triple(run, words.USED, node)
-        yield ox.Triple(node, TYPE, words.ENTITY)
+        yield ox.Triple(run, finding_terms.USED, node)
+        yield ox.Triple(node, TYPE, finding_terms.ENTITY)
         yield ox.Triple(node, LABEL, ox.Literal(file.name))
         yield ox.Triple(node, fkg("sha256"), ox.Literal(file.sha256))
-    yield ox.Triple(agent, TYPE, words.SOFTWARE)
+    yield ox.Triple(agent, TYPE, finding_terms.SOFTWARE)
     yield ox.Triple(agent, LABEL, ox.Literal(learned.software))
 
 
@@ -106,9 +107,9 @@ def _property(
             if each.integer
             else ox.Literal(repr(each.value), datatype=DOUBLE)
         )
-        yield ox.Triple(own, words.NUMERIC_VALUE, value)
+        yield ox.Triple(own, finding_terms.NUMERIC_VALUE, value)
         if each.unit:
-            yield ox.Triple(own, words.UNIT, units.get(each.unit, ox.Literal(each.unit)))
+            yield ox.Triple(own, finding_terms.UNIT, units.get(each.unit, ox.Literal(each.unit)))
         yield _text(own, "direction", each.direction)
 
 
@@ -164,7 +165,7 @@ def _precedence(node: ox.NamedNode, found: Precedence) -> Iterator[ox.Triple]:
 def _finding(node: ox.NamedNode, kind: str, label: str, space: str) -> Iterator[ox.Triple]:
     yield ox.Triple(node, TYPE, fkg(kind))
     yield ox.Triple(node, LABEL, ox.Literal(label))
-    yield ox.Triple(node, words.GENERATED_BY, _activity(space))
+    yield ox.Triple(node, finding_terms.GENERATED_BY, _activity(space))
 
 
 def _window(node: ox.NamedNode, window: tuple[str, str] | None) -> Iterator[ox.Triple]:

@@ -1,6 +1,8 @@
-"""Ontologies and the knowledge graph: the catalogue, the loader, the closed graph that rule files ask.
+"""Ontologies and the knowledge graph: the catalogue, the loader, the closed graph that rule files
+ask.
 
-Only this package speaks to pyoxigraph and oxrdflib. Its names are imported when they are first touched: most rule files need none of them.
+Only this package speaks to pyoxigraph and oxrdflib. Its names are imported when they are first
+touched: most rule files need none of them.
 """
 
 from __future__ import annotations
@@ -17,21 +19,33 @@ if TYPE_CHECKING:
         Official,
         load_catalog,
     )
-    from fedkg_compiler.ontology.entries import EntryInfo, TermInfo, list_entries, show_entry
+    from fedkg_compiler.ontology.catalog_listing import (
+        EntryInfo,
+        TermInfo,
+        list_entries,
+        show_entry,
+    )
     from fedkg_compiler.ontology.graph import Graph
+    from fedkg_compiler.ontology.graph_terms import (
+        ColumnFact,
+        Iri,
+        KnownTerm,
+        Literal,
+        Quantity,
+        RdfTerm,
+    )
     from fedkg_compiler.ontology.load import load_graph
-    from fedkg_compiler.ontology.shelf import add_entry, remove_entry
-    from fedkg_compiler.ontology.terms import ColumnFact, Iri, KnownTerm, Literal, Quantity, RdfTerm
+    from fedkg_compiler.ontology.local_catalog import add_entry, remove_entry
 
-_PLACES = {
+_EXPORTS = {
     "catalog": ("Added", "Alignment", "Catalog", "Entry", "Official", "load_catalog"),
-    "entries": ("EntryInfo", "TermInfo", "list_entries", "show_entry"),
+    "catalog_listing": ("EntryInfo", "TermInfo", "list_entries", "show_entry"),
     "graph": ("Graph",),
     "load": ("load_graph",),
-    "shelf": ("add_entry", "remove_entry"),
-    "terms": ("ColumnFact", "Iri", "KnownTerm", "Literal", "Quantity", "RdfTerm"),
+    "local_catalog": ("add_entry", "remove_entry"),
+    "graph_terms": ("ColumnFact", "Iri", "KnownTerm", "Literal", "Quantity", "RdfTerm"),
 }
-_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+_MODULES = {name: module for module, names in _EXPORTS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

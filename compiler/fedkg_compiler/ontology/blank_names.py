@@ -1,12 +1,16 @@
-"""Names for blank nodes that depend on what is said of them alone: not on the file, the order of its triples, or the store they come from.
+"""Names for blank nodes that depend on their triples alone: not on the file, the order of its
+triples, or the store.
 
-Blank nodes that hang together are named together. A node by itself is named by a digest of its triples; in a tree each node's digest takes
-in those below it, and then the name above it; where nodes form circles or share others, digests are refined by those of the neighbours
-until nothing more is told apart (colour refinement), one of the nodes that are still alike is marked, and so on. Nodes that nothing tells
-apart (`[ :v 3 ]` twice of one subject) are numbered, in any order: they can be exchanged.
+Connected blank nodes are named together. A single node is named by a digest of its triples. In a
+tree, the digest of each node includes the digests of its children, and then the name of its parent.
+If nodes form cycles or share others, the digests of the neighbours refine each digest until no more
+nodes become distinct (colour refinement); then one of the remaining equal nodes is marked, and
+refinement continues. Nodes that nothing distinguishes (`[ :v 3 ]` twice of one subject) are
+numbered in any order, because they can be exchanged.
 
-Two graphs that differ in the labels of blank nodes alone get the same names, but for circles that are alike without being exchangeable
-(strongly regular graphs), and circles beyond `_MOST_STEPS`: their names follow the order of the triples.
+Two graphs that differ in the labels of blank nodes alone get the same names, but for circles that
+are alike without being exchangeable (strongly regular graphs), and circles beyond `_MOST_STEPS`:
+their names follow the order of the triples.
 """
 
 from __future__ import annotations
@@ -20,21 +24,24 @@ import pyoxigraph as ox
 from fedkg_compiler.ontology.standard import RDF, XSD
 
 _MOST_STEPS = 500_000
-"""Triples between nodes in circles that are looked at, again and again, for all of one graph; beyond, the order of the triples decides."""
+"""Triples between nodes in circles that are looked at, again and again, for all of one graph;
+beyond, the order of the triples decides."""
 
 _TEXTS = frozenset({ox.NamedNode(XSD + "string"), ox.NamedNode(RDF + "langString")})
 _ANY = ox.NamedNode("n:p")
 _DEFAULT = ox.DefaultGraph()
 
 Arc = tuple[str, str]
-"""Of a blank node: which way and by which property, and what stands there: a term as text, or a blank node's label."""
+"""An edge of a blank node: its direction and property, and its other end (a term as text, or a
+blank node's label)."""
 
 
 class _Arcs:
-    """What is said of each blank node.
+    """The edges of each blank node.
 
     Attributes:
-        plain: what joins a node to named nodes and literals. below, above: the blank nodes that it leads to, and that lead to it.
+        plain: what joins a node to named nodes and literals. below, above: the blank nodes that it
+            leads to, and that lead to it.
     """
 
     def __init__(self, quads: Iterable[ox.Quad]) -> None:
@@ -57,11 +64,14 @@ class _Arcs:
 
 
 def names_by_content(quads: Iterable[ox.Quad]) -> dict[str, str]:
-    """Return the name of each blank node of these triples, by its label; names are ``b`` and hexadecimal digits, twins' with a number."""
+    """Return the name of each blank node of these triples, by its label.
+
+    Names are ``b`` and hexadecimal digits, twins' with a number.
+    """
     arcs = _Arcs(quads)
     names, steps = _Names(), _MOST_STEPS
     for members in sorted(
-        _together(arcs), key=lambda found: sorted(arcs.digests[label] for label in found)
+        _connected_groups(arcs), key=lambda found: sorted(arcs.digests[label] for label in found)
     ):
         if len(members) == 1 and not arcs.below.get(members[0]):
             names.give(members[0], arcs.digests[members[0]])
@@ -95,7 +105,9 @@ def renamed(quads: Iterable[ox.Quad], names: dict[str, str]) -> list[ox.Quad]:
 
 
 def as_kept(quads: Sequence[ox.Quad]) -> Sequence[ox.Quad]:
-    """Return the triples with their literals as a store keeps them: ``4.50`` and ``04.5`` are ``4.5``, as in every answer of a query."""
+    """Return the triples with their literals as a store keeps them: ``4.50`` and ``04.5`` are
+    ``4.5``, as in every answer of a query.
+    """
     objects = {quad.object for quad in quads}
     literals = [
         node for node in objects if isinstance(node, ox.Literal) and node.datatype not in _TEXTS
@@ -143,7 +155,7 @@ def _digest(parts: Sequence[str]) -> str:
     ).hexdigest()
 
 
-def _together(arcs: _Arcs) -> list[list[str]]:
+def _connected_groups(arcs: _Arcs) -> list[list[str]]:
     """The blank nodes in groups that hang together."""
     groups: list[list[str]] = []
     seen: set[str] = set()
@@ -162,7 +174,9 @@ def _together(arcs: _Arcs) -> list[list[str]]:
 
 
 def _name_tree(members: Sequence[str], arcs: _Arcs, names: _Names) -> None:
-    """Name the nodes of a tree: digests from the leaves upwards, then names from the root downwards."""
+    """Name the nodes of a tree: digests from the leaves upwards, then names from the root
+    downwards.
+    """
     order = [label for label in members if label not in arcs.above]
     for label in order:  # grows while it is read
         order += [other for _, other in arcs.below.get(label, ())]
@@ -202,7 +216,8 @@ def _name_circles(members: Sequence[str], arcs: _Arcs, names: _Names, steps: int
         first = alike[min(colour for colour, found in alike.items() if len(found) > 1)][0]
         colours[first] = _digest([colours[first], "marked"])
     whole = _digest(sorted(colours.values()))
-    stamp = names.give(f"\n{members[0]}", whole)  # twins of the whole are told apart as wholes
+    # equal copies of the whole are distinguished as wholes
+    stamp = names.give(f"\n{members[0]}", whole)
     del names.given[f"\n{members[0]}"]
     for label in sorted(members, key=lambda one: colours[one]):
         names.give(label, _digest([stamp, colours[label]]))

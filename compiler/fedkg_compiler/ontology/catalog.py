@@ -1,4 +1,6 @@
-"""The catalogue of ontologies: `ontologies/catalog.toml` as checked data, with what the user has added to it."""
+"""The catalogue of ontologies: `ontologies/catalog.toml` as checked data, with what the user has
+added to it.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,11 @@ class _Record(BaseModel):
 
 
 class Official(_Record):
-    """Where the original of an ontology comes from.
+    """The source of an original ontology.
 
     Attributes:
-        source: the address of the file. sha256: its checksum, "" where the publisher changes the file in place.
+        source: the address of the file. sha256: its checksum, "" where the publisher changes the
+            file in place.
         licence: as its publisher states it.
     """
 
@@ -33,12 +36,15 @@ class Entry(_Record):
     """One ontology that rule files can `use`.
 
     Attributes:
-        name: the word after `use`. title, version: of the original. iri: what the ontology calls itself.
+        name: the word after `use`. title, version: of the original. iri: what the ontology calls
+            itself.
         prefix, namespace: brought by `use`. prefixes: further ones.
         official: where the original comes from; None where there is none but ours.
-        module, parts: our files that stand in for the original. additions: our files that are loaded with either of them.
+        module, parts: our files that replace the original. additions: our files that are loaded
+            with either of them.
         always: loaded for every rule file, whether it says `use` or not.
-        partial: our module has a part of the original's terms, so that a name it lacks may be right.
+        partial: our module has a part of the original's terms, so that a name it lacks may be
+            right.
     """
 
     name: str = Field(pattern=r"^[A-Za-z_]\w*$")
@@ -76,8 +82,10 @@ class Added(_Record):
     """A file that the user put in place of our module, or under a new name.
 
     Attributes:
-        name: the word after `use`. file: the file's name inside the shelf's folder. sha256: of its bytes when it was added.
-        source: where the user took it from, as given. prefix, namespace, iri, title: read from the file, or the catalogue's.
+        name: the word after `use`. file: the file's name inside the shelf's folder. sha256: of its
+            bytes when it was added.
+        source: where the user took it from, as given. prefix, namespace, iri, title: read from the
+            file, or the catalogue's.
     """
 
     name: str
@@ -91,10 +99,11 @@ class Added(_Record):
 
 
 class Catalog(_Record):
-    """Every ontology known by name: ours, and what stands in their place.
+    """Every ontology known by name: ours and their replacements.
 
     Attributes:
-        folder: where `module`, `additions` and alignment files are. shelf: where the user's files are.
+        folder: where `module`, `additions` and alignment files are. shelf: where the user's files
+            are.
     """
 
     folder: Path
@@ -115,7 +124,10 @@ class Catalog(_Record):
         return {extra.prefix: extra.namespace}
 
     def all_prefixes(self) -> dict[str, str]:
-        """Return the prefixes of every ontology, loaded or not; the catalogue's win over the user's."""
+        """Return the prefixes of every ontology, loaded or not.
+
+        The catalogue's win over the user's.
+        """
         found: dict[str, str] = {}
         for name in (*sorted(self.entries), *sorted(set(self.added) - set(self.entries))):
             for prefix, namespace in self.prefixes_of(name).items():
@@ -123,7 +135,9 @@ class Catalog(_Record):
         return found
 
     def name_of_iri(self, iri: str) -> str | None:
-        """Return the name of the ontology that calls itself `iri`, with or without a last ``#`` or ``/``."""
+        """Return the name of the ontology that calls itself `iri`, with or without a last ``#`` or
+        ``/``.
+        """
         bare = iri.rstrip("#/")
         for name, entry in sorted(self.entries.items()):
             if bare in (entry.iri.rstrip("#/"), entry.namespace.rstrip("#/")):
@@ -144,7 +158,7 @@ def load_catalog(folder: Path | None = None, *, home: Path | None = None) -> Cat
     Raises:
         FedkgError: where the catalogue or the list of additions is not readable.
     """
-    from fedkg_compiler.ontology.shelf import read_shelf, shelf_folder
+    from fedkg_compiler.ontology.local_catalog import read_shelf, shelf_folder
 
     place = data_folder("ontologies") if folder is None else folder
     source = place / "catalog.toml"

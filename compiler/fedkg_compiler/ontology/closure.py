@@ -1,10 +1,13 @@
-"""What follows from triples, as triples: OWL 2 RL (`reasoning/table.py`), without what only restates what is said of terms.
+"""Computes the OWL 2 RL closure of triples (`reasoning/table.py`), without triples that only
+restate definitions of terms.
 
-Two departures beside those of the table: what would be said of an anonymous class (its members, its place below another) is passed on but
-not written, and no class or property is written below itself.
+Two departures beside those of the table: statements about an anonymous class (its members, its
+superclasses) are used but not written, and no class or property is written below itself.
 
-Things that are said or found to be equal (`owl:sameAs`, functional properties, keys) are one to the rules. What is known of one is written
-under each of its names as long as these are few, so that a query finds it by any; of more, under the first alone, with links to it.
+The rules treat things as one if they are stated or found to be equal (`owl:sameAs`, functional
+properties, keys). Their triples are written under each name if they have few names, so that a query
+finds them by any. With more names, their triples are written under the first name only, with links
+to it.
 """
 
 from __future__ import annotations
@@ -18,10 +21,10 @@ import pyoxigraph as ox
 
 from fedkg_compiler.ontology import pairs as relation
 from fedkg_compiler.ontology.pairs import NONE, Pairs
-from fedkg_compiler.ontology.reasoning.closing import close
+from fedkg_compiler.ontology.reasoning.closure_cache import kept_closure
 from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, Relations, among, split
-from fedkg_compiler.ontology.reasoning.kept import kept_closure
-from fedkg_compiler.ontology.reasoning.words import HIDDEN, NAMES, SAME, WORDS
+from fedkg_compiler.ontology.reasoning.fixpoint import close
+from fedkg_compiler.ontology.reasoning.owl_vocabulary import HIDDEN, NAMES, SAME, WORDS
 
 TYPE, SUB_CLASS, SUB_PROPERTY = (
     WORDS[NAMES[name]] for name in ("type", "subClassOf", "subPropertyOf")
@@ -40,18 +43,21 @@ class Closure:
     """A closure, in numbers.
 
     Attributes:
-        facts: everything. told: what was told of it, in parts.
+        facts: all facts. told: the asserted ones, in parts.
     """
 
     facts: Facts
     told: tuple[Relations, ...]
 
     def added(self) -> list[ox.Quad]:
-        """Return what follows, without what is told; each once, in no order of note. Raises TooLarge."""
+        """Return the inferred triples without the asserted ones; each once, in any order.
+
+        Raises TooLarge.
+        """
         return written(self.facts, *self.told)
 
     def all_told(self) -> Relations:
-        """Return what was told, in one."""
+        """Return all asserted pairs in one mapping."""
         return {
             predicate: relation.joined(*(part.get(predicate, NONE) for part in self.told))
             for part in self.told
@@ -69,9 +75,10 @@ def closure(
     """Return the closure of triples.
 
     Args:
-        triples: without those of `base`. base: what is often closed, such as the ontologies; `key`: what tells it from any other. It is
-            closed by itself once, and kept; the triples are then closed on top, in proportion to them.
-        all_rules: with what only restates what is said of terms (`table.TERMINOLOGY`).
+        triples: without those of `base`. base: triples that many closures share, like the
+            ontologies; `key` identifies them. Their closure is computed once and cached; the
+            triples are then added to it, at a cost that is proportional to their number.
+        all_rules: include rules that only restate definitions of terms (`table.TERMINOLOGY`).
 
     Raises:
         TooLarge: that is more than fits in memory.
@@ -83,12 +90,18 @@ def closure(
 
 
 def follows(triples: Sequence[ox.Quad], *, all_rules: bool = False) -> list[ox.Quad]:
-    """Return everything that follows from these triples, as `Closure.added` does. Raises TooLarge."""
+    """Return everything that follows from these triples, as `Closure.added` does.
+
+    Raises TooLarge.
+    """
     return closure(triples, all_rules=all_rules).added()
 
 
 def written(facts: Facts, *known: Relations) -> list[ox.Quad]:
-    """The triples of a closure that are not known already, with IRIs for properties and classes; equal things under all their names."""
+    """The triples of a closure that are not known already, with IRIs for properties and classes.
+
+    Equal things under all their names.
+    """
     named, blank = facts.kinds == 0, facts.kinds == 1
     groups = _groups(facts)
     quads: list[ox.Quad] = []

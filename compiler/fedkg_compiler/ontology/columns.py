@@ -1,4 +1,6 @@
-"""What the graph says about tables: in which column a property's observations stand, and which rows are about an entity."""
+"""The mapping of the graph to tables: the columns of a property's observations, and the rows about
+an entity.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from functools import cached_property
 import pyoxigraph as ox
 
 from fedkg_compiler.ontology.closure import SUB_CLASS, TYPE
+from fedkg_compiler.ontology.graph_terms import ColumnFact, local_name
+from fedkg_compiler.ontology.node_values import Values, node_of
 from fedkg_compiler.ontology.standard import FKG, SOSA
-from fedkg_compiler.ontology.terms import ColumnFact, local_name
-from fedkg_compiler.ontology.values import Values, node_of
 
 _COLUMN = ox.NamedNode(FKG + "column")
 _KEY_COLUMN = ox.NamedNode(FKG + "keyColumn")
@@ -25,7 +27,9 @@ Links = dict[Resource, list[Resource]]
 
 
 class Columns:
-    """The facts about tables of a closed store, each kind gathered once when first asked for: plants have ten thousands of sensors."""
+    """The facts about tables of a closed store, each kind gathered once when first asked for:
+    plants have ten thousands of sensors.
+    """
 
     def __init__(self, store: ox.Store, values: Values) -> None:
         self._store = store
@@ -35,10 +39,13 @@ class Columns:
         self._common: dict[Resource, frozenset[ColumnFact]] = {}
         self._keys: dict[str, tuple[str, str] | None] = {}
 
-    def of(self, property_iri: str, entity_iri: str | None) -> list[ColumnFact]:
-        """Return where the observations of a property stand, sorted; with an entity: its own sensors' columns, else the shared one.
+    def property_columns(self, property_iri: str, entity_iri: str | None) -> list[ColumnFact]:
+        """Return the columns with a property's observations, sorted.
 
-        A sensor observes the property itself or a member of it, where it is a class. A sensor without `fkg:column` takes the property's.
+        With an entity: the columns of its sensors, else the shared one.
+
+        A sensor observes the property itself or a member of it, where it is a class. A sensor
+        without `fkg:column` takes the property's.
         """
         wanted = node_of(property_iri)
         hosted = None if entity_iri is None else self._hosted.get(node_of(entity_iri), [])
@@ -83,9 +90,11 @@ class Columns:
         return self._common[wanted]
 
     def at(self, iri: str) -> list[ColumnFact]:
-        """Return where the values of a sensor, or of an observed property, stand, sorted; [] for a node that has no column.
+        """Return the columns with the values of a sensor or an observed property, sorted; [] for a
+        node without a column.
 
-        A sensor without `fkg:column` takes that of what it observes; the entity is what hosts it. A property has none.
+        A sensor without `fkg:column` takes that of what it observes; the entity is what hosts it. A
+        property has none.
         """
         node = node_of(iri)
         hosts = [host.value for host in self._hosts.get(node, []) if isinstance(host, ox.NamedNode)]
@@ -126,10 +135,12 @@ class Columns:
         return frozenset(column for column, entities in hosts.items() if len(entities) > 1)
 
     def key_of(self, entity_iri: str) -> tuple[str, str] | None:
-        """Return the key column and the value by which table rows are about an entity; None where the graph names no key column.
+        """Return the key column and the value by which table rows are about an entity.
 
-        The column stands on the entity or on a class of it, the most special class first; the value is `fkg:keyValue`, else the local
-        name.
+        None where the graph names no key column.
+
+        The entity or one of its classes (most special class first) states the column; the value is
+        `fkg:keyValue`, else the local name.
         """
         if entity_iri not in self._keys:
             self._keys[entity_iri] = self._key(entity_iri)
@@ -157,7 +168,7 @@ class Columns:
 
     @cached_property
     def _observed(self) -> dict[Resource, set[Resource]]:
-        """What each sensor observes."""
+        """The observed properties of each sensor."""
         found: dict[Resource, set[Resource]] = defaultdict(set)
         for sensor, observed in self._links(_OBSERVES):
             found[sensor].add(observed)
@@ -170,12 +181,12 @@ class Columns:
 
     @cached_property
     def _hosts(self) -> Links:
-        """What carries each sensor."""
+        """The host of each sensor."""
         return _grouped(self._links(_HOSTED))
 
     @cached_property
     def _hosted(self) -> Links:
-        """What each entity carries."""
+        """The sensors of each entity."""
         return _grouped((host, sensor) for sensor, host in self._links(_HOSTED))
 
     @cached_property
@@ -207,7 +218,9 @@ class Columns:
         return None
 
     def _of_attached(self, wanted: Resource, entity_iri: str) -> set[ColumnFact]:
-        """Return the columns of nodes that the property itself leads to from the entity: ``:zone1 :temperature [ fkg:column "T1" ]``."""
+        """Return the columns of nodes that the property itself leads to from the entity: ``:zone1
+        :temperature [ fkg:column "T1" ]``.
+        """
         if isinstance(wanted, ox.BlankNode):
             return set()
         if wanted not in self._attached:

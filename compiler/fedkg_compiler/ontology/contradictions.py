@@ -1,4 +1,6 @@
-"""Says of each contradiction in a graph what cannot be so, and which statements bring it about, each with its file and line."""
+"""Says of each contradiction in a graph what cannot be so, and which statements bring it about,
+each with its file and line.
+"""
 
 from __future__ import annotations
 
@@ -8,44 +10,47 @@ import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Related, Span
 from fedkg_compiler.ontology.closure import Closure
-from fedkg_compiler.ontology.gather import find
-from fedkg_compiler.ontology.places import point, report
-from fedkg_compiler.ontology.reading import Document
-from fedkg_compiler.ontology.reasoning.clashes import Clash, clashes
+from fedkg_compiler.ontology.definitions import find
+from fedkg_compiler.ontology.graph_terms import split_iri
+from fedkg_compiler.ontology.rdf_reader import Document
+from fedkg_compiler.ontology.reasoning.contradiction_rules import Clash, clashes
 from fedkg_compiler.ontology.reasoning.facts import Facts
-from fedkg_compiler.ontology.reasoning.why import Reasons, Step
-from fedkg_compiler.ontology.reasoning.words import Node
+from fedkg_compiler.ontology.reasoning.justifications import Reasons, Step
+from fedkg_compiler.ontology.reasoning.owl_vocabulary import Node
+from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.standard import STANDARD_PREFIXES
-from fedkg_compiler.ontology.terms import split_iri
-from fedkg_compiler.ontology.told import places
+from fedkg_compiler.ontology.triple_locations import locate_triples
 
 _WORDS = {
-    "eq-diff1": "{0} and {1} are one thing, and are said to be different",
-    "eq-diff2": "{4} and {5} are one thing, and are said to be different",
-    "eq-diff3": "{4} and {5} are one thing, and are said to be different",
+    "eq-diff1": "{0} and {1} are one thing, but are stated to be different",
+    "eq-diff2": "{4} and {5} are one thing, but are stated to be different",
+    "eq-diff3": "{4} and {5} are one thing, but are stated to be different",
     "prp-irp": "{1} has {0} to itself, which nothing can",
     "prp-asyp": "{1} has {0} to {2}, and {2} to {1}, which cannot both be",
     "prp-pdw": "{2} has both {0} and {1} to {3}, which cannot both be",
     "prp-adp": "{6} has both {4} and {5} to {7}, which cannot both be",
-    "prp-npa1": "{1} has {2} to {3}, and is said not to",
-    "prp-npa2": "{1} has {2} {3}, and is said not to",
+    "prp-npa1": "{1} has {2} to {3}, but is stated not to",
+    "prp-npa2": "{1} has {2} {3}, but is stated not to",
     "cls-nothing2": "{0} is of a class that has no members",
     "cls-com": "{2} is of {0} and of {1}, and nothing is of both",
-    "cls-maxc1": "{3} has {2}, of which it can have none",
-    "cls-maxqc1": "{4} has {2} to a {3}, of which it can have none",
-    "cls-maxqc2": "{3} has {2}, of which it can have none",
+    "cls-maxc1": "{3} has {2}, but can have none",
+    "cls-maxqc1": "{4} has {2} to a {3}, but can have none",
+    "cls-maxqc2": "{3} has {2}, but can have none",
     "cax-dw": "{2} is of {0} and of {1}, and nothing is of both",
     "cax-adc": "{6} is of {4} and of {5}, and nothing is of both",
     "dt-diff": "{0} and {1} have to be one value, and are two",
 }
-"""What a contradiction is, by the rule that finds it; the numbers are the rule's variables in the order of the table."""
+"""The message of a contradiction, by the rule that finds it; the numbers are the rule's variables
+in the order of the table."""
 
 
 def contradictions(closed: Closure, documents: Sequence[Document]) -> list[Diagnostic]:
-    """Return a warning for each contradiction; the statements that bring it about are its related places.
+    """Return a warning for each contradiction.
+
+    The statements that bring it about are its related places.
 
     Args:
-        documents: where what is closed was told, the user's own first.
+        documents: the sources of the closed triples, the user's own first.
     """
     facts = closed.facts
     found = clashes(facts)
@@ -70,8 +75,8 @@ def _diagnostic(
     documents: Sequence[Document],
     prefixes: dict[str, str],
 ) -> Diagnostic:
-    triples, values = ([], clash.values) if why is None else ([*why[0].told()], why[1])
-    where = places(documents, triples)
+    triples, values = ([], clash.values) if why is None else ([*why[0].asserted()], why[1])
+    where = locate_triples(documents, triples)
     order = {document.name: i for i, document in enumerate(documents)}
     placed = sorted(
         ((where[triple], triple) for triple in triples if triple in where),
@@ -86,11 +91,11 @@ def _diagnostic(
     message = _WORDS[clash.rule.name].format(*names) + f" ({clash.rule.name})"
     more = f"; {clash.more:,} more come of the same statements about terms" if clash.more else ""
     advice = (
-        f"one of the statements beside this cannot stand{more}"
+        f"one of the statements listed with this cannot be true{more}"
         if related
-        else f"look at what is said of {names[-1]}{more}"
+        else f"check the statements about {names[-1]}{more}"
     )
-    span = related[0].span if related else _place(names_of, documents)
+    span = related[0].span if related else _first_mention(names_of, documents)
     diagnostic = report("FKG125", span, message, help=advice, severity="warning")
     return Diagnostic(
         code=diagnostic.code,
@@ -103,8 +108,11 @@ def _diagnostic(
     )
 
 
-def _place(nodes: Sequence[Node], documents: Sequence[Document]) -> Span:
-    """Where the first document that says something of one of these nodes writes it; a file's beginning where none does."""
+def _first_mention(nodes: Sequence[Node], documents: Sequence[Document]) -> Span:
+    """The span at which the first document with a statement about one of these nodes writes it.
+
+    A file's beginning where none does.
+    """
     for node in nodes:
         for document in documents:
             if isinstance(node, ox.NamedNode) and any(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.spans import point, report
 
 _WIDE = {
     b"\xff\xfe": "utf-16",
@@ -13,14 +13,14 @@ _WIDE = {
     b"<\x00?\x00": "utf-16-le",
     b"\x00<\x00?": "utf-16-be",
 }
-"""How texts in UTF-16 begin."""
+"""The byte order marks of UTF-16."""
 
 
 def decode(body: bytes, file: str) -> tuple[str, Diagnostic | None]:
     """Return the text of a file, or what keeps it from being one.
 
-    UTF-8 with or without a mark, UTF-16 with one (XML without, too), and for XML the encoding that it names itself. What XML says of its
-    encoding is taken out where it is another than UTF-8.
+    UTF-8 with or without a mark, UTF-16 with one (XML without, too), and for XML the encoding that
+    it names itself. What XML says of its encoding is taken out where it is another than UTF-8.
     """
     encoding = _WIDE.get(body[:2]) or _WIDE.get(body[:4]) or "utf-8-sig"
     try:
@@ -47,7 +47,10 @@ def decode(body: bytes, file: str) -> tuple[str, Diagnostic | None]:
 
 
 def _declared_encoding(body: bytes) -> str | None:
-    """Return the text of an XML file that names its encoding, with that name taken out; None where it names none that works."""
+    """Return the text of an XML file that names its encoding, with that name taken out.
+
+    None where it names none that works.
+    """
     found = re.match(rb"""\s*<\?xml[^>]*encoding=["']([A-Za-z0-9._-]+)["']""", body)
     if found is None:
         return None

@@ -1,4 +1,6 @@
-"""The files behind an ontology's name: the user's in place of our module, and our additions to either."""
+"""The files behind an ontology's name: the user's in place of our module, and our additions to
+either.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,16 @@ from pathlib import Path
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import note
 from fedkg_compiler.ontology.catalog import Added, Catalog
-from fedkg_compiler.ontology.places import point, report
-from fedkg_compiler.ontology.reading import Document, read_file
+from fedkg_compiler.ontology.rdf_reader import Document, read_file
+from fedkg_compiler.ontology.spans import point, report
 
 Opened = tuple[Document | None, tuple[Diagnostic, ...]]
-"""What a file says, None where nothing can be made of it, and what is wrong with it."""
+"""The document of a file (None if unreadable) and its diagnostics."""
 
 
 def documents_of(catalog: Catalog, name: str) -> tuple[list[Opened], bool]:
-    """Return what the files of an ontology say, and whether the user's file stands in place of our module.
+    """Return the contents of the files of an ontology, and whether the user's file replaces our
+    module.
 
     Args:
         name: one of `catalog.names()`.
@@ -45,11 +48,14 @@ def _read_ours(path: Path, stamp: tuple[int, int]) -> Opened:
 
 
 def _added(catalog: Catalog, added: Added) -> Opened:
-    """What a file of the shelf says if it is still the one that was added."""
+    """The document of a file in the local catalogue, if the file is unchanged."""
     path = catalog.shelf / added.file
     document, problems = read_file(path)
     if document is not None and document.sha256 != added.sha256:
-        message = f"{path} is no longer the file that was added as {added.name}: its SHA-256 is {document.sha256}, and was {added.sha256}"
+        message = (
+            f"{path} is no longer the file that was added as {added.name}: its "
+            f"SHA-256 is {document.sha256}, and was {added.sha256}"
+        )
         advice = f"add it again with `fedkg ontology add {added.name} {added.source}`"
         return None, (report("FKG106", point(str(path)), message, help=advice),)
     return document, problems

@@ -1,4 +1,6 @@
-"""Brings the bytes of a file that the user named: from a path, or from an http(s) address when that is what was given."""
+"""Brings the bytes of a file that the user named: from a path, or from an http(s) address when that
+is what was given.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.spans import point, report
 
 _TIMEOUT_S = 30.0
 _MOST_BYTES = 512 * 1024 * 1024
@@ -57,7 +59,10 @@ def fetch(
 
 
 def _download(source: str, timeout_s: float) -> tuple[bytes | None, tuple[Diagnostic, ...]]:
-    accept = "text/turtle, application/rdf+xml;q=0.9, application/n-triples;q=0.8, application/ld+json;q=0.7, */*;q=0.5"
+    accept = (
+        "text/turtle, application/rdf+xml;q=0.9, application/n-triples;q=0.8, "
+        "application/ld+json;q=0.7, */*;q=0.5"
+    )
     request = urllib.request.Request(source, headers={"Accept": accept, "User-Agent": "fedkg"})
     advice = "download the file by other means and give its path"
     try:

@@ -1,4 +1,6 @@
-"""The one handle on the knowledge graph: ontologies, alignments and the user's graphs in one store, closed."""
+"""The one handle on the knowledge graph: ontologies, alignments and the user's graphs in one store,
+closed.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,11 @@ from typing import Literal as OneOf
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.ontology import answer, query, query_file
+from fedkg_compiler.ontology import query, query_file, select_results
 from fedkg_compiler.ontology.closure import TYPE
 from fedkg_compiler.ontology.columns import Columns
-from fedkg_compiler.ontology.gather import Definition, known_terms
-from fedkg_compiler.ontology.own_nodes import Node, own_node_function
-from fedkg_compiler.ontology.ownership import Ownership
-from fedkg_compiler.ontology.places import report
-from fedkg_compiler.ontology.standard import RDFS, SKOS
-from fedkg_compiler.ontology.terms import (
+from fedkg_compiler.ontology.definitions import Definition, known_terms
+from fedkg_compiler.ontology.graph_terms import (
     ColumnFact,
     Iri,
     KnownTerm,
@@ -26,16 +24,20 @@ from fedkg_compiler.ontology.terms import (
     local_name,
     order_key,
 )
-from fedkg_compiler.ontology.values import Values, is_iri, node_of
-from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
+from fedkg_compiler.ontology.node_values import Values, is_iri, node_of
+from fedkg_compiler.ontology.ownership import Ownership
+from fedkg_compiler.ontology.spans import report
+from fedkg_compiler.ontology.standard import RDFS, SKOS
+from fedkg_compiler.ontology.user_nodes import Node, own_node_function
+from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 if TYPE_CHECKING:
     import rdflib
 
-    from fedkg_compiler.ontology.told import Told
+    from fedkg_compiler.ontology.triple_locations import Told
 
 Resource = ox.NamedNode | ox.BlankNode | ox.Literal
-"""What a variable can stand for."""
+"""Terms that a variable can be bound to."""
 _LABELS = (ox.NamedNode(RDFS + "label"), ox.NamedNode(SKOS + "prefLabel"))
 
 
@@ -43,9 +45,12 @@ class Graph:
     """Everything that is known, with its closure; nothing changes it after it was loaded.
 
     Args:
-        store: the triples, closed. vocabulary: the names that rule files may use. defined: what ontologies and graphs say of their names.
-        ownership: what belongs to the client whose private pack is made; the triples of others are cut out then. None for a public pack.
-        told: what was told before it was closed, for questions why something holds; None where nobody will ask.
+        store: the triples, closed. vocabulary: the names that rule files may use. defined: the
+            definitions of names in ontologies and graphs.
+        ownership: the owners of nodes, for a private pack; triples of other clients are then
+            removed. None for a public pack.
+        told: the asserted triples before the closure, to explain why something holds; None if
+            explanations are not needed.
         foreign: the nodes that only vocabularies describe, not the user's graphs.
     """
 
@@ -79,11 +84,13 @@ class Graph:
         """Return the distinct solutions of a SPARQL group graph pattern.
 
         Args:
-            where: the text between the braces. variables: without ``?``, in the order of the columns of the rows.
-            span: where `where` stands.
+            where: the text between the braces. variables: without ``?``, in the order of the
+                columns of the rows.
+            span: the span of `where`.
 
         Returns:
-            Rows, sorted; None where a variable is unbound. Diagnostics at their places inside `span`; with an error there are no rows.
+            Rows, sorted; None for an unbound variable. Diagnostics with positions inside `span`;
+                after an error the rows are empty.
         """
         return query.select(
             self._store, self._values, self.vocabulary, where, variables, span, self._functions
@@ -92,26 +99,34 @@ class Graph:
     def select_file(
         self, text: str, file: str, variables: Sequence[tuple[str, Span]]
     ) -> tuple[list[tuple[RdfTerm | None, ...]], tuple[Diagnostic, ...]]:
-        """Return what a SELECT in a query file gives for some of its variables, as `select` does; problems at their places in the file.
+        """Return what a SELECT in a query file gives for some of its variables, as `select` does.
+
+        Problems at their places in the file.
 
         Args:
-            text: the query. file: how to name it. variables: without ``?``, each with the place where it is asked for.
+            text: the query. file: how to name it. variables: without ``?``, each with the place
+                where it is asked for.
         """
         return query_file.select_file(
             self._store, self._values, self.vocabulary, text, file, variables, self._functions
         )
 
     def answers(self, query: str) -> list[tuple[Iri | Literal | None, ...]]:
-        """Return the solutions of a whole SELECT query, as the store gives them. Raises ValueError where it cannot."""
-        return answer.answers(self._store, query, self._functions)
+        """Return the solutions of a whole SELECT query, as the store gives them.
+
+        Raises ValueError where it cannot.
+        """
+        return select_results.answers(self._store, query, self._functions)
 
     def nodes(
         self, query: str, given: Mapping[str, Resource] | None = None
     ) -> list[dict[str, Resource]]:
-        """Return the solutions of a SELECT query as nodes, by their variables without ``?``; the prefixes of the rule files are known.
+        """Return the solutions of a SELECT query as nodes, by their variables without ``?``.
+
+        The prefixes of the rule files are known.
 
         Args:
-            given: what some variables stand for.
+            given: terms that some variables are bound to.
         """
         fixed: dict[ox.Variable, ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple] = {
             ox.Variable(name): node for name, node in (given or {}).items()
@@ -130,16 +145,24 @@ class Graph:
         ]
 
     def is_true(self, query: str) -> bool:
-        """Return the answer to an ASK query over the data and the vocabularies; the prefixes of the rule files are known."""
+        """Return the answer to an ASK query over the data and the vocabularies.
+
+        The prefixes of the rule files are known.
+        """
         return bool(self._store.query(query, prefixes=dict(self.vocabulary.prefixes)))
 
     def node(self, iri: str) -> Resource:
-        """Return the node of an IRI, or of a blank node (``_:b0``). Raises ValueError for what is neither."""
+        """Return the node of an IRI, or of a blank node (``_:b0``).
+
+        Raises ValueError for what is neither.
+        """
         return node_of(iri)
 
     def sparql_problem(self, query: str) -> tuple[str, int, int] | None:
-        """Return what is wrong with the text of a query, with line and column, or None where it is SPARQL."""
-        return answer.sparql_problem(query, self.vocabulary.prefixes)
+        """Return what is wrong with the text of a query, with line and column, or None where it is
+        SPARQL.
+        """
+        return select_results.sparql_problem(query, self.vocabulary.prefixes)
 
     def instances(self, iri: str, *, vocabularies: bool = False) -> list[str]:
         """Return the named members of a class and of its subclasses in the user's data, sorted.
@@ -188,7 +211,7 @@ class Graph:
             case [iri]:
                 return iri, ()
             case []:
-                meant = closest(name, self.vocabulary.all_local_names())
+                meant = closest_name(name, self.vocabulary.all_local_names())
                 advice = (
                     f"did you mean `{meant}`?"
                     if meant
@@ -213,16 +236,20 @@ class Graph:
                 return None, (problem,)
 
     def columns_of(self, property_iri: str, entity_iri: str | None) -> list[ColumnFact]:
-        """Return in which table columns the observations of a property stand, sorted; [] where the graph does not say.
+        """Return the table columns with the observations of a property, sorted; [] if the graph
+        does not name them.
 
-        With an entity: the columns of its own sensors, else those that the property has for all entities (`ColumnFact.entity` is None).
+        With an entity: the columns of its sensors, else those that the property has for all
+        entities (`ColumnFact.entity` is None).
         """
         if not is_iri(property_iri):
             return []
-        return self._columns.of(property_iri, entity_iri)
+        return self._columns.property_columns(property_iri, entity_iri)
 
     def column_at(self, iri: str) -> list[ColumnFact]:
-        """Return in which table columns the values of a sensor, or of an observed property for all entities, stand; [] where in none."""
+        """Return the table columns with the values of a sensor, or of an observed property for all
+        entities; [] if there are none.
+        """
         return self._columns.at(iri)
 
     def is_shared(self, column: str) -> bool:
@@ -230,11 +257,16 @@ class Graph:
         return self._columns.is_shared(column)
 
     def key_of(self, entity_iri: str) -> tuple[str, str] | None:
-        """Return key column and key value of the table rows that are about an entity; None where the graph names no key column."""
+        """Return key column and key value of the table rows that are about an entity.
+
+        None where the graph names no key column.
+        """
         return self._columns.key_of(entity_iri)
 
     def label_of(self, iri: str) -> str:
-        """Return the entity's name for people: its label in English, else without a language, else in any, else the local name."""
+        """Return the entity's name for people: its label in English, else without a language, else
+        in any, else the local name.
+        """
         if iri not in self._labels:
             self._labels[iri] = self._label(iri)
         return self._labels[iri]
@@ -254,11 +286,15 @@ class Graph:
         ).value
 
     def unit_text(self, iri: str) -> str:
-        """Return a unit's IRI as rule files write the unit (``unit:N-M`` is ``N.m``), or the IRI where no text is known."""
+        """Return a unit's IRI as rule files write the unit (``unit:N-M`` is ``N.m``), or the IRI
+        where no text is known.
+        """
         return self._values.unit_text(iri)
 
     def nearest_unit(self, iri: str) -> str | None:
-        """Return the unit that an IRI without a known text was probably meant to be, as ``unit:K``, or None."""
+        """Return the unit that an IRI without a known text was probably meant to be, as ``unit:K``,
+        or None.
+        """
         return self._values.nearest_unit(iri)
 
     def values_of(self, subject_iri: str, property_iri: str) -> list[RdfTerm]:
@@ -272,7 +308,9 @@ class Graph:
         return self._values.term(node_of(iri))
 
     def terms(self) -> tuple[KnownTerm, ...]:
-        """Return the classes, properties and individuals that ontologies and graphs define, sorted by IRI."""
+        """Return the classes, properties and individuals that ontologies and graphs define, sorted
+        by IRI.
+        """
         return known_terms(self._defined, self.vocabulary)
 
     def has(self, iri: str) -> bool:
@@ -280,7 +318,10 @@ class Graph:
         return self.vocabulary.mentioned(iri)
 
     def rdflib(self) -> rdflib.Graph:
-        """Return the same store behind rdflib's API; rdflib is imported by this call and not before."""
+        """Return the same store behind rdflib's API.
+
+        rdflib is imported by this call and not before.
+        """
         import rdflib
         from oxrdflib.store import OxigraphStore
         from rdflib.graph import DATASET_DEFAULT_GRAPH_ID

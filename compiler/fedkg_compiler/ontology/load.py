@@ -1,4 +1,7 @@
-"""Loads what a rule file uses: ontologies by name, the user's graphs, their alignments; then closes the whole."""
+"""Loads what a rule file uses: ontologies by name, the user's graphs, their alignments.
+
+Then closes the whole.
+"""
 
 from __future__ import annotations
 
@@ -16,42 +19,49 @@ from fedkg.pack.manifest import Source
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.inputs import ABSENT, is_endpoint, note, read_bytes
 from fedkg_compiler.ontology import pairs
+from fedkg_compiler.ontology.added_files import local
 from fedkg_compiler.ontology.alignment.accepted import accepted
-from fedkg_compiler.ontology.at_once import LaterTriples
+from fedkg_compiler.ontology.bulk_loading import LaterTriples
 from fedkg_compiler.ontology.catalog import Catalog, load_catalog
 from fedkg_compiler.ontology.closure import closure
-from fedkg_compiler.ontology.content import apart, checksum
+from fedkg_compiler.ontology.definition_conflicts import told_twice, two_kinds
+from fedkg_compiler.ontology.definitions import (
+    Definition,
+    by_namespace,
+    definitions,
+    find,
+    strangers,
+)
 from fedkg_compiler.ontology.documents import documents_of, our_file
-from fedkg_compiler.ontology.gather import Definition, by_namespace, definitions, find, strangers
+from fedkg_compiler.ontology.file_format import RDF_SUFFIXES
 from fedkg_compiler.ontology.graph import Graph
-from fedkg_compiler.ontology.kinds import told_twice, two_kinds
+from fedkg_compiler.ontology.graph_checksum import checksum, rename_shared_blank_nodes
+from fedkg_compiler.ontology.graph_terms import split_iri
 from fedkg_compiler.ontology.node_links import linked
-from fedkg_compiler.ontology.own_nodes import Node, described_again, nodes_of
+from fedkg_compiler.ontology.node_values import is_iri
 from fedkg_compiler.ontology.ownership import Ownership, cut
-from fedkg_compiler.ontology.places import report
-from fedkg_compiler.ontology.reading import Document, read_rdf
-from fedkg_compiler.ontology.reasoning.clashes import clashes
+from fedkg_compiler.ontology.rdf_reader import Document, read_rdf
+from fedkg_compiler.ontology.reasoning.contradiction_rules import clashes
 from fedkg_compiler.ontology.reasoning.facts import TooLarge
-from fedkg_compiler.ontology.sniff import RDF_SUFFIXES
+from fedkg_compiler.ontology.schema_org import one_of_two_names
+from fedkg_compiler.ontology.spans import report
 from fedkg_compiler.ontology.standard import OWL, STANDARD_PREFIXES
 from fedkg_compiler.ontology.stores.opening import open_graph
 from fedkg_compiler.ontology.stores.parts import StoredTriples
-from fedkg_compiler.ontology.taking import local
-from fedkg_compiler.ontology.terms import split_iri
-from fedkg_compiler.ontology.told import Told
-from fedkg_compiler.ontology.two_names import one_of_two_names
-from fedkg_compiler.ontology.values import is_iri
-from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
+from fedkg_compiler.ontology.triple_locations import Told
+from fedkg_compiler.ontology.user_nodes import Node, described_again, nodes_of
+from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 _NOWHERE = "https://w3id.org/fedkg/nowhere#"
-"""What a prefix with a broken IRI stands for, so that its names are not complained of again."""
+"""Namespace for a prefix with a malformed IRI, so that its names are not reported again."""
 GRAPH = "graph"
-"""What the user's graphs are called together in a pack: where they come from, a file, a store or an endpoint, changes nothing in it."""
+"""The common name of the user's graphs in a pack: their source (file, store or endpoint) does not
+change the pack."""
 
 
 @dataclass(slots=True)
 class _Loading:
-    """What has been loaded so far."""
+    """The state of loading."""
 
     catalog: Catalog
     ontologies: list[tuple[str, Document]] = field(default_factory=list)
@@ -94,11 +104,16 @@ def load_graph(
     """Return the closed graph of everything named, what is wrong with it, and which files went in.
 
     Args:
-        uses: the words after `use`, with their places: names of the catalogue, else of files beside the rule file.
-        prefixes: as the rule file declares them: prefix to (IRI, place); they go before those that `use` brings.
-        files: the user's graphs: files, stores on disk, and addresses of endpoints. text_graphs: further ones as (name, Turtle).
-        client: whose private pack is made: then the triples of other clients are cut out, before anything is concluded. "" for all.
-        beside: the folder of each rule file, by its name in places. catalog: default: the one that ships, with the user's additions.
+        uses: the words after `use`, with their places: names of the catalogue, else of files beside
+            the rule file.
+        prefixes: as the rule file declares them: prefix to (IRI, place); they go before those that
+            `use` brings.
+        files: the user's graphs: files, stores on disk, and addresses of endpoints. text_graphs:
+            further ones as (name, Turtle).
+        client: the client of the private pack: the triples of other clients are removed before the
+            closure. "" for a public pack.
+        beside: the folder of each rule file, by its name in places. catalog: default: the one that
+            ships, with the user's additions.
 
     The order of files and uses changes nothing but the order of diagnostics.
     """
@@ -121,7 +136,7 @@ def load_graph(
                 *our_file(loading.catalog.folder / alignment.file),
             )
     _link_node_sets(loading)
-    loading.graphs = apart(loading.graphs)
+    loading.graphs = rename_shared_blank_nodes(loading.graphs)
     ontologies = [document for _, document in loading.ontologies]
     equal, said = one_of_two_names(
         loading.graphs, ontologies, [iri for iri, _ in prefixes.values()]
@@ -156,7 +171,9 @@ def load_graph(
 
 
 def _in_sources(loading: _Loading) -> list[Diagnostic]:
-    """The problems at the files that the user added, in place of the copies on the shelf, for as long as both are the same."""
+    """The problems at the files that the user added, in place of the copies on the shelf, for as
+    long as both are the same.
+    """
     added = loading.catalog.added.values()
     copies = {str(loading.catalog.shelf / one.file): one for one in added}
     with_problems = {problem.span.file for problem in loading.problems} & set(copies)
@@ -183,7 +200,10 @@ def _is_still(path: Path, sha256: str) -> bool:
 
 
 def _link_node_sets(loading: _Loading) -> None:
-    """Give nodes that OPC UA node sets refer to by number their names; ontologies do not depend on the graphs beside them."""
+    """Give nodes that OPC UA node sets refer to by number their names.
+
+    Ontologies do not depend on the graphs beside them.
+    """
     ontologies = [document for _, document in loading.ontologies]
     if all(document.nodes is None for document in (*loading.graphs, *ontologies)):
         return
@@ -203,11 +223,18 @@ def _triples(loading: _Loading, equal: Sequence[ox.Quad]) -> list[ox.Quad]:
 def _whole(
     loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool
 ) -> tuple[ox.Store, dict[str, Definition]]:
-    """Everything that is said and follows, and the defined names: as a store on disk has kept them, else worked out and kept there."""
+    """All asserted and inferred triples, and the defined names: from the store on disk, else
+    computed and saved there.
+    """
     stored = _stored(loading)
     if not stored:
         return _filled_and_closed(loading, equal, tell=tell), _defined(loading)
-    from fedkg_compiler.ontology.stores.closed import Closed, entry_for, find_closed, keep_closed
+    from fedkg_compiler.ontology.stores.closure_store import (
+        Closed,
+        entry_for,
+        find_closed,
+        keep_closed,
+    )
 
     settings = {
         "closed": sorted(loading.closed.items()),
@@ -241,7 +268,10 @@ def _whole(
 
 
 def _filled_and_closed(loading: _Loading, equal: Sequence[ox.Quad], *, tell: bool) -> ox.Store:
-    """Everything that is stated and what it entails; records which terms of vocabularies the user's graphs describe."""
+    """Everything that is stated and what it entails.
+
+    Records which terms of vocabularies the user's graphs describe.
+    """
     stated = (quad for document in loading.graphs for quad in document.triples)
     loading.described = described_again(nodes_of(loading.vocabularies()), stated)
     return _closed(loading, _triples(loading, equal), _filled(loading, equal), tell=tell)
@@ -256,7 +286,9 @@ def _stored(loading: _Loading) -> list[StoredTriples]:
 
 
 def _filled(loading: _Loading, equal: Sequence[ox.Quad]) -> ox.Store:
-    """A store of everything that is said: that of a large graph with the rest, so that its triples are not put into one again."""
+    """A store of all asserted triples: the store of a large graph extended by the other triples, to
+    avoid copying it.
+    """
     documents = [*loading.graphs, *(document for _, document in loading.ontologies)]
     stores = {
         number: store
@@ -279,9 +311,12 @@ def _filled(loading: _Loading, equal: Sequence[ox.Quad]) -> ox.Store:
 def _closed(
     loading: _Loading, triples: Sequence[ox.Quad], store: ox.Store, *, tell: bool = True
 ) -> ox.Store:
-    """The store of these triples, with what follows from them; without, and a problem told, where that is too much.
+    """The store of these triples, with what follows from them.
 
-    The ontologies, which come first, are closed by themselves and kept. With `tell`, contradictions are told.
+    Without, and a problem told, where that is too much.
+
+    The closure of the ontologies, which come first, is computed separately and cached. With `tell`,
+    contradictions are reported.
     """
     ontologies = [document for _, document in loading.ontologies]
     base = [quad for document in ontologies for quad in document.triples]
@@ -308,8 +343,10 @@ def _too_large(loading: _Loading, property: ox.NamedNode) -> Diagnostic:
     return report(
         "FKG118",
         find(most, property.value, *split_iri(property.value)),
-        f"more than {pairs.LIMIT:,} triples follow from the graphs, too many of them of <{property.value}>",
-        help="leave out the part of the graph that no rule needs, or do not declare the property transitive",
+        f"more than {pairs.LIMIT:,} triples follow from the graphs, too many of them of "
+        f"<{property.value}>",
+        help="leave out the part of the graph that no rule needs, or do not declare the "
+        "property transitive",
     )
 
 
@@ -330,18 +367,21 @@ def _use(loading: _Loading, name: str, span: Span, beside: Path | None) -> None:
         else set()
     )
     known = {*loading.catalog.names(), *local}
-    meant = closest(name, known)
+    meant = closest_name(name, known)
     listed = (
         f"known are {', '.join(loading.catalog.names())}; or put {name}.ttl beside the rule file"
     )
     advice = f"did you mean `{meant}`?" if meant else listed
     if meant and meant == certain_match(name, known):
         advice = Suggestion(advice, name, meant)
-    loading.problems.append(report("FKG100", span, f"there is no ontology `{name}`", help=advice))
+    loading.problems.append(report("FKG100", span, f"no ontology is named `{name}`", help=advice))
 
 
 def _use_file(loading: _Loading, name: str, path: Path) -> None:
-    """Load a file beside the rule file; the prefix `name` becomes what the file calls so, else its empty prefix."""
+    """Load a file beside the rule file.
+
+    The prefix `name` becomes what the file calls so, else its empty prefix.
+    """
     document = _load_file(loading, path)
     if document is not None:
         loading.used.add(document.name)
@@ -352,7 +392,9 @@ def _use_file(loading: _Loading, name: str, path: Path) -> None:
 
 
 def _load_named(loading: _Loading, name: str) -> None:
-    """Load an ontology of the catalogue once: the user's file in place of our module, and our additions to it."""
+    """Load an ontology of the catalogue once: the user's file in place of our module, and our
+    additions to it.
+    """
     if name in loading.names:
         return
     loading.names.add(name)
@@ -395,7 +437,10 @@ def _keep_graph(
 
 
 def _follow_imports(loading: _Loading) -> None:
-    """Load imported ontologies that the catalogue knows; say of the others that they are not followed. Circles end by themselves."""
+    """Load imported ontologies that the catalogue contains.
+
+    Report that the others are not followed. Cycles are allowed.
+    """
     seen: set[str] = set()
     waiting = [*loading.graphs, *(document for _, document in loading.ontologies)]
     told = {*(id(document) for document in loading.graphs)}
@@ -472,7 +517,7 @@ def _declare_prefixes(loading: _Loading, prefixes: Mapping[str, tuple[str, Span]
 
 
 def _defined(loading: _Loading) -> dict[str, Definition]:
-    """The names that ontologies and graphs define; what is doubtful in the graphs is told."""
+    """The names that ontologies and graphs define; reports doubtful definitions in the graphs."""
     found: dict[str, Definition] = {}
     for name, document in sorted(loading.ontologies, key=lambda item: (item[0], item[1].name)):
         for iri, entry in definitions(document, name, individuals=True).items():
@@ -506,7 +551,10 @@ def _graph(
     whole: ox.Store,
     ownership: Ownership | None = None,
 ) -> Graph:
-    """The graph over `store`; names are known where `whole` has them, which is the same but for a private pack."""
+    """The graph over `store`.
+
+    Names are known where `whole` has them, which is the same but for a private pack.
+    """
     closed = dict(loading.closed)
     vocabulary = Vocabulary(
         prefixes=dict(loading.prefixes),
@@ -523,7 +571,10 @@ def _graph(
 
 
 def _merge(found: dict[str, Definition], iri: str, entry: Definition) -> None:
-    """Join what two documents say about one name; the first one that says what kind it is owns it."""
+    """Merge the definitions of one name in two documents.
+
+    The first one that states its kind owns it.
+    """
     old = found.get(iri)
     if old is None:
         found[iri] = entry

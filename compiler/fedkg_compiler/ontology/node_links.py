@@ -1,4 +1,6 @@
-"""Joins OPC UA node sets: a node that one file refers to by its number gets the name that another file gives it."""
+"""Joins OPC UA node sets: a node that one file refers to by its number gets the name that another
+file gives it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ from typing import TypeVar
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.places import point, report
-from fedkg_compiler.ontology.reading import Document
+from fedkg_compiler.ontology.rdf_reader import Document
+from fedkg_compiler.ontology.spans import point, report
 
 N = TypeVar("N")
 _MOST_REPORTED = 20
@@ -19,7 +21,8 @@ _MOST_REPORTED = 20
 def linked(
     documents: Sequence[Document], others: Sequence[Document] = ()
 ) -> tuple[list[Document], list[Diagnostic]]:
-    """Return the documents with names in place of numbers, and a warning for each node that no loaded node set of its namespace has.
+    """Return the documents with names in place of numbers, and a warning for each node that no
+    loaded node set of its namespace has.
 
     Args:
         others: further node sets that name nodes.

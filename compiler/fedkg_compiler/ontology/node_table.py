@@ -1,4 +1,5 @@
-"""A graph as graph encoders read it: its nodes, its edges, and which node each column of a table observes.
+"""A graph as graph encoders read it: its nodes, its edges, and which node each column of a table
+observes.
 
 Letters: V nodes, E edges.
 """
@@ -18,13 +19,15 @@ _OBSERVES = SOSA + "observes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeTable:
-    """What is said between things.
+    """The relations between things as a list of nodes and edges.
 
     Attributes:
-        nodes: V names: every IRI and blank node that is a subject or an object, classes among them, sorted.
-        edges: E pairs of positions, from subject to object, each once, sorted; what is said by literals is no edge.
-        columns: position of the node by the column that it stands in (`fkg:column`). Where several nodes name one column, it is the sensor
-            rather than what it observes, then the first by name.
+        nodes: V names: every IRI and blank node that is a subject or an object, classes among them,
+            sorted.
+        edges: E pairs of positions, from subject to object, each once, sorted; literals make no
+            edges.
+        columns: position of the node by its column (`fkg:column`). If several nodes name one
+            column, the sensor takes precedence over the observed property, then the first by name.
     """
 
     nodes: tuple[str, ...]

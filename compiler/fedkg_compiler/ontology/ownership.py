@@ -1,7 +1,9 @@
-"""Whose the nodes of a graph are, and the graph without what is other clients' alone.
+"""The owners of the nodes of a graph, and the graph without nodes that belong to other clients
+alone.
 
-Who owns what is read from the closed graph, so that inverse, more special and transitive properties count; what is cut are the triples as
-they were read, so that nothing is concluded from what was cut.
+Who owns what is read from the closed graph, so that inverse, more special and transitive properties
+count; what is cut are the triples as they were read, so that nothing is concluded from what was
+cut.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ def _named(space: str, names: str) -> tuple[ox.NamedNode, ...]:
 UP = (
     *_named(
         SOSA,
-        "isHostedBy hasFeatureOfInterest madeBySensor madeByActuator madeBySampler isResultOf isSampleOf",
+        "isHostedBy hasFeatureOfInterest madeBySensor madeByActuator madeBySampler "
+        "isResultOf isSampleOf",
     ),
     *_named(FKG, "limitOf"),
     *_named(_ISA95, "isPartOf hasParent sublotOf"),
@@ -42,16 +45,19 @@ UP = (
 DOWN = (
     *_named(
         SOSA,
-        "hosts isFeatureOfInterestOf madeObservation madeActuation madeSampling hasResult hasSample",
+        "hosts isFeatureOfInterestOf madeObservation madeActuation madeSampling hasResult "
+        "hasSample",
     ),
     *_named(FKG, "hasLimit"),
     *_named(
         _ISA95,
-        "consistsOf hasChild hasSublot containsSublot hasEquipmentProperty hasPhysicalAssetProperty",
+        "consistsOf hasChild hasSublot containsSublot hasEquipmentProperty "
+        "hasPhysicalAssetProperty",
     ),
     *_named(
         _ISA95,
-        "hasPersonProperty hasMaterialLotProperty recordsEquipmentTest recordsMaterialTest recordsQualificationTest",
+        "hasPersonProperty hasMaterialLotProperty recordsEquipmentTest recordsMaterialTest "
+        "recordsQualificationTest",
     ),
     *_named(_ISA95, " ".join(f"{whole}ConsistsOf{part}" for whole, part in _LEVELS)),
     *_named(_SCHEMA_ORG, "hasPart"),
@@ -81,10 +87,11 @@ _SCHEMA_KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """What a graph says of a client.
+    """The clients of a graph and the nodes of one client.
 
     Attributes:
-        clients: the names and node IRIs of all clients. own: the nodes that belong to the client, by IRI, blank ones as ``_:label``.
+        clients: the names and node IRIs of all clients. own: the nodes that belong to the client,
+            by IRI, blank ones as ``_:label``.
     """
 
     clients: frozenset[str]
@@ -97,7 +104,7 @@ class _Owners:
 
     Attributes:
         own: the client's. foreign: other clients' alone, or withheld with them.
-        parents: what each node hangs on, by `UP` and `DOWN`. children: the other way round.
+        parents: the parents of each node, by `UP` and `DOWN`. children: the inverse.
     """
 
     own: set[Node] = field(default_factory=set)
@@ -112,13 +119,16 @@ def cut(
     """Return the triples without those of other clients, and what belongs to the client.
 
     Args:
-        triples: as read. closed: a store of the same triples with all that follows from them. client: name or node IRI.
+        triples: as read. closed: a store of the same triples with all that follows from them.
+            client: name or node IRI.
 
-    A node with `fkg:client` belongs to the clients it names, and a client's node to that client. A node without it belongs to the owners of
-    what it hangs on (`UP`, `DOWN`, `owl:sameAs`), the nearest ones. Beside what belongs to others alone, these are withheld: nodes that
-    name such a node and none of the client's; quantities, columns and blank nodes to which nothing else leads; and what hangs on them.
+    A node with `fkg:client` belongs to the clients it names, and a client's node to that client. A
+    node without it belongs to the owners of its nearest parents (`UP`, `DOWN`, `owl:sameAs`).
+    Beside nodes that belong to others alone, these are withheld: nodes that name such a node and
+    none of the client's; quantities, columns and blank nodes that nothing else leads to; and their
+    children.
     """
-    said = _said(closed)
+    said = _stated_clients(closed)
     names = _reached(client, said)
     own_names = frozenset({client}) | names
     direct: dict[Node, frozenset[str]] = {
@@ -166,8 +176,8 @@ def _name(node: Node) -> str:
             return str(node)
 
 
-def _said(closed: ox.Store) -> dict[str, set[str]]:
-    """What `fkg:client` says of each node, by names."""
+def _stated_clients(closed: ox.Store) -> dict[str, set[str]]:
+    """The clients that `fkg:client` names for each node."""
     found: dict[str, set[str]] = defaultdict(set)
     for quad in closed.quads_for_pattern(None, _CLIENT, None):
         found[_name(quad.subject)].add(_name(quad.object))
@@ -191,7 +201,7 @@ def _reached(name: str, said: dict[str, set[str]]) -> frozenset[str]:
 
 
 def _hanging(closed: ox.Store) -> tuple[Links, Links]:
-    """What hangs on each node, and what each node hangs on."""
+    """The children of each node, and the parents of each node."""
     children: Links = defaultdict(set)
     parents: Links = defaultdict(set)
     for predicates, turned in ((UP, False), (DOWN, True), ((_SAME,), False), ((_SAME,), True)):
@@ -209,7 +219,7 @@ def _hanging(closed: ox.Store) -> tuple[Links, Links]:
 
 
 def _inherited(direct: dict[Node, frozenset[str]], state: _Owners) -> dict[Node, frozenset[str]]:
-    """The owners of every node that has some: its own, else those of the nearest nodes that it hangs on."""
+    """The owners of every node that has owners: its own, else those of its nearest ancestors."""
     above: dict[Node, set[Node]] = {}
     nearest: Links = {}
     owners = dict(direct)
@@ -229,7 +239,9 @@ def _inherited(direct: dict[Node, frozenset[str]], state: _Owners) -> dict[Node,
 
 
 def _nearest(node: Node, parents: Links, above: dict[Node, set[Node]]) -> set[Node]:
-    """What a node hangs on without anything between: transitive properties lead past the nearest whole to all others."""
+    """The direct parents of a node: transitive properties also lead past the nearest whole to all
+    others.
+    """
     found = parents.get(node, set())
     if len(found) < 2:
         return found
@@ -262,7 +274,9 @@ def _all_above(node: Node, parents: Links) -> set[Node]:
 
 
 def _withhold(triples: Sequence[ox.Quad], closed: ox.Store, state: _Owners) -> None:
-    """Add to the foreign nodes those without an owner that speak of them, hang on them, or are their values alone."""
+    """Add to the foreign nodes those without an owner that mention them, are their children, or are
+    only their values.
+    """
     schema = _schema(triples, closed)
     _withhold_speakers(triples, schema, state)
     values = _value_nodes(triples) - schema - state.own
@@ -296,7 +310,9 @@ def _schema(triples: Iterable[ox.Quad], closed: ox.Store) -> set[Node]:
 
 
 def _withhold_speakers(triples: Iterable[ox.Quad], schema: set[Node], state: _Owners) -> None:
-    """A node that names foreign nodes and none of the client's is about them, unless it is what they hang on."""
+    """Add the nodes that name foreign nodes and none of the client's, except the parents of foreign
+    nodes.
+    """
     foreign, own = set[Node](), set[Node]()
     for quad in triples:
         speaker, spoken = quad.subject, quad.object

@@ -23,13 +23,16 @@ class TooManyPairs(Exception):
     """A relation would have more than `LIMIT` pairs."""
 
 
-def of(left: Nodes, right: Nodes, n: int) -> Pairs:
+def make_pairs(left: Nodes, right: Nodes, n: int) -> Pairs:
     """The relation of these pairs. left, right: [P], or of shapes that go together."""
     return _each_once(left * n + right)
 
 
 def _each_once(pairs: Pairs) -> Pairs:
-    """Sorted, without repetition; `np.unique` goes through a table of hashes first, which takes several times as long."""
+    """Sorted, without repetition.
+
+    `np.unique` goes through a table of hashes first, which takes several times as long.
+    """
     pairs = np.sort(pairs, axis=None)
     return pairs[np.diff(pairs, prepend=-1) > 0]
 
@@ -43,7 +46,7 @@ def ends(pairs: Pairs, n: int) -> tuple[Nodes, Nodes]:
 def turned(pairs: Pairs, n: int) -> Pairs:
     """The relation the other way round."""
     left, right = ends(pairs, n)
-    return of(right, left, n)
+    return make_pairs(right, left, n)
 
 
 def joined(*relations: Pairs) -> Pairs:
@@ -76,10 +79,10 @@ def composed(first: Pairs, second: Pairs, n: int) -> Pairs:
     ):  # as numbers they are small, and the same pair may come about in several ways
         raise TooManyPairs
     places = np.repeat(begin - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
-    return of(np.repeat(left, counts), second[places] % n, n)
+    return make_pairs(np.repeat(left, counts), second[places] % n, n)
 
 
-def reach(pairs: Pairs, n: int) -> Pairs:
+def transitive_closure(pairs: Pairs, n: int) -> Pairs:
     """The transitive closure: every node with all that it leads to, itself where it is on a circle.
 
     Raises:
@@ -114,7 +117,7 @@ def reach(pairs: Pairs, n: int) -> Pairs:
 
 
 def grouped(pairs: Pairs, n: int) -> dict[int, list[int]]:
-    """What each node on the left has on the right."""
+    """The right-hand nodes of each left-hand node."""
     found: dict[int, list[int]] = defaultdict(list)
     for left, right in zip(*(side.tolist() for side in ends(pairs, n)), strict=True):
         found[left].append(right)

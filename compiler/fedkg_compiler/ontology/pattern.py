@@ -16,7 +16,10 @@ TokenKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word of a pattern: ``text[start:end]`` of the text that was given. Variables come without ``?``."""
+    """One word of a pattern: ``text[start:end]`` of the text that was given.
+
+    Variables come without ``?``.
+    """
 
     kind: TokenKind
     text: str
@@ -25,8 +28,8 @@ class Token:
 
 
 @cache
-def _words() -> re.Pattern[str]:
-    """What a word is; made when it is first needed, since that takes a while."""
+def _token_pattern() -> re.Pattern[str]:
+    """The pattern of a token; compiled on first use, because compiling is slow."""
     return re.compile(
         r"(?P<skip>\s+|\#[^\n]*)"
         r"""|(?P<string>\"\"\"(?:[^"\\]|\\.|"(?!""))*\"\"\"|\'\'\'(?:[^'\\]|\\.|'(?!''))*\'\'\'|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')"""
@@ -45,7 +48,7 @@ def _words() -> re.Pattern[str]:
 def tokens(text: str) -> list[Token]:
     """Return the words of a pattern in order; white space and comments are left out."""
     found: list[Token] = []
-    for match in _words().finditer(text):
+    for match in _token_pattern().finditer(text):
         kind = match.lastgroup
         if kind is None or kind == "skip":
             continue

@@ -1,8 +1,9 @@
 """Finds the exact place where a pattern stops being SPARQL.
 
-The store's parser decides whether a pattern is right; where it says no, its place is often far behind the slip. This walk over the
-words (the group graph pattern of SPARQL 1.1, rules 53 to 128 of the recommendation, subqueries left out) finds the first word that
-cannot stand where it stands, and says what could.
+The store's parser decides whether a pattern is right; where it says no, its place is often far
+behind the slip. This walk over the words (the group graph pattern of SPARQL 1.1, rules 53 to 128 of
+the recommendation, subqueries left out) finds the first unexpected word, and lists the expected
+ones.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fedkg_compiler.ontology.pattern import Token
-from fedkg_compiler.ontology.vocabulary import closest
+from fedkg_compiler.ontology.vocabulary import closest_name
 
 _FUNCTION_NAMES = (
-    "STR LANG LANGMATCHES DATATYPE BOUND IRI URI BNODE RAND ABS CEIL FLOOR ROUND CONCAT STRLEN UCASE LCASE ENCODE_FOR_URI CONTAINS "
-    "STRSTARTS STRENDS STRBEFORE STRAFTER YEAR MONTH DAY HOURS MINUTES SECONDS TIMEZONE TZ NOW UUID STRUUID MD5 SHA1 SHA256 SHA384 "
-    "SHA512 COALESCE IF STRLANG STRDT SAMETERM ISIRI ISURI ISBLANK ISLITERAL ISNUMERIC REGEX SUBSTR REPLACE COUNT SUM MIN MAX AVG "
-    "SAMPLE GROUP_CONCAT TRIPLE SUBJECT PREDICATE OBJECT ISTRIPLE ADJUST STRLANGDIR HASLANG HASLANGDIR LANGDIR "
+    "STR LANG LANGMATCHES DATATYPE BOUND IRI URI BNODE RAND ABS CEIL FLOOR ROUND CONCAT "
+    "STRLEN UCASE LCASE ENCODE_FOR_URI CONTAINS "
+    "STRSTARTS STRENDS STRBEFORE STRAFTER YEAR MONTH DAY HOURS MINUTES SECONDS TIMEZONE TZ "
+    "NOW UUID STRUUID MD5 SHA1 SHA256 SHA384 "
+    "SHA512 COALESCE IF STRLANG STRDT SAMETERM ISIRI ISURI ISBLANK ISLITERAL ISNUMERIC "
+    "REGEX SUBSTR REPLACE COUNT SUM MIN MAX AVG "
+    "SAMPLE GROUP_CONCAT TRIPLE SUBJECT PREDICATE OBJECT ISTRIPLE ADJUST STRLANGDIR "
+    "HASLANG HASLANGDIR LANGDIR "
 )
 _FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
 _CLAUSES = frozenset({"OPTIONAL", "MINUS", "FILTER", "BIND", "VALUES", "GRAPH", "UNION", "SERVICE"})
@@ -29,7 +34,7 @@ _MOST_DEPTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Slip:
-    """The first word that cannot stand where it stands (None: the end of the pattern), what was awaited, and what to do."""
+    """The first unexpected word (None: the end of the pattern), the expected words, and advice."""
 
     token: Token | None
     expected: str
@@ -42,7 +47,10 @@ class _Stop(Exception):
 
 
 def first_slip(words: list[Token]) -> Slip | None:
-    """Return the first slip of a pattern; None where this walk finds none, or the pattern uses what it does not know."""
+    """Return the first slip of a pattern.
+
+    None where this walk finds none, or the pattern uses what it does not know.
+    """
     walk = _Walk(words)
     try:
         walk.body()
@@ -59,7 +67,8 @@ class _Walk:
         self.index = 0
         self.depth = 0
 
-    # ------------------------------------------------------------------------------------------------------- words
+    # -------------------------------------------------------------------------------------------------------
+    # words
 
     @property
     def here(self) -> Token | None:
@@ -82,7 +91,8 @@ class _Walk:
     def wrong(self, expected: str, help: str = "") -> None:
         raise _Stop(Slip(self.here, expected, help))
 
-    # ------------------------------------------------------------------------------------------------------- groups
+    # -------------------------------------------------------------------------------------------------------
+    # groups
 
     def group(self, after: str) -> None:
         self.take("{", f"{after} is followed by a pattern in braces")
@@ -155,7 +165,7 @@ class _Walk:
                 self.index -= 1
                 self.wrong(
                     "a triple or a clause",
-                    "UNION stands between two patterns in braces: { ... } UNION { ... }",
+                    "write UNION between two patterns in braces: { ... } UNION { ... }",
                 )
 
     def naming(self) -> None:
@@ -185,7 +195,8 @@ class _Walk:
             self.index += 1
         self.group("EXISTS")
 
-    # ------------------------------------------------------------------------------------------------------- triples
+    # -------------------------------------------------------------------------------------------------------
+    # triples
 
     def triples(self) -> None:
         blank = self.at("[", "(")
@@ -275,7 +286,7 @@ class _Walk:
     def no_subject(self, token: Token) -> None:
         word = token.text.upper()
         if token.kind == "word":
-            clause = closest(word, _CLAUSES)
+            clause = closest_name(word, _CLAUSES)
             meant = (
                 f"did you mean {clause}?"
                 if clause
@@ -313,7 +324,8 @@ class _Walk:
             return True
         return False
 
-    # ------------------------------------------------------------------------------------------------------- expressions
+    # -------------------------------------------------------------------------------------------------------
+    # expressions
 
     def parenthesised(self) -> None:
         self.take("(")
@@ -325,7 +337,9 @@ class _Walk:
         self.depth -= 1
 
     def operator_wanted(self) -> None:
-        """Say what is wrong where an operator, a comma or a closing parenthesis should stand."""
+        """Report the mistake at a position that needs an operator, a comma or a closing
+        parenthesis.
+        """
         advice = {
             "AND": "write `&&`",
             "OR": "write `||`",
@@ -392,7 +406,7 @@ class _Walk:
         token = self.here
         assert token is not None
         if token.kind == "word" and token.text.upper() not in _FUNCTIONS:
-            meant = closest(token.text.upper(), _FUNCTIONS)
+            meant = closest_name(token.text.upper(), _FUNCTIONS)
             advice = f"did you mean {meant}?" if meant else f"a variable is written `?{token.text}`"
             self.wrong("a value or a function", advice)
         self.index += 1

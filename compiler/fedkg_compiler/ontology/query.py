@@ -1,4 +1,6 @@
-"""Asks the graph: a rule file's pattern in, rows of plain values out, every problem at its place in the rule file."""
+"""Asks the graph: a rule file's pattern in, rows of plain values out, every problem at its place in
+the rule file.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from collections.abc import Sequence
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.ontology.own_nodes import Functions
+from fedkg_compiler.ontology.graph_terms import RdfTerm, order_key
+from fedkg_compiler.ontology.node_values import Values
 from fedkg_compiler.ontology.pattern import Token, tokens
 from fedkg_compiler.ontology.pattern_grammar import first_slip
-from fedkg_compiler.ontology.places import inside, report
-from fedkg_compiler.ontology.terms import RdfTerm, order_key
-from fedkg_compiler.ontology.values import Values
-from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
+from fedkg_compiler.ontology.spans import inside, report
+from fedkg_compiler.ontology.user_nodes import Functions
+from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 Row = tuple[RdfTerm | None, ...]
 
@@ -35,10 +37,13 @@ def select(
     span: Span,
     functions: Functions,
 ) -> tuple[list[Row], tuple[Diagnostic, ...]]:
-    """Return the distinct rows of `variables` under the pattern `where`, sorted; `span` is the place of `where`.
+    """Return the distinct rows of `variables` under the pattern `where`, sorted.
 
-    With an error there are no rows; with warnings alone there are. Rows are about the user's data: terms of vocabularies alone make none.
-    `functions`: those that tell the user's data.
+    `span` is the place of `where`.
+
+    After an error the rows are empty, after warnings alone they are complete. Rows describe the
+    user's data: terms of vocabularies alone make none. `functions`: those that return the user's
+    data.
     """
     words = tokens(where)
     if not words:
@@ -76,8 +81,11 @@ def select(
 def solutions(
     store: ox.Store, query: str, vocabulary: Vocabulary, functions: Functions
 ) -> ox.QuerySolutions:
-    """Return the solutions of a SELECT that are about the user's data. Raises what the store raises, of the query as it is written."""
-    from fedkg_compiler.sparql.anchors import tied_query
+    """Return the solutions of a SELECT that are about the user's data.
+
+    Raises what the store raises, of the query as it is written.
+    """
+    from fedkg_compiler.sparql.user_data_ties import tied_query
 
     prefixes = dict(vocabulary.prefixes)
     found = store.query(query, prefixes=prefixes)  # first, for its own problems and their places
@@ -89,7 +97,9 @@ def solutions(
 
 
 def sorted_rows(solutions: ox.QuerySolutions, names: Sequence[str], values: Values) -> list[Row]:
-    """Return the distinct rows of the variables `names`, sorted: nodes occur in many rows, but each is looked at once."""
+    """Return the distinct rows of the variables `names`, sorted: nodes occur in many rows, but each
+    is looked at once.
+    """
     given = [variable.value for variable in solutions.variables]
     columns = [given.index(name) for name in names]
     found = [tuple(solution) for solution in solutions]
@@ -105,7 +115,9 @@ def sorted_rows(solutions: ox.QuerySolutions, names: Sequence[str], values: Valu
 
 
 def too_large(words: list[Token]) -> str | None:
-    """Say why a pattern is refused unread: the store's parser and planner take minutes for it, or overflow the stack."""
+    """Say why a pattern is refused unread: the store's parser and planner take minutes for it, or
+    overflow the stack.
+    """
     depth = deepest = inside_lists = triples = 0
     for word in words:
         if word.kind != "mark":
@@ -123,7 +135,7 @@ def too_large(words: list[Token]) -> str | None:
 
 
 def names(words: list[Token], vocabulary: Vocabulary, where: str, span: Span) -> list[Diagnostic]:
-    """Check every prefixed name and IRI; each wrong one is said once, where it first stands."""
+    """Check every prefixed name and IRI; reports each wrong one once, at its first use."""
     problems: list[Diagnostic] = []
     seen: set[str] = set()
     for before, word in zip([None, *words], words, strict=False):
@@ -177,7 +189,7 @@ def _missing(
     problems: list[Diagnostic] = []
     for name in variables:
         if name not in there:
-            meant = closest(name, there)
+            meant = closest_name(name, there)
             advice = (
                 f"did you mean `?{meant}`?"
                 if meant
@@ -204,7 +216,7 @@ def _content(where: str) -> tuple[int, int]:
 def _syntax_problem(
     message: str, where: str, words: list[Token], vocabulary: Vocabulary, span: Span
 ) -> Diagnostic:
-    """Return the diagnostic for a pattern that the store refuses, at the first word that cannot stand where it stands."""
+    """Return the diagnostic for a pattern that the store rejects, at the first unexpected word."""
     slip = first_slip(words)
     if slip is None:
         return _by_the_store(message, where, words, span)

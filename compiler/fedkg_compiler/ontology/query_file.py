@@ -1,4 +1,6 @@
-"""Asks the graph what a query file asks: a SELECT in, rows of plain values out, every problem at its place in the file."""
+"""Asks the graph what a query file asks: a SELECT in, rows of plain values out, every problem at
+its place in the file.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from dataclasses import replace
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.ontology.own_nodes import Functions
+from fedkg_compiler.ontology.node_values import Values
 from fedkg_compiler.ontology.pattern import Token, tokens
-from fedkg_compiler.ontology.places import inside, point, report
 from fedkg_compiler.ontology.query import Row, names, refused, solutions, sorted_rows, too_large
-from fedkg_compiler.ontology.values import Values
-from fedkg_compiler.ontology.vocabulary import Vocabulary, closest
+from fedkg_compiler.ontology.spans import inside, point, report
+from fedkg_compiler.ontology.user_nodes import Functions
+from fedkg_compiler.ontology.vocabulary import Vocabulary, closest_name
 
 _PLACE = re.compile(r"error at (\d+):(\d+)")
 _FORMS = (
@@ -29,7 +31,10 @@ _FORMS = (
     "DROP",
     "CREATE",
 )
-_EXAMPLE = "a query file holds one SPARQL SELECT: SELECT ?machine ?limit WHERE { ?machine plant:limit ?limit }"
+_EXAMPLE = (
+    "a query file holds one SPARQL SELECT: SELECT ?machine ?limit WHERE { ?machine "
+    "plant:limit ?limit }"
+)
 
 
 def select_file(
@@ -44,10 +49,12 @@ def select_file(
     """Return the distinct rows of `variables` that a SELECT gives, sorted.
 
     Args:
-        text: the query; the prefixes of `vocabulary` hold in it too, its own PREFIX first. file: how to name it in problems.
-        variables: the names that are wanted, each with the place where it is asked for. functions: those that tell the user's data.
+        text: the query; the prefixes of `vocabulary` hold in it too, its own PREFIX first. file:
+            how to name it in problems.
+        variables: the names that are wanted, each with the place where it is asked for. functions:
+            those that tell the user's data.
 
-    With an error there are no rows; with warnings alone there are.
+    After an error the rows are empty, after warnings alone they are complete.
     """
     whole = point(file)
     words = tokens(text)
@@ -113,7 +120,7 @@ def _prefixes(words: Sequence[Token], vocabulary: Vocabulary) -> tuple[Vocabular
 
 
 def _not_given(name: str, span: Span, given: Sequence[str], file: str) -> Diagnostic:
-    meant = closest(name, given)
+    meant = closest_name(name, given)
     shown = ", ".join(f"?{item}" for item in given)
     advice = (
         f"did you mean `?{meant}`?"

@@ -1,4 +1,6 @@
-"""The vocabularies that everyone writes without loading them: their prefixes and the terms they have."""
+"""The vocabularies that everyone writes without loading them: their prefixes and the terms they
+have.
+"""
 
 from __future__ import annotations
 
@@ -19,28 +21,44 @@ _TERMS = {
     RDF: "type Property List first rest nil value langString HTML XMLLiteral JSON Statement subject predicate object Bag Seq Alt",
     RDFS: "Resource Class Literal Datatype Container label comment subClassOf subPropertyOf domain range seeAlso isDefinedBy member",
     OWL: (
-        "Class Thing Nothing Ontology Restriction ObjectProperty DatatypeProperty AnnotationProperty OntologyProperty "
-        "NamedIndividual Axiom Annotation AllDifferent AllDisjointClasses AllDisjointProperties FunctionalProperty "
-        "InverseFunctionalProperty TransitiveProperty SymmetricProperty AsymmetricProperty ReflexiveProperty "
-        "IrreflexiveProperty DataRange DeprecatedClass DeprecatedProperty allValuesFrom someValuesFrom hasValue hasSelf "
-        "onProperty onProperties onClass onDataRange cardinality minCardinality maxCardinality qualifiedCardinality "
-        "minQualifiedCardinality maxQualifiedCardinality equivalentClass equivalentProperty disjointWith disjointUnionOf "
-        "propertyDisjointWith propertyChainAxiom inverseOf intersectionOf unionOf complementOf oneOf members distinctMembers "
-        "sameAs differentFrom imports versionInfo versionIRI priorVersion backwardCompatibleWith incompatibleWith deprecated "
-        "hasKey annotatedSource annotatedProperty annotatedTarget topObjectProperty bottomObjectProperty topDataProperty "
-        "bottomDataProperty onDatatype withRestrictions datatypeComplementOf sourceIndividual assertionProperty "
+        "Class Thing Nothing Ontology Restriction ObjectProperty DatatypeProperty "
+        "AnnotationProperty OntologyProperty "
+        "NamedIndividual Axiom Annotation AllDifferent AllDisjointClasses "
+        "AllDisjointProperties FunctionalProperty "
+        "InverseFunctionalProperty TransitiveProperty SymmetricProperty AsymmetricProperty "
+        "ReflexiveProperty "
+        "IrreflexiveProperty DataRange DeprecatedClass DeprecatedProperty allValuesFrom "
+        "someValuesFrom hasValue hasSelf "
+        "onProperty onProperties onClass onDataRange cardinality minCardinality "
+        "maxCardinality qualifiedCardinality "
+        "minQualifiedCardinality maxQualifiedCardinality equivalentClass "
+        "equivalentProperty disjointWith disjointUnionOf "
+        "propertyDisjointWith propertyChainAxiom inverseOf intersectionOf unionOf "
+        "complementOf oneOf members distinctMembers "
+        "sameAs differentFrom imports versionInfo versionIRI priorVersion "
+        "backwardCompatibleWith incompatibleWith deprecated "
+        "hasKey annotatedSource annotatedProperty annotatedTarget topObjectProperty "
+        "bottomObjectProperty topDataProperty "
+        "bottomDataProperty onDatatype withRestrictions datatypeComplementOf "
+        "sourceIndividual assertionProperty "
         "targetIndividual targetValue NegativePropertyAssertion"
     ),
     XSD: (
-        "string boolean decimal integer double float date time dateTime dateTimeStamp gYear gMonth gDay gYearMonth gMonthDay "
-        "duration yearMonthDuration dayTimeDuration byte short int long unsignedByte unsignedShort unsignedInt unsignedLong "
-        "positiveInteger nonNegativeInteger negativeInteger nonPositiveInteger hexBinary base64Binary anyURI language "
+        "string boolean decimal integer double float date time dateTime dateTimeStamp "
+        "gYear gMonth gDay gYearMonth gMonthDay "
+        "duration yearMonthDuration dayTimeDuration byte short int long unsignedByte "
+        "unsignedShort unsignedInt unsignedLong "
+        "positiveInteger nonNegativeInteger negativeInteger nonPositiveInteger hexBinary "
+        "base64Binary anyURI language "
         "normalizedString token NMTOKEN Name NCName QName anySimpleType anyAtomicType"
     ),
     SKOS: (
-        "Concept ConceptScheme Collection OrderedCollection inScheme hasTopConcept topConceptOf prefLabel altLabel hiddenLabel "
-        "notation note changeNote definition editorialNote example historyNote scopeNote semanticRelation broader narrower "
-        "related broaderTransitive narrowerTransitive mappingRelation closeMatch exactMatch broadMatch narrowMatch relatedMatch "
+        "Concept ConceptScheme Collection OrderedCollection inScheme hasTopConcept "
+        "topConceptOf prefLabel altLabel hiddenLabel "
+        "notation note changeNote definition editorialNote example historyNote scopeNote "
+        "semanticRelation broader narrower "
+        "related broaderTransitive narrowerTransitive mappingRelation closeMatch "
+        "exactMatch broadMatch narrowMatch relatedMatch "
         "member memberList"
     ),
 }

@@ -12,7 +12,9 @@ _PREFIX = re.compile(rf"({'|'.join(_PREFIXES)})(?=[A-Z])")
 
 
 def units_meant(word: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The names of units that are `word` but for case and marks once their prefixes are shortened, sorted; ``MPA`` has two."""
+    """The names of units that are `word` but for case and marks once their prefixes are shortened,
+    sorted; ``MPA`` has two.
+    """
     wanted = _flat(word)
     return tuple(sorted(name for name in names if name != word and wanted == _flat(_short(name))))
 

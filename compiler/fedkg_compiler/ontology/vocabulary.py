@@ -1,4 +1,6 @@
-"""The names a rule file may use: prefixes, what each namespace has, and what was probably meant by a name that nothing has."""
+"""The names a rule file may use: prefixes, what each namespace has, and what was probably meant by
+a name that nothing has.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,10 @@ import pyoxigraph as ox
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.ontology.places import report
+from fedkg_compiler.ontology.graph_terms import local_name
+from fedkg_compiler.ontology.node_values import is_iri
+from fedkg_compiler.ontology.spans import report
 from fedkg_compiler.ontology.standard import STANDARD_TERMS
-from fedkg_compiler.ontology.terms import local_name
-from fedkg_compiler.ontology.values import is_iri
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,13 +22,15 @@ class Vocabulary:
     """Prefixes and terms, gathered while the graph was loaded.
 
     Attributes:
-        prefixes: prefix to namespace, as rule files see them. closed: namespaces of loaded ontologies, with the ontology's name; a name
-            there that the ontology lacks is an error. terms: namespace to the local names that ontologies and graphs define in it.
-        partial: closed namespaces of which our module has a part only.
+        prefixes: prefix to namespace, as rule files see them. closed: namespaces of loaded
+            ontologies, with the ontology's name; a name there that the ontology lacks is an error.
+            terms: namespace to the local names that ontologies and graphs define in it.
+        partial: closed namespaces that our module contains only in part.
         unused: prefixes of catalogue ontologies that are not loaded, with the word to `use`.
         declared: prefixes that graph files declare for themselves: prefix to (namespace, file).
-        store: the triples, to look up what else is mentioned. told: those whose names may stand in messages; None: all. A private pack
-            is made from them alone, and its messages tell no other client's names.
+        store: the triples, to look up what else is mentioned. told: the triples with names that
+            messages may show; None: all. A private pack is made from them alone, and its messages
+            reveal no other client's names.
     """
 
     prefixes: Mapping[str, str]
@@ -57,21 +61,26 @@ class Vocabulary:
         return None, (self._unknown_prefix(prefix, span),)
 
     def check(self, iri: str, shown: str, span: Span) -> tuple[Diagnostic, ...]:
-        """Return what is wrong with a term, in the words of `shown`: nothing, an error in a known ontology, a warning elsewhere."""
+        """Return what is wrong with a term, in the words of `shown`: nothing, an error in a known
+        ontology, a warning elsewhere.
+        """
         space = self._closed_space(iri)
         if space is not None:
             name, local = self.closed[space], iri[len(space) :]
             known = self.terms.get(space, frozenset()) | STANDARD_TERMS.get(space, frozenset())
             if not local or local in known:
                 return ()
-            meant = closest(local, known)
+            meant = closest_name(local, known)
             advice = (
                 f"did you mean `{self._like(shown, space + meant)}`?"
                 if meant
                 else f"`fedkg ontology show {name}` lists what it has"
             )
             if space in self.partial and not meant:
-                advice = f"the module that ships has a part of {name}; `fedkg ontology add {name} FILE` loads all of it"
+                advice = (
+                    f"the module that ships has a part of {name}; `fedkg ontology add "
+                    f"{name} FILE` loads all of it"
+                )
             return (report("FKG111", span, f"{name} has no term `{local}`", help=advice),)
         if self.mentioned(iri):
             return ()
@@ -79,7 +88,7 @@ class Vocabulary:
         others = self.speaks_of(split) if split else frozenset()
         if not others:
             return ()
-        meant = closest(iri[len(split) :], others)
+        meant = closest_name(iri[len(split) :], others)
         advice = (
             f"did you mean `{self._like(shown, split + meant)}`?"
             if meant
@@ -100,7 +109,10 @@ class Vocabulary:
         return _mentions(self.store, iri)
 
     def speaks_of(self, namespace: str) -> frozenset[str]:
-        """Return the local names of a namespace's IRIs in the graph that may be told; looks at every triple, so for messages only."""
+        """Return the local names of a namespace's IRIs in the graph that messages may show.
+
+        Scans every triple, so for messages only.
+        """
         store = self.store if self.told is None else self.told
         nodes = (
             node
@@ -117,7 +129,9 @@ class Vocabulary:
         return sorted(space + name for space, names in self.terms.items() if name in names)
 
     def all_local_names(self) -> frozenset[str]:
-        """Return the local names of all terms that `by_local_name` finds and that may be told."""
+        """Return the local names of all terms that `by_local_name` finds and that messages may
+        show.
+        """
         told = self.told
         return frozenset(
             name
@@ -144,7 +158,7 @@ class Vocabulary:
                 message,
                 help=f"{file} calls <{namespace}> so: add `prefix {prefix}: <{namespace}>`",
             )
-        meant = closest(prefix, (*self.prefixes, *self.unused))
+        meant = closest_name(prefix, (*self.prefixes, *self.unused))
         if meant is not None and meant in self.unused:
             return report(
                 "FKG110",
@@ -170,8 +184,10 @@ def _mentions(store: ox.Store, iri: str) -> bool:
     )
 
 
-def closest(name: str, candidates: Iterable[str]) -> str | None:
-    """Return the candidate that was probably meant: the same but for case, ``_``, ``-`` or a plural; else the nearest in spelling."""
+def closest_name(name: str, candidates: Iterable[str]) -> str | None:
+    """Return the candidate that was probably meant: the same but for case, ``_``, ``-`` or a
+    plural; else the nearest in spelling.
+    """
     pool = sorted(set(candidates))
     wanted = _flat(name)
     for fold in (wanted, wanted.removesuffix("s"), wanted.removesuffix("es"), wanted + "s"):
@@ -191,5 +207,7 @@ def _namespace_of(iri: str, known: Iterable[str]) -> str:
 
 
 def _unescaped(local: str) -> str:
-    r"""Return a local name without the backslashes that SPARQL and Turtle allow in it: ``a\.b`` is ``a.b``."""
+    r"""Return a local name without the backslashes that SPARQL and Turtle allow in it: ``a\.b`` is
+    ``a.b``.
+    """
     return local.replace("\\", "")

@@ -1,6 +1,8 @@
-"""Looks through an RDF/XML file before it is parsed: is it whole, is it RDF, are its entities harmless, are its IRIs ones.
+"""Looks through an RDF/XML file before it is parsed: is it whole, is it RDF, are its entities
+harmless, are its IRIs ones.
 
-The RDF parser behind us takes half a file for a whole one and expands entities without limit; expat does neither.
+The RDF parser behind us takes half a file for a whole one and expands entities without limit; expat
+does neither.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
-from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.spans import point, report
 
 _RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 _RDF_ROOT = f"{_RDF} RDF"
@@ -24,7 +26,9 @@ BROKEN_IRI = re.compile(r"[\x00-\x20<>\"{}|\\^`]|%(?![0-9A-Fa-f]{2})")
 
 @dataclass(slots=True)
 class XmlFacts:
-    """What was seen: the problems, the namespaces the file declares, and whether it may be parsed at all."""
+    """The results of the check: the problems, the namespaces that the file declares, and whether it
+    may be parsed at all.
+    """
 
     problems: list[Diagnostic] = field(default_factory=list)
     prefixes: dict[str, str] = field(default_factory=dict)
@@ -40,7 +44,8 @@ class Entities:
     """Looks at each entity that an XML file declares.
 
     Args:
-        refuse: called with code, message and help for one that grows, or that points outside the file; it must raise.
+        refuse: called with code, message and help for one that grows, or that points outside the
+            file; it must raise.
     """
 
     def __init__(self, refuse: Callable[[str, str, str], None]) -> None:
@@ -144,7 +149,10 @@ class _Reader:
 
 
 def check_xml(body: bytes, file: str) -> XmlFacts:
-    """Return what one quick pass over an RDF/XML file shows; never raises for what the file contains."""
+    """Return what one quick pass over an RDF/XML file shows.
+
+    Never raises for what the file contains.
+    """
     reader = _Reader(file)
     try:
         reader.parser.Parse(body, True)
@@ -165,18 +173,18 @@ def check_xml(body: bytes, file: str) -> XmlFacts:
 
 
 def broken_iri(span: Span, iri: str) -> Diagnostic:
-    """Return the one diagnostic for an IRI that is none; what says it is left out, the rest loads."""
+    """Return the diagnostic for a malformed IRI; its triples are left out, the rest loads."""
     return report(
         "FKG104",
         span,
-        f"<{iri}> is not an IRI; what is said about it is left out",
+        f"<{iri}> is not an IRI; statements about it are left out",
         help="an IRI has no spaces, quotes, braces or backslashes; write them as %20 and the like",
         severity="warning",
     )
 
 
 def _may_be_rdf(root: str) -> bool:
-    """A root that is no rdf:RDF may still be one node of RDF; XML that is known to be something else is not."""
+    """Whether a root other than rdf:RDF may be a single node of RDF; known XML formats are not."""
     space = root.rpartition(" ")[0]
     return (
         bool(space) and space not in _KNOWN_OTHER and not space.startswith("http://www.mesa.org/")

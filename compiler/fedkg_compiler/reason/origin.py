@@ -1,4 +1,6 @@
-"""Where the rows of a rule come from: the triples that put them there, and for those that were concluded what they follow from."""
+"""Where the rows of a rule come from: the triples that put them there, and for those that were
+concluded what they follow from.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,14 @@ from fedkg_compiler.binding.column_facts import (
     facts_of_key,
     facts_of_values,
 )
-from fedkg_compiler.binding.names import FileRule
-from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.symbol_table import FileRule
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.driver import look_up
 from fedkg_compiler.ontology.contradictions import shown
 from fedkg_compiler.ontology.graph import Graph, Resource
-from fedkg_compiler.ontology.reasoning.why import Step
-from fedkg_compiler.ontology.terms import local_name
+from fedkg_compiler.ontology.graph_terms import local_name
+from fedkg_compiler.ontology.reasoning.justifications import Step
 from fedkg_compiler.syntax.tree import InClass, InQuery, Pattern, Quantifier
 
 Meant = Callable[[str], bool]
@@ -32,9 +34,10 @@ class Fact:
     """One triple behind a row.
 
     Attributes:
-        triple: as people write it; of a shape, what it says. place: ``file:line`` where it is told, or the store or endpoint; "" where it
-            is not found.
-        rule: by which of OWL 2 RL it was concluded, "" where it is told. premises: what it follows from.
+        triple: in readable form; for a shape, its constraint. place: ``file:line`` of its
+            statement, or the store or endpoint; "" where it is not found.
+        rule: the OWL 2 RL rule that inferred it, "" if it is asserted. premises: what it follows
+            from.
     """
 
     triple: str
@@ -48,7 +51,8 @@ class Origin:
     """What put the rows of one entity into a rule's bank.
 
     Attributes:
-        rule: its name. entity, label: the entity's IRI, and its name in the pack. facts: the triples.
+        rule: its name. entity, label: the entity's IRI, and its name in the pack. facts: the
+            triples.
     """
 
     rule: str
@@ -68,10 +72,12 @@ class _Found:
 
 
 def origins(paths: Sequence[Path | str], rules: Sequence[str], entity: str) -> list[Origin]:
-    """Return where the rows of an entity come from, for each of the rules that has some: of rule files, shapes and violation queries.
+    """Return where the rows of an entity come from, for each of the rules that has some: of rule
+    files, shapes and violation queries.
 
     Args:
-        paths: what was compiled. rules: their names. entity: an IRI, a prefixed name, a local name or a label.
+        paths: what was compiled. rules: their names. entity: an IRI, a prefixed name, a local name
+            or a label.
     """
     sources, graphs = look_up(paths)
     graph = sources.graph
@@ -100,7 +106,7 @@ def origins(paths: Sequence[Path | str], rules: Sequence[str], entity: str) -> l
 
 def _of_rules(sources: Sources, rules: Collection[str], is_meant: Meant) -> Iterator[_Found]:
     """Those of rules in rule files."""
-    from fedkg_compiler.sparql.facts import facts_of_pattern
+    from fedkg_compiler.sparql.matched_triples import facts_of_pattern
 
     graph = sources.graph
     assert graph is not None
@@ -120,7 +126,10 @@ def _of_rules(sources: Sources, rules: Collection[str], is_meant: Meant) -> Iter
 
 
 def _queries(quantifier: Quantifier, sources: Sources) -> Iterator[tuple[str, list[str]]]:
-    """The query that a quantifier asks, with the variables that the rule has of it; none for a sheet."""
+    """The query that a quantifier asks, with the variables that the rule has of it.
+
+    None for a sheet.
+    """
     variables = [word.text for word in quantifier.variables]
     match quantifier.source:
         case Pattern(text=text):
@@ -155,7 +164,9 @@ def _meant(
 
 
 def _of_columns(rule: FileRule, sources: Sources, entity: Resource) -> Iterator[Spoken]:
-    """What says in which columns the rule's signals stand for the entity, and which rows of the table are about it."""
+    """The statements that map the rule's signals to columns for the entity, and that select the
+    table rows about it.
+    """
     assert sources.graph is not None
     yield from facts_of_key(sources.graph, entity)
     text = sources.written(rule.rule.span)
@@ -203,10 +214,10 @@ def _of_queries(sources: Sources, rules: Collection[str], is_meant: Meant) -> It
     loads = [load for load in sources.names.loads if load.what == "queries"]
     if not loads:
         return
-    from fedkg_compiler.sparql.facts import facts_of_query
-    from fedkg_compiler.sparql.files import read_queries
-    from fedkg_compiler.sparql.observed import Observations
-    from fedkg_compiler.sparql.trees import read_tree
+    from fedkg_compiler.sparql.matched_triples import facts_of_query
+    from fedkg_compiler.sparql.observed_columns import Observations
+    from fedkg_compiler.sparql.query_files import read_queries
+    from fedkg_compiler.sparql.query_trees import read_tree
 
     observations = Observations(sources=sources, span=loads[0].span)
     for query in read_queries(loads, sources):
@@ -228,13 +239,13 @@ def _of_queries(sources: Sources, rules: Collection[str], is_meant: Meant) -> It
 
 
 def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
-    """The triples with what they follow from, and where that is told."""
+    """The triples with their premises and source locations."""
     told = graph.told
     assert told is not None
     reasons, prefixes = told.reasons(), {**told.prefixes(), **graph.vocabulary.prefixes}
     steps = [(triple, reasons.why(*triple)) for triple in _with_values(graph, found.spoken)]
-    leaves = [leaf for _, step in steps if step is not None for leaf in step.told()]
-    places = told.places(leaves)
+    leaves = [leaf for _, step in steps if step is not None for leaf in step.asserted()]
+    places = told.locate(leaves)
     unlined = {
         document.name for document in told.documents if not document.text
     }  # stores and endpoints
@@ -261,6 +272,8 @@ def _explained(graph: Graph, found: _Found) -> tuple[Fact, ...]:
 
 
 def _with_values(graph: Graph, spoken: Iterable[Spoken]) -> list[Spoken]:
-    """The triples, and what is said of the quantities among their objects, each once."""
+    """The triples, and the statements about the quantities among their objects, without
+    duplicates.
+    """
     found = dict.fromkeys(spoken)
     return [*(found | dict.fromkeys(facts_of_values(graph, [*found])))]

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fedkg_compiler.binding.names import Names
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.problems import Problems
+from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.inputs import find, read_bytes
 from fedkg_compiler.syntax.tree import Load, RuleFile
@@ -27,7 +27,9 @@ MARK = b"http://www.w3.org/ns/shacl#"
 def shape_files(
     files: Sequence[RuleFile], graphs: Sequence[Path], names: Names, problems: Problems
 ) -> list[Path]:
-    """The files that `shapes` statements name, each once and none of `graphs`: they are loaded as graphs too."""
+    """The files that `shapes` statements name, each once and none of `graphs`: they are loaded as
+    graphs too.
+    """
     seen = {path.resolve() for path in graphs}
     found: list[Path] = []
     for load in (
@@ -51,7 +53,7 @@ def shape_files(
 
 
 def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> list[ShapesBinder]:
-    """Bind the shapes of all graphs that hold some; nothing is said where there are none. Returns what bound each file."""
+    """Bind the shapes of all graphs that contain shapes. Returns the binder of each file."""
     paths = sorted(
         (path for path in graphs if holds_shapes(path)), key=lambda path: (path.name, str(path))
     )
@@ -83,7 +85,9 @@ def bind_shapes(graphs: Sequence[Path], sources: Sources, outcome: Outcome) -> l
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Nothing is logged or warned of inside: rdflib logs a traceback for each ill-formed literal, which a shape may well be about."""
+    """Nothing is logged or warned of inside: rdflib logs a traceback for each ill-formed literal,
+    which a shape may well be about.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -119,7 +123,7 @@ def _named(load: Load, folder: Path, problems: Problems) -> Sequence[Path]:
         return found
     if not (folder / text).is_file():
         problems.error(
-            "FKG317", load.path.span, f'there is no file "{text}"', f"it is looked for in {folder}"
+            "FKG317", load.path.span, f'no file is named "{text}"', f"it is looked for in {folder}"
         )
         return ()
     return (folder / text,)

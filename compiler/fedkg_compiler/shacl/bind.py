@@ -1,4 +1,6 @@
-"""Binds the shapes of one file: every constraint component goes to bank rows, to pySHACL, is off, or is refused with its reason."""
+"""Binds the shapes of one file: each constraint component becomes bank rows, goes to pySHACL, is
+off, or is rejected.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +12,25 @@ from rdflib import BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.pack import Placement, RuleRecord, Source
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.ontology.terms import local_name
+from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.shacl.data import Data
 from fedkg_compiler.shacl.decide import Finding, NotDecided, component_iri, decide
-from fedkg_compiler.shacl.either import either
+from fedkg_compiler.shacl.disjunction import either
 from fedkg_compiler.shacl.focus import Focus, TargetQueries, focus_nodes
 from fedkg_compiler.shacl.guards import conjuncts, required
 from fedkg_compiler.shacl.logic import Expr, Has, Refused, guarded, negate
 from fedkg_compiler.shacl.lower import Piece, Writer, bound_rows
 from fedkg_compiler.shacl.model import PAIRS, Constraint, Shape, ShapesFile, path_text
+from fedkg_compiler.shacl.nested_components import place_inner
 from fedkg_compiler.shacl.observe import Observer, Row
 from fedkg_compiler.shacl.partial import Partial
-from fedkg_compiler.shacl.placing import place_inner
 from fedkg_compiler.shacl.queries import conditional
 from fedkg_compiler.shacl.read import SH
-from fedkg_compiler.shacl.wording import (
+from fedkg_compiler.shacl.shape_names import (
     focus_term,
     part_name,
     rdf_term,
@@ -36,16 +38,16 @@ from fedkg_compiler.shacl.wording import (
     shape_name,
     shape_path,
 )
-from fedkg_compiler.shacl.words import Words
-from fedkg_compiler.sparql.frames import Answer
-from fedkg_compiler.sparql.numbers import mixed
-from fedkg_compiler.sparql.shape import SparqlProblem
+from fedkg_compiler.shacl.unknown_terms import Words
+from fedkg_compiler.sparql.answer_frames import Answer
+from fedkg_compiler.sparql.numeric_terms import mixed
+from fedkg_compiler.sparql.query_text import SparqlProblem
 
 _NO_SPARQL = frozenset({"FKG110", "FKG341", "FKG342"})
 """Codes of queries that say nothing in SPARQL."""
 
 NAMED = 3
-"""So many focus nodes of a violated component are named."""
+"""Focus nodes that the message about a violated component names at most."""
 
 
 @dataclass(slots=True)
@@ -114,7 +116,8 @@ class ShapesBinder:
             ):
                 self._refuse(
                     part,
-                    f"the table's rows have no `{shape_path(part.shape)}`: declare a signal for it, or give it an `fkg:column`",
+                    f"the table's rows have no `{shape_path(part.shape)}`: declare a "
+                    f"signal for it, or give it an `fkg:column`",
                 )
             else:
                 static.append(part)
@@ -145,7 +148,9 @@ class ShapesBinder:
     def _gather(
         self, root: Shape, shape: Shape, foci: list[Focus], name: str, above: set[Node]
     ) -> None:
-        """The components of a shape and of the property shapes inside it, each with its focus nodes."""
+        """The components of a shape and of the property shapes inside it, each with its focus
+        nodes.
+        """
         if shape.deactivated or shape.node in above:
             return
         name = ".".join(
@@ -193,14 +198,14 @@ class ShapesBinder:
         rows: list[BoundRows] = []
         terms: dict[Answer, None] = {}
         try:
-            for foci in self._together(part.foci):
+            for foci in self._query_groups(part.foci):
                 found = self.partial.queries.bind(
                     part.shape, part.constraint, (focus.node for focus in foci), record, span
                 )
                 for given in foci[0].given:
                     rows += [conditional(row, given) for row in found.rows]
                     missing = (
-                        [self.writer.piece(negate(Has(given)), self._about(foci[0]))]
+                        [self.writer.piece(negate(Has(given)), self._focus_name(foci[0]))]
                         if found.violations
                         else []
                     )
@@ -229,7 +234,7 @@ class ShapesBinder:
             if terms
             else "no focus node has a solution of its static part"
         )
-        self._place(
+        self._add_placement(
             part,
             "rows" if rows else "graph",
             rule=record.name if rows else "",
@@ -238,7 +243,7 @@ class ShapesBinder:
         )
 
     def _is_unsound(self, part: Part) -> bool:
-        """Whether a part's query is none that SHACL has; then it is said, and pySHACL does not see it."""
+        """Whether SHACL does not allow a part's query; reports it, and pySHACL does not see it."""
         if not part.constraint.is_query:
             return False
         try:
@@ -251,7 +256,7 @@ class ShapesBinder:
 
     def _not_asked(self, part: Part, problem: Refused | SparqlProblem) -> None:
         if isinstance(problem, SparqlProblem) and problem.code in _NO_SPARQL:
-            self._place(part, "refused", reason=str(problem))
+            self._add_placement(part, "refused", reason=str(problem))
             span = self._component_span(part)
             self._error(
                 "FKG316", span, f"the query of {part.name} cannot be asked: {problem}", problem.help
@@ -261,8 +266,10 @@ class ShapesBinder:
                 part, str(problem), problem.help if isinstance(problem, SparqlProblem) else ""
             )
 
-    def _together(self, foci: Sequence[Focus]) -> list[list[Focus]]:
-        """Focus nodes that a query can be asked for at once: those that are ones whatever the table says, and each of the others."""
+    def _query_groups(self, foci: Sequence[Focus]) -> list[list[Focus]]:
+        """Focus nodes that a query can be asked for at once: those that are ones whatever the table
+        says, and each of the others.
+        """
         always = [focus for focus in foci if not focus.depends]
         return [*([always] if always else []), *([focus] for focus in foci if focus.depends)]
 
@@ -280,7 +287,7 @@ class ShapesBinder:
                         (never if focus.unless else always).append(focus)
                     elif expr is not True:
                         pieces.setdefault(focus.unless, []).append(
-                            self.writer.piece(expr, self._about(focus))
+                            self.writer.piece(expr, self._focus_name(focus))
                         )
             record = self._record(part) if pieces or never else None
             rows = (
@@ -316,9 +323,9 @@ class ShapesBinder:
                 *rows,
                 *(replace(row, rule=record) for focus in never for row in focus.unless),
             ]
-            self._place(part, "rows", rule=record.name, conforms=False if always else None)
+            self._add_placement(part, "rows", rule=record.name, conforms=False if always else None)
         elif always:
-            self._place(part, "graph", conforms=False, reason="the graph alone violates it")
+            self._add_placement(part, "graph", conforms=False, reason="the graph alone violates it")
         elif (
             trivial
             and part.shape.path is not None
@@ -326,7 +333,7 @@ class ShapesBinder:
         ):
             self._no_column(part)
         elif trivial:
-            self._place(
+            self._add_placement(
                 part,
                 "graph",
                 conforms=True,
@@ -338,7 +345,10 @@ class ShapesBinder:
     def _bound(
         self, record: RuleRecord, pieces: Sequence[Piece], unless: Sequence[BoundRows]
     ) -> list[BoundRows]:
-        """The rows of some conditions; where focus nodes depend on the table, they hold too where it makes them none."""
+        """The rows of some conditions.
+
+        Where focus nodes depend on the table, they hold too where it makes them none.
+        """
         rows = bound_rows(record, pieces, self.sources)
         return [either(row, other, record) for row in rows for other in unless] if unless else rows
 
@@ -353,14 +363,24 @@ class ShapesBinder:
             yield required(conjunct)
 
     def _no_column(self, part: Part) -> None:
-        """Nothing to check, since no focus node has a column: said, where the property has columns for others."""
-        self._place(part, "graph", conforms=True, reason="no focus node has a column for it")
-        message = f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which the table has, but for none of its focus nodes"
-        hint = "give them a sensor with `fkg:column`, or a `fkg:keyColumn`, or say what the table's rows are: `rows are CLASS`"
+        """Nothing to check, since no focus node has a column: said, where the property has columns
+        for others.
+        """
+        self._add_placement(
+            part, "graph", conforms=True, reason="no focus node has a column for it"
+        )
+        message = (
+            f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which "
+            f"the table has, but for none of its focus nodes"
+        )
+        hint = (
+            "give them a sensor with `fkg:column`, or a `fkg:keyColumn`, or say what "
+            "the table's rows are: `rows are CLASS`"
+        )
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
 
     def _no_focus(self, part: Part) -> None:
-        self._place(part, "graph", conforms=True, reason="no focus node")
+        self._add_placement(part, "graph", conforms=True, reason="no focus node")
         if part.root.node in self.told:
             return
         kinds = [str(target.value) for target in part.root.targets if target.kind == "class"]
@@ -370,10 +390,13 @@ class ShapesBinder:
             else "check the shape's target"
         )
         hint = " If not, ".join(filter(None, (self.words.near_class(part.root), hint)))
-        message = f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which the table has, but nothing is a focus node of it"
+        message = (
+            f"{shape_name(part.root)} speaks of `{shape_path(part.shape)}`, which "
+            f"the table has, but nothing is a focus node of it"
+        )
         self.sources.problems.warning("FKG313", self._span(part.root.line), message, hint)
 
-    def _about(self, focus: Focus) -> str:
+    def _focus_name(self, focus: Focus) -> str:
         if isinstance(focus.root, Row | Literal):
             return "" if isinstance(focus.root, Row) else str(focus.root)
         iri = f"_:{focus.root}" if isinstance(focus.root, BNode) else str(focus.root)
@@ -405,13 +428,15 @@ class ShapesBinder:
     # components over the graph
 
     def _about_rows(self, part: Part) -> bool:
-        """Whether a static component can be decided for table rows: what a row's class is, is known."""
+        """Whether a static component can be decided for table rows: what a row's class is, is
+        known.
+        """
         return part.constraint.name == "class" and part.shape.path is None
 
     def _decide(self, static: Sequence[Part]) -> None:
         if not any(part.foci for part in static):
             for part in static:
-                self._place(part, "graph", conforms=True, reason="no focus node")
+                self._add_placement(part, "graph", conforms=True, reason="no focus node")
             return
         left_out = self.unsound + [
             (shape, constraint)
@@ -436,14 +461,14 @@ class ShapesBinder:
                 message = f"the shapes of {self.file} cannot be decided: {error}"
                 self._error("FKG316", self._span(line), message, "mend the shape that this names")
             for part in static:
-                self._place(part, "refused", reason=str(error))
+                self._add_placement(part, "refused", reason=str(error))
             return
         by_part: dict[tuple[Node, str], list[Finding]] = {}
         for finding in findings:
             by_part.setdefault((finding.shape, finding.component), []).append(finding)
         for part in static:
             found = by_part.get((part.shape.node, component_iri(part.constraint)), [])
-            self._place(
+            self._add_placement(
                 part, "graph", conforms=not found, reason="" if part.foci else "no focus node"
             )
             if found:
@@ -453,7 +478,7 @@ class ShapesBinder:
             if (
                 node,
                 component,
-            ) not in known:  # pySHACL finds what no part stands for: never kept back
+            ) not in known:  # no part represents this finding of pySHACL: report it anyway
                 shape = self.shapes.shapes.get(node) or next(iter(self.shapes.shapes.values()))
                 part = Part(shape, shape, Constraint(component, URIRef(""), (), node), component)
                 self._violated(part, found, len(found))
@@ -494,7 +519,7 @@ class ShapesBinder:
 
     # placements
 
-    def _place(
+    def _add_placement(
         self,
         part: Part,
         where: str,
@@ -524,7 +549,7 @@ class ShapesBinder:
             self.placed[key] = placement
 
     def _refuse(self, part: Part, reason: str, help: str = "") -> None:
-        self._place(part, "refused", reason=reason)
+        self._add_placement(part, "refused", reason=reason)
         if part.shape.node not in self.told:
             self.sources.problems.warning(
                 "FKG312", self._component_span(part), f"{part.name} is not checked: {reason}", help
@@ -539,7 +564,7 @@ class ShapesBinder:
                 continue
             self._error(
                 "FKG312",
-                self._span(*self.shapes.place(self.shapes.lines.get(node, 1), "rule")),
+                self._span(*self.shapes.locate(self.shapes.lines.get(node, 1), "rule")),
                 "fedkg does not run `sh:rule`, and other shapes may need the facts that it adds",
                 "add these facts to the graph, or take the rule out of the file",
             )
@@ -556,8 +581,8 @@ class ShapesBinder:
         )
 
     def _component_span(self, part: Part) -> Span:
-        """Where the component's parameter stands, as far as the text tells."""
-        line, column, width = self.shapes.place(part.shape.line, part.constraint.name)
+        """The span of the component's parameter, as far as the text shows it."""
+        line, column, width = self.shapes.locate(part.shape.line, part.constraint.name)
         return self._span(line, column, width)
 
     def _error(self, code: str, span: Span, message: str, help: str) -> None:

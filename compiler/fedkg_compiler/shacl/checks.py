@@ -1,4 +1,7 @@
-"""Constraint components over a value that is known when rules are compiled. Source: SHACL (W3C 2017), section 4."""
+"""Constraint components over a value that is known when rules are compiled.
+
+Source: SHACL (W3C 2017), section 4.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ ORDERED = tuple(_ORDER)[:4]
 
 
 def ordered(name: str, value: Node, bound: Node) -> bool:
-    """Whether a value stands to a bound as the component says; what cannot be compared does not."""
+    """Whether a value satisfies the component's bound; values that cannot be compared do not."""
     sign = compare(value, bound)
     return sign is not None and _ORDER[name](sign)
 

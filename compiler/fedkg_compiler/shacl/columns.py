@@ -1,7 +1,9 @@
-"""Reads an RDF file as the tables that shapes ask for: rows are the members of a class, columns their properties, without a store.
+"""Reads an RDF file as the tables that shapes ask for: rows are the members of a class, columns
+their properties, without a store.
 
-N-Triples are read line by line: a line whose predicate is wanted and whose object is a plain number is taken as it stands, all others go
-to the parser of pyoxigraph in blocks. Other syntaxes are streamed through that parser. Letters: N subjects, M values of a property.
+N-Triples are read line by line: a line with a wanted predicate and a plain number as its object is
+taken unchanged. All other lines go to the parser of pyoxigraph in blocks. Other syntaxes are
+streamed through that parser. Letters: N subjects, M values of a property.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from numpy.typing import NDArray
 
 from fedkg.tables import Table
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.graph_terms import local_name
+from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.standard import FKG, NUMBERS, RDF, RDFS, WHOLE_NUMBERS
-from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.observe import BLANK, DATATYPE_HEADER, RESOURCE, TEXTS
 
 FOCUS = "focus node"
@@ -49,7 +51,7 @@ _TYPE, _SUBCLASS = RDF + "type", RDFS + "subClassOf"
 
 @dataclass(slots=True)
 class _Values:
-    """The values of one property: numbers of its usual datatype, by row, and all others as terms."""
+    """The values of one property: numbers of its usual datatype by row, others as terms."""
 
     datatype: str = ""
     rows: array[int] = field(default_factory=lambda: array("q"))
@@ -59,7 +61,7 @@ class _Values:
     marks: bytes = b""
 
     def usual(self, datatype: str) -> None:
-        """From now on numbers of this datatype are taken as they stand."""
+        """From now on, numbers of this datatype are taken unchanged."""
         self.datatype, self.marks = datatype, _marks(datatype)
         self.suffix = f'"^^<{datatype}> .\n'.encode()
 
@@ -79,7 +81,7 @@ class _Values:
 
 @dataclass(slots=True)
 class Subjects:
-    """What was read: the subjects in the order of the file, their classes, and their values by property.
+    """The subjects in the order of the file, their classes, and their values by property.
 
     Attributes:
         others: the subjects of every other property, where these are asked for.
@@ -92,7 +94,10 @@ class Subjects:
     others: dict[str, set[int]] | None = None
 
     def members(self, kind: str, also: Mapping[str, set[str]]) -> NDArray[np.int64]:
-        """The rows of the members of a class and its subclasses; `also`: further subclasses of each class."""
+        """The rows of the members of a class and its subclasses.
+
+        `also`: further subclasses of each class.
+        """
         seen, waiting = {kind}, [kind]
         while waiting:
             at = waiting.pop()
@@ -107,10 +112,13 @@ class Subjects:
 def read_subjects(
     path: Path, properties: Iterable[str], datatypes: Mapping[str, str], *, others: bool = False
 ) -> tuple[Subjects | None, tuple[Diagnostic, ...]]:
-    """The subjects of an RDF file with their values of some properties; None, with the reason, where the file cannot be read.
+    """The subjects of an RDF file with their values of some properties.
+
+    None, with the reason, where the file cannot be read.
 
     Args:
-        datatypes: the datatype that most values of a property are expected to have. others: find out who has any other property, too.
+        datatypes: the datatype that most values of a property are expected to have. others: find
+            out who has any other property, too.
     """
     found = Subjects({}, {}, {}, {one: _Values() for one in properties}, {} if others else None)
     for one, values in found.values.items():
@@ -267,10 +275,11 @@ def _take(quad: ox.Quad, found: Subjects) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassTable:
-    """The members of one class as a table, and Turtle that tells which property stands in which column.
+    """The members of one class as a table, and Turtle that maps each property to its column.
 
     Attributes:
-        left_out: properties without columns, each with the first subject that has the most values of it.
+        left_out: properties without columns, each with the first subject that has the most values
+            of it.
     """
 
     kind: str
@@ -285,7 +294,8 @@ def class_table(
     """The table of some subjects, with a column for each value that a property has at most.
 
     Args:
-        categories: the Turtle also tells all values of the properties that have texts and entities alone, and the entities' classes.
+        categories: the Turtle also tells all values of the properties that have texts and entities
+            alone, and the entities' classes.
     """
     place = np.full(len(found.names), -1, dtype=np.int64)
     place[rows] = np.arange(rows.size)
@@ -331,7 +341,10 @@ def class_table(
 
 
 def _categories(iri: str, values: _Values, place: NDArray[np.int64], found: Subjects) -> list[str]:
-    """What a property's values are, all of them; nothing where some are numbers or blank nodes, or there are very many."""
+    """All values of a property as categories.
+
+    Nothing where some are numbers or blank nodes, or there are very many.
+    """
     terms = {term for row, term in values.others if place[row] >= 0}
     literals = {term.datatype.value for term in terms if isinstance(term, ox.Literal)}
     if (
@@ -362,7 +375,10 @@ Columns = dict[str, Sequence[str] | NDArray[np.float64]]
 def _columns(
     values: _Values, place: NDArray[np.int64], rows: int, header: str
 ) -> tuple[Columns, str, list[str]] | int:
-    """The columns of one property, its datatype where all share it, else the columns that tell it; a row with too many values instead."""
+    """The columns of one property, its datatype where all share it, else the columns that tell it.
+
+    A row with too many values instead.
+    """
     at = (
         place[np.frombuffer(values.rows, dtype=np.int64)]
         if len(values.rows)
@@ -402,9 +418,11 @@ def _several(
     header: str,
     usual: str,
 ) -> tuple[Columns, str, list[str]] | int:
-    """The columns of a property where some rows (`by_row`) have several values, or such as are no number of the `usual` datatype.
+    """The columns of a property if some rows (`by_row`) have several values, or values that are not
+    numbers of the `usual` datatype.
 
-    Values of several datatypes have a column with their datatype each. A row with too many values is returned instead.
+    Values of several datatypes have a column with their datatype each. A row with too many values
+    is returned instead.
     """
     fullest = max(by_row, key=lambda row: (len(by_row[row]), -row))
     if len(by_row[fullest]) > MOST_VALUES:

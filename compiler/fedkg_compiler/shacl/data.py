@@ -1,4 +1,6 @@
-"""Asks the graph what SHACL asks: value nodes of a path, members of a class, focus nodes of a target."""
+"""Asks the graph what SHACL asks: value nodes of a path, members of a class, focus nodes of a
+target.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections.abc import Callable, Iterable
 from rdflib import RDF, RDFS, BNode, Graph, Literal, URIRef, Variable
 from rdflib.term import Node
 
-from fedkg_compiler.ontology.answer import asks_service
+from fedkg_compiler.ontology.select_results import asks_service
 from fedkg_compiler.shacl.model import (
     Alternative,
     Inverse,
@@ -23,7 +25,8 @@ from fedkg_compiler.shacl.model import (
 class Data:
     """The data graph with the vocabularies; answers about classes are kept.
 
-    Focus nodes come from the user's data alone. Whether they conform is decided by everything that is known.
+    Focus nodes come from the user's data alone. Whether they conform is decided by everything that
+    is known.
 
     Args:
         is_own: whether a node, by its IRI or as ``_:label``, belongs to the user's data.
@@ -56,13 +59,19 @@ class Data:
         return sorted(set(self._walk({node}, path, forwards=True)), key=str)
 
     def focus_nodes(self, shape: Shape) -> list[Node]:
-        """The focus nodes of a shape in the graph, sorted. Raises ValueError where a target's query is wrong."""
+        """The focus nodes of a shape in the graph, sorted.
+
+        Raises ValueError where a target's query is wrong.
+        """
         return sorted(
             {node for target in shape.targets for node in self.target_nodes(target)}, key=str
         )
 
     def target_nodes(self, target: Target) -> Iterable[Node]:
-        """The focus nodes of one target, without nodes of vocabularies alone. Raises ValueError where its query is wrong."""
+        """The focus nodes of one target, without nodes of vocabularies alone.
+
+        Raises ValueError where its query is wrong.
+        """
         match target.kind:
             case "node":
                 return (target.value,)
@@ -73,7 +82,10 @@ class Data:
                 return {node for node in self._targeted(target) if self.is_own(node)}
 
     def reaches_vocabularies(self, shape: Shape) -> bool:
-        """Whether the targets of a shape find nodes of vocabularies too. Raises ValueError where a query is wrong."""
+        """Whether the targets of a shape find nodes of vocabularies too.
+
+        Raises ValueError where a query is wrong.
+        """
         found = {node for target in shape.targets for node in self._targeted(target)}
         return len(found) > len(self.focus_nodes(shape))
 

@@ -1,4 +1,4 @@
-"""pySHACL decides the constraint components that speak of static facts alone, on the closed graph."""
+"""Runs pySHACL on the closed graph for the components that depend on static facts alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rdflib.query import Result
 from rdflib.term import Node
 from typing_extensions import override
 
-from fedkg_compiler.ontology.answer import asks_service
+from fedkg_compiler.ontology.select_results import asks_service
 from fedkg_compiler.ontology.standard import FKG
 from fedkg_compiler.shacl.model import Constraint, Shape, ShapesFile
 from fedkg_compiler.shacl.patterns import bounded_pyshacl
@@ -22,7 +22,7 @@ from fedkg_compiler.shacl.read import SH
 
 _SKOLEM = "urn:fedkg:shape:"
 _BESIDE = {"closed": ("ignoredProperties",), "pattern": ("flags",)}
-"""What means nothing without its component."""
+"""Parameters without meaning if their component is absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Finding:
 
 
 class _Still(Graph):
-    """A view of the store whose size is counted once: pySHACL asks for it with every result."""
+    """A view of the store that counts its size once: pySHACL asks for it with every result."""
 
     def __init__(self, data: Graph, prefixes: Mapping[str, str]) -> None:
         super().__init__(store=data.store, identifier=data.identifier)
@@ -57,8 +57,9 @@ class _Still(Graph):
     ) -> Result:  # fmt: skip  # Any, and names: those of rdflib, passed on
         """The solutions with some variables bound beforehand, as SHACL has it (appendix A).
 
-        The store's engine does it at the end of the outermost group alone, and not for variables that the query does not have: it is asked
-        where that makes no difference, and rdflib's engine, which is much slower, elsewhere.
+        The store's engine does it at the end of the outermost group alone, and not for variables
+        that the query does not have: it is asked where that makes no difference, and rdflib's
+        engine, which is much slower, elsewhere.
         """
         text, bound = str(query_object), initBindings or {}
         if asks_service(text):
@@ -86,7 +87,10 @@ class _Still(Graph):
 
 
 class NotDecided(Exception):
-    """pySHACL cannot validate with these shapes; the sentence is its own, `shape` the first one that it names, None for none."""
+    """pySHACL cannot validate with these shapes.
+
+    The sentence is its own, `shape` the first one that it names, None for none.
+    """
 
     def __init__(self, sentence: str, names: Mapping[BNode, URIRef], shapes: ShapesFile) -> None:
         self.shape: Shape | None = None
@@ -115,11 +119,12 @@ def decide(
     data: Graph,
     prefixes: Mapping[str, str],
 ) -> list[Finding]:
-    """What the graph violates.
+    """The violations in the graph.
 
     Args:
-        left_out: the components that are decided elsewhere. skipped: targeted shapes of which nothing is left, whose targets are dropped.
-        narrowed: the focus nodes of shapes whose targets would find nodes of vocabularies too.
+        left_out: the components that are decided elsewhere. skipped: targeted shapes without
+            remaining components; their targets are dropped.
+        narrowed: the focus nodes of shapes with targets that would find nodes of vocabularies too.
         prefixes: those of queries that do not say them.
 
     Raises:
@@ -164,7 +169,7 @@ def decide(
         raise NotDecided(
             str(getattr(error, "message", error)).strip().split("\n")[0], names, shapes
         ) from error
-    except Exception as error:  # rdflib's parser raises `Exception` itself, pySHACL what it stumbles over in a user's shapes
+    except Exception as error:  # rdflib raises `Exception`, pySHACL any error
         raise NotDecided(
             f"{type(error).__name__}: {error}".strip().split("\n")[0], names, shapes
         ) from error
@@ -186,7 +191,9 @@ def _without(
     skipped: Iterable[Node],
     names: Mapping[BNode, URIRef],
 ) -> Graph:
-    """The shapes graph without those components, blank shapes named, so that results tell which shape they are of."""
+    """The shapes graph without those components, blank shapes named, so that results tell which
+    shape they are of.
+    """
     graph = Graph()
     gone: set[tuple[Node, Node, Node | None]] = set()
     for shape, constraint in left_out:
@@ -237,7 +244,7 @@ def _findings(report: Graph, back: Mapping[URIRef, Node]) -> Iterable[Finding]:
         if component == SH.ClosedConstraintComponent and str(
             report.value(result, SH.resultPath)
         ).startswith(FKG):
-            continue  # where the table has a node is nothing that is said of it
+            continue  # the column of a node is not a statement about the node
         yield Finding(
             shape=back.get(shape, shape) if isinstance(shape, URIRef) else shape,
             component=str(component).rsplit("#", 1)[-1].rsplit("/", 1)[-1],

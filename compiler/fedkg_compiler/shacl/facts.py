@@ -1,4 +1,6 @@
-"""The triples behind the rows of a shape's component: what makes a node its focus, what its paths met, and the columns that it reads."""
+"""The triples behind the rows of a shape's component: what makes a node its focus, what its paths
+met, and the columns that it reads.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,12 @@ from fedkg_compiler.shacl.model import (
 )
 from fedkg_compiler.shacl.observe import PASSING
 from fedkg_compiler.shacl.queries import written_path
-from fedkg_compiler.shacl.wording import said_of, shape_name, shape_path
-from fedkg_compiler.sparql.facts import MOST, facts_of_pattern
-from fedkg_compiler.sparql.shape import SparqlProblem
+from fedkg_compiler.shacl.shape_names import said_of, shape_name, shape_path
+from fedkg_compiler.sparql.matched_triples import MOST, facts_of_pattern
+from fedkg_compiler.sparql.query_text import SparqlProblem
 
 _DEEPEST = 8
-"""Shapes inside shapes whose facts are told."""
+"""Depth of nested shapes up to which facts are collected."""
 _TARGETS = {
     "class": "targetClass",
     "node": "targetNode",
@@ -48,7 +50,9 @@ _TARGETS = {
 
 
 def statements(binder: ShapesBinder, part: Part, focus: URIRef) -> list[tuple[str, Span]]:
-    """What the shape itself says that matters for a focus node, each with its place: the targets that it is one of, and the component."""
+    """The facts of the shape itself for a focus node, with their positions: its targets that select
+    the node, and the component.
+    """
     head = Span(
         file=binder.shapes.name,
         line=part.root.line,
@@ -69,7 +73,7 @@ def statements(binder: ShapesBinder, part: Part, focus: URIRef) -> list[tuple[st
             found.append((f"{shape_name(part.root)} sh:{_TARGETS[target.kind]} {said}", head))
     path = "" if part.shape.path is None else f"sh:path {shape_path(part.shape)} ; "
     said = said_of(part.constraint) or "[...]"
-    line, column, width = binder.shapes.place(part.shape.line, part.constraint.name)
+    line, column, width = binder.shapes.locate(part.shape.line, part.constraint.name)
     here = Span(
         file=binder.shapes.name, line=line, column=column, end_line=line, end_column=column + width
     )
@@ -78,7 +82,7 @@ def statements(binder: ShapesBinder, part: Part, focus: URIRef) -> list[tuple[st
 
 def facts_of_part(binder: ShapesBinder, part: Part, focus: URIRef) -> list[Spoken]:
     """Return the triples behind the rows that a component has for a focus node, once each."""
-    return [*dict.fromkeys(_Facts(binder).of(part, focus))]
+    return [*dict.fromkeys(_Facts(binder).facts_of(part, focus))]
 
 
 class _Facts:
@@ -93,8 +97,10 @@ class _Facts:
             binder.shapes.shapes,
         )
 
-    def of(self, part: Part, focus: URIRef) -> Iterator[Spoken]:
-        """What makes the node a focus of the component's shape, and what the component then met."""
+    def facts_of(self, part: Part, focus: URIRef) -> Iterator[Spoken]:
+        """The facts that make the node a focus node of the component's shape, and the facts that
+        the component reads.
+        """
         yield from self._targets(part.root, focus)
         yield from facts_of_key(self.graph, self.graph.node(str(focus)))
         nodes: list[Node] = [focus]
@@ -123,7 +129,10 @@ class _Facts:
         return [end]
 
     def is_target(self, target: Target, focus: URIRef) -> bool:
-        """Whether a focus node may be one by this target; what a query finds may be in the table alone."""
+        """Whether a focus node may be one by this target.
+
+        What a query finds may be in the table alone.
+        """
         if target.kind in ("node", "sparql"):
             return target.kind == "sparql" or target.value == focus
         return any(True for _ in self._target(target, focus))
@@ -135,14 +144,14 @@ class _Facts:
     def _target(self, target: Target, focus: URIRef) -> Iterator[Spoken]:
         match target.kind:
             case "class":
-                yield from self._met(focus, f"?this <{RDF.type}> <{target.value}>")
+                yield from self._pattern_facts(focus, f"?this <{RDF.type}> <{target.value}>")
             case "subjects":
-                yield from self._met(focus, f"?this <{target.value}> ?v")
+                yield from self._pattern_facts(focus, f"?this <{target.value}> ?v")
                 yield from self._column(URIRef(str(target.value)), focus)
             case "objects":
-                yield from self._met(focus, f"?v <{target.value}> ?this")
+                yield from self._pattern_facts(focus, f"?v <{target.value}> ?this")
             case "sparql":
-                with suppress(SparqlProblem):  # it was told when the shapes were bound
+                with suppress(SparqlProblem):  # already reported when the shapes were bound
                     yield from self.queries.target_facts(target.select, focus, self.observer.span)
             case "node" | "unknown":
                 pass
@@ -161,7 +170,7 @@ class _Facts:
             yield from self._path(Step(constraint.values[0]), focus)[0]
         for end in ends[:MOST]:
             if constraint.name == "class" and isinstance(end, URIRef):
-                yield from self._met(end, f"?this <{RDF.type}> <{constraint.values[0]}>")
+                yield from self._pattern_facts(end, f"?this <{RDF.type}> <{constraint.values[0]}>")
             for node in (
                 constraint.values if constraint.name in SHAPE_VALUED and depth < _DEEPEST else ()
             ):
@@ -171,11 +180,17 @@ class _Facts:
                     yield from self._component(inner, one, end, depth + 1)
 
     def _path(self, path: Path, node: Node) -> tuple[list[Spoken], list[Node]]:
-        """The triples that a path met from a node, and the nodes of the graph at its ends; columns are no nodes."""
+        """The triples on a path from a node, and the graph nodes at its ends.
+
+        Columns are not nodes.
+        """
         found: list[Spoken] = []
         ends: list[Node] = []
         for steps, read in self._ways(path):
-            text = f"SELECT * WHERE {{ ?this {'/'.join(f'({written_path(step)})' for step in steps)} ?v }}"
+            text = (
+                f"SELECT * WHERE "
+                f"{{ ?this {'/'.join(f'({written_path(step)})' for step in steps)} ?v }}"
+            )
             given = {"this": self._node(node)}
             at = [row["v"] for row in self.graph.nodes(text, given)] if steps else [given["this"]]
             for end in at[:MOST]:
@@ -190,7 +205,9 @@ class _Facts:
         return found, ends
 
     def _ways(self, path: Path) -> list[tuple[tuple[Path, ...], URIRef | None]]:
-        """The alternatives of a path: the steps that the graph knows, and the property behind them that the table has."""
+        """The alternatives of a path: the steps that the graph knows, and the property behind them
+        that the table has.
+        """
         match path:
             case Step() if self.observer.is_observed(path.property) or path.property in PASSING:
                 return [((), path.property)]
@@ -211,7 +228,9 @@ class _Facts:
                 return [((path,), None)]
 
     def _reads(self, read: URIRef, node: Resource) -> Iterator[Spoken]:
-        """What names the column of a property of a node; of a sensor, or of a node with a column of its own, that of its value."""
+        """The triples that name the column of a node's property, or of the value of a sensor or a
+        node with a column.
+        """
         if read in PASSING:
             yield from facts_of_sensor(self.graph, node, None)
             for row in self.graph.nodes(
@@ -226,7 +245,7 @@ class _Facts:
         if self.observer.is_observed(read):
             yield from facts_of_column(self.sources, str(read), self._node(node))
 
-    def _met(self, node: URIRef, pattern: str) -> Iterator[Spoken]:
+    def _pattern_facts(self, node: URIRef, pattern: str) -> Iterator[Spoken]:
         yield from facts_of_pattern(
             self.graph, f"SELECT * WHERE {{ {pattern} }}", {"this": self._node(node)}
         )

@@ -1,4 +1,6 @@
-"""The focus nodes of a shape: nodes of the graph, and with `rows are CLASS` the table row itself (SHACL, section 2.1.3)."""
+"""The focus nodes of a shape: nodes of the graph, and with `rows are CLASS` the table row itself
+(SHACL, section 2.1.3).
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,21 @@ from fedkg_compiler.shacl.logic import Observed
 from fedkg_compiler.shacl.model import Shape, Target
 from fedkg_compiler.shacl.observe import ROW, Observer, Row, Value
 from fedkg_compiler.shacl.queries import Queries
-from fedkg_compiler.sparql.shape import SparqlProblem
+from fedkg_compiler.sparql.query_text import SparqlProblem
 
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """A focus node of a component: what a row is about, the node itself, and values that must be there for it to be one."""
+    """A focus node of a component: what a row is about, the node itself, and values that must be
+    there for it to be one.
+    """
 
     root: Node | Row
     node: Value
     given: tuple[Observed, ...] = ()
     unless: tuple[BoundRows, ...] = ()
-    """Rows that all hold where the table makes it none, of a target whose query reads the table; () where it is one anyhow."""
+    """Rows that all hold if the table makes the node not a focus node (the target's query reads the
+    table); () if it always is one."""
 
     @property
     def depends(self) -> bool:
@@ -44,7 +49,10 @@ class TargetQueries:
     span: Span
 
     def foci(self, target: Target) -> list[Focus]:
-        """The entities with columns, and the table row, that may be focus nodes. Raises ValueError where the query cannot be split."""
+        """The entities with columns, and the table row, that may be focus nodes.
+
+        Raises ValueError where the query cannot be split.
+        """
         if re.search(r"[?$]this\b", target.select) is None:
             raise ValueError("it does not select ?this")
         record = RuleRecord(name="target", file="", line=1)
@@ -90,7 +98,9 @@ def focus_nodes(
 
 
 def _observed(target: Target, data: Data, observer: Observer) -> list[Focus]:
-    """Those for which the table counts: table rows, and subjects and values of an observed property where it has one."""
+    """Those for which the table counts: table rows, and subjects and values of an observed property
+    where it has one.
+    """
     rows = observer.sources.names.rows_class
     if target.kind == "class":
         return (

@@ -1,4 +1,6 @@
-"""Conjuncts with their guards, "if a value is there", left away where a missing value makes a row unknown, or written out."""
+"""Conjuncts with their guards, "if a value is there", left away where a missing value makes a row
+unknown, or written out.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ from fedkg_compiler.shacl.logic import (
     Neg,
     Observed,
     Whole,
+    any_of,
+    assuming_present,
     every,
-    given,
     guarded,
     negate,
-    some,
 )
 
 
@@ -32,7 +34,7 @@ class NumberKnown(Has):
 
 
 def conjuncts(expr: Expr) -> Iterator[Expr]:
-    """What must hold on its own, guards pulled inside; a constant is itself."""
+    """The conjuncts of a condition, with guards pulled inside; a constant is its only conjunct."""
     match expr:
         case All():
             for arg in expr.args:
@@ -49,10 +51,12 @@ def conjuncts(expr: Expr) -> Iterator[Expr]:
 
 
 def required(expr: Expr) -> Expr:
-    """A conjunct as a formula that is violated exactly where SHACL says so: the guard goes where a missing value makes it unknown."""
+    """A conjunct as a formula that is violated exactly where SHACL says so: the guard goes where a
+    missing value makes it unknown.
+    """
     if isinstance(expr, Guarded):
         wanted = frozenset(expr.values)
-        inner = given(expr.arg, wanted)
+        inner = assuming_present(expr.arg, wanted)
         if all(wanted <= read for read in _reads(inner)):
             return _plain(inner)
         return _plain(guarded(expr.values, inner))
@@ -60,7 +64,10 @@ def required(expr: Expr) -> Expr:
 
 
 def _reads(expr: Expr) -> Iterator[set[Observed]]:
-    """What each atom reads; an empty set for an atom that is known where its value is missing."""
+    """The values that each atom reads.
+
+    An empty set for an atom that is known even if its value is missing.
+    """
     match expr:
         case bool():
             return
@@ -87,7 +94,7 @@ def _plain(expr: Expr) -> Expr:
     """The expression without guards: if a value is there, then ..."""
     match expr:
         case Guarded():
-            return some(
+            return any_of(
                 (*(negate(Has(value)) for value in expr.values), _certain(_plain(expr.arg)))
             )
         case Neg():
@@ -95,7 +102,7 @@ def _plain(expr: Expr) -> Expr:
         case All():
             return every(_plain(arg) for arg in expr.args)
         case Any():
-            return some(_plain(arg) for arg in expr.args)
+            return any_of(_plain(arg) for arg in expr.args)
         case Least():
             return Least(expr.count, tuple(_plain(arg) for arg in expr.args))
         case _:

@@ -1,7 +1,9 @@
-"""What a shape says of one focus node once the graph has been asked: true, false, or a condition on the table.
+"""The condition of a shape on one focus node after the graph is known: true, false, or a condition
+on the table.
 
-A value of the table may be missing, and SHACL then has no value node there: what would be said of it holds. `Guarded` says so, and the
-lowering leaves it away where a missing value makes a row unknown, which is no violation either.
+A value of the table may be missing. SHACL then has no value node, so its constraints hold.
+`Guarded` expresses this. The lowering drops it if a missing value makes a row unknown, which is not
+a violation either.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from itertools import combinations
 from math import comb
 from typing import Literal
 
-from fedkg_compiler.binding.reading import Place
+from fedkg_compiler.binding.name_readings import Place
 from fedkg_compiler.passes.fold import joined
 
 Operator = Literal["le", "lt", "eq", "ne"]
@@ -20,13 +22,15 @@ Operator = Literal["le", "lt", "eq", "ne"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """A value node that stands in the table.
+    """A value node with values in the table.
 
     Attributes:
-        property: its IRI, for messages. place: where its number stands (of a text: its category column).
-        kind: ``number`` or ``text``. datatype: the datatype that every value has, where the graph says so.
-        datatypes: the category column with the datatype of each value, where they differ: then the number may be missing though there is
-            a value, which compares with nothing.
+        property: its IRI, for messages. place: the location of its number (of a text: its category
+            column).
+        kind: ``number`` or ``text``. datatype: the datatype that every value has, where the graph
+            says so.
+        datatypes: the category column with the datatype of each value, where they differ: then the
+            number may be missing though there is a value, which compares with nothing.
     """
 
     property: str
@@ -38,7 +42,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number beside a value of the table, in the unit in which rules speak of it ("" for bare)."""
+    """A number to compare with a value of the table, in its unit in rules ("" for bare)."""
 
     value: float
     unit: str = ""
@@ -53,7 +57,7 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Two numbers compared; at least one of them stands in the table.
+    """A comparison of two numbers; at least one of them comes from the table.
 
     `alike`: it is only asked whether they count as one value, which tells nothing of their units.
     """
@@ -118,7 +122,7 @@ class Guarded:
 
 Expr = bool | Has | Beside | Whole | Is | Neg | All | Any | Least | Guarded
 MOST = 200
-"""So many combinations are written out before `Least` is used."""
+"""Combinations that are written out at most; above this number `Least` is used."""
 
 
 class Refused(Exception):
@@ -130,7 +134,7 @@ def every(args: Iterable[Expr]) -> Expr:
     return joined(args, All, neutral=True)
 
 
-def some(args: Iterable[Expr]) -> Expr:
+def any_of(args: Iterable[Expr]) -> Expr:
     """Disjunction, folded."""
     return joined(args, Any, neutral=False)
 
@@ -146,30 +150,32 @@ def guarded(values: Sequence[object], arg: Expr) -> Expr:
     """The condition where all of the values are there; only those of the table can be missing."""
     observed = tuple(dict.fromkeys(value for value in values if isinstance(value, Observed)))
     if observed:
-        arg = given(arg, frozenset(observed))  # what only a missing value meets is false here
+        arg = assuming_present(
+            arg, frozenset(observed)
+        )  # what only a missing value meets is false here
     if not observed or arg is True:
         return arg
     if arg is False:
-        return some(Neg(Has(value)) for value in observed)
+        return any_of(Neg(Has(value)) for value in observed)
     return Guarded(observed, arg)
 
 
-def given(expr: Expr, values: frozenset[Observed]) -> Expr:
+def assuming_present(expr: Expr, values: frozenset[Observed]) -> Expr:
     """The condition where these values are there: nothing asks for them any more."""
     match expr:
         case Has():
             return expr.value in values or expr
         case Neg():
-            return negate(given(expr.arg, values))
+            return negate(assuming_present(expr.arg, values))
         case All():
-            return every(given(arg, values) for arg in expr.args)
+            return every(assuming_present(arg, values) for arg in expr.args)
         case Any():
-            return some(given(arg, values) for arg in expr.args)
+            return any_of(assuming_present(arg, values) for arg in expr.args)
         case Least():
-            return at_least(expr.count, [given(arg, values) for arg in expr.args])
+            return at_least(expr.count, [assuming_present(arg, values) for arg in expr.args])
         case Guarded():
             left = tuple(value for value in expr.values if value not in values)
-            return guarded(left, given(expr.arg, values))
+            return guarded(left, assuming_present(expr.arg, values))
         case _:
             return expr
 
@@ -177,10 +183,13 @@ def given(expr: Expr, values: frozenset[Observed]) -> Expr:
 def at_least(
     count: int, args: Sequence[Expr], equal: Mapping[tuple[int, int], Expr] | None = None
 ) -> Expr:
-    """At least `count` of the conditions hold; two count once where they are `equal`, which is told by their positions in order."""
+    """At least `count` of the conditions hold.
+
+    Two `equal` conditions (pairs of positions, in order) count once.
+    """
     if equal:
         chosen = combinations([i for i, arg in enumerate(args) if arg is not False], count)
-        return some(
+        return any_of(
             every(
                 (
                     *(args[i] for i in one),
@@ -201,12 +210,12 @@ def at_least(
         return Any(tuple(left))
     if comb(len(left), count) > MOST:
         return Least(count, tuple(left))
-    return some(every(chosen) for chosen in combinations(left, count))
+    return any_of(every(chosen) for chosen in combinations(left, count))
 
 
 def exactly_one(args: Sequence[Expr]) -> Expr:
     """One of the conditions holds, the others do not."""
-    return some(
+    return any_of(
         every((arg, *(negate(other) for j, other in enumerate(args) if j != i)))
         for i, arg in enumerate(args)
     )

@@ -1,4 +1,6 @@
-"""Conditions on the table become bank rows: one row for each focus node and conjunct, together where they are of one form."""
+"""Conditions on the table become bank rows: one row for each focus node and conjunct, together
+where they are of one form.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,12 @@ from fedkg.pack import (
 from fedkg.pack.contract import TRUTHS
 from fedkg.units.text import UnitProblem, parse_unit
 from fedkg.units.unit import Unit, conversion, same_dimension
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.compare import MIRRORED, truth_wanted
-from fedkg_compiler.binding.places import Sources
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
-from fedkg_compiler.lowering.rows import Rows
-from fedkg_compiler.ontology.terms import local_name
+from fedkg_compiler.lowering.bank_rows import Rows
+from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.shacl.guards import NumberKnown
 from fedkg_compiler.shacl.logic import (
@@ -60,7 +62,7 @@ Code = tuple[object, ...]
 
 @dataclass(slots=True)
 class Draft:
-    """One row: what stands in the slots and parameters of its code."""
+    """One row: the contents of the slots and parameters of its code."""
 
     slots: list[tuple[int, Role]] = field(default_factory=list)
     params: list[float | tuple[int, str]] = field(default_factory=list)
@@ -90,12 +92,16 @@ class Piece:
 
 
 class Writer:
-    """Turns conjuncts into pieces; keeps the units that comparisons need, and those that bare numbers are taken in."""
+    """Turns conjuncts into pieces.
+
+    Keeps the units that comparisons need, and those that bare numbers are taken in.
+    """
 
     def __init__(self, sources: Sources, span: Span) -> None:
         self.sources, self.span = sources, span
         self.bare: dict[float, dict[Unit, str]] = {}
-        """Bare numbers that were compared with a column, each with the units that they then had and the first column in each."""
+        """Bare numbers that were compared with a column, each with the units that they then had and
+        the first column in each."""
 
     def piece(self, expr: Expr, entity: str) -> Piece:
         """One conjunct. Raises Refused where units or keys do not fit."""
@@ -106,7 +112,8 @@ class Writer:
             key = value.place.key
             if key is not None and keys.setdefault(*key) != key[1]:
                 raise Refused(
-                    f"no table row is about both {keys[key[0]]} and {key[1]}: column `{key[0]}` has one of them"
+                    f"no table row is about both {keys[key[0]]} and {key[1]}: column "
+                    f"`{key[0]}` has one of them"
                 )
         unit = units.pop() if len(units) == 1 else ""
         return Piece(
@@ -116,7 +123,7 @@ class Writer:
     def _code(self, expr: Expr, draft: Draft, units: set[str]) -> Code:
         match expr:
             case bool():
-                raise AssertionError("a constant is no row")
+                raise AssertionError("a constant is not a row")
             case NumberKnown():
                 return ("known", draft.slot(expr.value.place.column, expr.value.place.role))
             case Has():
@@ -131,7 +138,7 @@ class Writer:
                 units.add(_step(expr.value.place.stored))
                 return ("eq", ("floor", slot), slot, draft.param(1.0))
             case Beside():
-                return self._beside(expr, draft, units)
+                return self._comparison(expr, draft, units)
             case Neg():
                 return ("not", self._code(expr.arg, draft, units))
             case All() | Any():
@@ -151,14 +158,14 @@ class Writer:
             codes.add(self._code(arg, inner, units))
             drafts.append(inner)
         if len(codes) != 1 or any(inner.members for inner in drafts):
-            raise Refused("so many values of different kinds cannot be counted")
+            raise Refused("this number of values of different kinds cannot be counted")
         draft.members.append(drafts)
         return ("least", draft.param(float(expr.count)), len(draft.members) - 1, codes.pop())
 
     def _slot(self, value: Observed, draft: Draft) -> Code:
         return ("slot", draft.slot(value.place.column, value.place.role), value.place.role)
 
-    def _beside(self, expr: Beside, draft: Draft, units: set[str]) -> Code:
+    def _comparison(self, expr: Beside, draft: Draft, units: set[str]) -> Code:
         left, right = expr.left, expr.right
         if (asked := self._truth(expr, draft)) is not None:
             return asked
@@ -174,11 +181,17 @@ class Writer:
             raise AssertionError("two numbers are compared when rules are compiled")
         reading = left if isinstance(left, Observed) else right
         assert isinstance(reading, Observed)
-        units.add(_step(reading.place.stored or self.sources.book.told(reading.place.column)))
+        units.add(
+            _step(reading.place.stored or self.sources.book.compared_unit(reading.place.column))
+        )
         return (expr.op, one, other, draft.param(1.0))
 
     def _truth(self, expr: Beside, draft: Draft) -> Code | None:
-        """What a comparison of a column of truth values with a number asks of it; None of any other comparison."""
+        """The condition on a column of truth values that is equivalent to a comparison with a
+        number.
+
+        None of any other comparison.
+        """
         operator = {"le": "<=", "lt": "<", "eq": "==", "ne": "!="}[expr.op]
         value, number = expr.left, expr.right
         if isinstance(value, Number):
@@ -198,7 +211,10 @@ class Writer:
         )
 
     def _converted(self, number: Number, value: Observed) -> float:
-        """A number in the unit of the table; a bare one is in the unit in which rules speak of the value."""
+        """A number in the unit of the table.
+
+        A bare one is in the unit in which rules speak of the value.
+        """
         place, stored = value.place, value.place.stored
         unit = place.spoken or stored
         if number.unit:
@@ -250,7 +266,8 @@ class Writer:
     def _must_agree(self, one: Unit, other: Unit, value: Observed) -> None:
         if not same_dimension(one, other):
             raise Refused(
-                f"`{one.text}` cannot be compared with `{other.text}`, in which `{local_name(value.property)}` stands"
+                f"`{one.text}` cannot be compared with `{other.text}`, the unit of "
+                f"`{local_name(value.property)}`"
             )
 
 

@@ -56,12 +56,13 @@ Path = Step | Inverse | Sequence | Alternative | Repeat
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where focus nodes come from.
+    """A source of focus nodes.
 
     Attributes:
-        kind: ``class``, ``node``, ``subjects`` (of a property), ``objects``, ``sparql`` (a SELECT for ``?this``), or ``unknown``: a target
-            of a kind that nothing here understands.
-        value: the class, node or property; for the others the target's own node. select: the query, prefixes in front.
+        kind: ``class``, ``node``, ``subjects`` (of a property), ``objects``, ``sparql`` (a SELECT
+            for ``?this``), or ``unknown``: a target of a kind that nothing here understands.
+        value: the class, node or property; for the others the target's own node. select: the query,
+            prefixes in front.
     """
 
     kind: Literal["class", "node", "subjects", "objects", "sparql", "unknown"]
@@ -74,13 +75,15 @@ class Constraint:
     """One constraint component of a shape.
 
     Attributes:
-        name: local name of its parameter: ``minInclusive``, ``or``, ``property``; of a custom component its class's local name.
+        name: local name of its parameter: ``minInclusive``, ``or``, ``property``; of a custom
+            component its class's local name.
         predicate: IRI of that parameter.
-        values: what it says: a literal, the members of a list, or shapes (nodes of the shapes graph).
-        node: the value as it stands in the shapes graph (a list's head).
+        values: what it says: a literal, the members of a list, or shapes (nodes of the shapes
+            graph).
+        node: the node of the value in the shapes graph (a list's head).
         count: of ``qualifiedMinCount`` and ``qualifiedMaxCount``. flags: of ``pattern``.
         disjoint: of qualified shapes. custom: it comes from a `sh:ConstraintComponent`.
-        message, deactivated: of ``sparql``, whose constraints say them of themselves.
+        message, deactivated: of ``sparql``; these constraints state them directly.
     """
 
     name: str
@@ -103,10 +106,11 @@ class Constraint:
 SHAPE_VALUED = frozenset(
     {"and", "or", "xone", "not", "node", "property", "qualifiedMinCount", "qualifiedMaxCount"}
 )
-"""Components whose values are shapes."""
+"""Components with shapes as values."""
 
 PAIRS = ("equals", "disjoint", "lessThan", "lessThanOrEquals")
-"""Components whose value is a property, beside which the path's stands."""
+"""Components with a property as their value; its values are compared with the values of the path.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,9 +118,11 @@ class Shape:
     """A node shape (`path` None) or property shape.
 
     Attributes:
-        name: the local name of its IRI, or of that of the shape around it; else its label or `sh:name`, else "".
+        name: the local name of its IRI, or of that of the shape around it; else its label or
+            `sh:name`, else "".
         message, title: `sh:message` and `sh:name`, or "".
-        kind, weight: `fkg:kind` and `fkg:weight`, which the pack keeps. line: where it stands in its file, 1 where that is not found.
+        kind, weight: `fkg:kind` and `fkg:weight`, which the pack contains. line: its line in the
+            file, 1 if it is not found.
     """
 
     node: Node
@@ -141,7 +147,8 @@ class ShapesFile:
     """All shapes of one file.
 
     Attributes:
-        name: the file as it was named. shapes: by node, in the order of the file. graph: the triples.
+        name: the file as it was named. shapes: by node, in the order of the file. graph: the
+            triples.
         problems: shapes that are not well formed: node and sentence.
     """
 
@@ -153,8 +160,9 @@ class ShapesFile:
     lines: Mapping[Node, int] = field(default_factory=dict)
     text: str = ""
 
-    def place(self, line: int, word: str, space: str = "") -> tuple[int, int, int]:
-        """Line, column and width of a name with this local name at or after a line, within a shape's length of it; else the line itself.
+    def locate(self, line: int, word: str, space: str = "") -> tuple[int, int, int]:
+        """Line, column and width of a name with this local name at or after a line, within a
+        shape's length of it; else the line itself.
 
         `space`: its namespace, where the file says prefixes for it and other names could end alike.
         """
@@ -194,7 +202,7 @@ def steps_in(path: Path) -> Iterator[Step]:
 
 def path_text(path: Path) -> str:
     """A path for people, in SPARQL's notation with local names: ``feeds*/pressure``."""
-    from fedkg_compiler.ontology.terms import local_name
+    from fedkg_compiler.ontology.graph_terms import local_name
 
     match path:
         case Step():

@@ -1,4 +1,6 @@
-"""Where the table has the values of a property for a focus node, and which properties it has at all."""
+"""Finds the table columns with the values of a property for a focus node, and the properties that
+the table has at all.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,16 @@ from rdflib import OWL, RDFS, XSD, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.units.text import UnitProblem, parse_unit
-from fedkg_compiler.binding.book import BookColumn
+from fedkg_compiler.binding.column_places import Sources, plain_place
+from fedkg_compiler.binding.column_registry import BookColumn
 from fedkg_compiler.binding.environment import Cell
-from fedkg_compiler.binding.names import DeclaredSignal
-from fedkg_compiler.binding.observed import observed_place, signal_of
-from fedkg_compiler.binding.places import Sources, plain_place
+from fedkg_compiler.binding.name_readings import Place
+from fedkg_compiler.binding.observed_properties import observed_place, signal_of
 from fedkg_compiler.binding.problems import Problems
-from fedkg_compiler.binding.reading import Place
+from fedkg_compiler.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.standard import FKG, NUMBERS, QUDT, SOSA
-from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.data import Data
 from fedkg_compiler.shacl.logic import Observed
 from fedkg_compiler.shacl.model import (
@@ -44,7 +46,8 @@ COLUMN, DATATYPE, DATATYPES = (
 )
 CATEGORY, CATEGORY_OF = URIRef(FKG + "category"), URIRef(FKG + "categoryOf")
 DATATYPE_HEADER = " (datatype)"
-"""Ends the header of the column that tells the datatypes of another, where a property has several such columns."""
+"""Ends the header of the column that tells the datatypes of another, where a property has several
+such columns."""
 
 PASSING = frozenset(
     URIRef(iri)
@@ -59,12 +62,13 @@ PASSING = frozenset(
 """Properties that lead from a sensor or an observation to its number."""
 
 RESOURCE, BLANK, TEXTS = str(RDFS.Resource), FKG + "blank", str(RDFS.Literal)
-"""Stand for the datatype of values that are entities, and blank nodes, and of values of several kinds, none of them numbers."""
+"""In place of a datatype: values that are entities, blank nodes, and values of several kinds
+without numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The focus node that stands for each row of the table."""
+    """The focus node that represents each row of the table."""
 
 
 ROW = Row()
@@ -83,7 +87,8 @@ class Observer:
         self.attached = frozenset(
             predicate for node in nodes for predicate in data.graph.predicates(None, node)
         )
-        """Properties that lead to blank nodes with a column: ``plant:Z1 plant:heat [ fkg:column "h1" ]``."""
+        """Properties that lead to blank nodes with a column: ``plant:Z1 plant:heat [ fkg:column
+        "h1" ]``."""
         self._signals: dict[URIRef, DeclaredSignal | None] = {}
         self._found: dict[tuple[URIRef, Node | Row], tuple[Observed, ...]] = {}
         self._untold: dict[Observed, Observed] = {}
@@ -100,7 +105,10 @@ class Observer:
         return self._signals[predicate]
 
     def values(self, predicate: URIRef, focus: Node | Row) -> tuple[Observed, ...]:
-        """The values that the table has of an observed property for a focus node; none where it has no column for it."""
+        """The values that the table has of an observed property for a focus node.
+
+        None where it has no column for it.
+        """
         key = predicate, focus
         if key not in self._found:
             self._found[key] = tuple(self._values(predicate, focus))
@@ -125,7 +133,8 @@ class Observer:
         return self._properties
 
     def categories(self, predicate: URIRef) -> tuple[Node, ...] | None:
-        """The values that an observed property may have, sorted: those of `fkg:category`, else the members of its `rdfs:range`.
+        """The values that an observed property may have, sorted: those of `fkg:category`, else the
+        members of its `rdfs:range`.
 
         None where neither says any.
         """
@@ -153,7 +162,7 @@ class Observer:
         return () if head is None else items(self.data.graph, head) or ()
 
     def keyed(self) -> list[Node]:
-        """The entities that table rows, or columns of their own, are about, sorted."""
+        """The entities that table rows or separate columns describe, sorted."""
         graph = self.data.graph
         named = set(graph.subjects(KEY_COLUMN, None))
         members = {node for kind in named for node in self.data.members(kind)}
@@ -164,7 +173,9 @@ class Observer:
         return sorted(named | members | hosts, key=str)
 
     def of_sensor(self, node: Node, via: URIRef) -> tuple[Observed, ...]:
-        """The value of a sensor, or of any node with a column of its own, to which the property `via` leads."""
+        """The value of a sensor, or of any node with a separate column, that the property `via`
+        leads to.
+        """
         header = self.data.graph.value(node, COLUMN)
         host = self.data.graph.value(node, URIRef(SOSA + "isHostedBy"))
         seen = self.data.graph.value(node, URIRef(SOSA + "observes"))
@@ -185,17 +196,19 @@ class Observer:
         return () if place is None else (Observed(property=str(seen or header), place=place),)
 
     def has_column(self, node: Node) -> bool:
-        """Whether a node of the graph stands for a value of the table."""
+        """Whether a node of the graph represents a value of the table."""
         return not isinstance(node, Literal) and self.data.graph.value(node, COLUMN) is not None
 
     def _values(self, predicate: URIRef, focus: Node | Row) -> Iterable[Observed]:
         signal = self._signal(predicate)
         if signal is None or isinstance(focus, Literal):
             return
-        for place in self._places(predicate, signal, focus):
+        for place in self._column_places(predicate, signal, focus):
             yield self._described(predicate, signal, place)
 
-    def _places(self, predicate: URIRef, signal: DeclaredSignal, focus: Node | Row) -> list[Place]:
+    def _column_places(
+        self, predicate: URIRef, signal: DeclaredSignal, focus: Node | Row
+    ) -> list[Place]:
         facts = self.sources.columns_of(
             str(predicate), None if isinstance(focus, Row) else self._cell(focus).iri
         )
@@ -275,11 +288,15 @@ class Observer:
         return text
 
     def compared(self, value: V) -> V | Observed:
-        """A value as it is compared with another: a number, where nothing tells what stands in its column."""
+        """A value as it is compared with another: a number if nothing describes the contents of its
+        column.
+        """
         return self._untold.get(value, value) if isinstance(value, Observed) else value
 
     def _datatypes_of(self, predicate: URIRef, place: Place) -> str | None:
-        """The header of the column that tells the datatypes of a property's values, or of those in one of its columns; None for none."""
+        """The header of the column that tells the datatypes of a property's values, or of those in
+        one of its columns; None for none.
+        """
         headers = sorted(str(one) for one in self.data.graph.objects(predicate, DATATYPES))
         own = f"{self.sources.book.columns[place.column].source}{DATATYPE_HEADER}"
         return own if own in headers else headers[0] if len(headers) == 1 else None
@@ -303,7 +320,9 @@ class Observer:
 
 
 def read_as(shapes: ShapesFile) -> tuple[frozenset[URIRef], frozenset[URIRef]]:
-    """The properties that shapes compare with numbers, and those that they compare with texts alone."""
+    """The properties that shapes compare with numbers, and those that they compare with texts
+    alone.
+    """
     texts: set[URIRef] = set()
     numbers: set[URIRef] = set()
     for shape in shapes.shapes.values():
@@ -315,7 +334,7 @@ def read_as(shapes: ShapesFile) -> tuple[frozenset[URIRef], frozenset[URIRef]]:
                 }
             elif constraint.name == "datatype" and constraint.values[0] == XSD.boolean:
                 numbers |= last
-        for constraint in _said(shapes, shape) if last else ():
+        for constraint in _value_constraints(shapes, shape) if last else ():
             if constraint.name in ("minInclusive", "minExclusive", "maxInclusive", "maxExclusive"):
                 numbers |= last
             elif constraint.name in ("in", "hasValue"):
@@ -334,8 +353,11 @@ def read_as(shapes: ShapesFile) -> tuple[frozenset[URIRef], frozenset[URIRef]]:
     return frozenset(numbers), frozenset(texts - numbers)
 
 
-def _said(shapes: ShapesFile, shape: Shape) -> Iterator[Constraint]:
-    """What is said of a property shape's value nodes, in node shapes inside it too: ``sh:path p ; sh:or ( [ sh:minInclusive 5 ] ... )``."""
+def _value_constraints(shapes: ShapesFile, shape: Shape) -> Iterator[Constraint]:
+    """The constraints on a property shape's value nodes, nested ones too: ``sh:path p .
+
+    Sh:or ( [ sh:minInclusive 5 ] ... )``.
+    """
     waiting, seen = [shape], {shape.node}
     while waiting:
         constraints = waiting.pop().constraints

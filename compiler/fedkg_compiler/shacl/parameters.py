@@ -1,4 +1,6 @@
-"""What the parameters of SHACL's constraint components must be (SHACL, section 4): told before anything is built on them."""
+"""Checks the parameters of SHACL's constraint components (SHACL, section 4) before they are
+used.
+"""
 
 from __future__ import annotations
 
@@ -100,13 +102,16 @@ def what_is_wrong(name: str, value: Node) -> str:
     if name in _COUNTS and not _is_count(value):
         return f"{shown}, and a whole number is needed"
     if name in _NAMES and not isinstance(value, URIRef):
-        return f"{shown}, and the name of a {'property' if name not in ('class', 'datatype', 'nodeKind') else name} is needed"
+        return (
+            f"{shown}, and the name of a "
+            f"{'property' if name not in ('class', 'datatype', 'nodeKind') else name} is needed"
+        )
     if name in _LIMITS and not isinstance(value, Literal):
         return f"{shown}, and a number or a date is needed"
     if name in _SHAPES and isinstance(value, Literal):
         return f"{shown}, and a shape is needed"
     if name == "pattern":
-        wrong = "which is no regular expression"
+        wrong = "which is not a regular expression"
         if isinstance(value, Literal):
             wrong = patterns.what_is_wrong(str(value))
         return f"{shown}, {wrong}" if wrong else ""

@@ -1,4 +1,5 @@
-"""Evaluates shapes as far as the graph allows: a constraint on a focus node becomes true, false or a condition on the table.
+"""Evaluates shapes as far as the graph allows: a constraint on a focus node becomes true, false or
+a condition on the table.
 
 Source: SHACL (W3C 2017), sections 2 and 4. Over the graph alone it is a plain validator.
 """
@@ -14,8 +15,8 @@ from rdflib import RDF, BNode, Literal, URIRef
 from rdflib.term import Node
 
 from fedkg.pack import RuleRecord
+from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.standard import FKG
-from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.data import Data
 from fedkg_compiler.shacl.logic import (
     MOST,
@@ -23,12 +24,12 @@ from fedkg_compiler.shacl.logic import (
     Has,
     Observed,
     Refused,
+    any_of,
     at_least,
     every,
     exactly_one,
     guarded,
     negate,
-    some,
 )
 from fedkg_compiler.shacl.model import (
     PAIRS,
@@ -46,8 +47,8 @@ from fedkg_compiler.shacl.model import (
 )
 from fedkg_compiler.shacl.observe import PASSING, Observer, Row, Value
 from fedkg_compiler.shacl.queries import Queries
-from fedkg_compiler.shacl.values import Judge
-from fedkg_compiler.sparql.shape import SparqlProblem
+from fedkg_compiler.shacl.value_constraints import Judge
+from fedkg_compiler.sparql.query_text import SparqlProblem
 
 DEPTH = 40
 """Shapes that refer to shapes are followed so deep; SHACL leaves recursion undefined."""
@@ -66,7 +67,9 @@ class Partial:
     # which parts need the table
 
     def touches(self, shape: Shape, constraint: Constraint) -> bool:
-        """Whether a component of a shape speaks of anything that stands in the table, itself or through the shapes it refers to."""
+        """Whether a component of a shape reads the table, directly or through the shapes that it
+        refers to.
+        """
         if shape.path is not None and self._path_touches(shape.path):
             return True
         if constraint.name in PAIRS:
@@ -134,7 +137,10 @@ class Partial:
     # value nodes
 
     def values(self, path: Path, focus: Value) -> list[Value]:
-        """The value nodes of a path. Raises Refused where the path goes on behind a value of the table."""
+        """The value nodes of a path.
+
+        Raises Refused where the path goes on behind a value of the table.
+        """
         if isinstance(focus, Node) and not self._path_touches(path):
             return list(self.data.values(focus, path))
         match path:
@@ -163,7 +169,8 @@ class Partial:
             if predicate in PASSING:
                 return [focus]
             raise Refused(
-                f"the table has no `{local_name(str(predicate))}` of a value of `{local_name(focus.property)}`"
+                f"the table has no `{local_name(str(predicate))}` of a value of "
+                f"`{local_name(focus.property)}`"
             )
         if predicate in PASSING and isinstance(focus, Node) and self.observer.has_column(focus):
             return list(self.observer.of_sensor(focus, predicate))
@@ -171,7 +178,8 @@ class Partial:
             return list(self.observer.values(predicate, focus))
         if isinstance(focus, Row):
             raise Refused(
-                f"the table's rows have no `{local_name(str(predicate))}`: declare a signal for it, or give it an `fkg:column`"
+                f"the table's rows have no `{local_name(str(predicate))}`: declare a "
+                f"signal for it, or give it an `fkg:column`"
             )
         found: list[Value] = []
         for node in self.data.values(focus, Step(predicate)):
@@ -209,7 +217,10 @@ class Partial:
         values: Several[Value],
         depth: int = 0,
     ) -> Expr:
-        """Whether the value nodes of a focus node conform to one component of a shape. Raises Refused."""
+        """Whether the value nodes of a focus node conform to one component of a shape.
+
+        Raises Refused.
+        """
         arguments = constraint.values
         match constraint.name:
             case "minCount" | "maxCount":
@@ -217,7 +228,7 @@ class Partial:
             case "qualifiedMinCount" | "qualifiedMaxCount":
                 return self._qualified(shape, constraint, values, depth)
             case "hasValue":
-                return some(
+                return any_of(
                     every((_there(value), self.judge.same(value, arguments[0]))) for value in values
                 )
             case "equals" | "disjoint" | "lessThan" | "lessThanOrEquals":
@@ -229,7 +240,7 @@ class Partial:
                 )
             case "or":
                 return every(
-                    guarded([v], some([self.conforms(node, v, depth + 1) for node in arguments]))
+                    guarded([v], any_of([self.conforms(node, v, depth + 1) for node in arguments]))
                     for v in values
                 )
             case "xone":
@@ -264,7 +275,8 @@ class Partial:
             return True
         if self.touches(shape, constraint):
             raise Refused(
-                "a query of the table inside another component is not split: give its shape a target of its own"
+                "a query of the table inside another component is not split: give its "
+                "shape a separate target"
             )
         record = RuleRecord(name=constraint.name, file="", line=shape.line)
         try:
@@ -275,7 +287,9 @@ class Partial:
             raise Refused(str(problem)) from problem
 
     def _closed(self, shape: Shape, constraint: Constraint, value: Value) -> Expr:
-        """Nothing else is said of a node: neither by the graph, but for where the table has it, nor in a column of its own."""
+        """A node has no other properties, neither in the graph (except its column mapping) nor in a
+        separate column.
+        """
         allowed = set(constraint.values)
         for item in shape.constraints:
             inner = self.shapes.shapes.get(item.values[0]) if item.name == "property" else None
@@ -311,7 +325,10 @@ class Partial:
     def _at_least(
         self, count: int, values: Several[Value], condition: Callable[[Value], Expr]
     ) -> Expr:
-        """So many value nodes have a condition; values are a set, in which equal ones of several columns are one."""
+        """A given number of value nodes satisfy a condition.
+
+        Equal values of several columns count once.
+        """
         equal = {}
         if 1 < count <= len(values) and comb(len(values), count) <= MOST:
             values = [self.observer.compared(value) for value in values]
@@ -334,7 +351,9 @@ class Partial:
         return negate(self._at_least(constraint.count + 1, values, conforms))
 
     def _siblings(self, shape: Shape, constraint: Constraint) -> list[Node]:
-        """The qualified shapes of the other property shapes of the same parents (SHACL, section 4.7.3)."""
+        """The qualified shapes of the other property shapes of the same parents (SHACL, section
+        4.7.3).
+        """
         found: dict[Node, None] = {}
         for parent in self.shapes.shapes.values():
             inner = [item.values[0] for item in parent.constraints if item.name == "property"]
@@ -364,7 +383,7 @@ class Partial:
         match constraint.name:
             case "equals":
                 here = (
-                    some(
+                    any_of(
                         (
                             negate(_there(v)),
                             *(every((_there(w), self.judge.same(v, w))) for w in others),
@@ -373,7 +392,7 @@ class Partial:
                     for v in values
                 )
                 there = (
-                    some(
+                    any_of(
                         (
                             negate(_there(w)),
                             *(every((_there(v), self.judge.same(v, w))) for v in values),

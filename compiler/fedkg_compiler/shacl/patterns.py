@@ -1,7 +1,8 @@
 """Regular expressions of shapes, matched in bounded time.
 
-Python's `re` backtracks: ``(a+)+$`` takes a time that doubles with each letter of the text. Patterns with several unbounded repetitions
-are matched by the graph store, whose engine takes a time linear in the text.
+Python's `re` backtracks: ``(a+)+$`` takes a time that doubles with each letter of the text.
+Patterns with several unbounded repetitions are matched by the graph store; its engine takes a time
+linear in the text.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def what_is_wrong(pattern: str) -> str:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError):
-        return "which is no regular expression"
+        return "which is not a regular expression"
     if _nests(pattern) and _linear(pattern, "", "") is None:
         return (
             "which repeats a repetition or an alternative and has look-around or back-references: "
@@ -36,7 +37,10 @@ def what_is_wrong(pattern: str) -> str:
 
 
 def matches(pattern: str, flags: str, text: str) -> bool:
-    """Whether a pattern matches somewhere in a text; `flags`: letters of `sh:flags`, others are ignored."""
+    """Whether a pattern matches somewhere in a text.
+
+    `flags`: letters of `sh:flags`, others are ignored.
+    """
     if len([True for word in _WORD.finditer(pattern) if word["repeat"]]) > 1:
         found = _linear(pattern, "".join(letter for letter in flags if letter in _LETTERS), text)
         if found is not None:
@@ -62,7 +66,7 @@ def bounded_pyshacl() -> Iterator[None]:
 
 
 class _Patterns:
-    """What pySHACL uses of `re`."""
+    """The part of `re` that pySHACL uses."""
 
     I, M = re.I, re.M
 

@@ -1,4 +1,5 @@
-"""SPARQL constraints and validators that read the table: each is a violation query, whose `$this` is bound to the focus nodes beforehand.
+"""SPARQL constraints and validators that read the table, as violation queries with `$this` bound to
+the focus nodes.
 
 Source: SHACL (W3C 2017), sections 5 and 6 and appendix A.
 """
@@ -17,13 +18,13 @@ from rdflib.term import Node
 
 from fedkg.pack import Known, Not, Or, RuleRecord
 from fedkg_compiler.binding.column_facts import Spoken
-from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph import Resource
+from fedkg_compiler.ontology.graph_terms import local_name
 from fedkg_compiler.ontology.pattern import Token, tokens
 from fedkg_compiler.ontology.standard import NUMBERS
-from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.logic import Observed, Refused
 from fedkg_compiler.shacl.model import (
     Alternative,
@@ -38,11 +39,10 @@ from fedkg_compiler.shacl.model import (
 )
 from fedkg_compiler.shacl.observe import Row, Value
 from fedkg_compiler.shacl.read import SH, declared_prefixes
-from fedkg_compiler.sparql.parser import parse_query
-from fedkg_compiler.sparql.prebound import ROW, BoundQuery, bind_query, facts_of_bound
-from fedkg_compiler.sparql.scope import projected
-from fedkg_compiler.sparql.shape import SparqlProblem
-from fedkg_compiler.sparql.tree import (
+from fedkg_compiler.sparql.prebound_variables import ROW, BoundQuery, bind_query, facts_of_bound
+from fedkg_compiler.sparql.query_parser import parse_query
+from fedkg_compiler.sparql.query_text import SparqlProblem
+from fedkg_compiler.sparql.query_tree import (
     Bind,
     Const,
     Elsewhere,
@@ -55,18 +55,21 @@ from fedkg_compiler.sparql.tree import (
     Var,
     walk,
 )
-from fedkg_compiler.sparql.tree import Path as QueryPath
+from fedkg_compiler.sparql.query_tree import Path as QueryPath
+from fedkg_compiler.sparql.variable_scope import projected
 
 _FORBIDDEN = {Minus: "MINUS", Values: "VALUES", Elsewhere: "SERVICE or GRAPH"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The query behind a SPARQL constraint or a custom component, as it stands in the file.
+    """The query of a SPARQL constraint or a custom component, as written in the file.
 
     Attributes:
-        node: what has it in the shapes graph. form: a SELECT finds violations; an ASK is true of values that conform.
-        parameters: the values of the component's parameters at the shape, by the names of their variables.
+        node: what has it in the shapes graph. form: a SELECT finds violations; an ASK is true of
+            values that conform.
+        parameters: the values of the component's parameters at the shape, by the names of their
+            variables.
     """
 
     node: Node
@@ -124,7 +127,9 @@ class Queries:
         self.known = sources.graph.vocabulary.prefixes
 
     def reads_table(self, shape: Shape, constraint: Constraint) -> bool:
-        """Whether the query names an observed property, or speaks of the shapes graph, which pySHACL does not show to queries."""
+        """Whether the query names an observed property, or speaks of the shapes graph, which
+        pySHACL does not show to queries.
+        """
         found = asked(self.shapes, shape, constraint)
         if found is None:
             return False
@@ -132,7 +137,7 @@ class Queries:
 
     def is_table_read(self, text: str, prefixes: Mapping[str, str]) -> bool:
         """The same of the text of a query."""
-        words, prefixes = self._words(text, prefixes)
+        words, prefixes = self._tokens(text, prefixes)
         if any(
             word.kind == "variable" and word.text in ("shapesGraph", "currentShape")
             for word in words
@@ -142,10 +147,12 @@ class Queries:
         return any(self.is_observed(URIRef(name)) for name in names if name)
 
     def check(self, shape: Shape, constraint: Constraint) -> None:
-        """What SHACL asks of the query of a SPARQL constraint (section 5.1), before anything is bound; custom components are not looked at.
+        """Check the requirements of SHACL on the query of a SPARQL constraint (section 5.1) before
+        binding; custom components are not checked.
 
         Raises:
-            Refused: it is no SELECT of ``$this``. SparqlProblem: it is no SPARQL, or has a prefix that nothing declares.
+            Refused: it is not a SELECT of ``$this``. SparqlProblem: it is not SPARQL, or has an
+                undeclared prefix.
         """
         if constraint.custom:
             return
@@ -154,9 +161,10 @@ class Queries:
             raise Refused("it has no `sh:select` with a query that finds violations")
         if found.form == "ask":
             raise Refused(
-                "sh:sparql has no `sh:ask`: give it a `sh:select` that finds violations, or make the ASK a validator of a component"
+                "sh:sparql has no `sh:ask`: give it a `sh:select` that finds violations, "
+                "or make the ASK a validator of a component"
             )
-        words, prefixes = self._words(found.text, found.prefixes)
+        words, prefixes = self._tokens(found.text, found.prefixes)
         for i, word in enumerate(words):
             prefix = word.text.partition(":")[0]
             if word.kind == "pname" and prefix not in prefixes:
@@ -184,11 +192,13 @@ class Queries:
     def tree(
         self, shape: Shape, constraint: Constraint
     ) -> tuple[Query, tuple[Token, ...], Mapping[str, str], frozenset[str]] | None:
-        """The query of a constraint with its words, its prefixes, and the variables that are bound beforehand; None where it has none."""
+        """The query of a constraint with its words, its prefixes, and the variables that are bound
+        beforehand; None where it has none.
+        """
         found = asked(self.shapes, shape, constraint)
         if found is None:
             return None
-        words, prefixes = self._words(found.text, found.prefixes)
+        words, prefixes = self._tokens(found.text, found.prefixes)
         before = {"this", "value", "PATH", "currentShape", "shapesGraph", *found.parameters}
         try:
             return parse_query(words), words, prefixes, frozenset(before)
@@ -206,7 +216,8 @@ class Queries:
         """The violations of some focus nodes: rows, and what the graph alone tells.
 
         Raises:
-            Refused: SHACL has no such query, or something in it is no RDF term. SparqlProblem: it cannot be split.
+            Refused: SHACL does not allow the query, or it contains something that is not an RDF
+                term. SparqlProblem: it cannot be split.
         """
         focus = list(dict.fromkeys(focus))
         text, bound, prefixes = self._bound(shape, constraint, focus)
@@ -215,14 +226,20 @@ class Queries:
     def facts(
         self, shape: Shape, constraint: Constraint, focus: URIRef, where: Span
     ) -> list[Spoken]:
-        """The triples behind the rows of a constraint's query for a focus node. Raises as `bind`."""
+        """The triples behind the rows of a constraint's query for a focus node.
+
+        Raises as `bind`.
+        """
         text, bound, prefixes = self._bound(shape, constraint, [focus])
         return facts_of_bound(
             text, where, self.sources, bound=bound, node=self._node(focus), prefixes=prefixes
         )
 
     def target_facts(self, select: str, node: URIRef, where: Span) -> list[Spoken]:
-        """The triples that make a node a focus node of a target with a query. Raises SparqlProblem."""
+        """The triples that make a node a focus node of a target with a query.
+
+        Raises SparqlProblem.
+        """
         return facts_of_bound(
             select, where, self.sources, bound={"this": [_written(node)]}, node=self._node(node)
         )
@@ -234,7 +251,9 @@ class Queries:
     def _bound(
         self, shape: Shape, constraint: Constraint, focus: Several[Value]
     ) -> tuple[str, dict[str, list[str]], Mapping[str, str]]:
-        """The query of a constraint as a violation query, the values of its variables, and its prefixes. Raises as `bind`."""
+        """The query of a constraint as a violation query, the values of its variables, and its
+        prefixes. Raises as `bind`.
+        """
         found = asked(self.shapes, shape, constraint)
         if found is None:
             raise Refused("its query is missing, or it has none for this kind of shape")
@@ -247,7 +266,8 @@ class Queries:
         return text, bound, found.prefixes
 
     def target(self, select: str, node: Node | Row, record: RuleRecord, where: Span) -> BoundQuery:
-        """When a node is a focus node of a target whose query reads the table: its rows hold where it is none.
+        """When a node is a focus node of a target with a query that reads the table: the rows hold
+        if it is not one.
 
         Raises:
             SparqlProblem: the query cannot be split.
@@ -257,12 +277,13 @@ class Queries:
         )
 
     def _check(self, text: str, found: Asked, *, of_rows: bool) -> None:
-        """What SHACL forbids where variables are bound beforehand (appendix A), and what no table row has.
+        """Reject constructs that SHACL forbids for pre-bound variables (appendix A), or that no
+        table row has.
 
         Raises:
-            Refused: something of that. SparqlProblem: it is no SPARQL.
+            Refused: SHACL does not allow the query. SparqlProblem: it is not SPARQL.
         """
-        words, prefixes = self._words(text, found.prefixes)
+        words, prefixes = self._tokens(text, found.prefixes)
         for node in walk(parse_query(words)):
             for form, word in _FORBIDDEN.items():
                 if isinstance(node, form):
@@ -279,7 +300,10 @@ class Queries:
     def _check_row(
         self, triple: Triple, words: tuple[Token, ...], prefixes: Mapping[str, str]
     ) -> None:
-        """A table row has observed properties and its class. Raises Refused for what else is asked of it."""
+        """A table row has observed properties and its class.
+
+        Raises Refused for what else is asked of it.
+        """
         this = [
             isinstance(node, Var) and node.name == "this"
             for node in (triple.subject, triple.object)
@@ -295,10 +319,11 @@ class Queries:
                     else " ".join(word.text for word in words[triple.at[0] : triple.at[1] + 1])
                 )
                 raise Refused(
-                    f"the table's rows have no `{shown}`: declare a signal for it, or give it an `fkg:column`"
+                    f"the table's rows have no `{shown}`: declare a signal for it, or give "
+                    f"it an `fkg:column`"
                 )
 
-    def _words(
+    def _tokens(
         self, text: str, prefixes: Mapping[str, str]
     ) -> tuple[tuple[Token, ...], dict[str, str]]:
         """The words of a query behind its own prologue, and its prefixes."""
@@ -309,7 +334,9 @@ class Queries:
         return tuple(words), known
 
     def _text(self, found: Asked, shape: Shape) -> str:
-        """The query as a violation query of its own: paths written out, what an ASK demands turned round."""
+        """The query as a separate violation query: paths written out, the condition of an ASK
+        negated.
+        """
         path = None if shape.path is None else written_path(shape.path)
         text = _without_shapes_graph(found.text)
         if path is not None:
@@ -339,7 +366,10 @@ def _selects_this(words: tuple[Token, ...]) -> bool:
 
 
 def conditional(bound: BoundRows, given: Observed) -> BoundRows:
-    """Rows that hold where the table has no value that makes something a focus node. Raises Refused where it stands in other table rows."""
+    """Rows that hold if the table has no value that makes a node a focus node.
+
+    Raises Refused if the value is in other table rows.
+    """
     place, rows = given.datatypes or given.place, bound.rows
     slot = rows.slot(
         ("shacl", "given"),
@@ -373,7 +403,7 @@ def written_path(path: Path) -> str:
 
 
 def _first_steps(predicate: Predicate) -> list[Const | None]:
-    """The properties that a path may begin with; None for what is no property."""
+    """The properties that a path may begin with; None for anything that is not a property."""
     match predicate:
         case Const():
             return [predicate]
@@ -386,7 +416,7 @@ def _first_steps(predicate: Predicate) -> list[Const | None]:
 
 
 def iri_of(word: Token, prefixes: Mapping[str, str]) -> str:
-    """The IRI that a word stands for; "" where its prefix is not known."""
+    """The IRI that a word denotes; "" if its prefix is unknown."""
     if word.kind == "iri":
         return word.text[1:-1]
     prefix, _, local = word.text.partition(":")
@@ -428,4 +458,4 @@ def _written(node: Value) -> str:
         case BNode():
             raise Refused("a blank node has no name by which a query could ask for it")
         case _:
-            raise Refused("its focus nodes are values of the table, of which a query cannot ask")
+            raise Refused("its focus nodes are values of the table, which a query cannot read")

@@ -1,4 +1,6 @@
-"""From a file of shapes to `ShapesFile`: all of SHACL core, `sh:sparql`, custom components by name, SPARQL targets."""
+"""From a file of shapes to `ShapesFile`: all of SHACL core, `sh:sparql`, custom components by name,
+SPARQL targets.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from typing import TYPE_CHECKING
 from rdflib import OWL, RDF, RDFS, BNode, Graph, Literal, Namespace, URIRef
 from rdflib.term import Node
 
-from fedkg_compiler.ontology.reading import read_file
+from fedkg_compiler.ontology.graph_terms import local_name
+from fedkg_compiler.ontology.rdf_reader import read_file
 from fedkg_compiler.ontology.standard import FKG
-from fedkg_compiler.ontology.terms import local_name
 from fedkg_compiler.shacl.model import (
     Alternative,
     Constraint,
@@ -74,7 +76,10 @@ _KINDS = frozenset({"temporal", "causal", "capacity", "physical", "other"})
 
 
 def read_shapes(path: FilePath) -> tuple[ShapesFile | None, tuple[Diagnostic, ...]]:
-    """The shapes of a file (Turtle, N-Triples, RDF/XML or JSON-LD) and what is wrong with its RDF; None where it is none."""
+    """The shapes of a file (Turtle, N-Triples, RDF/XML or JSON-LD) and what is wrong with its RDF.
+
+    None where it is none.
+    """
     from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 
     document, problems = read_file(path)
@@ -121,7 +126,9 @@ class _Reader:
         )
 
     def _custom(self) -> dict[Node, tuple[URIRef, tuple[URIRef, ...]]]:
-        """The mandatory parameters of custom components, by the first of them: the component and all of them."""
+        """The mandatory parameters of custom components, by the first of them: the component and
+        all of them.
+        """
         found: dict[Node, tuple[URIRef, tuple[URIRef, ...]]] = {}
         for component in sorted(set(self.graph.subjects(SH.parameter, None)), key=str):
             if not isinstance(component, URIRef) or self._builtin(component):
@@ -193,7 +200,9 @@ class _Reader:
         )
 
     def _is_no_shape(self, node: Node) -> bool:
-        """Whether a subject of SHACL parameters is something else: a parameter of a component, a SPARQL constraint, a test's result."""
+        """Whether a subject of SHACL parameters is something else: a parameter of a component, a
+        SPARQL constraint, a test's result.
+        """
         kinds = set(self.graph.objects(node, RDF.type))
         others = (
             SH.Parameter,
@@ -220,7 +229,9 @@ class _Reader:
         return found
 
     def _line(self, node: Node, parents: dict[Node, Node]) -> int:
-        """Where a shape stands: a named one by its name, a blank one by its path behind the shape around it."""
+        """The line of a shape: of a named one by its name, of a blank one by its path after the
+        enclosing shape.
+        """
         named = node if isinstance(node, URIRef) else parents.get(node)
         line = self.lines.get(str(named), 1) if named is not None else 1
         path = self.graph.value(node, SH.path)
@@ -236,7 +247,7 @@ class _Reader:
         graph = self.graph
         at = graph.value(node, SH.path)
         if at is None and (None, SH.property, node) in graph and (node, None, None) in graph:
-            self.problems.append((node, "it stands behind sh:property and has no sh:path"))
+            self.problems.append((node, "it follows sh:property and has no sh:path"))
             return None
         path = None
         if at is not None:
@@ -264,7 +275,9 @@ class _Reader:
         )
 
     def _name(self, node: Node) -> str:
-        """What people call a shape, after its own IRI or that of the shape around it; "" for one without a name."""
+        """The name of a shape for people, from its own IRI or that of the enclosing shape; ""
+        without a name.
+        """
         named = self.around.get(node, node)
         if isinstance(named, URIRef):
             return local_name(str(named))
@@ -357,14 +370,16 @@ class _Reader:
                 )
 
     def _items(self, shape: Node, name: str, head: Node) -> tuple[Node, ...]:
-        """The members of a list in a shape; of one that is none, nothing, and it is told."""
+        """The members of a list in a shape; () after a diagnostic if it is not a list."""
         found = items(self.graph, head)
         if found is None:
-            self.problems.append((shape, f"its sh:{name} is no list, or one without an end"))
+            self.problems.append(
+                (shape, f"its sh:{name} is not a list, or it is a list without an end")
+            )
         return found or ()
 
     def _is_sound(self, shape: Node, constraint: Constraint) -> bool:
-        """Whether the values of a component are of the kind that it needs; if not, it is told."""
+        """Whether the values of a component are of the kind that it needs; reports them if not."""
         counted = constraint.name.startswith("qualified")
         wrong = (
             ""
@@ -410,7 +425,7 @@ class _Reader:
             yield self._target(target)
 
     def _target(self, target: Node) -> Target:
-        """A target of SHACL-AF: a SELECT of its own, or one of a type with parameters."""
+        """A target of SHACL-AF: a SELECT, or the SELECT of a target type with parameters."""
         graph = self.graph
         select = graph.value(target, SH.select)
         kind = next(
@@ -439,7 +454,9 @@ class _Reader:
 
 
 def declared_prefixes(graph: Graph, node: Node) -> dict[str, str]:
-    """The prefixes of a query: what `sh:prefixes` names, and what that imports, declares (SHACL, section 5.2.1)."""
+    """The prefixes of a query: what `sh:prefixes` names, and what that imports, declares (SHACL,
+    section 5.2.1).
+    """
     found: dict[str, str] = {}
     for ontology in graph.objects(node, SH.prefixes):
         for place in _sorted(

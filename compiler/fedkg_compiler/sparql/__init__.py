@@ -11,7 +11,7 @@ from pathlib import Path
 from fedkg.pack import Source
 from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.outcome import Outcome
-from fedkg_compiler.ontology.places import point
+from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.syntax.tree import Load, Word
 
 

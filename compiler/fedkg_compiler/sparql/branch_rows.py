@@ -18,7 +18,7 @@ from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.lowering.bank_rows import Codes, Rows, SlotColumn
 from fedkg_compiler.ontology.graph import Graph
-from fedkg_compiler.ontology.terms import Iri, Literal, local_name
+from fedkg_compiler.ontology.graph_terms import Iri, Literal, local_name
 from fedkg_compiler.passes.hard import bent_comparisons
 from fedkg_compiler.passes.scales import set_scales
 from fedkg_compiler.sparql.answer_frames import Answer, Batch, Frame, Ids, node_values

@@ -12,8 +12,8 @@ import numpy as np
 
 from fedkg.pack import Call, Choose, Coalesce, Known, Negate, Term
 from fedkg_compiler.binding.compare import HOLDS, MIRRORED, compare, truth_compared
+from fedkg_compiler.ontology.graph_terms import Literal, local_name
 from fedkg_compiler.ontology.standard import XSD
-from fedkg_compiler.ontology.terms import Literal, local_name
 from fedkg_compiler.sparql import aggregates, member_sets
 from fedkg_compiler.sparql.branches import Never, Reduced, Seen, Within, is_static
 from fedkg_compiler.sparql.choice_lifting import TRUTHS

@@ -13,7 +13,7 @@ import numpy as np
 from fedkg_compiler.binding.name_readings import Place
 from fedkg_compiler.lowering.bank_rows import Rows
 from fedkg_compiler.ontology.graph import Graph
-from fedkg_compiler.ontology.terms import Iri, Literal, Quantity
+from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity
 from fedkg_compiler.sparql.answer_frames import Answer, Frame, Ids, Reading, column_of
 from fedkg_compiler.sparql.observed_columns import Observations
 

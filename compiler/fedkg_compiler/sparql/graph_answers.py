@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from fedkg_compiler.binding.name_readings import Key, Place
-from fedkg_compiler.ontology.terms import Iri, Literal
+from fedkg_compiler.ontology.graph_terms import Iri, Literal
 from fedkg_compiler.sparql.answer_frames import (
     Answer,
     Batch,

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from fedkg_compiler.binding.column_facts import Spoken, facts_of_column
 from fedkg_compiler.ontology.graph import Graph, Resource
-from fedkg_compiler.ontology.places import point
+from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.sparql.branch_splitter import Splitter
 from fedkg_compiler.sparql.branches import Branch, Reduced, Within
 from fedkg_compiler.sparql.enumerated_entities import enumerated

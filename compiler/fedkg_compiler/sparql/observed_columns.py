@@ -11,8 +11,8 @@ from fedkg_compiler.binding.name_readings import NOWHERE, Key, Place
 from fedkg_compiler.binding.observed_properties import observed_place, signal_of
 from fedkg_compiler.binding.symbol_table import DeclaredSignal
 from fedkg_compiler.diagnostics.record import Span
+from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.ontology.standard import FKG, NUMBERS, OWL, RDF, RDFS, SOSA
-from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.sparql.query_tree import Const, Values, Var
 
 _NO_KIND = " ".join(f'FILTER(!STRSTARTS(STR(?p), "{space}"))' for space in (SOSA, RDF, RDFS, OWL))

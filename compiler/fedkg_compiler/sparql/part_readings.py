@@ -15,8 +15,8 @@ from fedkg.pack.walk import ROWS, everywhere
 from fedkg.units.text import parse_unit
 from fedkg.units.unit import Unit
 from fedkg_compiler.binding.column_registry import BookColumn
+from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.ontology.standard import XSD
-from fedkg_compiler.ontology.terms import Iri, Literal, Quantity, local_name
 from fedkg_compiler.sparql.answer_frames import Answer, node_values
 from fedkg_compiler.sparql.branches import Seen
 from fedkg_compiler.sparql.formula_logic import Truth

@@ -12,8 +12,8 @@ from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.rule import BoundRows
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.graph import Resource
+from fedkg_compiler.ontology.graph_terms import Iri, Literal
 from fedkg_compiler.ontology.standard import RDF
-from fedkg_compiler.ontology.terms import Iri, Literal
 from fedkg_compiler.sparql.answer_frames import Answer, Batch
 from fedkg_compiler.sparql.branch_rows import RowMaker, solutions
 from fedkg_compiler.sparql.branch_splitter import Splitter

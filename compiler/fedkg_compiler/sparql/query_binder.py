@@ -9,7 +9,7 @@ from fedkg._internal.name_matching import nearest_name
 from fedkg.pack import Placement, RuleRecord
 from fedkg_compiler.binding.outcome import Outcome
 from fedkg_compiler.ontology.graph import Graph
-from fedkg_compiler.ontology.places import point
+from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.ontology.vocabulary import Vocabulary
 from fedkg_compiler.sparql.answer_frames import Batch
 from fedkg_compiler.sparql.branch_rows import Found, RowMaker, solutions

@@ -13,7 +13,7 @@ from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.binding.column_places import Sources
 from fedkg_compiler.binding.problems import Problems
 from fedkg_compiler.inputs import find, read_bytes
-from fedkg_compiler.ontology.places import point
+from fedkg_compiler.ontology.spans import point
 from fedkg_compiler.sparql.query_forms import Reader
 from fedkg_compiler.sparql.query_text import QueryText
 from fedkg_compiler.syntax import KINDS

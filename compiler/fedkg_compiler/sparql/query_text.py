@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology.pattern import Token, TokenKind, tokens
-from fedkg_compiler.ontology.places import inside, point
+from fedkg_compiler.ontology.spans import inside, point
 from fedkg_compiler.sparql.query_tree import Const, Place
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from fedkg_compiler.ontology.own_nodes import IS_OWN
+from fedkg_compiler.ontology.user_nodes import IS_OWN
 from fedkg_compiler.sparql.query_forms import Reader
 from fedkg_compiler.sparql.query_parser import parse_query
 from fedkg_compiler.sparql.query_printer import query_text

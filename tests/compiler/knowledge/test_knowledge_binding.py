@@ -1,4 +1,6 @@
-"""Knowledge models from clauses, decision tables and earlier models: what they come to, and what is said of mistakes."""
+"""Knowledge models from clauses, decision tables and earlier models: their banks, and the
+diagnostics of mistakes.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,8 @@ def test_the_first_prediction_that_holds_wins_and_none_is_made_behind_an_unknown
     None
 ):
     pack = built(
-        "predict knowledge rule of grade\n  when ash < 7 % predict A\n  when sulphur < 1 % predict B\n  otherwise predict C\n"
+        "predict knowledge rule of grade\n  when ash < 7 % predict A\n  when sulphur < 1 % "
+        "predict B\n  otherwise predict C\n"
     )
     values = samples(pack, ash=[5.0, 10.0, 10.0, np.nan, 5.0], sulphur=[0.5, 0.5, 2.0, 0.5, np.nan])
     found = predictions(pack, model(pack, "rule"), values)
@@ -101,9 +104,11 @@ def test_the_first_prediction_that_holds_wins_and_none_is_made_behind_an_unknown
 
 def test_intervals_and_numbers_convert_their_units_and_may_be_expressions() -> None:
     pack = built(
-        "range knowledge usual of quality\n  when ash > 12.5 % allow 0 .. 60\n  when sulphur < 1 allow between 80 % - ash and 100 %\n"
+        "range knowledge usual of quality\n  when ash > 12.5 % allow 0 .. 60\n  when "
+        "sulphur < 1 allow between 80 % - ash and 100 %\n"
         "  otherwise allow 0 .. 95 %\n"
-        "predict knowledge rough of quality  when ash > 12.5 % predict 0.4  otherwise predict 100 % - 4 * ash\n"
+        "predict knowledge rough of quality  when ash > 12.5 % predict 0.4  otherwise "
+        "predict 100 % - 4 * ash\n"
     )
     values = samples(pack, ash=[13.0, 4.0, 13.0, 5.0], sulphur=[2.0, 0.5, 0.5, 3.0])
     interval = allowed_interval(pack, model(pack, "usual"), values)
@@ -155,7 +160,7 @@ def test_a_decision_table_predicts_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        ("ash,grade\n> 3,E\n", "line 2, column `grade`: `E` is no class"),
+        ("ash,grade\n> 3,E\n", "line 2, column `grade`: `E` is not a class"),
         ("ash,grade\nmuch >,A\n", "line 2, column `ash`"),
         ("ash,grade\n,A\n", "it would hold always"),
         ("ashes,grade\n> 3,A\n", "`ashes` is neither a signal nor `grade`"),
@@ -195,11 +200,17 @@ def test_wrong_cells_and_columns_of_a_decision_table_are_named(
             "FKG373",
         ),
         (
-            "predict knowledge p of quality  when ash > 1 % predict 2 * quality  otherwise predict 2 %",
+            (
+                "predict knowledge p of quality  when ash > 1 % predict 2 * quality  otherwise "
+                "predict 2 %"
+            ),
             "FKG373",
         ),
         (
-            "range knowledge r of quality  when ash > 1 % allow between 3 % and 2 * quality  otherwise allow any",
+            (
+                "range knowledge r of quality  when ash > 1 % allow between 3 % and 2 * "
+                "quality  otherwise allow any"
+            ),
             "FKG373",
         ),
         (
@@ -401,10 +412,10 @@ def test_wrong_cells_of_a_decision_table_are_told_together_with_their_places(
     assert error.code == "FKG375"
     assert error.message.split("g.csv, ")[1].split("; ") == [
         "line 2, column `sulphur`: `bar` cannot be compared with `%`",
-        "line 3, column `ash [%]`: `8..` is no condition",
+        "line 3, column `ash [%]`: `8..` is not a condition",
         "line 4, column `ash [%]`: `foo` is not a unit",
         "line 5, column `ash [%]`: `bar` cannot be compared with `%`",
-        "line 6, column `grade`: `Q` is no class of `grade`",
+        "line 6, column `grade`: `Q` is not a class of `grade`",
         "and 1 more",
     ]
     assert error.help == "write the number in the unit of the column, or in another one of its kind"

@@ -20,7 +20,7 @@ output quality in % span 0 .. 100
 
 
 def proven(text: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """What is proven of each model, and the codes of what is said."""
+    """The proofs of each model, and the codes of the diagnostics."""
     found = compile_rules(text=HEAD + text)
     assert found.pack is not None, [item.message for item in found.diagnostics]
     codes = [item.code for item in found.diagnostics if item.code in ("FKG379", "FKG380", "FKG381")]
@@ -44,7 +44,10 @@ def proven(text: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
             ("nonempty",),
         ),
         (
-            "when ash > 30 % allow A, B when ash > 20 % allow B, C when ash > 10 % allow A, C otherwise allow any",
+            (
+                "when ash > 30 % allow A, B when ash > 20 % allow B, C when ash > 10 % allow "
+                "A, C otherwise allow any"
+            ),
             (),
         ),
         ('when kind is "x" allow A when kind is "y" allow B otherwise allow any', ("nonempty",)),
@@ -93,7 +96,8 @@ def test_intervals_are_compared_wherever_their_conditions_hold(
 )
 def test_a_prediction_counts_only_where_none_before_it_holds(clauses: str, expected: bool) -> None:
     found, codes = proven(
-        f"range knowledge r of grade when ash > 12 % allow C, D otherwise allow any\npredict knowledge p of grade {clauses}\n"
+        f"range knowledge r of grade when ash > 12 % allow C, D otherwise allow "
+        f"any\npredict knowledge p of grade {clauses}\n"
     )
     assert found["p"] == (("within",) if expected else ())
     assert ("FKG380" in codes) != expected
@@ -149,7 +153,8 @@ def test_range_models_of_one_output_must_leave_something_together(
     first: str, second: str, codes: list[str]
 ) -> None:
     found, said = proven(
-        f"range knowledge r1 of {first} otherwise allow any\nrange knowledge r2 of {second} otherwise allow any\n"
+        f"range knowledge r1 of {first} otherwise allow any\nrange knowledge r2 of "
+        f"{second} otherwise allow any\n"
     )
     assert said == codes
     assert found == dict.fromkeys(("r1", "r2"), () if codes else ("nonempty",))
@@ -187,7 +192,10 @@ def test_three_models_that_only_together_allow_nothing_are_one_message() -> None
 
 
 def test_what_cannot_be_decided_is_said() -> None:
-    text = "range knowledge r of quality when sin(ash) > 0.5 allow 0 .. 40 % when cos(ash) > 0.5 allow 60 .. 90 % otherwise allow any\n"
+    text = (
+        "range knowledge r of quality when sin(ash) > 0.5 allow 0 .. 40 % when cos(ash) "
+        "> 0.5 allow 60 .. 90 % otherwise allow any\n"
+    )
     found, codes = proven(text)
     assert found["r"] == ()
     assert codes == ["FKG381"]
@@ -240,7 +248,10 @@ predict knowledge p of grade for ?m, ?x where { ?m plant:limit ?x } when torque(
 
 
 def test_what_holds_now_is_not_taken_to_hold_at_other_steps() -> None:
-    text = "timeline step 1 min\nrange knowledge r of grade when (previous ash <= 5 %) allow B otherwise allow any\n"
+    text = (
+        "timeline step 1 min\nrange knowledge r of grade when (previous ash <= 5 %) "
+        "allow B otherwise allow any\n"
+    )
     found, codes = proven(
         f"{text}predict knowledge p of grade when ash > 12 % predict A otherwise predict B\n"
     )

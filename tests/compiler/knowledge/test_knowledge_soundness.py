@@ -1,4 +1,6 @@
-"""What is proven of knowledge models is true of every sample of a dense grid, and what is shown to be wrong is wrong there."""
+"""What is proven of knowledge models is true of every sample of a dense grid, and what is shown to
+be wrong is wrong there.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,10 @@ def models(draw: st.DrawFn, kind: str, name: str, output: str) -> str:
     last = f"  otherwise {draw(answers(kind, output, ()))}"
     return "\n".join(
         [
-            f"{kind} knowledge {name} of {output}{draw(st.sampled_from(QUANTIFIERS)) if keyed else ''}",
+            (
+                f"{kind} knowledge {name} of "
+                f"{output}{draw(st.sampled_from(QUANTIFIERS)) if keyed else ''}"
+            ),
             *clauses,
             last,
         ]
@@ -99,7 +104,9 @@ def texts(draw: st.DrawFn) -> str:
 
 
 def grid(pack: Pack) -> NDArray[np.float64]:
-    """Samples [1, B, C]: numbers in quarters between their spans and unknown ones, every machine, one that is new, and none."""
+    """Samples [1, B, C]: numbers in quarters between their spans and unknown ones, every machine,
+    one that is new, and none.
+    """
     columns = pack.manifest.contract.columns
     steps = [*np.linspace(0, 4, 17 if len(columns) < 3 else 9).tolist(), np.nan]
     choices = [
@@ -129,7 +136,7 @@ def shown(pack: Pack, message: str) -> NDArray[np.float64]:
 
 
 def check(text: str, graph: Path) -> list[str]:
-    """Compile and compare with the grid; the codes that were said."""
+    """Compile and compare with the grid; returns the codes of the diagnostics."""
     found = compile_rules(text=text, graphs=[graph])
     if {item.code for item in found.diagnostics if item.severity == "error"} == {"FKG244"}:
         return []  # an interval of constants that is empty is refused
@@ -167,7 +174,10 @@ def test_proofs_hold_on_a_grid_and_counterexamples_replay(text: str, graph: Path
     ("ranges", "predicts", "expected"),
     [
         (
-            "quality when 3 * a >= 4 allow 7 .. 8 when 3 * a - b >= 0 allow 1 .. 2 otherwise allow any",
+            (
+                "quality when 3 * a >= 4 allow 7 .. 8 when 3 * a - b >= 0 allow 1 .. 2 "
+                "otherwise allow any"
+            ),
             "",
             ["FKG379"],
         ),
@@ -193,7 +203,7 @@ def test_proofs_hold_on_a_grid_and_counterexamples_replay(text: str, graph: Path
         ),
     ],
     ids=[
-        "a corner that is no short number",
+        "a corner without a short decimal",
         "beyond the span",
         "anything",
         "anything later",

@@ -1,4 +1,6 @@
-"""`otherwise` of a knowledge model over a quantifier: one thing for each sample, or an error that names two rows."""
+"""`otherwise` of a knowledge model over a quantifier: one thing for each sample, or an error that
+names two rows.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ from fedkg_compiler.compilation import Compilation
 from fedkg_compiler.driver import compile_rules
 
 HEAD = 'signal load in bar span 0 .. 20 column "load"\noutput speed in bar span 0 .. 20\nprefix plant: <http://example.org/>\n'
-OVER = "predict knowledge k of speed for ?m, ?hi, ?best where { ?m a plant:M ; plant:hi ?hi ; plant:best ?best }\n"
+OVER = (
+    "predict knowledge k of speed for ?m, ?hi, ?best where { ?m a plant:M ; plant:hi "
+    "?hi ; plant:best ?best }\n"
+)
 SAYS = "  when load > ?hi predict ?hi\n  otherwise predict ?best\n"
 GRAPH = """
 @prefix plant: <http://example.org/> .

@@ -1,4 +1,6 @@
-"""Candidate rules: what they say, that they compile, and that the series they were found in keep them."""
+"""Candidate rules: what they say, that they compile, and that the series they were found in keep
+them.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from fedkg.learned_knowledge import (
     RuleEvidence,
 )
 from fedkg_compiler.learned.candidates import proposed
+from fedkg_compiler.learned.rule_text import rounded
 from fedkg_compiler.learned.to_rdf import turtle
-from fedkg_compiler.learned.written import rounded
 from fedkg_compiler.syntax.parser import parse
 
 TEXT = "operational_range(volume, ?low, ?high, 0, ?end)"
@@ -59,10 +61,16 @@ def test_the_loosest_numbers_of_all_clients() -> None:
     made = proposed([_learned(_found("a", 3.0, 835.0), _found("b", 7.99999, 71.0))])
     assert made.rules == 1
     assert made.text.splitlines() == [
-        "# Candidates for all clients, from what was learnt in: Traffic (2026-01-31T12:00:00Z). Keep what is right, change it, delete the",
+        (
+            "# Candidates for all clients, from what was learnt in: Traffic "
+            "(2026-01-31T12:00:00Z). Keep what is right, change it, delete the"
+        ),
         "# rest.",
         "",
-        "# night: found in the series of 2 clients, 38 of them each. Of further series, 92% or more are expected to keep it.",
+        (
+            "# night: found in the series of 2 clients, 38 of them each. Of further series, "
+            "92% or more are expected to keep it."
+        ),
         'rule night_everywhere "Found in the series of 2 clients."',
         "  kind temporal",
         "  require initially follows operational_range(volume, 3, 835, 0, 7)",
@@ -126,7 +134,10 @@ def test_candidates_compile_beside_the_rules_they_came_of(tmp_path: Path) -> Non
     edge = CausalEdge(driver="a", driven="b", strength=0.3, lag=1, p_value=0.01)
     weak = CausalEdge(driver="b", driven="a", strength=0.01, lag=1, p_value=0.6)
     found = _learned(_found("a", 3.0, 835.0, unit="degC"), edges=(edge, weak))
-    rules = "timeline step 1 h ends clip\noutput volume in degC span 0 .. 900\nuse rules templates.operational_range\n"
+    rules = (
+        "timeline step 1 h ends clip\noutput volume in degC span 0 .. 900\nuse rules "
+        "templates.operational_range\n"
+    )
     (tmp_path / "rules.fkg").write_text(rules + "rule warm require volume >= 0 degC\n")
     made = proposed([found])
     (tmp_path / "candidates.fkg").write_text(made.text)
@@ -147,7 +158,8 @@ def test_a_private_pack_takes_its_own_findings_from_the_graph(tmp_path: Path, cl
     pattern = '?p fkg:inference "night" ; fkg:number ?low, ?high . ?low fkg:numberName "low" . ?high fkg:numberName "high"'
     (tmp_path / "rules.fkg").write_text(
         "timeline step 1 h ends clip\noutput volume span 0 .. 900\n"
-        f"rule own scope client for ?low, ?high where {{ {pattern} }} require initially always within 7 h ?low <= volume <= ?high\n"
+        f"rule own scope client for ?low, ?high where {{ {pattern} }} require initially "
+        f"always within 7 h ?low <= volume <= ?high\n"
     )
     pack = authoring.compile([tmp_path / "rules.fkg", tmp_path / "found.ttl"], client=client)
     (bank,) = pack.banks

@@ -1,4 +1,7 @@
-"""Findings as RDF: written, read again, the same; what is wrong with a graph of findings is said."""
+"""Findings as RDF: reading returns what was written.
+
+Mistakes in a graph of findings are reported.
+"""
 
 from __future__ import annotations
 

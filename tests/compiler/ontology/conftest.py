@@ -1,4 +1,6 @@
-"""Fixtures of the tests of the graph: a home and a catalogue without additions, and the small plant."""
+"""Fixtures of the tests of the graph: a home and a catalogue without additions, and the small
+plant.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Reviewed mappings: between what they say, enough of them, and nothing follows from them that should not."""
+"""Reviewed mappings: between what they say, enough of them, and nothing follows from them that
+should not.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from shared import SHARED, needs_shared
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology import Catalog, load_graph
 from fedkg_compiler.ontology.closure import SUB_CLASS, follows
-from fedkg_compiler.ontology.reading import read_file
+from fedkg_compiler.ontology.rdf_reader import read_file
 from fedkg_compiler.ontology.standard import FKG, OWL, RDF, RDFS, SKOS
 
 HERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=1)
@@ -114,7 +116,7 @@ def test_no_pair_of_terms_is_mapped_in_two_ways_and_exact_matches_are_one_to_one
 
 
 def disjoint_pairs(triples: list[ox.Quad]) -> set[tuple[ox.NamedNode, ox.NamedNode]]:
-    """The named classes that are said to exclude each other, one by one or as members of a list."""
+    """The named classes that are stated to be disjoint, in pairs or as members of a list."""
     first: dict[object, object] = {
         quad.subject: quad.object for quad in triples if quad.predicate.value == RDF + "first"
     }
@@ -188,7 +190,7 @@ def test_nothing_collapses_over_our_modules(catalog: Catalog) -> None:
 @needs_shared
 @pytest.mark.slow
 def test_nothing_collapses_over_all_official_files(catalog: Catalog) -> None:
-    """What the originals bring about by themselves, without any alignment, is not counted."""
+    """Contradictions of the originals without any alignment are not counted."""
     replaced = ("isa95", "mason", "nist", "schema", "iof")
     files = [file for name in replaced for file in catalog.entries[name].additions]
     files += [
@@ -208,7 +210,9 @@ def test_nothing_collapses_over_all_official_files(catalog: Catalog) -> None:
 
 
 def test_a_wrong_mapping_is_noticed(catalog: Catalog) -> None:
-    """Phenomena are processes: to call a machine a kind of phenomenon puts it below two classes that exclude each other."""
+    """Phenomena are processes: to call a machine a kind of phenomenon puts it below two classes
+    that exclude each other.
+    """
     files = [
         file
         for name in ("nist", "iof")
@@ -229,7 +233,8 @@ def test_a_wrong_mapping_is_noticed(catalog: Catalog) -> None:
 
 def test_what_follows_from_a_mapping_is_found_by_rules(catalog: Catalog) -> None:
     text = (
-        "@prefix nist: <http://siam.nist.gov/AM-Ontology_v2#> . <https://example.org/m1> a nist:PowderBedFusionMachine ."
+        "@prefix nist: <http://siam.nist.gov/AM-Ontology_v2#> . <https://example.org/m1> a "
+        "nist:PowderBedFusionMachine ."
         f" <https://example.org/m1> <{RDFS}label> 'M1' ."
     )
     uses = [(name, HERE) for name in ("isa95", "mason", "nist")]

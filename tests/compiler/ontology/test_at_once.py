@@ -1,4 +1,6 @@
-"""Large graphs, which go into a store at once, say what the reader of small ones says of them, in their store and in their objects."""
+"""Large graphs, which go into a store at once, say what the reader of small ones says of them, in
+their store and in their objects.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from hypothesis import strategies as st
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.driver import compile_rules
-from fedkg_compiler.ontology import load_graph, reading
-from fedkg_compiler.ontology.at_once import LaterTriples
-from fedkg_compiler.ontology.reading import Document, read_rdf
+from fedkg_compiler.ontology import load_graph, rdf_reader
+from fedkg_compiler.ontology.bulk_loading import LaterTriples
+from fedkg_compiler.ontology.rdf_reader import Document, read_rdf
 
 IRI = st.sampled_from(
     [
@@ -43,7 +45,8 @@ LINE = st.one_of(
     st.just("# _:nobody is <https://example.org/here> ."),
     st.just(""),
     st.just(
-        "<https://example.org/o> <http://www.w3.org/2002/07/owl#imports> <https://example.org/other> ."
+        "<https://example.org/o> <http://www.w3.org/2002/07/owl#imports> "
+        "<https://example.org/other> ."
     ),
 )
 FILLER = "".join(
@@ -55,7 +58,7 @@ FILLER = "".join(
 def both(body: bytes, file: str) -> tuple[Document, Document]:
     """What is read at once, and what is read as ever."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "LARGE", 0)
+        patch.setattr(rdf_reader, "LARGE", 0)
         large, said = read_rdf(body, file=file, at_once=True)
     small, also = read_rdf(body, file=file)
     assert said == also
@@ -117,7 +120,7 @@ def test_blank_nodes_that_are_many_and_prefixes_that_come_late_are_read_as_ever(
     ("file", "read"), [("plant.nt", 800), ("plant.ttl", 799)]
 )  # of Turtle, to the next full stop
 def test_a_mistake_is_told_with_its_place_and_the_rest_is_read(file: str, read: int) -> None:
-    large, small = both((FILLER + "this is no triple\n" + FILLER).encode(), file)
+    large, small = both((FILLER + "not a triple\n" + FILLER).encode(), file)
     assert large == small
     assert len(large.triples) == read
 
@@ -137,7 +140,7 @@ def test_a_compilation_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         encoding="utf-8",
     )
     expected = compile_rules([rules], graphs=[graph])
-    monkeypatch.setattr(reading, "LARGE", 0)
+    monkeypatch.setattr(rdf_reader, "LARGE", 0)
     found = compile_rules([rules], graphs=[graph])
     assert found.pack is not None
     assert expected.pack is not None
@@ -146,7 +149,7 @@ def test_a_compilation_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_two_large_graphs_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "LARGE", 0)
+    monkeypatch.setattr(rdf_reader, "LARGE", 0)
     span = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=1)
     for name, text in (
         ("a.nt", FILLER),

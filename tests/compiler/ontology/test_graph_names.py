@@ -137,7 +137,10 @@ def test_a_property_may_lead_to_its_column_itself(catalog: Catalog) -> None:
 
 
 def test_a_class_of_observed_properties_has_the_columns_of_its_members(catalog: Catalog) -> None:
-    text = "plant:T rdfs:subClassOf sosa:ObservableProperty . plant:t1 a plant:T ; fkg:column 'T1' . plant:t2 a plant:T ."
+    text = (
+        "plant:T rdfs:subClassOf sosa:ObservableProperty . plant:t1 a plant:T ; "
+        "fkg:column 'T1' . plant:t2 a plant:T ."
+    )
     graph = plant_graph(
         catalog,
         text
@@ -187,7 +190,10 @@ def test_every_unit_text_is_one_that_rule_files_can_write(catalog: Catalog) -> N
 
 
 def test_units_in_the_graph_mean_what_they_mean_in_rule_files(catalog: Catalog) -> None:
-    """QUDT's factor to SI against the factor of the text; units of angle have another base there."""
+    """QUDT's factor to SI against the factor of the text.
+
+    Units of angle have another base there.
+    """
     graph, _, _ = load_graph([], {}, [], catalog=catalog)
     rows = graph.answers(
         f"SELECT ?t ?m WHERE {{ ?u <{FKG}unitText> ?t ; <{QUDT}conversionMultiplier> ?m }}"

@@ -285,9 +285,18 @@ def test_long_lists_are_not_monstrous(plant: Graph) -> None:
 
 GOOD = [
     "?x a isa95:Site ; rdfs:label ?l , 'a'@en , \"b\"^^xsd:string ; . ?y ?p -5.5e3",
-    "?x isa95:isPartOf+/^isa95:feeds|!a ?y . FILTER(?x IN (isa95:Site, 5) && !EXISTS {?x a ?z}) BIND(IF(?x = 5, 1, -2) AS ?k)",
-    "{ ?x ?q true } UNION {?x ?w (1 2 ?x)} MINUS {[] a ?x ; ?p [ ?q ?x ]} OPTIONAL { [] ?p ?x . FILTER NOT EXISTS { ?x a 5 } }",
-    "?x ?p ?o FILTER REGEX(STR(?x), 'a', 'i') FILTER(COALESCE(?x, 1) + 2 * -?o >= 3 || BOUND(?p)) FILTER(?x NOT IN (1))",
+    (
+        "?x isa95:isPartOf+/^isa95:feeds|!a ?y . FILTER(?x IN (isa95:Site, 5) && !EXISTS {?x a "
+        "?z}) BIND(IF(?x = 5, 1, -2) AS ?k)"
+    ),
+    (
+        "{ ?x ?q true } UNION {?x ?w (1 2 ?x)} MINUS {[] a ?x ; ?p [ ?q ?x ]} OPTIONAL { [] ?p "
+        "?x . FILTER NOT EXISTS { ?x a 5 } }"
+    ),
+    (
+        "?x ?p ?o FILTER REGEX(STR(?x), 'a', 'i') FILTER(COALESCE(?x, 1) + 2 * -?o >= 3 || "
+        "BOUND(?p)) FILTER(?x NOT IN (1))"
+    ),
     "?x<http://a>?y FILTER(?x<?y&&?y>5)",
     "?x ?p ?o . { SELECT ?x (COUNT(?y) AS ?n) WHERE {?x a ?y} GROUP BY ?x }",
     "VALUES (?x ?y) { (1 2) (UNDEF 3) } ?x a ?y",
@@ -307,7 +316,9 @@ def test_right_patterns_have_no_slip(plant: Graph, where: str) -> None:
 @tries(150)
 @given(st.data())
 def test_a_slip_is_only_found_where_the_store_refuses(data: st.DataObject) -> None:
-    """Single words of right patterns are dropped, doubled or swapped: what the walk calls a slip, the store's parser refuses."""
+    """Single words of right patterns are dropped, doubled or swapped: what the walk calls a slip,
+    the store's parser refuses.
+    """
     words = [
         token.text if token.kind != "variable" else "?" + token.text
         for token in tokens(data.draw(st.sampled_from(GOOD)))
@@ -336,7 +347,9 @@ def test_a_slip_is_only_found_where_the_store_refuses(data: st.DataObject) -> No
 
 @needs_shared
 def test_no_slip_in_the_patterns_of_the_sparql_test_suite() -> None:
-    """The groups of right queries of the W3C suite: whatever the store accepts, the walk accepts."""
+    """The groups of right queries of the W3C suite: whatever the store accepts, the walk
+    accepts.
+    """
     checked = 0
     for path in sorted((SHARED / "ontologies/sparql11-test-suite").rglob("*.rq")):
         text = path.read_text(encoding="utf-8")

@@ -23,7 +23,10 @@ Triple = tuple[str, str, str]
 
 
 def naive(graph: rdflib.Graph) -> None:
-    """Apply every rule to every pair of triples until nothing is new; what is said of blank classes is taken out at the end."""
+    """Apply every rule to every pair of triples until nothing is new.
+
+    Statements about blank classes are removed at the end.
+    """
     asserted = set(graph)
     while True:
         new = set()
@@ -156,7 +159,7 @@ def test_the_closure_is_the_fixpoint_of_its_rules(
     assert named(closed(text)) == named(reference(text))
 
 
-@example(  # that a class is below itself is concluded of none, and says something where it is told
+@example(  # a class below itself is never inferred, but matters if it is asserted
     [(CLASSES[0], str(RDFS.subClassOf), CLASSES[0])],
     [],
     [(str(RDFS.subClassOf), str(RDFS.subPropertyOf), PROPERTIES[0])],
@@ -180,16 +183,21 @@ def test_schema_that_follows_from_data_is_taken_up(
 
 
 def named(triples: set[str]) -> set[str]:
-    """Blank nodes come out under other labels on the two sides; triples without any are compared."""
+    """Blank nodes come out under other labels on the two sides.
+
+    Triples without any are compared.
+    """
     return {text for text in triples if "_:" not in text}
 
 
 def test_lists_of_classes_are_read() -> None:
     both = f"{E}A", f"{E}B"
     text = (
-        f"<{E}Both> <{OWL.intersectionOf}> _:l0 .\n_:l0 <{RDF.first}> <{both[0]}> .\n_:l0 <{RDF.rest}> _:l1 .\n"
+        f"<{E}Both> <{OWL.intersectionOf}> _:l0 .\n_:l0 <{RDF.first}> <{both[0]}> .\n_:l0 "
+        f"<{RDF.rest}> _:l1 .\n"
         f"_:l1 <{RDF.first}> <{both[1]}> .\n_:l1 <{RDF.rest}> <{RDF.nil}> .\n"
-        f"<{E}Either> <{OWL.unionOf}> _:l0 .\n<{E}x> <{RDF.type}> <{E}Both> .\n<{E}y> <{RDF.type}> <{E}B> .\n"
+        f"<{E}Either> <{OWL.unionOf}> _:l0 .\n<{E}x> <{RDF.type}> <{E}Both> .\n<{E}y> "
+        f"<{RDF.type}> <{E}B> .\n"
     )
     result = closed(text)
     assert named(result) == named(reference(text))
@@ -199,7 +207,10 @@ def test_lists_of_classes_are_read() -> None:
 
 
 def test_a_list_that_runs_in_a_circle_ends() -> None:
-    text = f"<{E}U> <{OWL.unionOf}> _:l .\n_:l <{RDF.first}> <{E}A> .\n_:l <{RDF.rest}> _:l .\n<{E}x> <{RDF.type}> <{E}A> .\n"
+    text = (
+        f"<{E}U> <{OWL.unionOf}> _:l .\n_:l <{RDF.first}> <{E}A> .\n_:l <{RDF.rest}> "
+        f"_:l .\n<{E}x> <{RDF.type}> <{E}A> .\n"
+    )
     assert f"<{E}x> <{RDF.type}> <{E}U>" in closed(text)
 
 
@@ -214,7 +225,9 @@ def test_a_circle_of_parts_ends() -> None:
 
 
 def test_a_type_that_follows_through_a_pattern_of_its_own_is_taken_up() -> None:
-    """A subproperty of rdf:type gives types, and a subproperty of rdfs:subClassOf gives a hierarchy."""
+    """A subproperty of rdf:type gives types, and a subproperty of rdfs:subClassOf gives a
+    hierarchy.
+    """
     text = "".join(
         line(*triple) + "\n"
         for triple in (

@@ -13,7 +13,7 @@ from graph_cases import HERE, header, plant_graph
 from fedkg_compiler.diagnostics import CODES
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology import Catalog, add_entry, load_graph, pairs
-from fedkg_compiler.ontology.reading import read_rdf
+from fedkg_compiler.ontology.rdf_reader import read_rdf
 
 Problems = tuple[Diagnostic, ...]
 Case = Callable[[Catalog, Path], Problems]
@@ -65,7 +65,7 @@ TRIPLE = "<http://a> <http://b> 1 ."
 TRIPLE_SHA = hashlib.sha256(TRIPLE.encode()).hexdigest()
 
 CASES: dict[str, tuple[str, Case]] = {
-    "FKG100": ("there is no ontology `isa59`", lambda c, _: loaded(c, ("isa59",))),
+    "FKG100": ("no ontology is named `isa59`", lambda c, _: loaded(c, ("isa59",))),
     "FKG101": (
         "no.ttl cannot be read: there is no such file",
         lambda c, _: load_graph([], {}, [Path("no.ttl")], catalog=c)[1],
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[str, Case]] = {
         lambda _c, _: read_rdf(b"x:a <http://b> 1 .", file="a.ttl")[1],
     ),
     "FKG104": (
-        "<a b> is not an IRI; what is said about it is left out",
+        "<a b> is not an IRI; statements about it are left out",
         lambda _c, _: read_rdf(b"<a b> <http://b> 1 .", file="a.ttl")[1],
     ),
     "FKG105": (
@@ -124,7 +124,7 @@ CASES: dict[str, tuple[str, Case]] = {
     ),
     "FKG119": ('<http://x#M> is "machine" here, and "mill" in p.ttl', lambda c, _: twice(c)),
     "FKG120": (
-        "<http://x#p> is said to be an object property and a data property",
+        "<http://x#p> is declared to be an object property and a data property",
         lambda c, _: loaded(c, text="<http://x#p> a owl:ObjectProperty, owl:DatatypeProperty ."),
     ),
     "FKG121": (
@@ -135,7 +135,8 @@ CASES: dict[str, tuple[str, Case]] = {
         "the status of a proposed mapping is 'maybe'",
         lambda c, _: loaded(
             c,
-            text="@prefix fkg: <https://w3id.org/fedkg/ns#> . [] a fkg:ProposedMapping ; fkg:mappingStatus 'maybe' .",
+            text="@prefix fkg: <https://w3id.org/fedkg/ns#> . [] a fkg:ProposedMapping ; "
+            "fkg:mappingStatus 'maybe' .",
         ),
     ),
     "FKG118": ("more than 0 triples follow from the graphs", lambda c, _: without_room(c)),

@@ -1,4 +1,6 @@
-"""How much the ontologies say, against counts by hand and those of the manifest of official files."""
+"""How much the ontologies say, against counts by hand and those of the manifest of official
+files.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import pytest
 from shared import SHARED, needs_shared
 
 from fedkg_compiler.ontology import add_entry
-from fedkg_compiler.ontology.figures import Figures, report_figures
+from fedkg_compiler.ontology.ontology_statistics import Figures, report_figures
 
 OURS = """@prefix : <https://acme.example/o#> .
 @prefix owl: <http://www.w3.org/2002/07/owl#> .

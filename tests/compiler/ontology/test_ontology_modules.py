@@ -12,7 +12,7 @@ from shared import SHARED, needs_shared
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology import Catalog, load_graph
 from fedkg_compiler.ontology.closure import DOMAIN, INVERSE, RANGE, SUB_CLASS, SUB_PROPERTY, TYPE
-from fedkg_compiler.ontology.reading import Document, read_file
+from fedkg_compiler.ontology.rdf_reader import Document, read_file
 from fedkg_compiler.ontology.standard import FKG, OWL, RDF, RDFS
 
 OFFICIAL = {
@@ -104,7 +104,9 @@ def test_every_term_has_one_english_label_and_one_sentence(catalog: Catalog) -> 
 
 
 def test_every_file_uses_only_terms_that_exist(catalog: Catalog) -> None:
-    """Loaded as a user's graph, no module has a name that its ontology lacks: the typing errors of our own files."""
+    """Loaded as a user's graph, no module has a name that its ontology lacks: the typing errors of
+    our own files.
+    """
     names = [(name, _NOWHERE) for name in catalog.names()]
     _, problems, _ = load_graph(
         names, {}, [catalog.folder / file for file in every_file(catalog)], catalog=catalog
@@ -113,12 +115,14 @@ def test_every_file_uses_only_terms_that_exist(catalog: Catalog) -> None:
 
 
 def test_additions_say_that_they_are_ours(catalog: Catalog) -> None:
-    """Terms in the namespace of an official file that it does not have: each with `rdfs:isDefinedBy` and an IRI of ours."""
+    """Terms in the namespace of an official file that it does not have: each with
+    `rdfs:isDefinedBy` and an IRI of ours.
+    """
     ours, defined_by = FKG.removesuffix("ns#"), ox.NamedNode(RDFS + "isDefinedBy")
     for entry in catalog.entries.values():
         if (
             entry.official is None or entry.name == "qudt"
-        ):  # QUDT's schema is a file of its own, and its terms are QUDT's
+        ):  # QUDT's schema is a separate file, and its terms are QUDT's
             continue
         for file in entry.additions:
             triples = module(catalog, file).triples
@@ -187,7 +191,10 @@ def test_alignments_give_a_reason_for_each_mapping(catalog: Catalog) -> None:
 @needs_shared
 @pytest.mark.parametrize("name", sorted(OFFICIAL))
 def test_what_claims_to_follow_the_original_is_there(catalog: Catalog, name: str) -> None:
-    """Every term of a module is a term of the original; no addition is; hierarchy, domains and inverses are the original's."""
+    """Every term of a module is a term of the original; no addition is.
+
+    Hierarchy, domains and inverses are the original's.
+    """
     entry = catalog.entries[name]
     parts = [module(catalog, file) for file in (entry.module, *entry.parts)]
     ours = replace(parts[0], triples=tuple(quad for part in parts for quad in part.triples))

@@ -1,4 +1,6 @@
-"""`ontologies/shapes/modules.shacl.ttl` over our modules: by our own engine and by pySHACL, which must say the same."""
+"""`ontologies/shapes/modules.shacl.ttl` over our modules: by our own engine and by pySHACL, which
+must say the same.
+"""
 
 from __future__ import annotations
 

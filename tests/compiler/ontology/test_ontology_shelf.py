@@ -82,7 +82,7 @@ def test_a_file_of_the_catalogue_under_the_wrong_name_is_told_whose_it_is(
     )
     ours = catalog.entries | {"mason": mason.model_copy(update={"official": official})}
     monkeypatch.setattr(
-        "fedkg_compiler.ontology.shelf.load_catalog",
+        "fedkg_compiler.ontology.local_catalog.load_catalog",
         lambda home: catalog.model_copy(update={"entries": ours}),
     )
     _, (problem,) = add_entry("isa95", str(acme), home=home)

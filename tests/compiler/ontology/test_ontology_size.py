@@ -1,4 +1,7 @@
-"""What follows from graphs has a limit, and a graph beyond it is told with the property that is to blame."""
+"""The closure of a graph has a size limit.
+
+A graph beyond it is reported with the responsible property.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +43,11 @@ def test_a_closure_beyond_the_limit_is_one_error_at_its_property(
 
 
 def test_a_relation_is_given_up_before_it_is_written_down(monkeypatch) -> None:
-    chain = pairs.of(np.arange(N), np.arange(1, N + 1), N + 1)
-    assert pairs.reach(chain, N + 1).size == N * (N + 1) // 2
-    star = pairs.of(np.zeros(N, dtype=np.int64), np.arange(1, N + 1), N + 1)
+    chain = pairs.make_pairs(np.arange(N), np.arange(1, N + 1), N + 1)
+    assert pairs.transitive_closure(chain, N + 1).size == N * (N + 1) // 2
+    star = pairs.make_pairs(np.zeros(N, dtype=np.int64), np.arange(1, N + 1), N + 1)
     monkeypatch.setattr(pairs, "LIMIT", 40_000)
     with pytest.raises(pairs.TooManyPairs):
-        pairs.reach(chain, N + 1)
+        pairs.transitive_closure(chain, N + 1)
     with pytest.raises(pairs.TooManyPairs):
         pairs.composed(pairs.turned(star, N + 1), star, N + 1)

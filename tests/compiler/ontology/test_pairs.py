@@ -6,7 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg_compiler.ontology.pairs import Pairs, composed, ends, of, reach, turned, without_self
+from fedkg_compiler.ontology.pairs import (
+    Pairs,
+    composed,
+    ends,
+    make_pairs,
+    transitive_closure,
+    turned,
+    without_self,
+)
 
 N = 7
 relations = st.sets(st.tuples(st.integers(0, N - 1), st.integers(0, N - 1)), max_size=14)
@@ -14,7 +22,7 @@ relations = st.sets(st.tuples(st.integers(0, N - 1), st.integers(0, N - 1)), max
 
 def array(pairs: set[tuple[int, int]]) -> Pairs:
     table = np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
-    return of(table[:, 0], table[:, 1], N)
+    return make_pairs(table[:, 0], table[:, 1], N)
 
 
 def plain(pairs: Pairs) -> set[tuple[int, int]]:
@@ -43,4 +51,4 @@ def test_what_is_reached_is_the_least_transitive_relation(pairs: set[tuple[int, 
     closed = set(pairs)
     while not step(closed, pairs) <= closed:
         closed |= step(closed, pairs)
-    assert plain(reach(array(pairs), N)) == closed
+    assert plain(transitive_closure(array(pairs), N)) == closed

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.content import checksum
-from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
-from fedkg_compiler.ontology.sniff import NotRdf, sniff
+from fedkg_compiler.ontology.file_format import NotRdf, detect_format
+from fedkg_compiler.ontology.graph_checksum import checksum
+from fedkg_compiler.ontology.rdf_reader import Document, read_file, read_rdf
 
 XML_HEAD = '<?xml version="1.0"?>'
 RDF_OPEN = '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="http://x/">'
@@ -60,7 +60,7 @@ def one(text: str | bytes, name: str = "plant.ttl") -> Diagnostic:
     ],
 )
 def test_the_content_decides_the_syntax(text: str, name: str, syntax: str) -> None:
-    assert sniff(text, name) == syntax
+    assert detect_format(text, name) == syntax
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_content_decides_the_syntax(text: str, name: str, syntax: str) -> No
     ],
 )
 def test_what_is_no_rdf_is_named(text: str, what: str) -> None:
-    found = sniff(text, "sosa.ttl")
+    found = detect_format(text, "sosa.ttl")
     assert isinstance(found, NotRdf)
     assert what in found.what
 
@@ -89,7 +89,7 @@ def test_what_is_no_rdf_is_named(text: str, what: str) -> None:
     ],
 )
 def test_what_no_statement_of_turtle_begins_is_named(text: str, name: str, what: str) -> None:
-    found = sniff(text, name)
+    found = detect_format(text, name)
     assert isinstance(found, NotRdf)
     assert found.what == what
 
@@ -106,7 +106,7 @@ def test_what_no_statement_of_turtle_begins_is_named(text: str, name: str, what:
     ],
 )
 def test_turtle_without_an_ending_is_still_turtle(text: str) -> None:
-    assert sniff(text, "graph") == "turtle"
+    assert detect_format(text, "graph") == "turtle"
 
 
 def test_half_a_turtle_file_is_noticed() -> None:

@@ -1,4 +1,6 @@
-"""Graphs behind a real SPARQL server: whole, in pages, with patience, and with a clear word when it fails."""
+"""Graphs behind a real SPARQL server: whole, in pages, with patience, and with a clear word when it
+fails.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from oxigraph_server import in_front, needs_oxigraph, put, reply, serving
 
 from fedkg_compiler.inputs import recording
 from fedkg_compiler.ontology import load_graph
-from fedkg_compiler.ontology.content import checksum
-from fedkg_compiler.ontology.reading import read_rdf
+from fedkg_compiler.ontology.graph_checksum import checksum
+from fedkg_compiler.ontology.rdf_reader import read_rdf
 from fedkg_compiler.ontology.stores.credentials import FILE_VARIABLE, VARIABLE
 from fedkg_compiler.ontology.stores.endpoint import Patience
 from fedkg_compiler.ontology.stores.remote import read_endpoint
@@ -90,8 +92,10 @@ def test_two_graphs_of_one_server_are_told_apart_by_what_they_hold(server: str) 
 @pytest.mark.parametrize("status", ["accepted", "proposed"])
 def test_mappings_that_were_accepted_hold_behind_an_endpoint_too(server: str, status: str) -> None:
     said = (
-        "@prefix fkg: <https://w3id.org/fedkg/ns#> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . "
-        "[] fkg:mappingSource :Drill ; fkg:mappingPredicate rdfs:subClassOf ; fkg:mappingTarget :Machine ; "
+        "@prefix fkg: <https://w3id.org/fedkg/ns#> . @prefix rdfs: "
+        "<http://www.w3.org/2000/01/rdf-schema#> . "
+        "[] fkg:mappingSource :Drill ; fkg:mappingPredicate rdfs:subClassOf ; "
+        "fkg:mappingTarget :Machine ; "
         f'fkg:mappingStatus "{status}" . :M7 a :Drill .'
     )
     put(server, PREFIX + said, "graph=https://example.org/mapped")
@@ -380,8 +384,8 @@ class TestCredentials:
                 "",
                 "has a name or password in it",
             ),
-            ("https://graphs.example.org/query", "3f2c-very-secret\nX: y", "is no HTTP header"),
-            ("https://graphs.example.org:port/query", "", "is no address"),
+            ("https://graphs.example.org/query", "3f2c-very-secret\nX: y", "is not an HTTP header"),
+            ("https://graphs.example.org:port/query", "", "is not an address"),
             ("https:///query?key=3f2c-very-secret", "", "names no host"),
         ],
     )
@@ -401,6 +405,6 @@ class TestCredentials:
         monkeypatch.setenv(FILE_VARIABLE, str(path))
         assert "no such file" in read("https://graphs.example.org/query")[1]
         path.write_text("secret 3f2c", encoding="utf-8")
-        assert "it is no TOML" in read("https://graphs.example.org/query")[1]
+        assert "it is not TOML" in read("https://graphs.example.org/query")[1]
         path.write_text('"https://graphs.example.org" = 3', encoding="utf-8")
         assert "neither a text nor a header" in read("https://graphs.example.org/query")[1]

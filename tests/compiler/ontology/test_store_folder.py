@@ -15,14 +15,17 @@ from fedkg.errors import FedkgError, UsageError
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.inputs import STORE_STATE, recording
 from fedkg_compiler.ontology import load_graph
-from fedkg_compiler.ontology.content import checksum
-from fedkg_compiler.ontology.reading import read_rdf
-from fedkg_compiler.ontology.stores.closed import MOST
-from fedkg_compiler.ontology.stores.filling import load_files
+from fedkg_compiler.ontology.graph_checksum import checksum
+from fedkg_compiler.ontology.rdf_reader import read_rdf
+from fedkg_compiler.ontology.stores.closure_store import MOST
 from fedkg_compiler.ontology.stores.folder import CLOSED, LOADING, State, open_store, read_state
 from fedkg_compiler.ontology.stores.parts import PARTS
+from fedkg_compiler.ontology.stores.store_loading import load_files
 
-PREFIX = "@prefix : <https://example.org/plant#> .\n@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+PREFIX = (
+    "@prefix : <https://example.org/plant#> .\n@prefix rdfs: "
+    "<http://www.w3.org/2000/01/rdf-schema#> .\n"
+)
 ONE = PREFIX + ":Mill rdfs:subClassOf :Machine . :M1 a :Mill ; :limit [ :value 3.50 ] .\n"
 TWO = PREFIX + ":M2 a :Mill ; :limit [ :value 4 ] .\n"
 HERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=2)
@@ -120,19 +123,19 @@ def test_nothing_is_changed_where_a_file_has_an_error(store: Path, files: dict[s
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, files: dict[str, Path]) -> None:
-    with pytest.raises(UsageError, match="is there already, and is no store"):
+    with pytest.raises(UsageError, match="exists and is not a store"):
         load_files(tmp_path, [files["one"]])
-    with pytest.raises(UsageError, match="is there already, and is no store"):
+    with pytest.raises(UsageError, match="exists and is not a store"):
         load_files(files["two"], [files["one"]])
 
 
 _KILLED = """
 import sys
 from pathlib import Path
-from fedkg_compiler.ontology.stores import filling
+from fedkg_compiler.ontology.stores import store_loading
 
 moment, store, *files = sys.argv[1:]
-write = filling._write
+write = store_loading._write
 
 def stopping(path, body):
     part = path.with_name(f".{path.name}.part")
@@ -148,8 +151,8 @@ def stopping(path, body):
     print("now", flush=True)
     sys.stdin.read()
 
-filling._write = stopping
-filling.load_files(Path(store), [Path(file) for file in files])
+store_loading._write = stopping
+store_loading.load_files(Path(store), [Path(file) for file in files])
 """
 
 
@@ -235,7 +238,7 @@ _CLOSING = """
 import sys
 from pathlib import Path
 from fedkg_compiler.ontology import load_graph
-from fedkg_compiler.ontology.stores import closed
+from fedkg_compiler.ontology.stores import closure_store
 
 moment, store = sys.argv[1:]
 
@@ -244,7 +247,7 @@ def waiting(*_):
     sys.stdin.read()
 
 if moment == "triples":
-    closed.json.dumps = lambda said, **named: waiting() if "defined" in said else closed.json.JSONEncoder(**named).encode(said)
+    closure_store.json.dumps = lambda said, **named: waiting() if "defined" in said else closure_store.json.JSONEncoder(**named).encode(said)
 else:
     Path.rename = waiting
 load_graph([], {}, [Path(store)])
@@ -280,7 +283,8 @@ def test_a_closure_whose_making_is_killed_is_none(
 def test_what_was_said_while_closing_is_said_again(store: Path, tmp_path: Path) -> None:
     path = tmp_path / "odd.ttl"
     path.write_text(
-        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . <https://example.org/a> rdfs:lable 'a' .",
+        "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> . <https://example.org/a> "
+        "rdfs:lable 'a' .",
         encoding="utf-8",
     )
     loaded(store, path)

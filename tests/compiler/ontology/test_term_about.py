@@ -8,7 +8,7 @@ import pytest
 
 from fedkg.errors import UsageError
 from fedkg_compiler.ontology import add_entry
-from fedkg_compiler.ontology.about import About, about
+from fedkg_compiler.ontology.term_description import About, describe_term
 
 OURS = """Prefix(:=<https://acme.example/o#>)
 Prefix(rdfs:=<http://www.w3.org/2000/01/rdf-schema#>)
@@ -39,7 +39,7 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def one(text: str, home: Path) -> About:
-    (found,), problems = about(text, home=home)
+    (found,), problems = describe_term(text, home=home)
     assert problems == ()
     return found
 
@@ -84,5 +84,5 @@ def test_what_no_ontology_has_is_an_error_with_a_suggestion(
     acme: Path, text: str, meant: str
 ) -> None:
     with pytest.raises(UsageError, match="none has such a term") as error:
-        about(text, home=acme)
+        describe_term(text, home=acme)
     assert meant in (error.value.help or "")

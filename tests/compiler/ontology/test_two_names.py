@@ -9,7 +9,7 @@ from graph_cases import HERE
 
 from fedkg_compiler import compile_rules
 from fedkg_compiler.ontology import Catalog, load_graph
-from fedkg_compiler.ontology.terms import Iri
+from fedkg_compiler.ontology.graph_terms import Iri
 from fedkg_compiler.resources import data_folder
 
 SHOP = """@prefix shop: <https://example.org/shop#> .
@@ -44,7 +44,10 @@ def test_what_a_graph_says_with_the_older_name_is_found_with_the_newer(catalog: 
 
 
 def test_what_a_graph_says_with_the_newer_name_is_found_with_the_older(catalog: Catalog) -> None:
-    shapes = "@prefix sh: <http://www.w3.org/ns/shacl#> . [] sh:targetClass <http://schema.org/Product> ."
+    shapes = (
+        "@prefix sh: <http://www.w3.org/ns/shacl#> . [] sh:targetClass "
+        "<http://schema.org/Product> ."
+    )
     both = [("shop.ttl", SHOP.replace("http://schema", "https://schema")), ("shapes.ttl", shapes)]
     graph, problems, _ = load_graph([], {}, [], catalog=catalog, text_graphs=both)
     assert graph.instances("http://schema.org/Product") == ["https://example.org/shop#bolt"]

@@ -1,4 +1,6 @@
-"""Shapes, queries and quantifiers find what the user's graphs describe, not the terms of the vocabularies that fedkg loads."""
+"""Shapes, queries and quantifiers find what the user's graphs describe, not the terms of the
+vocabularies that fedkg loads.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,7 @@ def folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Folder:
 
 
 def test_a_target_selects_no_terms_of_vocabularies(folder: Folder) -> None:
-    """QUDT labels hundreds of units, none of which has a serial number."""
+    """QUDT labels hundreds of units, and no unit has a serial number."""
     shape = """t:Serial a sh:NodeShape ; sh:targetSubjectsOf rdfs:label ;
         sh:property [ sh:path t:serial ; sh:minCount 1 ] ."""
     assert folder.findings("shapes.ttl", shape) == []
@@ -124,7 +126,7 @@ def test_rows_are_about_the_graph_of_the_user(folder: Folder, quantifier: str, r
 
 
 def test_patterns_join_own_nodes_with_vocabularies(folder: Folder) -> None:
-    """The label of a unit stands in QUDT; the machine that names the unit makes the row."""
+    """QUDT contains the label of a unit; the machine that names the unit makes the row."""
     own = "t:drill t:limit [ qudt:unit unit:BAR ] . t:reamer t:limit [ qudt:unit unit:K ] ."
     assert (
         folder.rows("?x, ?l where { ?x t:limit ?q . ?q qudt:unit ?u . ?u rdfs:label ?l }", own) == 2
@@ -150,7 +152,10 @@ def _units_rule(folder: Path) -> Path:
 
 
 def test_a_class_that_is_a_shape_too_may_be_empty(folder: Folder) -> None:
-    """A class without members is a warning where other rules have rows; that it is a shape changes nothing."""
+    """A class without members is a warning where other rules have rows.
+
+    That it is a shape changes nothing.
+    """
     own = """t:Alarm a owl:Class , sh:NodeShape . t:Quiet a owl:Class . t:Tool a owl:Class .
         t:drill a t:Tool ."""
     rules = """signal torque in N.m

@@ -21,12 +21,15 @@ METALS = ("plant:Steel", "plant:Brass", "plant:Pine")
 
 
 def random_shapes(dice: Random, count: int) -> list[str]:
-    """The bodies of so many node shapes; see `shape_graph`."""
+    """The bodies of `count` node shapes; see `shape_graph`."""
     return [_shape(dice) for _ in range(count)]
 
 
 def shape_graph(bodies: list[str]) -> str:
-    """Turtle of node shapes ``plant:S0`` ... that target every pump; a body refers to its number as ``{i}``."""
+    """Turtle of node shapes ``plant:S0`` ... that target every pump.
+
+    A body refers to its number as ``{i}``.
+    """
     return HEAD + "\n".join(
         f"plant:S{i} a sh:NodeShape ; sh:targetClass plant:Pump ; {body.replace('{i}', str(i))} ."
         for i, body in enumerate(bodies)
@@ -55,7 +58,7 @@ def _property(dice: Random) -> str:
         )
     )
     parts = [_constraint(dice, names, 1) for _ in range(dice.choice((1, 1, 2, 3)))]
-    once = {part.split()[0]: part for part in parts}  # most parameters may stand once
+    once = {part.split()[0]: part for part in parts}  # most parameters may occur once
     return f"sh:path {path} ; " + " ; ".join(once.values())
 
 

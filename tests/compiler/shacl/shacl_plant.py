@@ -1,4 +1,5 @@
-"""A plant of three pumps with a table of observed values, and the violations that fedkg and pySHACL find in it.
+"""A plant of three pumps with a table of observed values, and the violations that fedkg and pySHACL
+find in it.
 
 pySHACL validates, for each row of the table, the graph with the values of the row written into it.
 """
@@ -49,7 +50,8 @@ VALUES: dict[str, Sequence[Node]] = {
     "note": [Literal("ok", lang="en"), Literal("gut", lang="de"), Literal("fine")],
     "material": [PLANT.Steel, PLANT.Brass, PLANT.Pine],
 }
-"""What may stand in the table of each property. No zero: bound beforehand, rdflib takes it for nothing."""
+"""The possible table values of each property. No zero: rdflib treats an initial binding to zero as
+unbound."""
 
 PUMPS = ("P1", "P2", "P3")
 
@@ -81,7 +83,7 @@ def dealt(seed: int, rows: int) -> list[dict[tuple[str, str], Node]]:
 
 
 def cell(term: Node | None) -> str:
-    """What stands in the table for a term."""
+    """The table cell of a term."""
     return "" if term is None else str(term).removeprefix(str(PLANT))
 
 

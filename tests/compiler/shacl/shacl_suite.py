@@ -1,8 +1,9 @@
-"""Runs a test of the W3C SHACL suite through the compiler, twice: all static, and with data properties moved into a table.
+"""Runs a test of the W3C SHACL suite through the compiler, twice: all static, and with data
+properties moved into a table.
 
     python tests/compiler/shacl/shacl_suite.py
 
-writes the list of which test went where into the reference.
+writes the list of tests and their engines into the reference.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ STANDARD = (
     str(SHT),
     *("http://www.w3.org/" + name for name in ("1999/02/22-rdf", "2000/01/rdf", "2002/07/owl")),
 )
-"""Vocabularies whose properties are no data."""
+"""Vocabularies with properties that are not data."""
 
 KNOWN: dict[str, str] = {
     "core/property/uniqueLang-002": 'the graph store reads `"1"^^xsd:boolean` as `true`, which the suite tells apart'
@@ -112,7 +113,8 @@ def on_the_graph(case: Case) -> Verdict:
 
 
 def on_a_table(case: Case, folder: Path) -> Verdict:
-    """The verdict with every data property that fits into a column in a table, whose rows are the nodes.
+    """The verdict with every data property that fits into a column in a table with the nodes as
+    rows.
 
     `refused` says why the test cannot be put so.
     """

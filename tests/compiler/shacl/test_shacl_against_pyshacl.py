@@ -1,4 +1,6 @@
-"""Shapes over observed values: row for row the focus nodes that pySHACL finds in the graph with the row's values written into it."""
+"""Shapes over observed values: row for row the focus nodes that pySHACL finds in the graph with the
+row's values written into it.
+"""
 
 from __future__ import annotations
 
@@ -32,23 +34,59 @@ PROPERTY = [
     "sh:path plant:pressure ; sh:languageIn ( 'en' )",
     "sh:path plant:pressure ; sh:minLength 1",
     "sh:path plant:pressure ; sh:lessThan plant:level",
-    "sh:path plant:pressure ; {sparql 'SELECT $this ?value WHERE {{ $this $PATH ?value . FILTER(?value > 5) }}'}",
-    "sh:path ( plant:feeds plant:pressure ) ; {sparql 'SELECT $this ?value WHERE {{ $this $PATH ?value . FILTER(?value > 5) }}'}",
+    (
+        "sh:path plant:pressure ; {sparql 'SELECT $this ?value WHERE {{ $this $PATH ?value . "
+        "FILTER(?value > 5) }}'}"
+    ),
+    (
+        "sh:path ( plant:feeds plant:pressure ) ; {sparql 'SELECT $this ?value WHERE {{ $this "
+        "$PATH ?value . FILTER(?value > 5) }}'}"
+    ),
     "sh:path plant:pressure ; plant:most 7",
     "sh:path [ sh:alternativePath ( plant:pressure plant:level ) ] ; plant:most 8",
 ]
 NODE = [
-    "sh:closed true ; sh:ignoredProperties ( rdf:type plant:feeds plant:serial plant:maxPressure plant:pressure plant:note plant:level )",
-    "sh:or ( [ sh:path plant:state ; sh:pattern 'n$' ] [ sh:path plant:pressure ; sh:maxInclusive 4 ] )",
+    (
+        "sh:closed true ; sh:ignoredProperties ( rdf:type plant:feeds plant:serial "
+        "plant:maxPressure plant:pressure plant:note plant:level )"
+    ),
+    (
+        "sh:or ( [ sh:path plant:state ; sh:pattern 'n$' ] [ sh:path plant:pressure ; "
+        "sh:maxInclusive 4 ] )"
+    ),
     "{sparql 'SELECT $this WHERE {{ $this p:pressure ?v ; p:maxPressure ?m . FILTER(?v > ?m) }}'}",
-    "{sparql 'SELECT $this WHERE {{ $this p:pressure ?v ; p:feeds ?o . ?o p:pressure ?w . FILTER(?v + 1 < ?w) }}'}",
-    "{sparql 'SELECT $this WHERE {{ {{ $this p:pressure ?v . FILTER(?v > 6) }} UNION {{ $this p:state \"stuck\" }} }}'}",
-    "{sparql 'SELECT $this WHERE {{ $this p:serial ?s . FILTER NOT EXISTS {{ $this p:pressure ?v }} }}'}",
-    "{sparql 'SELECT $this WHERE {{ $this p:pressure ?v . FILTER NOT EXISTS {{ $this p:level ?l . FILTER(?l > ?v) }} }}'}",
-    "{sparql 'SELECT $this WHERE {{ $this p:material p:Pine . OPTIONAL {{ $this p:level ?l }} FILTER(!bound(?l) || ?l < 3) }}'}",
-    "{sparql 'SELECT $this WHERE {{ {{ FILTER($this != p:P2) }} $this p:level ?l . FILTER(?l > 4) }}'}",
-    "{sparql 'SELECT $this WHERE {{ {{ SELECT $this WHERE {{ $this p:pressure ?v . FILTER(?v >= 5) }} }} }}'}",
-    "{sparql 'SELECT $this (SUM(?v) AS ?value) WHERE {{ $this p:feeds ?o . ?o p:pressure ?v }} GROUP BY $this HAVING (SUM(?v) > 9)'}",
+    (
+        "{sparql 'SELECT $this WHERE {{ $this p:pressure ?v ; p:feeds ?o . ?o p:pressure ?w . "
+        "FILTER(?v + 1 < ?w) }}'}"
+    ),
+    (
+        "{sparql 'SELECT $this WHERE {{ {{ $this p:pressure ?v . FILTER(?v > 6) }} UNION {{ "
+        '$this p:state "stuck" }} }}\'}'
+    ),
+    (
+        "{sparql 'SELECT $this WHERE {{ $this p:serial ?s . FILTER NOT EXISTS {{ $this "
+        "p:pressure ?v }} }}'}"
+    ),
+    (
+        "{sparql 'SELECT $this WHERE {{ $this p:pressure ?v . FILTER NOT EXISTS {{ $this "
+        "p:level ?l . FILTER(?l > ?v) }} }}'}"
+    ),
+    (
+        "{sparql 'SELECT $this WHERE {{ $this p:material p:Pine . OPTIONAL {{ $this p:level ?l "
+        "}} FILTER(!bound(?l) || ?l < 3) }}'}"
+    ),
+    (
+        "{sparql 'SELECT $this WHERE {{ {{ FILTER($this != p:P2) }} $this p:level ?l . "
+        "FILTER(?l > 4) }}'}"
+    ),
+    (
+        "{sparql 'SELECT $this WHERE {{ {{ SELECT $this WHERE {{ $this p:pressure ?v . "
+        "FILTER(?v >= 5) }} }} }}'}"
+    ),
+    (
+        "{sparql 'SELECT $this (SUM(?v) AS ?value) WHERE {{ $this p:feeds ?o . ?o p:pressure "
+        "?v }} GROUP BY $this HAVING (SUM(?v) > 9)'}"
+    ),
     "plant:above 3 ; plant:of plant:level",
 ]
 
@@ -103,8 +141,10 @@ def shapes() -> str:
     ]
     first = len(lines)
     lines += [
-        f"plant:S{first + i} a sh:NodeShape ; {target} ; sh:property plant:S{first + i}_ . plant:S{first + i}_ sh:path plant:pressure ; "
-        f"sh:maxInclusive 2 ; sh:minCount 1 ; {sparql('SELECT $this WHERE { $this $PATH ?v . FILTER(?v < 1) }')} ."
+        f"plant:S{first + i} a sh:NodeShape ; {target} ; sh:property plant:S{first + i}_ . "
+        f"plant:S{first + i}_ sh:path plant:pressure ; "
+        f"sh:maxInclusive 2 ; sh:minCount 1 ; "
+        f"{sparql('SELECT $this WHERE { $this $PATH ?v . FILTER(?v < 1) }')} ."
         for i, target in enumerate(TARGETS)
     ]
     return HEAD + COMPONENTS + "\n".join(lines)

@@ -1,4 +1,7 @@
-"""Shapes over a small plant: what becomes rows, what the graph decides, what is refused; and every component has its place."""
+"""Shapes over a small plant: what becomes rows, what the graph decides, what is refused.
+
+And every component has its place.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,8 @@ def test_bounds_speak_the_units_of_the_signal_and_facts_are_converted(folder: Pa
         compiled(
             folder,
             pump(
-                "sh:property [ sh:path plant:pressure ; sh:minInclusive 1 ; sh:lessThan plant:maxPressure ]"
+                "sh:property [ sh:path plant:pressure ; sh:minInclusive 1 ; sh:lessThan "
+                "plant:maxPressure ]"
             ),
         )
     )
@@ -94,7 +98,8 @@ def test_bounds_speak_the_units_of_the_signal_and_facts_are_converted(folder: Pa
 
 def test_counts_and_missing_values(folder: Path) -> None:
     shape = pump(
-        "sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ; sh:property [ sh:path plant:state ; sh:maxCount 0 ]"
+        "sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ; sh:property [ sh:path "
+        "plant:state ; sh:maxCount 0 ]"
     )
     rows = verdicts(
         pack_of(compiled(folder, shape)), pump=["P1", "P2"], p=["", "1"], state=["on", ""]
@@ -106,19 +111,28 @@ def test_counts_and_missing_values(folder: Path) -> None:
     ("body", "p", "state", "violated"),
     [
         (
-            "sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )",
+            (
+                "sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state "
+                "; sh:in ( 'on' 'off' ) ] )"
+            ),
             "1",
             "on",
             0,
         ),
         (
-            "sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )",
+            (
+                "sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state "
+                "; sh:in ( 'on' 'off' ) ] )"
+            ),
             "1",
             "broken",
             1,
         ),
         (
-            "sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state ; sh:in ( 'on' 'off' ) ] )",
+            (
+                "sh:or ( [ sh:path plant:pressure ; sh:minInclusive 5 ] [ sh:path plant:state "
+                "; sh:in ( 'on' 'off' ) ] )"
+            ),
             "",
             "broken",
             0,
@@ -126,13 +140,19 @@ def test_counts_and_missing_values(folder: Path) -> None:
         ("sh:not [ sh:path plant:pressure ; sh:minInclusive 5 ]", "", "on", 1),
         ("sh:not [ sh:path plant:pressure ; sh:minInclusive 5 ]", "4", "on", 0),
         (
-            "sh:xone ( [ sh:path plant:pressure ; sh:minCount 1 ] [ sh:path plant:state ; sh:minCount 1 ] )",
+            (
+                "sh:xone ( [ sh:path plant:pressure ; sh:minCount 1 ] [ sh:path plant:state ; "
+                "sh:minCount 1 ] )"
+            ),
             "4",
             "on",
             1,
         ),
         (
-            "sh:xone ( [ sh:path plant:pressure ; sh:minCount 1 ] [ sh:path plant:state ; sh:minCount 1 ] )",
+            (
+                "sh:xone ( [ sh:path plant:pressure ; sh:minCount 1 ] [ sh:path plant:state ; "
+                "sh:minCount 1 ] )"
+            ),
             "4",
             "",
             0,
@@ -143,7 +163,10 @@ def test_counts_and_missing_values(folder: Path) -> None:
         ("sh:property [ sh:path plant:pressure ; sh:equals plant:level ]", "5", "", 1),
         ("sh:property [ sh:path plant:pressure ; sh:node [ sh:minInclusive 5 ] ]", "4", "", 1),
         (
-            "sh:property [ sh:path plant:pressure ; sh:deactivated true ; sh:minInclusive 5 ] ; sh:nodeKind sh:IRI",
+            (
+                "sh:property [ sh:path plant:pressure ; sh:deactivated true ; sh:minInclusive "
+                "5 ] ; sh:nodeKind sh:IRI"
+            ),
             "4",
             "",
             0,
@@ -163,7 +186,10 @@ def test_connectives_say_what_shacl_says(
 
 
 def test_a_static_part_decides_for_each_focus_node(folder: Path) -> None:
-    body = "sh:or ( [ sh:path plant:serial ; sh:minCount 1 ] [ sh:path plant:pressure ; sh:maxInclusive 3 ] )"
+    body = (
+        "sh:or ( [ sh:path plant:serial ; sh:minCount 1 ] [ sh:path plant:pressure ; "
+        "sh:maxInclusive 3 ] )"
+    )
     pack = pack_of(compiled(folder, pump(body)))
     assert [pack.manifest.entities[int(bank.entity[0])] for bank in pack.banks] == ["P2"]
     assert verdicts(pack, pump=["P1", "P2"], p=["9", "9"]) == {"S.or": 1}
@@ -199,7 +225,10 @@ signal pressure is plant:pressure in bar column "p"
 rows are plant:Pump
 shapes "shapes.ttl"
 """
-    body = "sh:property [ sh:path plant:pressure ; sh:maxInclusive 10 ] ; sh:property [ sh:path plant:colour ; sh:minCount 1 ]"
+    body = (
+        "sh:property [ sh:path plant:pressure ; sh:maxInclusive 10 ] ; sh:property [ "
+        "sh:path plant:colour ; sh:minCount 1 ]"
+    )
     compilation = compiled(
         folder, pump(body), "plant:Pump a <http://www.w3.org/2002/07/owl#Class> .", rules
     )
@@ -220,7 +249,8 @@ def test_what_the_graph_violates_is_said_with_its_severity(folder: Path) -> None
     warning = compiled(
         folder,
         pump(
-            "sh:property [ sh:path plant:serial ; sh:minCount 1 ; sh:severity sh:Warning ; sh:message 'Say.' ]"
+            "sh:property [ sh:path plant:serial ; sh:minCount 1 ; sh:severity sh:Warning ; "
+            "sh:message 'Say.' ]"
         ),
     )
     [said] = [item for item in warning.diagnostics if item.code == "FKG310"]
@@ -232,7 +262,10 @@ def test_what_the_graph_violates_is_said_with_its_severity(folder: Path) -> None
 def test_every_component_has_exactly_one_place(folder: Path) -> None:
     body = """sh:property [ sh:path plant:pressure ; sh:minInclusive 1 ; sh:pattern "x" ; sh:datatype xsd:double ] ;
         sh:or ( [ sh:path plant:state ; sh:hasValue "on" ] [ sh:class plant:Other ] )"""
-    off = "plant:Off a sh:NodeShape ; sh:deactivated true ; sh:targetClass plant:Pump ; sh:nodeKind sh:Literal ."
+    off = (
+        "plant:Off a sh:NodeShape ; sh:deactivated true ; sh:targetClass plant:Pump ; "
+        "sh:nodeKind sh:Literal ."
+    )
     alone = "plant:Alone a sh:NodeShape ; sh:nodeKind sh:Literal ."
     placements = pack_of(compiled(folder, f"{pump(body)}\n{off}\n{alone}")).manifest.placements
     assert Counter(item.part for item in placements).most_common(1)[0][1] == 1
@@ -272,13 +305,17 @@ def test_every_component_has_exactly_one_place(folder: Path) -> None:
 
 def test_many_parts_are_listed_when_they_are_asked_for(folder: Path) -> None:
     shapes = "\n".join(
-        f"plant:S{i} a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path plant:serial ; sh:minLength 1 ] ."
+        f"plant:S{i} a sh:NodeShape ; sh:targetClass plant:Pump ; sh:property [ sh:path "
+        f"plant:serial ; sh:minLength 1 ] ."
         for i in range(50)
     )
     pack = pack_of(compiled(folder, shapes))
     assert placement_lines(pack) == [
         "",
-        "shapes.ttl: 50 parts decided on the graph, such as S0.serial.minLength (--parts lists each)",
+        (
+            "shapes.ttl: 50 parts decided on the graph, such as S0.serial.minLength (--parts "
+            "lists each)"
+        ),
     ]
     told = placement_lines(pack, every=True)
     assert told[1] == "shapes.ttl: 50 parts decided on the graph"
@@ -289,7 +326,8 @@ def test_many_parts_are_listed_when_they_are_asked_for(folder: Path) -> None:
 def test_a_part_inside_another_is_told_of_its_own_shape(folder: Path, names: str) -> None:
     first, second, third = tuple(names)
     shapes = "\n".join(
-        f"plant:{name} a sh:NodeShape ; sh:targetClass plant:Pump ; sh:or ( [ sh:{kind} {value} ] [ sh:node plant:{other} ] ) ."
+        f"plant:{name} a sh:NodeShape ; sh:targetClass plant:Pump ; sh:or ( [ sh:{kind} "
+        f"{value} ] [ sh:node plant:{other} ] ) ."
         for name, other, kind, value in (
             (first, second, "nodeKind", "sh:IRI"),
             (second, third, "class", "plant:Pump"),
@@ -318,7 +356,10 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
     assert [
         pack.manifest.entities[int(entity)] for bank in pack.banks for entity in bank.entity
     ] == ["P1"]
-    having = "plant:S a sh:NodeShape ; sh:targetSubjectsOf plant:state ; sh:property [ sh:path plant:pressure ; sh:minCount 1 ] ."
+    having = (
+        "plant:S a sh:NodeShape ; sh:targetSubjectsOf plant:state ; sh:property [ "
+        "sh:path plant:pressure ; sh:minCount 1 ] ."
+    )
     assert verdicts(
         pack_of(compiled(folder, having)), pump=["P1", "P1"], p=["", ""], state=["on", ""]
     ) == {"S.pressure.minCount": 1}
@@ -354,7 +395,10 @@ def test_targets_by_query_and_by_property(folder: Path) -> None:
         ),
         ("plant:S a sh:NodeShape ; sh:target [ a plant:Odd ] ; sh:nodeKind sh:IRI .", "FKG314"),
         (
-            "plant:S a sh:NodeShape ; sh:targetClass plant:Tank ; sh:property [ sh:path plant:pressure ; sh:maxCount 1 ] .",
+            (
+                "plant:S a sh:NodeShape ; sh:targetClass plant:Tank ; sh:property [ sh:path "
+                "plant:pressure ; sh:maxCount 1 ] ."
+            ),
             "FKG313",
         ),
     ],

@@ -1,4 +1,6 @@
-"""Columns of texts whose categories are known: every component that looks at a value is decided for each."""
+"""Columns of texts with known categories: every component on a value is decided for each
+category.
+"""
 
 from __future__ import annotations
 
@@ -110,7 +112,10 @@ def test_what_cannot_be_told_is_refused_with_the_reason(
 
 
 def test_a_closed_shape_leaves_other_columns_empty(tmp_path: Path) -> None:
-    allowed = "sh:closed true ; sh:ignoredProperties ( rdf:type plant:state plant:other plant:size ) ; sh:property [ sh:path plant:note ]"
+    allowed = (
+        "sh:closed true ; sh:ignoredProperties ( rdf:type plant:state plant:other "
+        "plant:size ) ; sh:property [ sh:path plant:note ]"
+    )
     found = compiled(tmp_path, allowed)
     assert found.pack is not None, found.diagnostics
     table = Table.of(

@@ -215,7 +215,7 @@ def test_a_class_that_nothing_in_the_data_has_is_told_with_the_near_one(
         .split("\n")[said.span.line - 1][said.span.column - 1 :]
         .startswith("ex:Nodde")
     )
-    assert "nothing was judged" in shown(capsys, shapes, data)[1]
+    assert "nothing was evaluated" in shown(capsys, shapes, data)[1]
 
 
 def test_a_subject_with_too_many_values_is_named_and_other_properties_are_judged(
@@ -237,7 +237,10 @@ def test_a_subject_with_too_many_values_is_named_and_other_properties_are_judged
 def test_a_node_with_fewer_values_than_another_is_judged_by_those_it_has(
     suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Four tanks, one of them with two levels: one of four is too low, three are too high; a fifth has no level."""
+    """Four tanks, one of them with two levels: one of four is too low, three are too high.
+
+    A fifth has no level.
+    """
     (tmp_path / "shapes.ttl").write_text(
         """@prefix sh: <http://www.w3.org/ns/shacl#> . @prefix t: <https://example.org/t#> .
 t:Levels a sh:NodeShape ; sh:targetClass t:Tank ; sh:property

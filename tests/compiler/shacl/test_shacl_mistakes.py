@@ -1,4 +1,6 @@
-"""Mistakes in shapes that would make them find nothing, or the wrong thing: each is told with its place, and the rest is checked."""
+"""Mistakes in shapes that would make them find nothing, or the wrong thing: each is reported with
+its position, and the rest is checked.
+"""
 
 from __future__ import annotations
 
@@ -71,8 +73,14 @@ def test_a_variable_that_nothing_binds_is_told_where_it_stands(tmp_path: Path) -
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT $this (?v AS ?value) WHERE { $this plant:pressure ?v . BIND(?v * 2 AS ?w) FILTER(?w > 3) }",
-        "SELECT $this WHERE { { SELECT $this (MAX(?v) AS ?m) WHERE { $this plant:pressure ?v } GROUP BY $this } FILTER(?m > 3) }",
+        (
+            "SELECT $this (?v AS ?value) WHERE { $this plant:pressure ?v . BIND(?v * 2 AS ?w) "
+            "FILTER(?w > 3) }"
+        ),
+        (
+            "SELECT $this WHERE { { SELECT $this (MAX(?v) AS ?m) WHERE { $this plant:pressure "
+            "?v } GROUP BY $this } FILTER(?m > 3) }"
+        ),
     ],
 )
 def test_variables_that_are_bound_in_any_way_are_not_told(tmp_path: Path, query: str) -> None:
@@ -113,8 +121,8 @@ def test_a_prefix_that_nothing_declares_names_its_query_and_leaves_the_rest_alon
             "does not select `$this`",
         ),
         ('sh:sparql [ sh:message "nothing else" ]', "no `sh:select`"),
-        ("sh:property plant:nosuch", "there is no shape `plant:nosuch`"),
-        ("sh:not plant:nosuch", "there is no shape `plant:nosuch`"),
+        ("sh:property plant:nosuch", "this file has no shape `plant:nosuch`"),
+        ("sh:not plant:nosuch", "this file has no shape `plant:nosuch`"),
     ],
 )
 def test_what_shacl_does_not_have_is_refused_and_the_rest_checked(
@@ -138,8 +146,8 @@ def test_a_severity_that_shacl_lacks_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "shown"),
     [
-        ('sh:hasValue "On"', "On is no declared"),
-        ('sh:in ( "on" "onn" )', "onn is no declared"),
+        ('sh:hasValue "On"', "On is not a declared"),
+        ('sh:in ( "on" "onn" )', "onn is not a declared"),
         ("sh:maxInclusive 3", "compares 3 with texts"),
     ],
 )

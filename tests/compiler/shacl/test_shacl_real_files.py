@@ -1,4 +1,6 @@
-"""The shapes that others publish: Schema.org's and AMMO's compile, and no part of them is dropped."""
+"""The shapes that others publish: Schema.org's and AMMO's compile, and no part of them is
+dropped.
+"""
 
 from __future__ import annotations
 

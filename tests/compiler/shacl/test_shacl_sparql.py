@@ -1,4 +1,6 @@
-"""SPARQL constraints and targets over observed values: what they become, and what is refused and why."""
+"""SPARQL constraints and targets over observed values: what they become, and what is refused and
+why.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,8 @@ def test_a_solution_for_each_focus_node_becomes_a_row_with_the_words_of_the_cons
 def test_a_path_stands_for_itself(tmp_path: Path) -> None:
     path = "sh:path [ sh:alternativePath ( plant:pressure plant:level ) ]"
     shape = pump(
-        f"sh:property [ {path} ; {query('SELECT $this WHERE { $this $PATH ?v . FILTER(?v > 3) }')} ]"
+        f"sh:property [ {path} ; "
+        f"{query('SELECT $this WHERE { $this $PATH ?v . FILTER(?v > 3) }')} ]"
     )
     assert violated(pack_of(of_rows(tmp_path, shape)), p=["4", "2", "2"], level=["4", "4", ""]) == {
         "S.pressure|level.sparql": 2
@@ -121,7 +124,10 @@ def test_a_table_row_has_what_is_observed_and_nothing_else(tmp_path: Path) -> No
 def test_a_target_may_depend_on_the_table(tmp_path: Path) -> None:
     select = "SELECT ?this WHERE { ?this p:pressure ?v FILTER(?v > 3) }"
     target = f'sh:target [ a sh:SPARQLTarget ; sh:prefixes plant:All ; sh:select "{select}" ]'
-    shape = f"plant:S a sh:NodeShape ; {target} ; sh:property [ sh:path plant:level ; sh:maxInclusive 5 ; sh:minCount 1 ] ."
+    shape = (
+        f"plant:S a sh:NodeShape ; {target} ; sh:property [ sh:path plant:level ; "
+        f"sh:maxInclusive 5 ; sh:minCount 1 ] ."
+    )
     columns = {"p": ["4", "2", "", "4"], "level": ["9", "9", "9", ""]}
     assert violated(pack_of(of_rows(tmp_path, shape)), **columns) == {
         "S.level.maxInclusive": 1,
@@ -133,7 +139,8 @@ def test_a_target_may_depend_on_the_table(tmp_path: Path) -> None:
 
 def test_what_the_graph_alone_violates_is_said(tmp_path: Path) -> None:
     body = query(
-        "SELECT $this WHERE { { $this p:serial ?s } UNION { $this p:pressure ?v . FILTER(?v > 9) } }",
+        "SELECT $this WHERE { { $this p:serial ?s } UNION { $this p:pressure ?v . "
+        "FILTER(?v > 9) } }",
         "sh:message 'no' ;",
     )
     found = compiled(tmp_path, pump(f"sh:severity sh:Info ; {body}"))
@@ -204,7 +211,10 @@ def test_a_query_inside_another_component_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_query_inside_another_component_may_ask_the_graph(tmp_path: Path) -> None:
-    """P1 has a serial number, so its pressure counts; of P2 the query finds nothing, and it conforms whatever the table says."""
+    """P1 has a serial number, so its pressure counts.
+
+    Of P2 the query finds nothing, and it conforms whatever the table says.
+    """
     inner = query("SELECT $this WHERE { $this p:serial ?s }")
     off = query("SELECT $this WHERE { $this p:pressure ?v }", "sh:deactivated true ;")
     pack = pack_of(

@@ -1,4 +1,6 @@
-"""The W3C SHACL suite, core and SPARQL: the expected verdict on the graph and on a table, and the reference's list of which went where."""
+"""The W3C SHACL suite, core and SPARQL: the expected verdict on the graph and on a table, and the
+reference's list of engines.
+"""
 
 from __future__ import annotations
 

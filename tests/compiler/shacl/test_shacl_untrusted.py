@@ -1,4 +1,6 @@
-"""Shapes and queries from strangers: no connection that nobody asked for, bounded time, and rules that are not dropped."""
+"""Shapes and queries from strangers: no connection that nobody asked for, bounded time, and rules
+that are not dropped.
+"""
 
 from __future__ import annotations
 

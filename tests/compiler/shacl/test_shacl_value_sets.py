@@ -1,4 +1,6 @@
-"""Paths to several columns: all are read as numbers where shapes speak of numbers, and equal values are one value node, as in pySHACL."""
+"""Paths to several columns: all are read as numbers where shapes speak of numbers, and equal values
+are one value node, as in pySHACL.
+"""
 
 from __future__ import annotations
 
@@ -64,16 +66,25 @@ SHAPES = {
     ),
     "qualified least": (
         LINE,
-        f"( p:has {EITHER} ) ; sh:qualifiedValueShape [ sh:minInclusive 3.0e0 ] ; sh:qualifiedMinCount 2",
+        (
+            f"( p:has {EITHER} ) ; sh:qualifiedValueShape [ sh:minInclusive 3.0e0 ] ; "
+            f"sh:qualifiedMinCount 2"
+        ),
     ),
     "qualified entities": (
         LINE,
-        "p:has ; sh:qualifiedValueShape [ sh:path p:press ; sh:hasValue 2.0e0 ] ; sh:qualifiedMaxCount 1",
+        (
+            "p:has ; sh:qualifiedValueShape [ sh:path p:press ; sh:hasValue 2.0e0 ] ; "
+            "sh:qualifiedMaxCount 1"
+        ),
     ),
     "texts": (PUMP, "[ sh:alternativePath ( p:state p:mode ) ] ; sh:maxCount 1"),
     "qualified texts": (
         LINE,
-        "( p:has [ sh:alternativePath ( p:state p:mode ) ] ) ; sh:qualifiedValueShape [ sh:pattern '^o' ] ; sh:qualifiedMaxCount 1",
+        (
+            "( p:has [ sh:alternativePath ( p:state p:mode ) ] ) ; sh:qualifiedValueShape [ "
+            "sh:pattern '^o' ] ; sh:qualifiedMaxCount 1"
+        ),
     ),
     "languages": (PUMP, "[ sh:alternativePath ( p:word p:note ) ] ; sh:uniqueLang true"),
     "numbers and texts": (
@@ -115,7 +126,7 @@ def dealt(rows: int) -> list[dict[str, Literal]]:
 
 
 def cell(term: Literal | None) -> str:
-    """What stands in the table for a value: whole numbers without a fraction."""
+    """The table cell of a value: whole numbers without a fraction."""
     return "" if term is None else str(term).removesuffix(".0")
 
 
@@ -193,7 +204,10 @@ def test_a_sensor_with_a_unit_has_numbers(tmp_path: Path) -> None:
 
 
 def test_counting_tells_nothing_of_units(tmp_path: Path) -> None:
-    """Values in kilopascal and bar are one where they are equal; a temperature is never a pressure, and no column gets a unit by it."""
+    """Values in kilopascal and bar are one where they are equal.
+
+    A temperature is never a pressure, and no column gets a unit by it.
+    """
     units = "p:s0 qudt:unit unit:BAR . p:s1 qudt:unit unit:KiloPA . p:s3 qudt:unit unit:DEG_C ."
     found = compiled(
         tmp_path, "sh:targetNode p:line1", f"( p:has {EITHER} ) ; sh:maxCount 2", units

@@ -1,4 +1,7 @@
-"""Words of shapes that nothing knows are told, with the nearest known one; shapes that nothing leads to; bare numbers in several units."""
+"""Unknown terms in shapes are reported with the nearest known one; unreachable shapes.
+
+Bare numbers in several units.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ plant:s2 sosa:observes plant:torque ; sosa:isHostedBy plant:M2 ; fkg:column "M2.
 
 
 def told(folder: Path, shapes: str, rules: str = "") -> list[Diagnostic]:
-    """All that is said of some shapes over the plant, conflicts apart."""
+    """All diagnostics of some shapes over the plant, except conflicts."""
     (folder / "shapes.ttl").write_text(HEAD + shapes, encoding="utf-8")
     (folder / "plant.ttl").write_text(HEAD + PLANT, encoding="utf-8")
     return list(
@@ -40,7 +43,7 @@ def mill(body: str, target: str = "sh:targetClass plant:Mill") -> str:
 
 
 def place(item: Diagnostic, shapes: str) -> str:
-    """The text that a diagnostic stands at."""
+    """The text at the span of a diagnostic."""
     return (HEAD + shapes).split("\n")[item.span.line - 1][
         item.span.column - 1 : item.span.end_column - 1
     ]
@@ -94,11 +97,20 @@ def test_a_property_that_nothing_speaks_of_is_told_with_the_nearest(
         "sh:property [ sh:path plant:colour ; sh:minCount 0 ; sh:maxCount 3 ]",
         "sh:property [ sh:path plant:obsolete ; sh:maxCount 0 ]",
         "sh:property [ sh:path plant:optional ; sh:minCount 0 ]",
-        "sh:property [ sh:path plant:note ; sh:minCount 0 ; sh:maxCount 1 ; sh:nodeKind sh:Literal ]",
+        (
+            "sh:property [ sh:path plant:note ; sh:minCount 0 ; sh:maxCount 1 ; sh:nodeKind "
+            "sh:Literal ]"
+        ),
         "sh:not [ sh:property [ sh:path plant:obsolete ; sh:minCount 1 ] ]",
-        "sh:closed true ; sh:ignoredProperties ( rdf:type ) ; sh:property [ sh:path plant:note ; sh:maxCount 1 ]",
+        (
+            "sh:closed true ; sh:ignoredProperties ( rdf:type ) ; sh:property [ sh:path "
+            "plant:note ; sh:maxCount 1 ]"
+        ),
         "sh:property [ sh:path [ sh:zeroOrMorePath plant:feeds ] ; sh:nodeKind sh:IRI ]",
-        "sh:property [ sh:path rdf:type ; sh:minCount 1 ] ; sh:property [ sh:path sh:targetClass ; sh:maxCount 1 ]",
+        (
+            "sh:property [ sh:path rdf:type ; sh:minCount 1 ] ; sh:property [ sh:path "
+            "sh:targetClass ; sh:maxCount 1 ]"
+        ),
         "sh:property [ sh:path plant:colur ; sh:deactivated true ; sh:maxCount 1 ]",
     ],
 )
@@ -109,7 +121,10 @@ def test_what_is_known_forbidden_or_off_is_not_told(tmp_path: Path, body: str) -
 def test_a_property_is_underlined_where_it_stands_and_not_where_another_ends_alike(
     tmp_path: Path,
 ) -> None:
-    body = "sh:property [ sh:path [ sh:alternativePath ( rdfs:label plant:label plant:serial ) ] ; sh:maxCount 1 ]"
+    body = (
+        "sh:property [ sh:path [ sh:alternativePath ( rdfs:label plant:label "
+        "plant:serial ) ] ; sh:maxCount 1 ]"
+    )
     (said,) = [item for item in told(tmp_path, mill(body)) if item.code == "FKG318"]
     assert place(said, mill(body)) == "plant:label"
     assert "`plant:label`" in said.message

@@ -14,9 +14,9 @@ from fedkg.pack import Pack
 from fedkg_compiler import compile_rules
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology import Graph, load_graph
+from fedkg_compiler.ontology.graph_terms import local_name
+from fedkg_compiler.ontology.node_values import literal
 from fedkg_compiler.ontology.pattern import tokens
-from fedkg_compiler.ontology.terms import local_name
-from fedkg_compiler.ontology.values import literal
 from fedkg_compiler.sparql import query_binder
 from fedkg_compiler.sparql.query_forms import Reader
 from fedkg_compiler.sparql.query_parser import parse_query

@@ -1,4 +1,4 @@
-"""Jobs whose graphs stand behind an endpoint or in a store: read as `fedkg compile` reads them, and named in the run folder."""
+"""Jobs with graphs from an endpoint or a store: results, and records in the run folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fedkg.jobs.causes.run import run_causes
 from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.learned_results import read_learned
 from fedkg.jobs.reproduce import reproduce
-from fedkg_compiler.ontology.stores.filling import load_files
+from fedkg_compiler.ontology.stores.store_loading import load_files
 
 RULES = """\
 prefix plant: <https://example.org/plant#>
@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def small(job_fields: dict[str, Any], tmp_path: Path) -> dict[str, Any]:
-    """A job of one training of one round with rules of its own."""
+    """A job with rules, one trial and one round."""
     (tmp_path / "rules.fkg").write_text(RULES, encoding="utf-8")
     (tmp_path / "plant.ttl").write_text(PLANT, encoding="utf-8")
     plain = {
@@ -139,7 +139,7 @@ def test_a_model_reads_its_graph_from_an_endpoint_and_goes_on_with_the_same_alon
     assert (fetched["address"], fetched["triples"]) == (address, 6)
     assert {"path": address, "sha256": fetched["sha256"]} in environment["sources"]
     put(server, PLANT.replace("plant:has", "plant:knows"))
-    with pytest.raises(JobError, match="is not the one the run was begun with") as caught:
+    with pytest.raises(JobError, match="has changed since the run started") as caught:
         resume(tmp_path / "half")
     assert address in str(caught.value)
     put(server, PLANT)

@@ -1,5 +1,8 @@
-"""Proposals for mappings between two ontologies: from names, definitions and structure; nothing is asserted until a person accepts it.
+"""Proposals for mappings between two ontologies: from names, definitions and structure.
 
-`gather.py` reads the terms, `words.py` cuts their names into stems, `likeness.py` compares, `suggest.py` proposes, `proposals.py` writes
-proposals as RDF, `accepted.py` reads those back that a person accepted.
+Nothing is asserted until a person accepts it.
+
+`alignment_terms.py` reads the terms, `stemming.py` cuts their names into stems, `similarity.py`
+compares, `suggest.py` proposes, `proposals.py` writes proposals as RDF, `accepted.py` reads those
+back that a person accepted.
 """

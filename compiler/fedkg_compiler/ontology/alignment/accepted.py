@@ -1,4 +1,6 @@
-"""Reads proposals for mappings back: those that a person has accepted become mappings, the others stay without effect."""
+"""Reads proposals for mappings back: those that a person has accepted become mappings, the others
+stay without effect.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,14 @@ from collections.abc import Iterable, Sequence
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.gather import find
-from fedkg_compiler.ontology.places import report
-from fedkg_compiler.ontology.reading import Document
+from fedkg_compiler.ontology.definitions import find
+from fedkg_compiler.ontology.graph_terms import split_iri
+from fedkg_compiler.ontology.rdf_reader import Document
+from fedkg_compiler.ontology.spans import report
 from fedkg_compiler.ontology.standard import FKG, OWL, RDFS, SKOS
-from fedkg_compiler.ontology.terms import split_iri
 
 MARK = "mappingStatus"
-"""What stands in every file with proposals."""
+"""A word that every file with proposals contains."""
 STATUSES = ("proposed", "accepted", "rejected")
 PREDICATES = (
     *(SKOS + f"{kind}Match" for kind in ("exact", "close", "broad", "narrow", "related")),
@@ -27,7 +29,9 @@ _SOURCE, _PREDICATE, _TARGET, _STATUS = (
 
 
 def accepted(documents: Iterable[Document]) -> tuple[list[ox.Quad], list[Diagnostic]]:
-    """Return the mappings of the proposals in these graphs that a person has accepted, and what is wrong with proposals."""
+    """Return the mappings of the proposals in these graphs that a person has accepted, and what is
+    wrong with proposals.
+    """
     mapped: list[ox.Quad] = []
     problems: list[Diagnostic] = []
     for document in documents:
@@ -55,17 +59,23 @@ def accepted(documents: Iterable[Document]) -> tuple[list[ox.Quad], list[Diagnos
             elif status[0] == "accepted":
                 source, predicate, target = ends
                 if source is None or predicate is None or target is None:
-                    advice = "give it one fkg:mappingSource, one fkg:mappingPredicate and one fkg:mappingTarget"
+                    advice = (
+                        "give it one fkg:mappingSource, one fkg:mappingPredicate and "
+                        "one fkg:mappingTarget"
+                    )
                     problems.append(
                         _problem(document, ends, "an accepted mapping is not whole", advice)
                     )
                 elif predicate.value not in PREDICATES:
-                    advice = "SKOS has exactMatch, closeMatch, broadMatch, narrowMatch, relatedMatch; or rdfs:subClassOf, owl:equivalentClass"
+                    advice = (
+                        "SKOS has exactMatch, closeMatch, broadMatch, narrowMatch, "
+                        "relatedMatch; or rdfs:subClassOf, owl:equivalentClass"
+                    )
                     problems.append(
                         _problem(
                             document,
                             ends,
-                            f"<{predicate.value}> is no predicate of mappings",
+                            f"<{predicate.value}> is not a predicate of mappings",
                             advice,
                         )
                     )
@@ -81,6 +91,8 @@ def _only_iri(nodes: Sequence[object]) -> ox.NamedNode | None:
 def _problem(
     document: Document, ends: Sequence[ox.NamedNode | None], message: str, advice: str
 ) -> Diagnostic:
-    """An error at the place of the proposal's source, where the file has it, else of the first status."""
+    """An error at the place of the proposal's source, where the file has it, else of the first
+    status.
+    """
     iri = next((end.value for end in (ends[0], ends[2]) if end is not None), FKG + MARK)
     return report("FKG124", find(document, iri, *split_iri(iri)), message, help=advice)

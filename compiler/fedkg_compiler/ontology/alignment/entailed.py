@@ -1,4 +1,4 @@
-"""What the reviewed mappings between ontologies bring about: what they say themselves, and what follows from it."""
+"""The effect of the reviewed mappings between ontologies: their triples, and the consequences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from fedkg_compiler.ontology.catalog import Catalog
 from fedkg_compiler.ontology.closure import SUB_CLASS, SUB_PROPERTY, TYPE, follows
 from fedkg_compiler.ontology.contradictions import shown
-from fedkg_compiler.ontology.reading import Document
+from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
 
 Line = tuple[str, str, str]
@@ -21,11 +21,13 @@ _VOCABULARY = (RDF, RDFS, OWL)
 
 
 class Entailed(BaseModel):
-    """What mappings bring about.
+    """The number of triples that mappings state and entail.
 
     Attributes:
-        mappings: how many there are, by their predicates. said: the subclasses and subproperties among them.
-        follows: subclasses, subproperties and types of named terms that hold by the mappings and not without them, beyond what is said.
+        mappings: how many there are, by their predicates. said: the subclasses and subproperties
+            among them.
+        follows: subclasses, subproperties and types of named terms that hold only with the mappings
+            and are not stated.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -38,10 +40,12 @@ class Entailed(BaseModel):
 def entailed(
     documents: Sequence[Document], aligned: Sequence[Document], catalog: Catalog
 ) -> Entailed:
-    """Return what alignment files bring about over the files of their ontologies, by the rules that every compilation applies.
+    """Return what alignment files bring about over the files of their ontologies, by the rules that
+    every compilation applies.
 
     Args:
-        documents: of the ontologies. aligned: the alignments between them. catalog: for the prefixes of names.
+        documents: of the ontologies. aligned: the alignments between them. catalog: for the
+            prefixes of names.
     """
     alone = [quad for document in documents for quad in document.triples]
     mapped = [quad for document in aligned for quad in document.triples]
@@ -65,7 +69,9 @@ def entailed(
 
 
 def _named(triples: Iterable[ox.Quad]) -> set[ox.Triple]:
-    """The subclasses, subproperties and types of named terms, but for those that are of the vocabulary itself."""
+    """The subclasses, subproperties and types of named terms, but for those that are of the
+    vocabulary itself.
+    """
     return {
         quad.triple
         for quad in triples

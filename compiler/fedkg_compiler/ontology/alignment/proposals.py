@@ -1,4 +1,6 @@
-"""Writes proposals as RDF, in a vocabulary of their own: a mapping comes of one only where a person sets its status to "accepted"."""
+"""Writes proposals as RDF, in a separate vocabulary: a proposal becomes a mapping when a person
+sets its status to "accepted".
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def turtle(
 
 
 def _short(iri: str, prefixes: Mapping[str, str]) -> str:
-    """The IRI with a prefix where its rest is letters, digits and underscores, and does not end in a mark."""
+    """The IRI with a prefix where its rest is letters, digits and underscores, and does not end in
+    a mark.
+    """
     for prefix, space in sorted(prefixes.items(), key=lambda item: (-len(item[1]), item[0])):
         rest = iri.removeprefix(space)
         if (

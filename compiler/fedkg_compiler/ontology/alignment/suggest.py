@@ -1,4 +1,4 @@
-"""Proposes mappings between two ontologies, each with how sure that is and why; a person decides."""
+"""Proposes mappings between two ontologies, with confidence and reasons; a person decides."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedkg_compiler.ontology.alignment.gather import Side, Term
-from fedkg_compiler.ontology.alignment.likeness import Likeness, Matrix, likeness
-from fedkg_compiler.ontology.alignment.words import MEANING, exact, stems
+from fedkg_compiler.ontology.alignment.alignment_terms import Side, Term
+from fedkg_compiler.ontology.alignment.similarity import Likeness, Matrix, likeness
+from fedkg_compiler.ontology.alignment.stemming import MEANING, exact, stems
 from fedkg_compiler.ontology.standard import SKOS
 
 MOST = 3
-"""A pair is proposed where each of the two is among so many best of the other."""
+"""A pair is proposed if each term is among this number of best matches of the other."""
 _SUPPORTED, _TOLD = 0.2, 0.1
 
 
@@ -92,7 +92,10 @@ def _proposal(
             reasons.append(
                 (
                     sure / 2,
-                    f"{first[a].labels[0]} {where} the one, {second[b].labels[0]} {where} the other",
+                    (
+                        f"{first[a].labels[0]} {where} the one, {second[b].labels[0]} {where} "
+                        f"the other"
+                    ),
                 )
             )
     ordered = tuple(text for _, text in sorted(reasons, key=lambda item: -item[0]))
@@ -106,7 +109,10 @@ def _proposal(
 
 
 def _predicate(one: Term, other: Term, i: int, j: int, alike: Likeness) -> str:
-    """The same name, borne out by the definition, is exact; a name within a name, with the same last word, is broader; else close."""
+    """The same name, borne out by the definition, is exact.
+
+    A name within a name, with the same last word, is broader; else close.
+    """
     if {stems(label) for label in one.labels} & {stems(label) for label in other.labels}:
         return "exactMatch" if alike.definitions[i, j] >= _SUPPORTED else "closeMatch"
     left, right = (stems(term.labels[-1]) for term in (one, other))

@@ -1,7 +1,9 @@
-"""Description logic on demand: HermiT, which comes with owlready2 and runs in Java, with a limit on its time.
+"""Description logic on demand: HermiT, which comes with owlready2 and runs in Java, with a limit on
+its time.
 
-OWL 2 RL (`closing.py`) leaves out what takes more than rules: that a class with all the parts of a definition is below what it defines,
-that a class can have no member. HermiT (Glimm et al. 2014, Journal of Automated Reasoning 53) answers for all of OWL 2 DL, in any time.
+OWL 2 RL (`fixpoint.py`) leaves out what takes more than rules: that a class with all the parts of a
+definition is below what it defines, that a class can have no member. HermiT (Glimm et al. 2014,
+Journal of Automated Reasoning 53) answers for all of OWL 2 DL, in any time.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Any
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
 
 Pair = tuple[str, str]
@@ -30,11 +32,13 @@ TYPE, _INDIVIDUAL = ox.NamedNode(RDF + "type"), ox.NamedNode(OWL + "NamedIndivid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a DL reasoner says.
+    """The conclusions of a DL reasoner.
 
     Attributes:
-        below: pairs of a class and one above it. types: pairs of a thing and its class. Both with what was told, without what follows
-        from other pairs. unsatisfiable: classes that can have no member. inconsistent: nothing can be as it is said; then there is no more.
+        below: pairs of a class and a superclass. types: pairs of a thing and its class. Both
+            include asserted pairs, without those that follow from other pairs. unsatisfiable:
+            classes that cannot have a member.
+        inconsistent: the triples contradict each other; the other fields are then empty.
     """
 
     below: tuple[Pair, ...] = ()
@@ -46,13 +50,18 @@ class Described:
 def describe(
     triples: Sequence[ox.Quad], file: str, limit: float
 ) -> tuple[Described | None, tuple[Diagnostic, ...]]:
-    """Return what HermiT concludes from triples; None with an error where there is no Java, it fails, or its time is over.
+    """Return the conclusions of HermiT from triples.
+
+    None with an error if Java is missing, HermiT fails, or it times out.
 
     Args:
         file: what messages name. limit: seconds.
     """
     if shutil.which("java") is None:
-        advice = "install Java 11 or newer, so that `java -version` answers; without --dl, OWL 2 RL is used, which needs none"
+        advice = (
+            "install Java 11 or newer, so that `java -version` answers; without --dl, "
+            "OWL 2 RL is used, which needs none"
+        )
         return None, (
             report(
                 "FKG126",
@@ -103,7 +112,7 @@ def describe(
 
 
 def _individuals(triples: Iterable[ox.Triple]) -> Iterator[ox.Triple]:
-    """That the members of named classes are individuals, which owlready2 wants to be told."""
+    """Triples that declare the members of named classes as individuals, as owlready2 requires."""
     for triple in triples:
         kind, member = triple.object, triple.subject
         named = isinstance(kind, ox.NamedNode) and not kind.value.startswith((RDF, RDFS, OWL))
@@ -112,7 +121,10 @@ def _individuals(triples: Iterable[ox.Triple]) -> Iterator[ox.Triple]:
 
 
 def _run(command: Sequence[str], folder: str, limit: float) -> str | None:
-    """What a command prints; None when it was stopped, with all processes that it began, after `limit` s."""
+    """The output of a command.
+
+    None when it was stopped, with all processes that it began, after `limit` s.
+    """
     surroundings = os.environ | {"TMPDIR": folder}
     process = subprocess.Popen(
         command,

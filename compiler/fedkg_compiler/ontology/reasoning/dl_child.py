@@ -1,7 +1,8 @@
-"""Runs HermiT on a file of N-Triples, in a process of its own that can be stopped: `python -m ...dl_child FILE`; the answer is JSON.
+"""Runs HermiT on a file of N-Triples in a separate process that can be stopped: `python -m
+...dl_child FILE`; prints JSON.
 
-The answer has `below` and `types` (pairs of IRIs, those that were told among them), `unsatisfiable` (classes), `inconsistent`, and
-`failure`: why there is no answer, or "".
+The JSON has `below` and `types` (pairs of IRIs, including the asserted ones), `unsatisfiable`
+(classes), `inconsistent`, and `failure`: the reason for a missing result, or "".
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ NOTHING = "http://www.w3.org/2002/07/owl#Nothing"
 
 
 def answer(path: Path) -> dict[str, Any]:
-    """What HermiT concludes from a file. `Any`: JSON."""
+    """The conclusions of HermiT from a file. `Any`: JSON."""
     warnings.simplefilter("ignore")
     import owlready2
 
@@ -37,7 +38,7 @@ def answer(path: Path) -> dict[str, Any]:
             owlready2.sync_reasoner_hermit(world, debug=0)
     except owlready2.OwlReadyInconsistentOntologyError:
         return said | {"inconsistent": True}
-    except Exception as error:  # noqa: BLE001  whatever an untyped library and a Java program raise is the answer
+    except Exception as error:  # noqa: BLE001  an untyped library may raise anything
         return said | {"failure": _first_line(error)}
     said["unsatisfiable"] = sorted(
         one.iri for one in world.inconsistent_classes() if one.iri != NOTHING
@@ -52,7 +53,7 @@ def answer(path: Path) -> dict[str, Any]:
 
 
 def _named(entity: Any) -> bool:
-    """Whether something is a class with a name that says something. `Any`: owlready2 has no types."""
+    """Whether something is a class with a real name. `Any`: owlready2 has no types."""
     return getattr(entity, "iri", THING) not in (THING, NOTHING)
 
 

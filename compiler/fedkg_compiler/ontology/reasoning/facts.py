@@ -1,7 +1,8 @@
-"""Everything that is known, in numbers: for each property the pairs it joins, with equal nodes under one number.
+"""Everything that is known, in numbers: for each property the pairs it joins, with equal nodes
+under one number.
 
-Letters: P pairs, n nodes. A pair is ``left * SPAN + right`` as in `fedkg_compiler.ontology.pairs`; nodes that come later change no number,
-so that a closure can be taken up where another one ended.
+Letters: P pairs, n nodes. A pair is ``left * SPAN + right`` as in `fedkg_compiler.ontology.pairs`;
+nodes that come later change no number, so that a closure can be taken up where another one ended.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyoxigraph as ox
 
 from fedkg_compiler.ontology import pairs as relation
 from fedkg_compiler.ontology.pairs import NONE, Nodes, Pairs, TooManyPairs
-from fedkg_compiler.ontology.reasoning.words import (
+from fedkg_compiler.ontology.reasoning.owl_vocabulary import (
     CELL,
     FIRST,
     IS,
@@ -48,7 +49,7 @@ class TooLarge(Exception):
     """More than `fedkg_compiler.ontology.pairs.LIMIT` triples follow.
 
     Attributes:
-        property: the one of which there are too many.
+        property: the property with too many pairs.
     """
 
     def __init__(self, property: ox.NamedNode) -> None:
@@ -76,9 +77,9 @@ class Facts:
 
     Attributes:
         nodes, numbers: by number, and the other way round. kinds: [n] IRI, blank node, or neither.
-        pairs: by the number of the property; nodes that are equal to another stand under its number.
-        one: [n] the number under which a node stands: its own, or that of the first node that is equal to it.
-        concluded: how many pairs were taken up that nobody told.
+        pairs: by the number of the property; nodes that are equal to another have its number.
+        one: [n] the number of a node: its own, or that of the first node that is equal to it.
+        concluded: how many inferred pairs were added.
     """
 
     nodes: list[Node] = field(default_factory=lambda: [*WORDS])
@@ -104,7 +105,7 @@ class Facts:
             numbers.setdefault(predicate, len(numbers))
         self.grow([*numbers][len(self.nodes) :])
         return {
-            numbers[node]: relation.of(
+            numbers[node]: relation.make_pairs(
                 np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), SPAN
             )
             for node, (left, right) in columns.items()
@@ -141,14 +142,14 @@ class Facts:
             _turned=dict(self._turned),
         )
 
-    def of(self, predicate: int) -> Pairs:
+    def pairs_of(self, predicate: int) -> Pairs:
         """The pairs of a property."""
         return self.pairs.get(predicate, NONE)
 
     def turned(self, predicate: int) -> Pairs:
         """The pairs of a property the other way round; kept until there are more."""
         if predicate not in self._turned:
-            left, right = split(self.of(predicate))
+            left, right = split(self.pairs_of(predicate))
             self._turned[predicate] = np.sort(right * SPAN + left)
         return self._turned[predicate]
 
@@ -160,7 +161,9 @@ class Facts:
         ] & (SPAN - 1)
 
     def absorb(self, new: Mapping[int, Pairs], *, told: bool = False) -> Relations:
-        """Take up pairs, with what equality, transitivity, lists and counts make of them; return what was not known before.
+        """Take up pairs, with what equality, transitivity, lists and counts make of them.
+
+        Return what was not known before.
 
         Raises:
             TooLarge: there are too many.
@@ -178,7 +181,7 @@ class Facts:
                 )
                 if added[predicate].size:
                     fresh[predicate].append(added[predicate])
-            waiting = self._beside(
+            waiting = self._list_and_count_facts(
                 {predicate: pairs for predicate, pairs in added.items() if pairs.size}, walked
             )
         return {
@@ -189,9 +192,10 @@ class Facts:
     def _add(self, predicate: int, pairs: Pairs, *, walked: bool, told: bool) -> Pairs:
         """Take up pairs of one property; return those that were not known.
 
-        That a class or property is below itself is taken up only where it is told: it may say something of a property above `subClassOf`.
+        That a class or property is below itself is added only if it is asserted: it may concern a
+        superproperty of `subClassOf`.
         """
-        known, below = self.of(predicate), predicate in (SUB_CLASS, SUB_PROPERTY)
+        known, below = self.pairs_of(predicate), predicate in (SUB_CLASS, SUB_PROPERTY)
         pairs = pairs[~among(pairs, known)]
         count, itself = pairs.size, NONE
         if below:
@@ -215,7 +219,10 @@ class Facts:
         return pairs
 
     def _transitive(self, waiting: Relations) -> set[int]:
-        """The transitive properties, those that become so now among them; the pairs they have already are then looked at again."""
+        """The transitive properties, those that become so now among them.
+
+        The pairs they have already are then looked at again.
+        """
         known = {SUB_CLASS, SUB_PROPERTY, *self.typed(TRANSITIVE).tolist()}
         left, right = split(waiting.get(TYPE, NONE))
         for predicate in set(left[right == TRANSITIVE].tolist()) - known:
@@ -227,8 +234,8 @@ class Facts:
                 self.concluded -= told.size
         return known
 
-    def _beside(self, added: Relations, walked: set[int]) -> Relations:
-        """What lists and counts say beside the pairs that were added."""
+    def _list_and_count_facts(self, added: Relations, walked: set[int]) -> Relations:
+        """Facts about lists and counts that follow from the added pairs."""
         further: Relations = {}
         if not WITH_LISTS.isdisjoint(added):
             further[CELL], further[LISTED] = self._lists()
@@ -240,17 +247,20 @@ class Facts:
         return {predicate: pairs for predicate, pairs in further.items() if pairs.size}
 
     def _lists(self) -> tuple[Pairs, Pairs]:
-        """The cells and the members of every list that something has; one that runs in a circle ends where it began."""
+        """The cells and the members of every list that something has.
+
+        One that runs in a circle ends where it began.
+        """
         firsts, rests = (
-            relation.grouped(self.of(FIRST), SPAN),
-            relation.grouped(self.of(REST), SPAN),
+            relation.grouped(self.pairs_of(FIRST), SPAN),
+            relation.grouped(self.pairs_of(REST), SPAN),
         )
         cells: list[int] = []
         members: list[int] = []
         heads = {
             head
             for word in WITH_LISTS - {FIRST, REST}
-            for head in (self.of(word) & (SPAN - 1)).tolist()
+            for head in (self.pairs_of(word) & (SPAN - 1)).tolist()
         }
         for head in heads:
             seen: set[int] = set()
@@ -284,7 +294,10 @@ class Facts:
     def _join_equal(
         self, same: Pairs, waiting: Relations, fresh: dict[int, list[Pairs]]
     ) -> Relations:
-        """Give nodes that are equal one number; what was known of the others is looked at again. Returns what waits then."""
+        """Give nodes that are equal one number; what was known of the others is looked at again.
+
+        Returns what waits then.
+        """
         before = self.one
         self.one = before.copy()
         unlike = []
@@ -295,9 +308,11 @@ class Facts:
                 ) != literal_value(self.nodes[right]):
                     unlike.append(min(left, right) * SPAN + max(left, right))
                 continue
-            if apart(self.nodes[left]) or apart(self.nodes[right]):
+            if are_different_literals(self.nodes[left]) or are_different_literals(
+                self.nodes[right]
+            ):
                 continue
-            first, second = sorted((self._first(left), self._first(right)))
+            first, second = sorted((self._representative(left), self._representative(right)))
             self.one[second] = first
         if unlike:
             waiting[UNLIKE] = relation.joined(
@@ -328,29 +343,31 @@ class Facts:
                 fresh[int(self.one[predicate])] += fresh.pop(predicate)
         return self._canonical(waiting)
 
-    def _first(self, node: int) -> int:
+    def _representative(self, node: int) -> int:
         while self.one[node] != node:
             node = int(self.one[node])
         return node
 
     def too_large(self, predicate: int) -> TooLarge:
-        """What is raised for a property with too many pairs."""
+        """The exception for a property with too many pairs."""
         node = self.nodes[predicate]
         return TooLarge(node if isinstance(node, ox.NamedNode) else WORDS[TYPE])
 
 
 def reached(closed: Pairs, new: Pairs) -> Pairs:
-    """The pairs that a transitive relation gets by new ones, these among them; in proportion to them where the relation is closed.
+    """The pairs that a transitive relation gets by new ones, these among them.
+
+    In proportion to them where the relation is closed.
 
     Raises:
         TooManyPairs: there are too many.
     """
     if not closed.size:
-        return relation.reach(new, SPAN)
+        return relation.transitive_closure(new, SPAN)
     begins, ends = np.unique(new >> 31), np.unique(new & (SPAN - 1))
     between = relation.composed(ends * SPAN + ends, closed, SPAN)
     back = between[np.isin(between & (SPAN - 1), begins)]
-    inner = relation.reach(relation.joined(new, back), SPAN)
+    inner = relation.transitive_closure(relation.joined(new, back), SPAN)
     inner = inner[np.isin(inner >> 31, begins)]
     onward = relation.joined(inner, relation.composed(inner, closed, SPAN))
     left, right = split(closed[np.isin(closed & (SPAN - 1), begins)])
@@ -363,7 +380,7 @@ def _of_itself(pairs: Pairs) -> Pairs:
     return np.compress(left == right, pairs)
 
 
-def apart(node: Node) -> bool:
+def are_different_literals(node: Node) -> bool:
     """Whether a node is never made one with another: a unit."""
     return isinstance(node, ox.NamedNode) and node.value.startswith(UNIT)
 
@@ -377,7 +394,9 @@ def counted(node: Node) -> list[int]:
 
 
 def literal_value(node: Node) -> object:
-    """What a literal stands for: its number where it has one, else its text with its language or datatype."""
+    """The value of a literal: its number if it has one, else its text with its language or
+    datatype.
+    """
     if not isinstance(node, ox.Literal):
         return node
     if node.datatype.value.rsplit("#", 1)[-1] in _NUMERIC:

@@ -1,6 +1,6 @@
-"""Finds everything that the premises of a rule can stand for, a whole array at once.
+"""Matches the premises of a rule against the facts, a whole array at once.
 
-Letters: R rows. A table has for each variable the numbers it stands for, [R].
+Letters: R rows. A table has for each variable the numbers that it is bound to, [R].
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy.typing as npt
 from fedkg_compiler.ontology import pairs as relation
 from fedkg_compiler.ontology.pairs import NONE, Nodes, Pairs, TooManyPairs
 from fedkg_compiler.ontology.reasoning.facts import SPAN, Facts, among, split
+from fedkg_compiler.ontology.reasoning.owl_vocabulary import SAME, TYPE
 from fedkg_compiler.ontology.reasoning.table import Atom, Rule
-from fedkg_compiler.ontology.reasoning.words import SAME, TYPE
 
 Table = dict[int, Nodes]
 
 
 def possible(rule: Rule, facts: Facts) -> bool:
-    """Whether there is something for each of the premises whose property is named; a rule that nobody uses is left at once."""
+    """Whether facts exist for each premise with a named property, to skip unused rules."""
     for _, predicate, other in rule.body:
-        if predicate >= 0 and not facts.of(predicate).size:
+        if predicate >= 0 and not facts.pairs_of(predicate).size:
             return False
         if predicate == TYPE and other >= 0 and not facts.typed(other).size:
             return False
@@ -32,16 +32,17 @@ def possible(rule: Rule, facts: Facts) -> bool:
 def matches(
     rule: Rule, facts: Facts, *, start: int | None = None, source: Mapping[int, Pairs] | None = None
 ) -> Table | None:
-    """All that the variables of a rule stand for together, None for nothing.
+    """All joint bindings of the variables of a rule, None without bindings.
 
     Args:
-        start, source: the premise with which to begin, and in what; default: all that is known, with the premise of which there is least.
+        start, source: the premise to begin with, and the facts for it; default: all facts, with the
+            premise that has the fewest.
 
     Raises:
         TooManyPairs: there is more than fits in memory.
     """
     if start is None:
-        sizes = [facts.of(p).size if p >= 0 else SPAN for _, p, _ in rule.body]
+        sizes = [facts.pairs_of(p).size if p >= 0 else SPAN for _, p, _ in rule.body]
         start = sizes.index(min(sizes))
     table = _begin(rule, start, facts.pairs if source is None else source, facts)
     rest = [atom for i, atom in enumerate(rule.body) if i != start]
@@ -61,7 +62,7 @@ def _joined(table: Table, rest: list[Atom], facts: Facts, rule: Rule) -> Table |
         table = _join(table, atom, facts)
     for one, other in rule.unequal:
         if _rows(table):
-            table = _kept(table, table[one] != table[other])
+            table = _select_rows(table, table[one] != table[other])
     return table if _rows(table) else None
 
 
@@ -69,12 +70,14 @@ def _rows(table: Table) -> int:
     return next(iter(table.values())).size
 
 
-def _kept(table: Table, rows: npt.NDArray[np.bool_] | Nodes) -> Table:
+def _select_rows(table: Table, rows: npt.NDArray[np.bool_] | Nodes) -> Table:
     return {variable: column[rows] for variable, column in table.items()}
 
 
 def _cost(atom: Atom, table: Table, facts: Facts) -> tuple[int, int]:
-    """Those that hang together with what is known first, then by how many ends are free, then by how many pairs there are."""
+    """Those that hang together with what is known first, then by how many ends are free, then by
+    how many pairs there are.
+    """
     s, p, o = atom
     free = sum(end < 0 and end not in table for end in (s, o))
     if p < 0 and p not in table:
@@ -82,7 +85,7 @@ def _cost(atom: Atom, table: Table, facts: Facts) -> tuple[int, int]:
     if p < 0:
         return (5 if free == 2 else free), SPAN
     apart = s not in table and o not in table
-    return (4 if apart else free), facts.of(p).size
+    return (4 if apart else free), facts.pairs_of(p).size
 
 
 def _begin(rule: Rule, start: int, source: Mapping[int, Pairs], facts: Facts) -> Table:
@@ -120,7 +123,7 @@ def _allowed(rule: Rule, start: int, predicate: int, facts: Facts) -> set[int] |
             nodes = facts.typed(o)
             assert p == TYPE
         else:
-            left, right = split(facts.of(p))
+            left, right = split(facts.pairs_of(p))
             nodes = left if predicate == s else right
         some = set(np.unique(nodes).tolist())
         found = some if found is None else found & some
@@ -130,12 +133,12 @@ def _allowed(rule: Rule, start: int, predicate: int, facts: Facts) -> set[int] |
 def _join(table: Table, atom: Atom, facts: Facts) -> Table:
     s, p, o = atom
     if p >= 0:
-        return _with(table, s, o, facts.of(p), p, facts)
+        return _with(table, s, o, facts.pairs_of(p), p, facts)
     parts: list[Table] = []
     if p in table:
-        used = [node for node in np.unique(table[p]).tolist() if facts.of(node).size]
+        used = [node for node in np.unique(table[p]).tolist() if facts.pairs_of(node).size]
         parts += [
-            _with(_kept(table, table[p] == node), s, o, facts.of(node), node, facts)
+            _with(_select_rows(table, table[p] == node), s, o, facts.pairs_of(node), node, facts)
             for node in used
         ]
     else:
@@ -155,7 +158,7 @@ def _with(table: Table, s: int, o: int, pairs: Pairs, predicate: int, facts: Fac
     left = np.full(count, s) if s >= 0 else table.get(s)
     right = np.full(count, o) if o >= 0 else table.get(o)
     if left is not None and right is not None:
-        return _kept(table, among(left * SPAN + right, pairs))
+        return _select_rows(table, among(left * SPAN + right, pairs))
     if left is not None or right is not None:
         known, other, ordered = (
             (left, o, pairs) if left is not None else (right, s, facts.turned(predicate))
@@ -166,19 +169,22 @@ def _with(table: Table, s: int, o: int, pairs: Pairs, predicate: int, facts: Fac
             s if left is not None else o
         ):  # the same variable on both sides cannot be known and free at once
             raise AssertionError
-        return _kept(table, rows) | {other: found}
+        return _select_rows(table, rows) | {other: found}
     if count * pairs.size > 8 * relation.LIMIT:
         raise TooManyPairs
     rows = np.repeat(np.arange(count), pairs.size)
     one, two = split(np.tile(pairs, count))
     if s == o:
         same = one == two
-        return _kept(table, rows[same]) | {s: one[same]}
-    return _kept(table, rows) | {s: one, o: two}
+        return _select_rows(table, rows[same]) | {s: one[same]}
+    return _select_rows(table, rows) | {s: one, o: two}
 
 
 def _expanded(known: Nodes, ordered: Pairs) -> tuple[Nodes, Nodes]:
-    """For each row all that stands beside its node: the rows, once for each, and what stands there. Raises TooManyPairs."""
+    """For each row all partners of its node: the rows, repeated for each partner, and the partners.
+
+    Raises TooManyPairs.
+    """
     begin, end = (
         np.searchsorted(ordered, known * SPAN),
         np.searchsorted(ordered, (known + 1) * SPAN),
@@ -192,7 +198,10 @@ def _expanded(known: Nodes, ordered: Pairs) -> tuple[Nodes, Nodes]:
 
 
 def concluded(table: Table, heads: Sequence[Atom], facts: Facts) -> list[tuple[int, Pairs]]:
-    """The pairs that a rule concludes, by property; nothing is said of literals, but that two would have to be one."""
+    """The pairs that a rule concludes, by property.
+
+    About literals it concludes only that two are equal.
+    """
     found: list[tuple[int, Pairs]] = []
     count = _rows(table)
     for s, p, o in heads:

@@ -1,7 +1,8 @@
-"""The rules of OWL 2 RL as W3C writes them (OWL 2 Profiles 2012, section 4.3, tables 4 to 9), one a line, under their names there.
+"""The rules of OWL 2 RL as W3C writes them (OWL 2 Profiles 2012, section 4.3, tables 4 to 9), one a
+line, under their names there.
 
 A line is ``name  premise . premise . ?a != ?b => conclusion . conclusion``; ``false`` is a contradiction. Words without ``?`` are those of
-`words.py`. Rules over lists are written with their cells, so that no rule has a number of premises of its own.
+`owl_vocabulary.py`. Rules over lists are written with their cells, so that every rule has a fixed number of premises.
 
 Departures:
 
@@ -9,7 +10,8 @@ Departures:
 - covered by others: prp-eqp1, prp-eqp2 and cax-eqc1, cax-eqc2 (scm-eqp1, scm-eqc1 with prp-spo1, cax-sco), cls-int2 (scm-int), cls-uni
   (scm-uni);
 - literals are never subjects: no type is written of them (dt-type2), and equal ones are not written as such (dt-eq). Two that would have
-  to be one and have different values are a contradiction (dt-diff); dt-not-type is left to who reads literals;
+  to be one and have different values are a contradiction (dt-diff); dt-not-type is left to who
+      reads literals;
 - no class or property is written below itself;
 - units of QUDT are never made one: it says owl:sameAs of units of one magnitude (N.m and J), which are two to rules about quantities.
 """
@@ -19,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from fedkg_compiler.ontology.reasoning.words import NAMES
+from fedkg_compiler.ontology.reasoning.owl_vocabulary import NAMES
 
 Atom = tuple[int, int, int]
 """Subject, property, object: a word's number, or a variable, which is below 0."""
@@ -30,7 +32,7 @@ class Rule:
     """One rule; without a conclusion it is a contradiction.
 
     Attributes:
-        name: W3C's. unequal: pairs of variables that stand for different nodes.
+        name: W3C's. unequal: pairs of variables that must be bound to different nodes.
     """
 
     name: str
@@ -53,8 +55,9 @@ scm-avf1  ?c allValuesFrom ?y . ?c onProperty ?p . ?d allValuesFrom ?z . ?d onPr
 scm-avf1  ?c allValuesFrom ?y . ?c onProperty ?p . ?d allValuesFrom ?y . ?d onProperty ?p . ?c != ?d => ?c subClassOf ?d
 scm-avf2  ?c allValuesFrom ?y . ?c onProperty ?p . ?d allValuesFrom ?y . ?d onProperty ?q . ?p subPropertyOf ?q => ?d subClassOf ?c
 """
-"""From what is said of classes and properties to what holds of classes. Every class is below itself and every property is, without that
-being written (scm-cls, scm-op): for that the second lines of scm-hv, scm-svf1 and scm-avf1."""
+"""Rules from statements about classes and properties to facts about classes. Every class and every
+property is below itself without a fact that says so (scm-cls, scm-op): therefore scm-hv, scm-svf1
+and scm-avf1 have a second line."""
 
 TERMINOLOGY = """
 scm-eqc2  ?a subClassOf ?b . ?b subClassOf ?a . ?a != ?b => ?a equivalentClass ?b
@@ -64,7 +67,8 @@ scm-dom2  ?q domain ?c . ?p subPropertyOf ?q => ?p domain ?c
 scm-rng1  ?p range ?c . ?c subClassOf ?d => ?p range ?d
 scm-rng2  ?q range ?c . ?p subPropertyOf ?q => ?p range ?c
 """
-"""Rules that restate what is said of terms: nothing else ever follows from what they conclude, so that a compilation goes without."""
+"""Rules that restate definitions of terms: nothing else follows from their conclusions, so a
+compilation omits them."""
 
 FACTS = """
 prp-spo1  ?p subPropertyOf ?q . ?x ?p ?y => ?x ?q ?y
@@ -139,7 +143,7 @@ cax-adc   ?e type AllDisjointClasses . ?e members ?l . ?l cell ?a . ?l cell ?b .
 ?x type ?d => false
 dt-diff   ?x unlike ?y => false
 """
-"""What cannot be."""
+"""Rules that find contradictions."""
 
 
 @cache

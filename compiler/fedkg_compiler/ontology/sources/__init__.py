@@ -1,6 +1,8 @@
-"""Ontologies in files that are no RDF: OWL's own two syntaxes, XML schemas, OPC UA node sets. Each becomes triples.
+"""Converts ontology files that are not RDF to triples: OWL's two native syntaxes, XML schemas, OPC
+UA node sets.
 
-`docs/reference/ontology-sources.md` states the mappings. A reader's module is imported when such a file is met, and not before.
+`docs/reference/ontology-sources.md` states the mappings. A reader's module is imported when such a
+file is met, and not before.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ READERS: dict[str, str] = {
     "xml-schema": "xml_schema",
     "opcua-nodeset": "nodeset",
 }
-"""The syntax, as `fedkg_compiler.ontology.sniff` names it, and the module that reads it."""
+"""The syntax, as `fedkg_compiler.ontology.file_format` names it, and the module that reads it."""
 
 
 def read_source(syntax: str, text: str, file: str, folder: Path | None) -> Read:
@@ -24,7 +26,8 @@ def read_source(syntax: str, text: str, file: str, folder: Path | None) -> Read:
 
     Args:
         text: its content. file: how messages name it.
-        folder: where the files are that it includes; None where there is none (the file came from an address): then none is looked for.
+        folder: where the files are that it includes; None where there is none (the file came from
+            an address): then none is looked for.
     """
     read: Read = import_module(f"{__name__}.{READERS[syntax]}").read(text, file, folder)
     return read

@@ -1,7 +1,9 @@
-"""Trees of OWL to triples: the mapping of OWL 2 to RDF graphs (W3C, 2nd edition 2012, section 2, table 1).
+"""Trees of OWL to triples: the mapping of OWL 2 to RDF graphs (W3C, 2nd edition 2012, section 2,
+table 1).
 
-Annotations of axioms become `owl:Axiom` nodes, those of annotations `owl:Annotation` nodes (section 2.3). Equivalences and sameness of
-n things are n - 1 triples along the row, and pairwise difference of three or more is one node with a list (section 2.2).
+Annotations of axioms become `owl:Axiom` nodes, those of annotations `owl:Annotation` nodes (section
+2.3). Equivalences and sameness of n things are n - 1 triples along the row, and pairwise difference
+of three or more is one node with a list (section 2.2).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from itertools import pairwise
 
 import pyoxigraph as ox
 
-from fedkg_compiler.ontology.sources.expressions import Expressions, named
+from fedkg_compiler.ontology.sources.class_expressions import Expressions, named
 from fedkg_compiler.ontology.sources.trees import Node, Part, Problems, Tree, Unsound
 from fedkg_compiler.ontology.standard import OWL, RDF, RDFS
 
@@ -79,7 +81,7 @@ NEVER_INSIDE = frozenset(
         "AnnotationAssertion",
     ]
 )
-"""Axioms that stand in an ontology alone, never in another axiom."""
+"""Axioms that occur only directly in an ontology, never in another axiom."""
 
 
 class Axioms:
@@ -96,7 +98,7 @@ class Axioms:
 
     @property
     def triples(self) -> list[ox.Quad]:
-        """What was said so far."""
+        """The triples so far."""
         return self.expressions.triples
 
     def begin(self, iri: ox.NamedNode | None, version: ox.NamedNode | None) -> None:
@@ -138,14 +140,14 @@ class Axioms:
             node: Node = self._denied(tree, parts)
             self._annotate(node, notes)
             return
-        said = self._said(tree, parts)
+        said = self._main_triples(tree, parts)
         for triple in said:
             self._say(*triple)
             if notes:
                 self._annotated(triple, notes)
 
-    def _said(self, tree: Tree, parts: list[Part]) -> list[tuple[Node, ox.NamedNode, Node]]:
-        """The main triples of an axiom; what its expressions need is said on the way."""
+    def _main_triples(self, tree: Tree, parts: list[Part]) -> list[tuple[Node, ox.NamedNode, Node]]:
+        """The main triples of an axiom; the triples of its expressions are added on the way."""
         name, node = tree.name, self.expressions.node
         if name == "Declaration":
             return [self._declared(tree, parts)]
@@ -165,7 +167,7 @@ class Axioms:
                 for first, second in pairwise([node(part) for part in parts])
             ]
         if name in _APART:
-            return [self._apart(tree, parts)]
+            return [self._disjoint_or_different(tree, parts)]
         if name in _CHARACTERISTICS:
             self._count(tree, parts, 1, 1)
             return [(node(parts[0]), TYPE, ox.NamedNode(_CHARACTERISTICS[name]))]
@@ -185,7 +187,9 @@ class Axioms:
                 )
             ]
         what = (
-            "SWRL rules are not read" if name == "DLSafeRule" else f"`{name}` is no axiom of OWL 2"
+            "SWRL rules are not read"
+            if name == "DLSafeRule"
+            else f"`{name}` is not an axiom of OWL 2"
         )
         raise self.problems.mistake(tree.line, tree.column, f"{what}; this one is left out")
 
@@ -202,7 +206,9 @@ class Axioms:
             )
         return self.expressions.node(entity), TYPE, ox.NamedNode(_KINDS[entity.name])
 
-    def _apart(self, tree: Tree, parts: list[Part]) -> tuple[Node, ox.NamedNode, Node]:
+    def _disjoint_or_different(
+        self, tree: Tree, parts: list[Part]
+    ) -> tuple[Node, ox.NamedNode, Node]:
         self._count(tree, parts, 2)
         pair, several = _APART[tree.name]
         nodes = [self.expressions.node(part) for part in parts]

@@ -1,7 +1,10 @@
-"""Reads OPC UA NodeSet2 files as an ontology; the mapping is stated in `docs/reference/ontology-sources.md`.
+"""Reads OPC UA NodeSet2 files as an ontology.
 
-Object, variable and data types become classes, reference types properties, the components of types properties with their domains,
-enumerated names, the objects of a type (states and transitions), and the objects and variables of a plant individuals.
+The mapping is stated in `docs/reference/ontology-sources.md`.
+
+Object, variable and data types become classes, reference types properties, the components of types
+properties with their domains, enumerated names, the objects of a type (states and transitions), and
+the objects and variables of a plant individuals.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from urllib.parse import quote
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Severity
-from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.sources.nodeset_instances import (
     ARGUMENTS,
     ENCODINGS,
@@ -35,6 +37,7 @@ from fedkg_compiler.ontology.sources.nodeset_nodes import (
 )
 from fedkg_compiler.ontology.sources.nodeset_standard import DATATYPES, STANDARD, UA
 from fedkg_compiler.ontology.sources.result import Awaited, NodeNames, Read
+from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.standard import NUMBERS, OWL, QUDT, RDF, RDFS, SKOS, XSD
 
 _TYPE = ox.NamedNode(RDF + "type")
@@ -52,7 +55,8 @@ _TEXT_LISTS = frozenset({"EnumStrings", "EnumValues"})
 _ANYTHING = UA + "BaseDataType"
 _BASES = {"Object": (UA, "i=58"), "Variable": (UA, "i=63")}
 _NOT_WRITTEN = frozenset((UA, f"i={number}") for number in (37, 38, 39, 40, 41, 45, 3065, 17603))
-"""References of an individual that say what it is, how it is encoded, or which types it has to do with."""
+"""References of an individual that say what it is, how it is encoded, or which types it has to do
+with."""
 _COUNTS = {
     (UA, "i=78"): "cardinality",
     (UA, "i=80"): "maxCardinality",
@@ -95,7 +99,9 @@ class _Terms:
         return told or list(dict.fromkeys(node_id[0] for node_id in self.found.nodes))
 
     def write(self) -> None:
-        """Write the ontologies, the types, what they consist of, the plant, and last the properties of types."""
+        """Write the ontologies, the types, what they consist of, the plant, and last the properties
+        of types.
+        """
         for node in self.found.nodes.values():
             if node.sort in _CLASSES:
                 self.class_type(node)
@@ -110,7 +116,10 @@ class _Terms:
         self.ontologies()
 
     def ontologies(self) -> None:
-        """Write what the file says of itself; a namespace that its nodes need is imported, listed as required or not."""
+        """Write what the file says of itself.
+
+        A namespace that its nodes need is imported, listed as required or not.
+        """
         needed = [one.space for one in self.awaited.values() if one.space != UA]
         imports = dict.fromkeys((*self.found.required, *needed))
         models = self.found.models or [(space, "") for space in self.spaces[:1] if imports]
@@ -144,7 +153,9 @@ class _Terms:
         return ox.NamedNode(name)
 
     def described(self, iri: ox.NamedNode, kind: str, node: UaNode) -> None:
-        """Say what kind of term a node is, how it is called, what the file says of it, and its number."""
+        """Say what kind of term a node is, how it is called, what the file says of it, and its
+        number.
+        """
         self.places.setdefault(iri.value, (node.line, node.column))
         self.say(iri, _TYPE, ox.NamedNode(kind))
         self.say(iri, _LABEL, ox.Literal(node.texts.get("DisplayName", node.name)))
@@ -153,12 +164,16 @@ class _Terms:
         self.say(iri, _NOTATION, ox.Literal(node.id[1]))
 
     def class_type(self, node: UaNode) -> None:
-        """Write an object, variable or data type, its place below others, and the fields of a data type."""
+        """Write an object, variable or data type, its place below others, and the fields of a data
+        type.
+        """
         at = node.line, node.column
         iri = self.iri(node.id, at)
         self.described(iri, OWL + "Class", node)
         if _standard(node.id) is None:
-            self.say(iri, ox.NamedNode(OWL + "equivalentClass"), ox.NamedNode(numbered(node.id)))
+            self.say(
+                iri, ox.NamedNode(OWL + "equivalentClass"), ox.NamedNode(numbered_iri(node.id))
+            )
         for above in self.above(node):
             self.say(iri, _BELOW, above)
         for entry in node.fields:
@@ -199,7 +214,9 @@ class _Terms:
             self.say(individual, _COMMENT, ox.Literal(comment))
 
     def instance(self, node: UaNode) -> None:
-        """Write an object, variable or method that belongs to a type: as a property of it, or as an individual."""
+        """Write an object, variable or method that belongs to a type: as a property of it, or as an
+        individual.
+        """
         owner = self.found.nodes.get(self.owner.get(node.id, ("", "")))
         definition = node.target(TYPE_DEFINITION)
         if node.name in ARGUMENTS or definition in ENCODINGS or node.id not in self.plant.declared:
@@ -214,7 +231,9 @@ class _Terms:
             self.part(node, owner, definition)
 
     def individual(self, node: UaNode, definition: NodeId | None) -> None:
-        """Write an object that a type has once and for all, and how it refers to others of its like."""
+        """Write an object that a type has once and for all, and how it refers to others of its
+        like.
+        """
         at = node.line, node.column
         iri = self.iri(node.id, at)
         self.described(iri, OWL + "NamedIndividual", node)
@@ -230,7 +249,9 @@ class _Terms:
                 self.say(iri, self.iri(one.kind, at), self.iri(one.target, at))
 
     def part(self, node: UaNode, owner: UaNode | None, definition: NodeId | None) -> None:
-        """Write a component as a property: of the type that has it, or of an individual where it has a value there."""
+        """Write a component as a property: of the type that has it, or of an individual where it
+        has a value there.
+        """
         at = node.line, node.column
         relation = _property(node.space, node.name)
         range_ = self.range_of(node.data_type, at) if node.sort == "Variable" else None
@@ -253,7 +274,10 @@ class _Terms:
             self.counted(above, relation, _COUNTS[rule])
 
     def range_of(self, data_type: NodeId | None, at: tuple[int, int]) -> str:
-        """The IRI of a data type, of XSD where it has one; that of BaseDataType where anything may stand there."""
+        """The IRI of a data type, from XSD if it has one.
+
+        That of BaseDataType if any type is allowed.
+        """
         standard = "BaseDataType" if data_type is None else _standard(data_type)
         if data_type is None or standard == "BaseDataType":
             return _ANYTHING
@@ -314,7 +338,9 @@ class _Terms:
         return ox.BlankNode(f"r{self.blanks}")
 
     def things(self) -> None:
-        """Write the objects and variables of the plant: what they are, what they consist of, their values and units."""
+        """Write the objects and variables of the plant: what they are, what they consist of, their
+        values and units.
+        """
         units = self.units()
         for node in self.plant.nodes.values():
             self.thing(node, units.get(node.id))
@@ -331,7 +357,7 @@ class _Terms:
                     self.say(subject, predicate, value)
 
     def joins_things(self, triple: tuple[NodeId, NodeId, NodeId]) -> bool:
-        """Tell whether a reference joins two nodes of the plant, or one to a node of another file."""
+        """Whether a reference joins two plant nodes, or one to a node of another file."""
         subject, kind, value = triple
         here = [end in self.plant.nodes for end in (subject, value)]
         return (
@@ -362,7 +388,8 @@ class _Terms:
             name = STANDARD[int(definition[1][2:])]
             self.warn(
                 *at,
-                f"this <UA{node.sort}>, `{node.name}`, has no HasTypeDefinition; it is taken as {name}",
+                f"this <UA{node.sort}>, `{node.name}`, has no HasTypeDefinition; it is "
+                f"taken as {name}",
                 'add a <Reference ReferenceType="HasTypeDefinition"> with the NodeId of its type',
             )
         self.say(iri, _TYPE, self.iri(definition, at_type))
@@ -377,7 +404,10 @@ class _Terms:
     def value(
         self, node: UaNode, iri: ox.NamedNode, unit: ox.NamedNode | ox.Literal | None
     ) -> ox.NamedNode | ox.BlankNode | ox.Literal | None:
-        """Write the value of a variable, with its unit where it is a number, and return what stands for it; None where it has none."""
+        """Write the value of a variable, with its unit if it is a number, and return its node.
+
+        None without a value.
+        """
         if unit is not None:
             self.say(iri, _HAS_UNIT, unit)
         value = value_of(node)
@@ -425,7 +455,7 @@ def read(text: str, file: str, folder: Path | None) -> Read:
         problems=found.all_problems(),
         usable=found.usable,
         nodes=NodeNames(
-            named={numbered(node_id): terms.names.get(node_id, "") for node_id in found.nodes},
+            named={numbered_iri(node_id): terms.names.get(node_id, "") for node_id in found.nodes},
             awaited=terms.awaited,
             places=terms.places,
             spaces=frozenset(node_id[0] for node_id in found.nodes),
@@ -434,7 +464,8 @@ def read(text: str, file: str, folder: Path | None) -> Read:
 
 
 def space_of(namespace: str) -> str:
-    """Return the namespace of the IRIs for one of OPC UA: with a `#` behind it, a `/` where it has a `#`, unless it ends in one of them.
+    """Return the namespace of the IRIs for one of OPC UA: with a `#` behind it, a `/` where it has
+    a `#`, unless it ends in one of them.
 
     >>> space_of("http://example.org/plant"), space_of("http://opcfoundation.org/UA/")
     ('http://example.org/plant#', 'http://opcfoundation.org/UA/')
@@ -444,16 +475,20 @@ def space_of(namespace: str) -> str:
     return namespace + ("/" if "#" in namespace else "#")
 
 
-def numbered(node_id: NodeId) -> str:
-    """Return the IRI of a node by its number, such as ``...#node_i4714``: what other files know of it."""
+def numbered_iri(node_id: NodeId) -> str:
+    """Return the IRI of a node by its number, such as ``...#node_i4714``: what other files know of
+    it.
+    """
     kind, _, identifier = node_id[1].partition("=")
     return f"{space_of(node_id[0])}node_{kind}{quote(identifier, safe='-_~')}"
 
 
 def iri_of(node_id: NodeId) -> str:
-    """Return the IRI of a node that this file does not define: by its name where OPC UA defines it, else by its number."""
+    """Return the IRI of a node that this file does not define: by its name where OPC UA defines it,
+    else by its number.
+    """
     name = _standard(node_id)
-    return numbered(node_id) if name is None else UA + name
+    return numbered_iri(node_id) if name is None else UA + name
 
 
 def _standard(node_id: NodeId) -> str | None:
@@ -466,7 +501,10 @@ def _property(space: str, name: str) -> str:
 
 
 def _names(found: NodeSet, owners: dict[NodeId, NodeId]) -> dict[NodeId, str]:
-    """The IRIs of the types and of the objects that types have once and for all; a name that is taken gets the node's number too."""
+    """The IRIs of the types and of the objects that types have once and for all.
+
+    A name that is taken gets the node's number too.
+    """
     names: dict[NodeId, str] = {}
     taken: set[str] = set()
 
@@ -491,7 +529,9 @@ def _names(found: NodeSet, owners: dict[NodeId, NodeId]) -> dict[NodeId, str]:
 
 
 def _owners(found: NodeSet) -> dict[NodeId, NodeId]:
-    """Which node each node is a part of: by the references that go down from it or up to it, but for subtypes and definitions."""
+    """The parent of each node: by the references that go down from it or up to it, except subtypes
+    and definitions.
+    """
     owners: dict[NodeId, NodeId] = {}
     others = (SUBTYPE, TYPE_DEFINITION, MODELLING_RULE)
     for node in found.nodes.values():

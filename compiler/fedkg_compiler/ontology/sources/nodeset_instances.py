@@ -1,7 +1,8 @@
-"""Which nodes of an OPC UA node set are things of a plant, how they are called, and which values and units they have.
+"""Finds the nodes of an OPC UA node set that are things of a plant, with their names, values and
+units.
 
-A type of OPC UA lists its parts as nodes too (instance declarations). These are nodes of which a
-whole is a type; the objects and variables of the plant are the others.
+A type of OPC UA lists its parts as nodes too (instance declarations). These nodes are parts of a
+type; all others are the objects and variables of the plant.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from urllib.parse import quote
 
 import pyoxigraph as ox
 
+from fedkg_compiler.ontology.node_values import literal
 from fedkg_compiler.ontology.sources.nodeset_nodes import (
     MODELLING_RULE,
     PARTS,
@@ -31,13 +33,13 @@ from fedkg_compiler.ontology.sources.nodeset_standard import (
     unit_code,
 )
 from fedkg_compiler.ontology.standard import NUMBERS, UNIT, XSD
-from fedkg_compiler.ontology.values import literal
 
 ARGUMENTS = frozenset({"InputArguments", "OutputArguments"})
 ENCODINGS = frozenset({(UA, "i=76"), (UA, "i=69"), (UA, "i=72")})
 _METADATA = (UA, "i=11616")
 _DEEPEST = 30
-"""Wholes in a name; a node below more of them is called by its number. Real plants have fewer than ten."""
+"""Wholes in a name; a node below more of them is called by its number. Real plants have fewer than
+ten."""
 _TEXTS = {
     ("LocalizedText", "Text"),
     ("QualifiedName", "Name"),
@@ -55,7 +57,8 @@ class Plant:
 
     Attributes:
         nodes: in the order of the file. declared: parts of types.
-        wholes: for each node those of which it is a component or property. groups: those that have it in another way (Organizes).
+        wholes: for each node the nodes that it is a component or property of. groups: the nodes
+            with another link to it (Organizes).
         types: the type definitions that the file states, with line and column.
     """
 
@@ -110,7 +113,9 @@ def plant_of(found: NodeSet) -> Plant:
 
 
 def _definitions(found: NodeSet) -> Iterator[tuple[NodeId, tuple[NodeId, tuple[int, int]]]]:
-    """Each node with its type definition and the place of the reference, whichever of the two states it."""
+    """Each node with its type definition and the place of the reference, whichever of the two
+    states it.
+    """
     for node in found.nodes.values():
         for one in node.references:
             if one.kind == TYPE_DEFINITION:
@@ -119,7 +124,10 @@ def _definitions(found: NodeSet) -> Iterator[tuple[NodeId, tuple[NodeId, tuple[i
 
 
 def _parents(found: NodeSet) -> dict[NodeId, dict[NodeId, bool]]:
-    """The nodes above each node by hierarchical references in either direction; True where it is a part of it, not in a group."""
+    """The nodes above each node by hierarchical references in either direction.
+
+    True where it is a part of it, not in a group.
+    """
     parents: dict[NodeId, dict[NodeId, bool]] = defaultdict(dict)
     kinds: dict[NodeId, bool | None] = {}
     for node in found.nodes.values():
@@ -136,7 +144,8 @@ def _parents(found: NodeSet) -> dict[NodeId, dict[NodeId, bool]]:
 
 
 def _aggregates(kind: NodeId, found: NodeSet) -> bool | None:
-    """Whether a reference type joins a whole and a part (True), a group and a member (False), or neither (None).
+    """Whether a reference type joins a whole and a part (True), a group and a member (False), or
+    neither (None).
 
     A reference type of another file joins a group and a member: what else it says is not known.
     """
@@ -158,7 +167,9 @@ def _aggregates(kind: NodeId, found: NodeSet) -> bool | None:
 def _is_loose_declaration(
     node: UaNode, parents: dict[NodeId, dict[NodeId, bool]], found: NodeSet
 ) -> bool:
-    """Tell whether a node is a part of a type of another file: it has a modelling rule, and nothing of this file is above it."""
+    """Tell whether a node is a part of a type of another file: it has a modelling rule, and nothing
+    of this file is above it.
+    """
     return (
         node.sort in PARTS
         and node.target(MODELLING_RULE) is not None
@@ -179,10 +190,11 @@ def _below(roots: Iterable[NodeId], parts: dict[NodeId, list[NodeId]]) -> set[No
 
 
 def plant_names(plant: Plant, taken: set[str]) -> dict[NodeId, tuple[str, str]]:
-    """Return namespace and local name of each node: its browse name behind those of its wholes, such as ``Press1.Temperature``.
+    """Return namespace and local name of each node: its browse name behind those of its wholes,
+    such as ``Press1.Temperature``.
 
-    Where two outermost wholes would share a name, the groups of both are put in front (``Line2.Press1``); if that does not tell them
-    apart, each is followed by its number.
+    Where two outermost wholes would share a name, the groups of both are put in front
+    (``Line2.Press1``); if that does not tell them apart, each is followed by its number.
 
     Args:
         taken: names of types, each as its namespace, a blank and the local name.
@@ -202,7 +214,7 @@ def plant_names(plant: Plant, taken: set[str]) -> dict[NodeId, tuple[str, str]]:
 
 
 def _namesakes(names: dict[NodeId, str], taken: set[str]) -> list[NodeId]:
-    """The nodes without a name of their own."""
+    """The nodes without a unique name."""
     counts = Counter((node_id[0], name) for node_id, name in names.items())
     return [
         node_id
@@ -212,7 +224,9 @@ def _namesakes(names: dict[NodeId, str], taken: set[str]) -> list[NodeId]:
 
 
 def _upwards(plant: Plant, node_id: NodeId, *, grouped: bool = False) -> list[NodeId]:
-    """A node behind its wholes, and groups with `grouped`, the outermost first; [] where there are too many or they go in a circle."""
+    """A node behind its wholes, and groups with `grouped`, the outermost first; [] where there are
+    too many or they go in a circle.
+    """
     path: list[NodeId] = []
     here: NodeId | None = node_id
     while here is not None:
@@ -233,7 +247,10 @@ def _number(node_id: NodeId) -> str:
 
 
 def value_of(node: UaNode) -> ox.Literal | str | None:
-    """Return the single value of a variable: a number, a truth value, a text or a time; None where it has none, a text where it is wrong."""
+    """Return the single value of a variable: a number, a truth value, a text or a time.
+
+    None where it has none, a text where it is wrong.
+    """
     texts = [(path, text) for path, text in node.value if path[-1] != "Locale"]
     match texts:
         case [((sort,), text)] if sort in DATATYPES and sort != "ByteString":
@@ -252,7 +269,10 @@ def value_of(node: UaNode) -> ox.Literal | str | None:
 
 
 def unit_in(node: UaNode) -> ox.NamedNode | ox.Literal | None:
-    """Return the unit that an EUInformation names: by its UN/ECE code, else the text that it shows; None for any other value."""
+    """Return the unit that an EUInformation names: by its UN/ECE code, else the text that it shows.
+
+    None for any other value.
+    """
     told = {
         path[path.index("EUInformation") + 1 :]: text
         for path, text in node.value

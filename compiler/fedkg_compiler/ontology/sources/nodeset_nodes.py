@@ -1,4 +1,6 @@
-"""The nodes of an OPC UA NodeSet2 file (OPC 10000-6, annex F) as records, with node ids that do not depend on the file's numbering."""
+"""The nodes of an OPC UA NodeSet2 file (OPC 10000-6, annex F) as records, with node ids that do not
+depend on the file's numbering.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from dataclasses import dataclass, field
 
 from fedkg._internal.name_matching import nearest_name
 from fedkg_compiler.diagnostics.record import Diagnostic, Severity
-from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.sources.nodeset_standard import COMPONENT_NAMES, STANDARD, UA
 from fedkg_compiler.ontology.sources.trees import is_absolute
 from fedkg_compiler.ontology.sources.xml_events import Place, Start, walk
+from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.xml_check import broken_iri
 
 NodeId = tuple[str, str]
@@ -28,7 +30,9 @@ _ID_HELP = "write a NodeId such as `ns=1;i=1001` or `i=58`, or a name that <Alia
 
 @dataclass(slots=True)
 class Field:
-    """A field of a data type: of a structure, or with `value` one of the names that an enumeration lists."""
+    """A field of a data type: of a structure, or with `value` one of the names that an enumeration
+    lists.
+    """
 
     name: str
     data_type: NodeId | None
@@ -52,9 +56,11 @@ class UaNode:
     """One node.
 
     Attributes:
-        sort: ``ObjectType``, ``Variable`` and so on. space, name: of its browse name. parent: of the attribute ParentNodeId.
+        sort: ``ObjectType``, ``Variable`` and so on. space, name: of its browse name. parent: of
+            the attribute ParentNodeId.
         texts: of the elements below it that hold text.
-        value: the names of the elements below ``Value`` with the texts in them, in the order of the file.
+        value: the names of the elements below ``Value`` with the texts in them, in the order of the
+            file.
         is_model: it serves design tools alone (DesignToolOnly); no server has it.
     """
 
@@ -81,10 +87,12 @@ class UaNode:
 
 @dataclass(slots=True)
 class NodeSet:
-    """One file: its nodes by id, the models that it defines and requires, and what is wrong with it.
+    """One file: its nodes by id, the models that it defines and requires, and what is wrong with
+    it.
 
     Attributes:
-        spaces: the namespaces by their index in the file. written: node ids of other files as this one writes them.
+        spaces: the namespaces by their index in the file. written: node ids of other files as this
+            one writes them.
     """
 
     file: str
@@ -120,7 +128,10 @@ class NodeSet:
 
 @dataclass(slots=True)
 class _Element:
-    """A node, reference or field as the file writes it; ids are resolved when all aliases and namespaces are known."""
+    """A node, reference or field as the file writes it.
+
+    Ids are resolved when all aliases and namespaces are known.
+    """
 
     sort: str
     attributes: dict[str, str]
@@ -211,7 +222,9 @@ class _Builder:
 
 
 class _Resolver:
-    """Turns ids, aliases and browse names of one file into those of `NodeSet`, and reports what they lack."""
+    """Turns ids, aliases and browse names of one file into those of `NodeSet`, and reports what
+    they lack.
+    """
 
     def __init__(self, found: NodeSet) -> None:
         self.found = found
@@ -224,7 +237,9 @@ class _Resolver:
         self.found.note(report("FKG103", span, message, help=help, severity=severity))
 
     def node(self, raw: _RawNode) -> None:
-        """Add a node; one without an id, or with one that another node has, is left out and reported."""
+        """Add a node; one without an id, or with one that another node has, is left out and
+        reported.
+        """
         element, found = raw.element, self.found
         tag, written = f"<UA{element.sort}>", element.attributes.get("NodeId", "").strip()
         if not written:
@@ -270,7 +285,9 @@ class _Resolver:
             )
 
     def own_id(self, element: _Element, written: str, tag: str) -> NodeId | None:
-        """The id of a node; in a namespace that the file does not list it is kept apart by its number."""
+        """The id of a node; in a namespace that the file does not list it is kept apart by its
+        number.
+        """
         match = _NODE_ID.fullmatch(written)
         if match is None:
             self.mistake(
@@ -290,7 +307,10 @@ class _Resolver:
         return f"urn:namespace:{index}", _identifier(match[2])
 
     def id_of(self, written: str, element: _Element, what: str) -> NodeId | None:
-        """The node id of a text such as ``ns=1;i=45``, or of an alias; None with a problem reported where it is neither."""
+        """The node id of a text such as ``ns=1;i=45``, or of an alias.
+
+        None with a problem reported where it is neither.
+        """
         written = written.strip()
         text = self.found.aliases.get(written, written)
         match = _NODE_ID.fullmatch(text)
@@ -302,7 +322,8 @@ class _Resolver:
                 what += f", which <Aliases> lists as `{_shown(text)}`,"
             self.mistake(
                 element,
-                f"`{_shown(written)}`: the namespace ns={index} of {what} is none of <NamespaceUris>",
+                f"`{_shown(written)}`: the namespace ns={index} of {what} is none of "
+                f"<NamespaceUris>",
                 self.spaces_help(),
             )
             return None
@@ -311,7 +332,7 @@ class _Resolver:
         return node_id
 
     def without_alias(self, written: str, element: _Element, what: str) -> NodeId | None:
-        """What a text means that is neither a NodeId nor an alias: a standard node, by its name."""
+        """The standard node that a text names; the text is neither a NodeId nor an alias."""
         standard = _NAMED.get(written)
         if standard is None:
             meant = nearest_name(written, [*self.found.aliases, *_NAMED])
@@ -331,7 +352,9 @@ class _Resolver:
         return standard
 
     def browse_name(self, element: _Element, node_id: NodeId, owner: str) -> tuple[str, str]:
-        """Namespace and name; without an index that of the node, except for names of OPC UA's own components."""
+        """Namespace and name; without an index that of the node, except for names of OPC UA's own
+        components.
+        """
         written = element.attributes.get("BrowseName", "").strip()
         number, mark, name = written.partition(":")
         if not written:
@@ -345,13 +368,14 @@ class _Resolver:
             return self.found.spaces[int(number)], name
         self.mistake(
             element,
-            f"the namespace {number} of the BrowseName `{_shown(written)}` of {owner} is none of <NamespaceUris>",
+            f"the namespace {number} of the BrowseName `{_shown(written)}` of {owner} is "
+            f"none of <NamespaceUris>",
             self.spaces_help(),
         )
         return node_id[0], name
 
     def spaces_help(self) -> str:
-        """What to do about an index of a namespace that is too high."""
+        """Advice for a namespace index that is too high."""
         last = len(self.found.spaces) - 1
         listed = (
             f"it lists 1 to {last}" if last > 1 else f"it lists {'1 alone' if last else 'none'}"

@@ -1,4 +1,6 @@
-"""Nodes of OPC UA's own namespace that companion specifications build upon: number to browse name (OPC 10000-6, annex A)."""
+"""Nodes of OPC UA's own namespace that companion specifications build upon: number to browse name
+(OPC 10000-6, annex A).
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,12 @@ UA = "http://opcfoundation.org/UA/"
 
 _RUNS = {
     1: (
-        "Boolean SByte Byte Int16 UInt16 Int32 UInt32 Int64 UInt64 Float Double String DateTime Guid ByteString XmlElement NodeId "
-        "ExpandedNodeId StatusCode QualifiedName LocalizedText Structure DataValue BaseDataType DiagnosticInfo Number Integer UInteger "
-        "Enumeration Image References NonHierarchicalReferences HierarchicalReferences HasChild Organizes HasEventSource "
+        "Boolean SByte Byte Int16 UInt16 Int32 UInt32 Int64 UInt64 Float Double String "
+        "DateTime Guid ByteString XmlElement NodeId "
+        "ExpandedNodeId StatusCode QualifiedName LocalizedText Structure DataValue "
+        "BaseDataType DiagnosticInfo Number Integer UInteger "
+        "Enumeration Image References NonHierarchicalReferences HierarchicalReferences "
+        "HasChild Organizes HasEventSource "
         "HasModellingRule HasEncoding HasDescription HasTypeDefinition GeneratesEvent"
     ),
     44: "Aggregates HasSubtype HasProperty HasComponent HasNotifier HasOrderedComponent Decimal FromState ToState HasCause HasEffect",
@@ -63,7 +68,8 @@ _AGGREGATES = (
 )
 _GROUPS = "33 34 35 36 48 14936 16362 19815 19845 25238 25254 25256 25345 32059"
 AGGREGATING = frozenset((UA, f"i={number}") for number in _AGGREGATES.split())
-"""Reference types of a whole to its parts: Aggregates and its subtypes. A part's browse name is unique in its whole."""
+"""Reference types of a whole to its parts: Aggregates and its subtypes. A part's browse name is
+unique in its whole."""
 GROUPING = frozenset((UA, f"i={number}") for number in _GROUPS.split())
 """The other hierarchical reference types from one instance to another."""
 
@@ -128,7 +134,7 @@ DATATYPES: dict[str, str] = {
         "ByteString": "base64Binary",
     }.items()
 }
-"""Data types of OPC UA whose values are literals, with the datatype that these have."""
+"""Data types of OPC UA with literals as values, and the datatype of these literals."""
 
 _UNITS = (
     "C62:UNITLESS P1:PERCENT 59:PPM KEL:K CEL:DEG_C FAH:DEG_F F11:K-PER-MIN PAL:PA A97:HectoPA "

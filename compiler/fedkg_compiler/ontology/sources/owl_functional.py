@@ -1,6 +1,8 @@
-"""Reads OWL 2 functional-style syntax (W3C Structural Specification, 2nd edition 2012) into triples, axiom by axiom.
+"""Reads OWL 2 functional-style syntax (W3C Structural Specification, 2nd edition 2012) into
+triples, axiom by axiom.
 
-A mistake costs its axiom; the next one is read on. No Python library reads this syntax: owlready2, rdflib and pyoxigraph do not.
+A mistake costs its axiom; the next one is read on. No Python library reads this syntax: owlready2,
+rdflib and pyoxigraph do not.
 """
 
 from __future__ import annotations
@@ -29,10 +31,11 @@ _DEEPEST_OPEN = 10_000
 
 @dataclass(slots=True)
 class _Open:
-    """A construct whose closing parenthesis has not come yet.
+    """A construct before its closing parenthesis.
 
     Attributes:
-        failure: what is wrong inside it, the first thing. pending: a text that a language or a datatype may follow.
+        failure: what is wrong inside it, the first thing. pending: a text that a language or a
+            datatype may follow.
     """
 
     name: str
@@ -56,14 +59,14 @@ class _Reader:
         self.word: tuple[str, int] | None = None
         self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
-    def place(self, at: int) -> tuple[int, int]:
+    def line_and_column(self, at: int) -> tuple[int, int]:
         """Line and column of an offset, both from 1."""
         line = bisect_right(self.starts, at)
         return line, at - self.starts[line - 1] + 1
 
     def fail(self, at: int, message: str, help: str = "the rest of the file is read on") -> None:
-        """Note a mistake where it costs nothing else, or with the axiom it stands in."""
-        failure = self.problems.mistake(*self.place(at), message, help)
+        """Report a mistake, or drop the axiom that contains it."""
+        failure = self.problems.mistake(*self.line_and_column(at), message, help)
         if len(self.stack) > 1:
             self.stack[-1].failure = self.stack[-1].failure or failure
         else:
@@ -92,7 +95,7 @@ class _Reader:
             inner = self.stack[min(1, len(self.stack) - 1)]
             self.problems.note(
                 self.problems.mistake(
-                    *self.place(inner.at),
+                    *self.line_and_column(inner.at),
                     "the functional syntax breaks off inside what begins here",
                     "is the file complete?",
                 ).problem
@@ -109,7 +112,9 @@ class _Reader:
             message = f"`{before.name}` is not closed where the next axiom begins"
             self.problems.note(
                 self.problems.mistake(
-                    *self.place(before.at), message, "a `)` is missing; the axiom is left out"
+                    *self.line_and_column(before.at),
+                    message,
+                    "a `)` is missing; the axiom is left out",
                 ).problem
             )
             del self.stack[1:]
@@ -140,7 +145,7 @@ class _Reader:
                 message = (
                     f"the prefix {mark[0]}: is not declared in this file"
                     if mark[1]
-                    else f"`{word}` stands here without parentheses"
+                    else f"`{word}` has no parentheses"
                 )
                 self.fail(
                     at,
@@ -153,7 +158,7 @@ class _Reader:
     def named(self, iri: str, at: int) -> None:
         """Put an IRI in its place."""
         try:
-            node = self.problems.iri(iri, *self.place(at))
+            node = self.problems.iri(iri, *self.line_and_column(at))
         except Unsound as failure:
             if len(self.stack) > 1:
                 self.stack[-1].failure = self.stack[-1].failure or failure
@@ -196,7 +201,7 @@ class _Reader:
             try:
                 top.parts[-1] = ox.Literal(literal.value, language=text[1:].lower())
             except ValueError:
-                self.fail(at, f"`{text}` is no language tag")
+                self.fail(at, f"`{text}` is not a language tag")
         elif (
             kind == "typed"
             and top is not None
@@ -226,7 +231,7 @@ class _Reader:
         elif not done.name:
             above.parts += done.parts
         else:
-            above.parts.append(Tree(done.name, tuple(done.parts), *self.place(done.at)))
+            above.parts.append(Tree(done.name, tuple(done.parts), *self.line_and_column(done.at)))
 
     def head(self, ontology: _Open) -> None:
         """Say which ontology this is, once."""
@@ -243,7 +248,7 @@ class _Reader:
                 if isinstance(part, ox.NamedNode):
                     self.axioms.imports(part)
         else:
-            self.axioms.add(Tree(done.name, tuple(done.parts), *self.place(done.at)))
+            self.axioms.add(Tree(done.name, tuple(done.parts), *self.line_and_column(done.at)))
 
 
 def read(text: str, file: str, folder: Path | None) -> Read:

@@ -1,8 +1,9 @@
 """Reads OWL 2 XML serialisation (W3C, 2nd edition 2012) into triples, axiom by axiom.
 
-owlready2 reads the syntax too, but puts relative names into a namespace of its own making, hangs annotations of axioms on the ontology,
-drops keys in silence, and loses a whole file to one mistake. Here the axioms take the mapping that the functional syntax takes, and a
-test holds it to owlready2 where that is right.
+owlready2 reads the syntax too, but it puts relative names into an invented namespace, attaches
+annotations of axioms to the ontology, silently drops keys, and loses a whole file to one mistake.
+Here the axioms take the mapping that the functional syntax takes, and a test holds it to owlready2
+where that is right.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _PLAIN = ox.NamedNode(RDF + "PlainLiteral")
 
 @dataclass(slots=True)
 class _Open:
-    """An element whose end tag has not come yet.
+    """An element before its end tag.
 
     Attributes:
         failure: what is wrong inside it, the first thing. base: of the relative IRIs in it.
@@ -107,7 +108,7 @@ class _Reader:
                     self.axioms.add(tree)
 
     def parts_of(self, done: _Open) -> list[Part]:
-        """What an element is to the one above. Raises Unsound."""
+        """The parts that an element contributes to its parent. Raises Unsound."""
         attributes, text = done.attributes, "".join(done.text).strip()
         match done.name:
             case "Prefix":
@@ -162,7 +163,7 @@ class _Reader:
                 return ox.Literal(text, language=language.lower())
             except ValueError:
                 raise self.problems.mistake(
-                    element.line, element.column, f"`{language}` is no language tag"
+                    element.line, element.column, f"`{language}` is not a language tag"
                 ) from None
         kind = element.attributes.get("datatypeIRI")
         if kind is None:
@@ -175,7 +176,7 @@ class _Reader:
             raise self.problems.mistake(
                 element.line,
                 element.column,
-                f"`{text}` is no cardinality",
+                f"`{text}` is not a cardinality",
                 "expected is a whole number from 0",
             )
         return int(text)

@@ -1,4 +1,4 @@
-"""What the reader of a source hands on."""
+"""The results of the readers of sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class Awaited(NamedTuple):
     """A node of another OPC UA node set that this one refers to.
 
     Attributes:
-        space: its namespace. line, column: of the first reference. written: its NodeId as the file writes it.
+        space: its namespace. line, column: of the first reference. written: its NodeId as the file
+            writes it.
     """
 
     space: str
@@ -26,11 +27,13 @@ class Awaited(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeNames:
-    """What an OPC UA node set says of the names of nodes.
+    """The names of the nodes of an OPC UA node set.
 
     Attributes:
-        named: the IRI of each of its nodes, by the one with its number that other files use. awaited: nodes of other files by that IRI.
-        places: line and column of the node that an IRI stands for, which the text does not spell. spaces: the namespaces of its nodes.
+        named: the IRI of each of its nodes, by the one with its number that other files use.
+            awaited: nodes of other files by that IRI.
+        places: line and column of the node of an IRI, which the text does not spell. spaces: the
+            namespaces of its nodes.
     """
 
     named: Mapping[str, str]
@@ -41,12 +44,14 @@ class NodeNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What one source says.
+    """The triples and diagnostics of one source.
 
     Attributes:
-        triples: in the order of the source; blank nodes have labels of this source's own. prefixes: as it declares them.
-        problems: what is wrong with it. usable: False where nothing can be made of it.
-        parts: sha256 of the files that it includes, by their names; empty where it stands alone. nodes: of a node set; else None.
+        triples: in the order of the source; blank nodes have labels of this source's own. prefixes:
+            as it declares them.
+        problems: what is wrong with it. usable: False if it yields no triples.
+        parts: sha256 of the files that it includes, by their names; empty if it includes none.
+            nodes: of a node set; else None.
     """
 
     triples: list[ox.Quad]

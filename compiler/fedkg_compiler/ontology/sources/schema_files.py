@@ -1,4 +1,6 @@
-"""XML schema files as light trees: one, with those that it includes and imports from its own folder, or all of a folder."""
+"""XML schema files as light trees: one, with those that it includes and imports from its own
+folder, or all of a folder.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +13,9 @@ from pathlib import Path, PurePath
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import ABSENT, find, note, read_bytes
 from fedkg_compiler.ontology.decoding import decode
-from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.sources.trees import is_absolute
 from fedkg_compiler.ontology.sources.xml_events import Place, Start, walk
+from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.xml_check import broken_iri
 
 XSD_NAMESPACE = "http://www.w3.org/2001/XMLSchema"
@@ -24,7 +26,8 @@ class Element:
     """One element of the schema language.
 
     Attributes:
-        name: its local name, such as ``complexType``. text: of ``documentation``. line, column: where it begins.
+        name: its local name, such as ``complexType``. text: of ``documentation``. line, column:
+            where it begins.
     """
 
     name: str
@@ -44,7 +47,8 @@ class Schema:
     """One file.
 
     Attributes:
-        file: as messages name it. namespace: what it defines names in; "" for none. prefixes: as it declares them, for type names.
+        file: as messages name it. namespace: what it defines names in; "" for none. prefixes: as it
+            declares them, for type names.
     """
 
     file: str
@@ -53,14 +57,17 @@ class Schema:
     root: Element
 
     def qualified(self, name: str) -> tuple[str, str]:
-        """Namespace and local name of a name such as ``Extended:EquipmentType``; an unknown prefix is the schema's own namespace."""
+        """Namespace and local name of a name such as ``Extended:EquipmentType``.
+
+        An unknown prefix is the schema's own namespace.
+        """
         prefix, _, local = name.strip().rpartition(":")
         return self.prefixes.get(prefix, self.namespace), local
 
 
 @dataclass(slots=True)
 class Gathered:
-    """What was read: schemas in the order they were met, the sha256 of the files by name, and what is wrong with them."""
+    """The schemas in reading order, the sha256 of the files by name, and the diagnostics."""
 
     schemas: list[Schema] = field(default_factory=list)
     parts: dict[str, str] = field(default_factory=dict)
@@ -71,7 +78,8 @@ class Gathered:
 def gather(text: str, file: str, folder: Path | None) -> Gathered:
     """Return the schema with this text, and those that it includes and imports, each once.
 
-    Locations are followed where they are relative and stay in the folder; nothing is fetched. What is not there is a diagnostic.
+    Relative locations inside the folder are followed; nothing is fetched. A missing file is a
+    diagnostic.
     """
     found = Gathered()
     schema = _parsed(text, file, found)
@@ -99,7 +107,10 @@ def gather(text: str, file: str, folder: Path | None) -> Gathered:
 
 
 def gather_folder(folder: Path, shown: str) -> Gathered:
-    """Return all schemas below a folder, in the order of their names. Raises OSError where one cannot be read."""
+    """Return all schemas below a folder, in the order of their names.
+
+    Raises OSError where one cannot be read.
+    """
     found = Gathered()
     names: dict[str, Schema] = {}
     for path in find(folder, "**/*.xsd"):
@@ -116,7 +127,9 @@ def gather_folder(folder: Path, shown: str) -> Gathered:
 
 
 def _adopted(names: dict[str, Schema]) -> list[Schema]:
-    """The schemas; one without a namespace of its own stands in that of each that includes it, as XSD has it."""
+    """The schemas; one without a namespace takes the namespace of each schema that includes it, as
+    XSD requires.
+    """
     spaces = {name: {schema.namespace} - {""} for name, schema in names.items()}
     own = {name for name, found in spaces.items() if found}
     for _ in names:
@@ -163,7 +176,7 @@ def _locations(schema: Schema) -> Iterator[tuple[Element, str]]:
 
 
 def _inside(location: str, at: str) -> str | None:
-    """The name of a location below the folder, or None where it is an address or leads out of it."""
+    """The name of a location below the folder; None for an address or a path outside it."""
     if ":" in location or location.startswith(("/", "\\")) or not location.lower().endswith(".xsd"):
         return None
     name = posixpath.normpath(posixpath.join(at, location))
@@ -174,7 +187,7 @@ def _not_there(schema: Schema, child: Element, location: str) -> Diagnostic:
     return report(
         "FKG105",
         point(schema.file, child.line, child.column),
-        f"the schema {location} is not followed: it is no file in this folder",
+        f"the schema {location} is not followed: this folder has no file of this name",
         help="if its types are needed, give the folder that has them all; nothing is fetched",
         severity="info",
     )
@@ -225,7 +238,7 @@ def _parsed(text: str, file: str, found: Gathered) -> Schema | None:
             report(
                 "FKG102",
                 point(file, root.line, root.column),
-                f"{file} is no XML schema",
+                f"{file} is not an XML schema",
                 help=advice,
             )
         )

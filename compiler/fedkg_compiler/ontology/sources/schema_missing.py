@@ -1,4 +1,6 @@
-"""Types, elements and groups that XML schemas name and nobody defines: each is told once, with the first place."""
+"""Reports types, elements and groups that XML schemas name and do not define: each once, at its
+first use.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,9 @@ from dataclasses import dataclass
 
 from fedkg._internal.name_matching import did_you_mean
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.sources.schema_files import XSD_NAMESPACE, Element, Schema
 from fedkg_compiler.ontology.sources.schema_names import Key, Names
+from fedkg_compiler.ontology.spans import point, report
 
 _WORDS = """anyType anySimpleType anyAtomicType string boolean decimal float double duration dateTime time date gYearMonth gYear gMonthDay
 gDay gMonth hexBinary base64Binary anyURI QName NOTATION normalizedString token language NMTOKEN NMTOKENS Name NCName ID IDREF IDREFS ENTITY
@@ -24,7 +26,7 @@ _MOST_REPORTED = 20
 
 @dataclass(slots=True)
 class _Missing:
-    """A name without a definition: where it stands first, and how often."""
+    """A name without a definition: its first position, and its number of uses."""
 
     schema: Schema
     element: Element
@@ -35,10 +37,12 @@ class _Missing:
 def missing(
     schemas: Sequence[Schema], names: Names, unread: Sequence[Diagnostic]
 ) -> list[Diagnostic]:
-    """Return a warning for each name that no schema defines, at most `_MOST_REPORTED`, and then one that says how many more there are.
+    """Return a warning for each name that no schema defines, at most `_MOST_REPORTED`, and then one
+    that says how many more there are.
 
     Args:
-        unread: what was told of schemas that are not followed or could not be read: of a name that may be defined there nothing is said.
+        unread: the diagnostics of schemas that are not followed or not readable: names that may be
+            defined there are not reported.
     """
     if unread:
         defined: frozenset[str] = (
@@ -62,13 +66,15 @@ def missing(
                 if known or (key[0] != XSD_NAMESPACE and key[0] not in defined):
                     continue
                 found.setdefault((sort, key), _Missing(schema, element, written)).count += 1
-    said = [_told(sort, key, one, names) for (sort, key), one in [*found.items()][:_MOST_REPORTED]]
+    said = [
+        _diagnostic(sort, key, one, names) for (sort, key), one in [*found.items()][:_MOST_REPORTED]
+    ]
     rest = [*found.values()][_MOST_REPORTED:]
     return [*said, _more(rest)] if rest else said
 
 
 def _more(rest: Sequence[_Missing]) -> Diagnostic:
-    """How many more names nothing defines, at the place of the first of them."""
+    """A note on the number of further undefined names, at the position of the first of them."""
     names = (
         "1 more name that nothing defines"
         if len(rest) == 1
@@ -90,7 +96,9 @@ def _all(element: Element) -> Iterator[Element]:
 
 
 def _names(element: Element) -> Iterator[tuple[str, str]]:
-    """What an element of the schema language names, with the sort of component that it must be."""
+    """The names that an element of the schema language refers to, with the kind of component that
+    each must be.
+    """
     if element.name in (*_REFERRED, "extension", "restriction", "list", "union"):
         for attribute in _TYPES:
             yield from (("type", name) for name in element.attributes.get(attribute, "").split())
@@ -102,7 +110,7 @@ def _names(element: Element) -> Iterator[tuple[str, str]]:
         yield "element", name
 
 
-def _told(sort: str, key: Key, one: _Missing, names: Names) -> Diagnostic:
+def _diagnostic(sort: str, key: Key, one: _Missing, names: Names) -> Diagnostic:
     more = f", {one.count} times" if one.count > 1 else ""
     of_xsd = key[0] == XSD_NAMESPACE
     known = _BUILT_IN if of_xsd else [name for space, name in names.found[sort] if space == key[0]]

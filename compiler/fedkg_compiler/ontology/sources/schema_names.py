@@ -1,4 +1,4 @@
-"""The components of XML schemas by name, and the IRIs that stand for them."""
+"""The components of XML schemas by name, and their IRIs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.places import point, report
 from fedkg_compiler.ontology.sources.schema_files import XSD_NAMESPACE, Element, Schema
+from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.standard import XSD
 
 Key = tuple[str, str]
@@ -20,7 +20,9 @@ _MOST_REPORTED = 20
 
 @dataclass(slots=True)
 class Names:
-    """The global components of several schemas: for each sort, by namespace and name, the schema and the element that define it."""
+    """The global components of several schemas: for each sort, by namespace and name, the schema
+    and the element that define it.
+    """
 
     found: dict[str, dict[Key, tuple[Schema, Element]]] = field(
         default_factory=lambda: {sort: {} for sort in _LASTING}
@@ -32,11 +34,13 @@ class Names:
         return self.found[sort].get(key)
 
     def is_class(self, key: Key) -> bool:
-        """Whether a type becomes a class: a complex one, or a simple one that lists its values or unites one that does."""
+        """Whether a type becomes a class: a complex one, or a simple one that lists its values or
+        unites one that does.
+        """
         if key[0] == XSD_NAMESPACE:
             return False
         if key not in self._enumerated:
-            self._enumerated[key] = False  # for types that are defined by themselves
+            self._enumerated[key] = False  # for types with circular definitions
             definition = self.get("type", key)
             self._enumerated[key] = (
                 definition is None
@@ -46,7 +50,9 @@ class Names:
         return self._enumerated[key]
 
     def lists_values(self, schema: Schema, simple: Element) -> bool:
-        """Whether a simple type has enumerated values, of its own or through those it is made of."""
+        """Whether a simple type has enumerated values, directly or through its base and member
+        types.
+        """
         for part in simple.all("restriction", "union"):
             if any(part.all("enumeration")) or any(
                 self.lists_values(schema, inner) for inner in part.all("simpleType")
@@ -63,7 +69,10 @@ class Names:
 
 
 def index(schemas: Sequence[Schema]) -> tuple[Names, list[Diagnostic]]:
-    """Return the components of schemas, and a warning for each name that is defined twice; the first definition stands."""
+    """Return the components of schemas, and a warning for each name that is defined twice.
+
+    The first definition applies.
+    """
     names, problems = Names(), list[Diagnostic]()
     for schema in schemas:
         for child in schema.root.children:
@@ -86,7 +95,9 @@ def index(schemas: Sequence[Schema]) -> tuple[Names, list[Diagnostic]]:
 
 
 def space_of(namespace: str) -> str:
-    """Return the namespace of the IRIs for a target namespace: with a `#` behind it unless it ends in one or in a `/`."""
+    """Return the namespace of the IRIs for a target namespace: with a `#` behind it unless it ends
+    in one or in a `/`.
+    """
     if namespace in (XSD_NAMESPACE, ""):
         return XSD if namespace else "urn:xml-schema:#"
     return namespace if namespace.endswith(("#", "/")) else namespace + "#"
@@ -98,7 +109,9 @@ def iri_of_type(key: Key) -> str:
 
 
 def iri_of_property(key: Key) -> str:
-    """Return the IRI of the property for elements or attributes of this name: `has` and the name, since types may bear the same one."""
+    """Return the IRI of the property for elements or attributes of this name: `has` and the name,
+    since types may bear the same one.
+    """
     return f"{space_of(key[0])}has{quote(key[1], safe='-._~')}"
 
 

@@ -34,10 +34,11 @@ Node = ox.NamedNode | ox.BlankNode | ox.Literal
 
 @dataclass(slots=True)
 class _Relation:
-    """What is gathered of one property.
+    """The collected facts of one property.
 
     Attributes:
-        uses: (class, range) to (least, most) occurrences; class "" for a global element, range "" for anything.
+        uses: (class, range) to (least, most) occurrences; class "" for a global element, range ""
+            for anything.
     """
 
     label: str
@@ -64,7 +65,9 @@ class Terms:
         self._blanks = 0
 
     def write(self, schemas: Sequence[Schema]) -> None:
-        """Write an ontology for each namespace, the types, the elements, and last the properties with all their uses."""
+        """Write an ontology for each namespace, the types, the elements, and last the properties
+        with all their uses.
+        """
         for schema in {schema.namespace: schema for schema in reversed(schemas)}.values():
             ontology = ox.NamedNode(schema.namespace or "urn:xml-schema:")
             self.say(ontology, _TYPE, ox.NamedNode(OWL + "Ontology"))
@@ -99,7 +102,10 @@ class Terms:
             self.say(node, _COMMENT, ox.Literal(comment))
 
     def type(self, schema: Schema, element: Element, iri: str, label: str) -> None:
-        """Write a type: a class with its uses of properties, its values, its place below others; or a datatype."""
+        """Write a type: a class with its uses of properties, its values, its place below others.
+
+        Or a datatype.
+        """
         node = ox.NamedNode(iri)
         complex_type = element.name == "complexType"
         is_class = complex_type or self.names.lists_values(schema, element)
@@ -141,7 +147,10 @@ class Terms:
         most: int,
         groups: tuple[Key, ...],
     ) -> None:
-        """Gather the elements and attributes of a type's content; `least` and `most` are what the models around them allow."""
+        """Gather the elements and attributes of a type's content.
+
+        `least` and `most` are what the models around them allow.
+        """
         for child in element.children:
             if child.name in _INSIDE or (
                 child.name in ("extension", "restriction") and element.name in _INSIDE
@@ -174,14 +183,17 @@ class Terms:
         counts: tuple[int, int],
         groups: tuple[Key, ...],
     ) -> None:
-        """Gather what a named group holds as if it stood here; a group inside itself ends there."""
+        """Collect the contents of a named group in place; a group inside itself adds nothing."""
         key = schema.qualified(child.attributes.get("ref", ""))
         definition = self.names.get(sort, key)
         if definition is not None and key not in groups:
             self.content(*definition, owner, *counts, (*groups, key))
 
     def use(self, schema: Schema, element: Element, owner: str, least: int, most: int) -> None:
-        """Gather one use of an element or attribute in a class; uses of the same with the same range are joined."""
+        """Gather one use of an element or attribute in a class.
+
+        Uses of the same with the same range are joined.
+        """
         reference = element.attributes.get("ref")
         key = (
             schema.qualified(reference)
@@ -214,7 +226,7 @@ class Terms:
         )
 
     def relation(self, key: Key, element: Element) -> _Relation:
-        """What is gathered of the property for a name, with what this element says of it."""
+        """The collected facts of the property for a name, including this element."""
         relation = self._relations.setdefault(iri_of_property(key), _Relation(label=key[1]))
         if comment := comment_of(element):
             relation.comments.add(comment)
@@ -223,7 +235,10 @@ class Terms:
     def target(
         self, schema: Schema, element: Element, inner: str, label: str, *, write: bool = True
     ) -> tuple[str, Kind]:
-        """The range of an element and whether its values are nodes; a type inside it is written as `inner` first."""
+        """The range of an element and whether its values are nodes.
+
+        A type inside it is written as `inner` first.
+        """
         named = element.attributes.get("type")
         if named is not None:
             key = schema.qualified(named)
@@ -246,7 +261,10 @@ class Terms:
         return "", _kind_of(element)
 
     def property(self, node: ox.NamedNode, relation: _Relation) -> None:
-        """Write a property: domain and range where there is one of each, else where it may stand; and what each class asks of it."""
+        """Write a property: domain and range if there is one of each, else its possible domains.
+
+        And the restrictions of each class.
+        """
         sort = RDF + "Property" if len(relation.kinds) > 1 else OWL + _SORTS[min(relation.kinds)]
         self.described(node, sort, relation.label, "")
         for comment in sorted(relation.comments):
@@ -275,7 +293,7 @@ class Terms:
                 self.counted(ox.NamedNode(owner), node, least, most)
 
     def counted(self, owner: ox.NamedNode, relation: ox.NamedNode, least: int, most: int) -> None:
-        """Write how often a property stands, where the schema limits it."""
+        """Write the cardinality of a property, if the schema limits it."""
         if least == most:
             self.restricted(owner, relation, "cardinality", _number(least))
             return

@@ -1,4 +1,6 @@
-"""What the readers of OWL's own syntaxes hand on: one tree for each axiom, with the place where it begins."""
+"""The results of the readers of OWL's native syntaxes: one tree for each axiom, with its
+position.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,11 @@ from urllib.parse import urljoin
 import pyoxigraph as ox
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.xml_check import BROKEN_IRI, broken_iri
 
 DEEPEST = 150
-"""How deep class expressions may be nested; real ones stay below ten."""
+"""Maximum nesting depth of class expressions; real ones stay below ten."""
 MOST_REPORTED = 20
 """Problems of one file that are shown."""
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -24,7 +26,8 @@ class Tree:
     """One construct of the OWL 2 structural specification (W3C 2012), under its name there.
 
     Attributes:
-        name: such as ``SubClassOf``. parts: what stands between its parentheses, in order. line, column: where it begins.
+        name: such as ``SubClassOf``. parts: the contents of its parentheses, in order. line,
+            column: where it begins.
     """
 
     name: str
@@ -38,7 +41,7 @@ Part = Tree | Node | int
 
 
 class Unsound(Exception):
-    """What an axiom says cannot be taken; the axiom is left out.
+    """An axiom that cannot be read; it is left out.
 
     Attributes:
         problem: the diagnostic for it.
@@ -51,7 +54,7 @@ class Unsound(Exception):
 
 @dataclass(slots=True)
 class Problems:
-    """What is wrong with one file; after `MOST_REPORTED` no more is noted."""
+    """The diagnostics of one file, at most `MOST_REPORTED`."""
 
     file: str
     found: list[Diagnostic]
@@ -64,7 +67,7 @@ class Problems:
     def mistake(
         self, line: int, column: int, message: str, help: str = "the rest of the file is read on"
     ) -> Unsound:
-        """What to raise for a break of the syntax's rules at this place."""
+        """The exception to raise for a syntax error at this place."""
         return Unsound(report("FKG103", point(self.file, line, column), message, help=help))
 
     def iri(self, text: str, line: int, column: int) -> ox.NamedNode:
@@ -77,8 +80,8 @@ class Problems:
 def is_absolute(text: str) -> bool:
     """Tell whether a text is an IRI with a scheme.
 
-    >>> is_absolute("https://example.org/plant#M07"), is_absolute("plant#M07"), is_absolute("https://example.org/a b")
-    (True, False, False)
+    >>> is_absolute("https://example.org/plant#M07"), is_absolute("plant#M07"),
+    is_absolute("https://example.org/a b") (True, False, False)
     """
     if BROKEN_IRI.search(text) or not _SCHEME.match(text):
         return False
@@ -92,8 +95,9 @@ def is_absolute(text: str) -> bool:
 def resolved(iri: str, base: str) -> str:
     """Return an IRI that may be relative to `base` in full.
 
-    As RFC 3986 has it, with one departure: a bare name on a base that ends in ``#`` is appended to it. OWL tools write names so (the
-    base is an ontology's namespace, taken off the front), and by the letter of the RFC the name would lose the last step of the path.
+    As RFC 3986 has it, with one departure: a bare name on a base that ends in ``#`` is appended to
+    it. OWL tools write names so (the base is an ontology's namespace, taken off the front), and by
+    the letter of the RFC the name would lose the last step of the path.
 
     >>> resolved("Lathe", "https://example.org/plant#")
     'https://example.org/plant#Lathe'

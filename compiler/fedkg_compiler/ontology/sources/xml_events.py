@@ -1,4 +1,6 @@
-"""One pass over an XML file that refuses what XML should not do here: entities that grow, or that point outside the file."""
+"""One pass over an XML file that refuses what XML should not do here: entities that grow, or that
+point outside the file.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,15 @@ from collections.abc import Callable
 from xml.parsers import expat
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.xml_check import Entities, Refused
 
 DEEPEST = 200
-"""How deep elements may be nested."""
+"""Maximum nesting depth of elements."""
 
 
 class Place:
-    """Where the parser is now, in a file that messages call `file`."""
+    """The current position of the parser, in a file that messages call `file`."""
 
     def __init__(self, parser: expat.XMLParserType, file: str) -> None:
         self._parser = parser
@@ -34,12 +36,14 @@ def walk(
     begin: Callable[[Place], tuple[Start, Callable[[str], None], Callable[[str], None]]],
     prefixes: dict[str, str] | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """Send the elements of an XML text to three callbacks, and return what stopped the pass early; () for a whole file.
+    """Send the elements of an XML text to three callbacks, and return what stopped the pass early;
+    () for a whole file.
 
     Args:
-        text: the content, decoded; what it says of its own encoding is not asked.
-        begin: given the place, returns what to call with a start tag (name as ``NAMESPACE LOCAL``, attributes likewise), with an end
-            tag, and with text. prefixes: takes the declared prefixes with their namespaces; the first declaration of each stands.
+        text: the content, decoded; its encoding declaration is ignored.
+        begin: given the place, returns what to call with a start tag (name as ``NAMESPACE LOCAL``,
+            attributes likewise), with an end tag, and with text. prefixes: takes the declared
+            prefixes with their namespaces; the first declaration of each applies.
     """
     parser = expat.ParserCreate(encoding="utf-8", namespace_separator=" ")
     parser.buffer_text = True

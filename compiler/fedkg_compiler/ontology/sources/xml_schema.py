@@ -1,6 +1,8 @@
-"""Reads XML schemas (W3C XSD 1.0) as an ontology: types to classes, elements and attributes to properties, enumerations to individuals.
+"""Reads XML schemas (W3C XSD 1.0) as an ontology: types to classes, elements and attributes to
+properties, enumerations to individuals.
 
-The mapping is stated in `docs/reference/ontology-sources.md`. B2MML, the form in which industry has ISA-95, is its touchstone.
+The mapping is stated in `docs/reference/ontology-sources.md`. B2MML, the form in which industry has
+ISA-95, is its touchstone.
 """
 
 from __future__ import annotations

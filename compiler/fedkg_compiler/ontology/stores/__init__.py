@@ -1,1 +1,4 @@
-"""Where a user's graph may stand: a file that is read into memory, a store on disk, a SPARQL endpoint; each gives a `Document`."""
+"""Stores of a user's graph: a file that is read into memory, a store on disk, a SPARQL endpoint.
+
+Each gives a `Document`.
+"""

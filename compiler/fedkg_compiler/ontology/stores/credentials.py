@@ -1,6 +1,8 @@
-"""The header that an endpoint wants to see: from a file or from the environment, never from the command line.
+"""The header that an endpoint wants to see: from a file or from the environment, never from the
+command line.
 
-It is sent to the endpoint that it is for, over a connection that nobody reads, and stands in no message, pack or log.
+It is sent only to its endpoint, over an encrypted connection, and appears in no message, pack or
+log.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from fedkg_compiler.ontology.stores.problem import StoreProblem
 VARIABLE = "FEDKG_SPARQL_AUTHORIZATION"
 """Holds the value of the header Authorization for every endpoint that the file does not name."""
 FILE_VARIABLE = "FEDKG_SPARQL_CREDENTIALS"
-"""Holds the path of a TOML file: ``"https://host/path" = "Bearer ..."``, or ``= { header = "X-API-Key", value = "..." }``."""
+"""Holds the path of a TOML file: ``"https://host/path" = "Bearer ..."``, or ``= { header =
+"X-API-Key", value = "..." }``."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -29,7 +32,8 @@ def header_for(address: str, environment: Mapping[str, str] = os.environ) -> tup
     """Return name and value of the header for an endpoint; None where none is set.
 
     Raises:
-        StoreProblem: FKG142, the file or the value cannot be used, or the connection would show it to others.
+        StoreProblem: FKG142, the file or the value cannot be used, or the connection would show it
+            to others.
     """
     found = _from_file(address, environment.get(FILE_VARIABLE, ""))
     if found is None and (value := environment.get(VARIABLE, "")):
@@ -39,7 +43,7 @@ def header_for(address: str, environment: Mapping[str, str] = os.environ) -> tup
     if not _NAME.fullmatch(found[0]) or not _VALUE.fullmatch(found[1]):
         raise StoreProblem(
             "FKG142",
-            "the header for this endpoint is no HTTP header",
+            "the header for this endpoint is not an HTTP header",
             help="one line of plain characters, without the header's name",
         )
     parts = urlsplit(address)
@@ -60,7 +64,7 @@ def _from_file(address: str, path: str) -> tuple[str, str] | None:
     try:
         said: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))  # `Any`: TOML
     except (OSError, ValueError) as error:
-        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "it is no TOML"
+        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "it is not TOML"
         message = (
             f"the file of credentials {path}, which {FILE_VARIABLE} names, cannot be read: {reason}"
         )
@@ -80,13 +84,16 @@ def _from_file(address: str, path: str) -> tuple[str, str] | None:
             advice = 'write `"https://host/path" = "Bearer ..."` or `= { header = "X-API-Key", value = "..." }`'
             raise StoreProblem(
                 "FKG142",
-                f"the entry for this endpoint in {path} is neither a text nor a header with a value",
+                f"the entry for this endpoint in {path} is neither a text nor a header "
+                f"with a value",
                 help=advice,
             )
 
 
 def _covers(prefix: str, address: str) -> bool:
-    """Whether an entry is for an address: the same scheme, host and port, and the same path or one below it."""
+    """Whether an entry is for an address: the same scheme, host and port, and the same path or one
+    below it.
+    """
     mine, asked = urlsplit(prefix), urlsplit(address)
     path = mine.path.rstrip("/")
     below = not path or asked.path == path or asked.path.startswith(f"{path}/")

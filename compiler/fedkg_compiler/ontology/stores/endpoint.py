@@ -1,7 +1,10 @@
-"""Asks a SPARQL 1.1 endpoint one query (SPARQL 1.1 Protocol, section 2.1.2; results in JSON, XML or TSV), with patience and suspicion.
+"""Asks a SPARQL 1.1 endpoint one query (SPARQL 1.1 Protocol, section 2.1.2; results in JSON, XML or
+TSV), with patience and suspicion.
 
-What may pass is tried again: refused and broken connections, time-outs, the answers 429, 500, 502, 503 and 504, half an answer. What will
-not is said at once: other answers, pages for people, addresses elsewhere. Nothing is sent to another host than the one that was named.
+Temporary failures are retried: refused and interrupted connections, time-outs, the responses 429,
+500, 502, 503 and 504, and incomplete responses. Permanent failures are reported at once: other
+responses, web pages for people, redirects to other hosts. Nothing is sent to a host other than the
+named one.
 """
 
 from __future__ import annotations
@@ -31,9 +34,12 @@ FORMATS = {
     "application/xml": ox.QueryResultsFormat.XML,
     "text/tab-separated-values": ox.QueryResultsFormat.TSV,
 }
-"""What is understood, by what the server calls it."""
+"""The supported result formats, by media type."""
 
-_ACCEPT = "application/sparql-results+json, application/sparql-results+xml;q=0.8, text/tab-separated-values;q=0.5"
+_ACCEPT = (
+    "application/sparql-results+json, application/sparql-results+xml;q=0.8, "
+    "text/tab-separated-values;q=0.5"
+)
 _PASSING = frozenset({429, 500, 502, 503, 504})
 _MOST_BYTES = 1 << 30
 _AT_ONCE = 1 << 20
@@ -44,11 +50,12 @@ Solution = tuple[ox.NamedNode | ox.BlankNode | ox.Literal | ox.Triple | None, ..
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How long an endpoint is waited for.
+    """Time limits for an endpoint.
 
     Attributes:
-        step_s: seconds without a byte. answer_s: seconds for one whole answer. tries: for each query. first_wait_s: before the second
-            try; it doubles with every further one. wait: what waits.
+        step_s: seconds without a byte. answer_s: seconds for one whole answer. tries: for each
+            query. first_wait_s: before the second try; it doubles with every further one. wait:
+            what waits.
     """
 
     step_s: float = 60.0
@@ -60,7 +67,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """A SPARQL endpoint; `name` is its address without what stands after ``?``."""
+    """A SPARQL endpoint; `name` is its address without the part after ``?``."""
 
     address: str
     name: str
@@ -165,16 +172,17 @@ def open_endpoint(address: str, patience: Patience | None = None) -> Endpoint:
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise StoreProblem(
-            "FKG140", f"{name} is no address", help="https://host/path/query"
+            "FKG140", f"{name} is not an address", help="https://host/path/query"
         ) from None
     if not host:
         raise StoreProblem(
-            "FKG140", f"{name} is no address: it names no host", help="https://host/path/query"
+            "FKG140", f"{name} is not an address: it names no host", help="https://host/path/query"
         )
     if "@" in parts.netloc:
         raise StoreProblem(
             "FKG142",
-            f"the address of {name} has a name or password in it, which others on this machine can see",
+            f"the address of {name} has a name or password in it, which others on this "
+            f"machine can see",
             help=f"put the header into {VARIABLE}",
         )
     return Endpoint(
@@ -186,7 +194,9 @@ def open_endpoint(address: str, patience: Patience | None = None) -> Endpoint:
 
 
 def shown(address: str) -> str:
-    """Return an address without a name, a password and what stands after ``?``, any of which may be a secret."""
+    """Return an address without user name, password and the part after ``?``, because each may be a
+    secret.
+    """
     scheme, _, rest = address.partition("?")[0].partition("#")[0].partition("://")
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
@@ -260,7 +270,10 @@ def _solutions(body: bytes, kind: str) -> list[Solution]:
             if "html" in kind or body.lstrip()[:5].lower() in (b"<!doc", b"<html")
             else f"{kind}"
         )
-        advice = "is this the address of the query service, not of its page for people? it often ends with /query or /sparql"
+        advice = (
+            "is this the address of the query service, not of its page for people? it "
+            "often ends with /query or /sparql"
+        )
         raise StoreProblem("FKG141", f"answers with {what} instead of SPARQL results", help=advice)
     try:
         found = ox.parse_query_results(body, format=known)

@@ -1,10 +1,14 @@
-"""A store on disk: a folder that holds graphs as they were read, and beside them what follows from them, ready to be asked.
+"""A store on disk: a folder that holds graphs as they were read, and beside them what follows from
+them, ready to be asked.
 
-``fedkg-store.json``   what is in the store: its parts, files, prefixes, imports and checksum. It is replaced as a whole, last of all.
-``parts/SHA256.nt``    the triples of one file as sorted canonical N-Triples (`content`); a part is never changed, its name is its checksum.
-``loading.json``       stands while files are loaded: found without a loader at work, it tells that a load was broken off.
+``fedkg-store.json``   the contents: parts, files, prefixes, imports and checksum; replaced last.
+``parts/SHA256.nt``    one file as sorted canonical N-Triples (`graph_checksum`), named by its checksum;
+                       never changed.
+``loading.json``       exists while files are loaded; without a running loader, the load was
+                       interrupted.
 ``lock``               held by the one who loads.
-``closed/KEY``         an Oxigraph store (RocksDB) of all parts with the ontologies of a rule file, closed (`closed`).
+``closed/KEY``         an Oxigraph store (RocksDB) with the closure of all parts and the ontologies
+                       of a rule file (`closure_store`).
 """
 
 from __future__ import annotations
@@ -21,8 +25,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import STORE_STATE, read_bytes
-from fedkg_compiler.ontology.places import point, report
-from fedkg_compiler.ontology.reading import Document
+from fedkg_compiler.ontology.rdf_reader import Document
+from fedkg_compiler.ontology.spans import point, report
 from fedkg_compiler.ontology.stores.parts import ANEW, StoredTriples, part_path
 from fedkg_compiler.ontology.stores.problem import StoreProblem
 
@@ -39,7 +43,8 @@ class Part(_Record):
     """The triples of one file.
 
     Attributes:
-        name: the file, as it was named. path: where it lay. read: sha256 of the bytes that were read. content: of the part's own lines.
+        name: the file, as it was named. path: where it lay. read: sha256 of the bytes that were
+            read. content: of the part's own lines.
         size: bytes of the part. triples: how many. plain: no blank
             nodes. marks: as in `Document`.
     """
@@ -55,10 +60,11 @@ class Part(_Record):
 
 
 class State(_Record):
-    """What is in a store.
+    """The contents of a store.
 
     Attributes:
-        content: checksum of all triples (`content.checksum`). triples: how many there are, each counted once.
+        content: checksum of all triples (`graph_checksum.checksum`). triples: how many there are,
+            each counted once.
     """
 
     format: Literal[1] = 1
@@ -98,7 +104,10 @@ def read_state(folder: Path) -> State:
 
 
 def open_store(folder: Path) -> tuple[Document | None, tuple[Diagnostic, ...]]:
-    """Return what a store says, its triples unread, with a note where a load was broken off; None where it is damaged or empty."""
+    """Return what a store says, its triples unread, with a note where a load was broken off.
+
+    None where it is damaged or empty.
+    """
     try:
         state = read_state(folder)
     except StoreProblem as problem:
@@ -148,7 +157,10 @@ def _broken_off(folder: Path) -> tuple[Diagnostic, ...]:
 
 @contextmanager
 def locked(folder: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold the lock of a store; tell whether it is held. The system lets go of it when the process ends, however it ends."""
+    """Hold the lock of a store; tell whether it is held.
+
+    The system lets go of it when the process ends, however it ends.
+    """
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         yield _lock(handle, wait=wait)

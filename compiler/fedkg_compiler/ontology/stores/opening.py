@@ -1,4 +1,4 @@
-"""Opens a graph wherever it stands: in a file, in a store on disk, or behind an endpoint."""
+"""Opens a graph in a file, in a store on disk, or behind an endpoint."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import is_endpoint, is_store
-from fedkg_compiler.ontology.reading import Document, read_file
+from fedkg_compiler.ontology.rdf_reader import Document, read_file
 
 
 def open_graph(
@@ -15,7 +15,8 @@ def open_graph(
     """Return what a graph says, and what is wrong with it; None where nothing at all could be read.
 
     Args:
-        path: a file, a store, or the address of an endpoint. at_once: as for `fedkg_compiler.ontology.reading.read_rdf`.
+        path: a file, a store, or the address of an endpoint. at_once: as for
+            `fedkg_compiler.ontology.rdf_reader.read_rdf`.
     """
     if is_endpoint(path):
         from fedkg_compiler.ontology.stores.remote import read_endpoint

@@ -1,4 +1,6 @@
-"""The triples of a store on disk: files of sorted canonical N-Triples, each named by its checksum."""
+"""The triples of a store on disk: files of sorted canonical N-Triples, each named by its
+checksum.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,20 @@ from fedkg_compiler.ontology.stores.problem import StoreProblem
 
 PARTS = "parts"
 ANEW = "load its files into a new store"
-"""What to do with a damaged store."""
+"""Advice for a damaged store."""
 
 
 def part_path(folder: Path, content: str) -> Path:
-    """Where a part lies."""
+    """The path of a part."""
     return folder / PARTS / f"{content}.nt"
 
 
 class StoredTriples(Sequence[ox.Quad]):
-    """The triples of a store, read when somebody asks for them: whoever finds their closure in the store does not.
+    """The triples of a store, read on demand: a cached closure makes reading unnecessary.
 
     Attributes:
-        folder: the store; each of its parts is known by the name of its file and its checksum. problem: why they could not be read, once
-            somebody has asked; then there are none.
+        folder: the store; each of its parts is known by the name of its file and its checksum.
+            problem: why they could not be read, once somebody has asked; then there are none.
     """
 
     def __init__(self, folder: Path, parts: Sequence[tuple[str, str]]) -> None:

@@ -1,17 +1,19 @@
-"""What goes wrong with a store or an endpoint, on its way to becoming a diagnostic."""
+"""Errors of a store or an endpoint before they become diagnostics."""
 
 from __future__ import annotations
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.places import point, report
+from fedkg_compiler.ontology.spans import point, report
 
 
 class StoreProblem(Exception):
     """A store or an endpoint does not give its graph.
 
     Attributes:
-        code: FKG140 (cannot be reached or asked), FKG141 (answers something else), FKG142 (credentials), FKG143 (a store folder).
-        help: what to do. passing: it may be gone at the next try. wait_s: how long the server asks to wait before that, or None.
+        code: FKG140 (cannot be reached or asked), FKG141 (answers something else), FKG142
+            (credentials), FKG143 (a store folder).
+        help: what to do. passing: it may be gone at the next try. wait_s: how long the server asks
+            to wait before that, or None.
     """
 
     def __init__(

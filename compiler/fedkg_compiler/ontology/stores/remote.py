@@ -1,9 +1,10 @@
 """The default graph of an endpoint, whole: counted first, fetched page by page, and counted again.
 
-Triples without blank nodes come property by property, many small properties in one query and large ones in pages of a fixed order, so
-that a server need not sort everything for every page. Triples with blank nodes come in one answer, because their labels hold within
-one answer only (SPARQL 1.1 Query Results JSON Format, section 3.2.2). A server that gives fewer rows than were asked for is asked for
-smaller pages. What does not add up is fetched again.
+Triples without blank nodes come property by property, many small properties in one query and large
+ones in pages of a fixed order, so that a server need not sort everything for every page. Triples
+with blank nodes come in one answer, because their labels hold within one answer only (SPARQL 1.1
+Query Results JSON Format, section 3.2.2). A server that gives fewer rows than were asked for is
+asked for smaller pages. Inconsistent pages are fetched again.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import pyoxigraph as ox
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.inputs import note_held, note_remote
 from fedkg_compiler.ontology.blank_names import as_kept, names_by_content, renamed
-from fedkg_compiler.ontology.content import lines_of
-from fedkg_compiler.ontology.reading import Document
+from fedkg_compiler.ontology.graph_checksum import lines_of
+from fedkg_compiler.ontology.rdf_reader import Document
 from fedkg_compiler.ontology.standard import OWL
 from fedkg_compiler.ontology.stores.endpoint import (
     Endpoint,
@@ -26,8 +27,8 @@ from fedkg_compiler.ontology.stores.endpoint import (
     open_endpoint,
     shown,
 )
-from fedkg_compiler.ontology.stores.marks import marks_in
 from fedkg_compiler.ontology.stores.problem import StoreProblem
+from fedkg_compiler.ontology.stores.text_marks import marks_in
 
 PAGE = 50_000
 """The most triples that are asked for at once."""
@@ -46,7 +47,7 @@ Counts = dict[ox.NamedNode, int]
 
 
 class _Changed(Exception):
-    """What came is not what was counted."""
+    """The fetched triples differ from the counted ones."""
 
 
 def read_endpoint(
@@ -55,7 +56,8 @@ def read_endpoint(
     """Return what the default graph of an endpoint says, or None with the reason.
 
     Args:
-        address: of the query service; ``?default-graph-uri=IRI`` in it chooses a named graph (SPARQL 1.1 Protocol, section 2.1.4).
+        address: of the query service; ``?default-graph-uri=IRI`` in it chooses a named graph
+            (SPARQL 1.1 Protocol, section 2.1.4).
         patience: how long to wait. page: the most triples that are asked for at once.
     """
     name = shown(address)
@@ -94,14 +96,19 @@ def read_endpoint(
 
 
 def _fetched(endpoint: Endpoint, page: int) -> Sequence[ox.Quad]:
-    """All triples of the default graph, each once, with the labels of one answer for its blank nodes."""
+    """All triples of the default graph, each once, with the labels of one answer for its blank
+    nodes.
+    """
     for _ in range(_ATTEMPTS):
         counts, blank = _counted(endpoint)
         total = sum(counts.values()) + blank
         if not total:
             _complain_of_nothing(endpoint)
         if total > MOST:
-            advice = "put what the rules need into a graph of its own, and add ?default-graph-uri=IRI to the address"
+            advice = (
+                "put the triples that the rules need into a separate graph, and add "
+                "?default-graph-uri=IRI to the address"
+            )
             raise StoreProblem(
                 "FKG140",
                 f"{endpoint.name} holds {total:,} triples; at most {MOST:,} are fetched",
@@ -123,7 +130,9 @@ def _fetched(endpoint: Endpoint, page: int) -> Sequence[ox.Quad]:
 
 
 def _counted(endpoint: Endpoint) -> tuple[Counts, int]:
-    """How many triples without blank nodes each property has, and how many triples have blank nodes."""
+    """The number of triples without blank nodes of each property, and the number of triples with
+    blank nodes.
+    """
     counts: Counts = {}
     for row in endpoint.ask(_COUNTS):
         match row:
@@ -173,7 +182,10 @@ def _named(endpoint: Endpoint, counts: Counts, page: int) -> Iterator[ox.Quad]:
 def _small(
     endpoint: Endpoint, predicates: list[ox.NamedNode], counts: Counts, page: int
 ) -> Iterator[ox.Quad]:
-    """The triples of several properties by one query; a server that keeps some back is asked for each property in pages."""
+    """The triples of several properties by one query.
+
+    A server that keeps some back is asked for each property in pages.
+    """
     if not predicates:
         return
     values = " ".join(str(predicate) for predicate in predicates)
@@ -191,7 +203,8 @@ def _large(endpoint: Endpoint, predicate: ox.NamedNode, count: int, page: int) -
     offset = 0
     while offset < count:
         rows = endpoint.ask(
-            f"SELECT ?s ?o WHERE {{ ?s {predicate} ?o {_NAMED} }} {order} LIMIT {page} OFFSET {offset}"
+            f"SELECT ?s ?o WHERE {{ ?s {predicate} ?o {_NAMED} }} {order} LIMIT {page} "
+            f"OFFSET {offset}"
         )
         if not rows or len(rows) > page:
             raise _Changed
@@ -206,7 +219,10 @@ def _with_blanks(endpoint: Endpoint, count: int) -> list[ox.Quad]:
         return []
     rows = endpoint.ask(f"SELECT ?s ?p ?o WHERE {{ {_BLANK} }}")
     if len(rows) < count:
-        message = f"{endpoint.name} gives {len(rows):,} of {count:,} triples with blank nodes, which cannot be asked for in pages"
+        message = (
+            f"{endpoint.name} gives {len(rows):,} of {count:,} triples with blank "
+            f"nodes, which cannot be asked for in pages"
+        )
         raise StoreProblem(
             "FKG141", message, help="raise the server's limit of rows, or give the nodes names"
         )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedkg_compiler.ontology.alignment.words import exact, meanings, points_back, stem, stems
+from fedkg_compiler.ontology.alignment.stemming import exact, meanings, points_back, stem, stems
 
 
 @pytest.mark.parametrize(

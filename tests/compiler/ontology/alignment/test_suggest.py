@@ -1,4 +1,6 @@
-"""What is proposed, how much of what was reviewed is found, and that nothing counts before a person has accepted it."""
+"""What is proposed, how much of what was reviewed is found, and that nothing counts before a person
+has accepted it.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,10 @@ from fedkg.errors import UsageError
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.ontology import Catalog, Graph, load_graph
 from fedkg_compiler.ontology.alignment.accepted import STATUSES
-from fedkg_compiler.ontology.alignment.between import align, reviewed
-from fedkg_compiler.ontology.alignment.gather import Side, gather
-from fedkg_compiler.ontology.alignment.likeness import Likeness, likeness
+from fedkg_compiler.ontology.alignment.alignment_terms import Side, gather
+from fedkg_compiler.ontology.alignment.pair_alignment import align, reviewed
 from fedkg_compiler.ontology.alignment.proposals import turtle
+from fedkg_compiler.ontology.alignment.similarity import Likeness, likeness
 from fedkg_compiler.ontology.alignment.suggest import Proposal, among_best, propose
 from fedkg_compiler.ontology.standard import SKOS
 
@@ -41,7 +43,9 @@ SHOP = (
 
 @pytest.fixture(scope="module")
 def measured(catalog_once: Catalog) -> dict[str, list[int]]:
-    """By predicate: how many are at least as sure as a reviewed mapping, for the better of its two ends."""
+    """By predicate: how many are at least as sure as a reviewed mapping, for the better of its two
+    ends.
+    """
     sides: dict[str, Side] = {}
     for name in ("isa95", "mason", "nist", "schema", "sosa", "ssn", "qudt", "iof"):
         side, problems = gather(name, catalog_once)
@@ -81,7 +85,9 @@ def catalog_once() -> Catalog:
 
 @pytest.mark.slow
 def test_reviewed_mappings_are_among_the_first_three(measured: dict[str, list[int]]) -> None:
-    """A bound below what was measured (exact 1.00, close 0.64, all 0.60): a change that finds fewer is noticed."""
+    """A bound below the measured shares (exact 1.00, close 0.64, all 0.60) detects a change that
+    finds fewer.
+    """
     share = {
         predicate: np.mean(np.array(ranks) <= 3)
         for predicate, ranks in measured.items()
@@ -98,7 +104,9 @@ def test_reviewed_mappings_are_among_the_first_three(measured: dict[str, list[in
 
 @pytest.mark.slow
 def test_two_of_five_sure_proposals_were_accepted(measured: dict[str, list[int]]) -> None:
-    """Precision against the reviewed mappings (measured: 0.45), which hold less than everything that is true: a bound from below."""
+    """Precision against the reviewed mappings (measured: 0.45), which hold less than everything
+    that is true: a bound from below.
+    """
     proposed, right = measured["counts"]
     assert proposed >= 40
     assert right / proposed >= 0.45
@@ -193,7 +201,7 @@ def test_a_mapping_comes_of_an_accepted_proposal_alone(catalog: Catalog, status:
         (written("acepted"), "the status of a proposed mapping is 'acepted'"),
         (
             written("accepted", "http://www.w3.org/2000/01/rdf-schema#seeAlso"),
-            "is no predicate of mappings",
+            "is not a predicate of mappings",
         ),
         (
             written("accepted").replace("fkg:mappingTarget isa95:Work_Unit ;", ""),

@@ -36,7 +36,7 @@ def rdfs(name: str) -> str:
 
 
 def listed(owner: str, word: str, members: Sequence[str]) -> Axiom:
-    """A list that `owner` has; its cells are told by its content, so that equal lists are one."""
+    """A list that `owner` has; its content names its cells, so that equal lists are one."""
     stem = "".join(c for c in f"{owner}{word}{''.join(members)}" if c.isalnum())
     cells = [f"_:l{stem}{i}" for i in range(len(members))]
     rests = [*cells[1:], f"<{RDF}nil>"]
@@ -56,7 +56,7 @@ def characters(*names: str) -> st.SearchStrategy[Axiom]:
 
 
 def restriction(*told: st.SearchStrategy[Line]) -> st.SearchStrategy[Axiom]:
-    """A restriction: what is told of `R`, with a class in its place."""
+    """A restriction: the given statements about `R`, with a class in its place."""
     return st.builds(
         lambda node, p, lines: (
             (node, owl("onProperty"), p),

@@ -1,4 +1,6 @@
-"""Closures of ontologies that are kept: the same as without, on disk under what they were made of, and never in the way."""
+"""Closures of ontologies that are kept: the same as without, on disk under what they were made of,
+and never in the way.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 
 from fedkg_compiler.ontology import pairs
 from fedkg_compiler.ontology.closure import closure, follows
-from fedkg_compiler.ontology.reasoning import kept
+from fedkg_compiler.ontology.reasoning import closure_cache
 from fedkg_compiler.ontology.reasoning.facts import TooLarge
 
 SPOKEN = [
@@ -34,8 +36,8 @@ PLANT = ax.quads_of(
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(kept, "WORTH", 1)
-    monkeypatch.setattr(kept, "_memory", {})
+    monkeypatch.setattr(closure_cache, "WORTH", 1)
+    monkeypatch.setattr(closure_cache, "_memory", {})
     return tmp_path / "fedkg" / "closures"
 
 
@@ -49,14 +51,14 @@ def test_it_is_the_same_from_the_rules_from_memory_and_from_disk(cache: Path) ->
     assert added([], "") == {*map(str, follows(PLANT))}
     assert len([*cache.iterdir()]) == 1
     assert added(BASE, "one") == whole
-    kept._memory.clear()
+    closure_cache._memory.clear()
     assert added(BASE, "one") == whole
 
 
 def test_what_was_read_is_not_closed_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     added(BASE, "one")
-    kept._memory.clear()
-    monkeypatch.setattr(kept, "close", None)
+    closure_cache._memory.clear()
+    monkeypatch.setattr(closure_cache, "close", None)
     assert added(BASE, "one") == {*map(str, follows([*BASE, *PLANT]))}
     assert cache.is_dir()
 
@@ -67,15 +69,15 @@ def test_a_damaged_entry_is_closed_again(damage: bytes | None, cache: Path) -> N
     (entry,) = cache.iterdir()
     body = entry.read_bytes()
     entry.write_bytes(body[: len(body) // 2] if damage is None else damage)
-    kept._memory.clear()
+    closure_cache._memory.clear()
     assert added(BASE, "one") == before
     assert entry.read_bytes() == body
 
 
 def test_the_oldest_go_and_no_part_stays(cache: Path) -> None:
-    for key in range(kept.MOST + 3):
+    for key in range(closure_cache.MOST + 3):
         added(BASE, str(key))
-    assert len([*cache.iterdir()]) == kept.MOST
+    assert len([*cache.iterdir()]) == closure_cache.MOST
 
 
 def test_a_folder_that_cannot_be_written_keeps_nothing(

@@ -1,4 +1,6 @@
-"""HermiT on demand: what takes a description logic, the limit on its time, and a machine without Java."""
+"""HermiT on demand: what takes a description logic, the limit on its time, and a machine without
+Java.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,8 @@ import pyoxigraph as ox
 import pytest
 
 from fedkg_compiler.ontology.closure import follows
-from fedkg_compiler.ontology.reasoned import reason
 from fedkg_compiler.ontology.reasoning.dl import describe
+from fedkg_compiler.ontology.reasoning_report import reason
 
 TEXT = """@prefix : <http://example.org/> . @prefix owl: <http://www.w3.org/2002/07/owl#> .
 @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .
@@ -101,7 +103,9 @@ def test_it_takes_all_bundled_modules_together(tmp_path: Path) -> None:
 
 
 def test_no_bundled_property_leaves_owl_2_dl() -> None:
-    """OWL 2 DL allows only simple properties to be asymmetric or irreflexive: no transitive ones."""
+    """OWL 2 DL allows only simple properties to be asymmetric or irreflexive: no transitive
+    ones.
+    """
     owl = "http://www.w3.org/2002/07/owl#"
     kinds: dict[str, set[str]] = {}
     for path in ONTOLOGIES.glob("*.ttl"):

@@ -1,4 +1,6 @@
-"""Each kind of contradiction is found, told with its statements, and nothing is found where there is none."""
+"""Each kind of contradiction is found, told with its statements, and nothing is found where there
+is none.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +23,15 @@ CASES: dict[str, tuple[str, str, int]] = {
     ),
     "eq-diff2": (
         "[] a owl:AllDifferent ; owl:members ( plant:a plant:b ) . plant:a owl:sameAs plant:b .",
-        "are said to be different",
+        "are stated to be different",
         3,
     ),
     "eq-diff3": (
-        "[] a owl:AllDifferent ; owl:distinctMembers ( plant:a plant:b ) . plant:a owl:sameAs plant:b .",
-        "are said to be different",
+        (
+            "[] a owl:AllDifferent ; owl:distinctMembers ( plant:a plant:b ) . plant:a "
+            "owl:sameAs plant:b ."
+        ),
+        "are stated to be different",
         3,
     ),
     "prp-irp": (
@@ -45,18 +50,27 @@ CASES: dict[str, tuple[str, str, int]] = {
         3,
     ),
     "prp-adp": (
-        "[] a owl:AllDisjointProperties ; owl:members ( plant:p plant:q ) . plant:a plant:p plant:b ; plant:q plant:b .",
+        (
+            "[] a owl:AllDisjointProperties ; owl:members ( plant:p plant:q ) . plant:a "
+            "plant:p plant:b ; plant:q plant:b ."
+        ),
         "to plant:b, which cannot both be",
         4,
     ),
     "prp-npa1": (
-        "[] owl:sourceIndividual plant:a ; owl:assertionProperty plant:p ; owl:targetIndividual plant:b . plant:a plant:p plant:b .",
-        "plant:a has plant:p to plant:b, and is said not to",
+        (
+            "[] owl:sourceIndividual plant:a ; owl:assertionProperty plant:p ; "
+            "owl:targetIndividual plant:b . plant:a plant:p plant:b ."
+        ),
+        "plant:a has plant:p to plant:b, but is stated not to",
         4,
     ),
     "prp-npa2": (
-        "[] owl:sourceIndividual plant:a ; owl:assertionProperty plant:p ; owl:targetValue 5 . plant:a plant:p 5 .",
-        'plant:a has plant:p "5", and is said not to',
+        (
+            "[] owl:sourceIndividual plant:a ; owl:assertionProperty plant:p ; owl:targetValue "
+            "5 . plant:a plant:p 5 ."
+        ),
+        'plant:a has plant:p "5", but is stated not to',
         4,
     ),
     "cls-nothing2": (
@@ -71,17 +85,23 @@ CASES: dict[str, tuple[str, str, int]] = {
     ),
     "cls-maxc1": (
         f"plant:a plant:p plant:b ; a {A} owl:maxCardinality 0 ] .",
-        "plant:a has plant:p, of which it can have none",
+        "plant:a has plant:p, but can have none",
         4,
     ),
     "cls-maxqc1": (
-        f"plant:b a plant:C . plant:a plant:p plant:b ; a {A} owl:maxQualifiedCardinality 0 ; owl:onClass plant:C ] .",
+        (
+            f"plant:b a plant:C . plant:a plant:p plant:b ; a {A} owl:maxQualifiedCardinality "
+            f"0 ; owl:onClass plant:C ] ."
+        ),
         "plant:a has plant:p to a plant:C",
         6,
     ),
     "cls-maxqc2": (
-        f"plant:a plant:p plant:b ; a {A} owl:maxQualifiedCardinality 0 ; owl:onClass owl:Thing ] .",
-        "plant:a has plant:p, of which it can have none",
+        (
+            f"plant:a plant:p plant:b ; a {A} owl:maxQualifiedCardinality 0 ; owl:onClass "
+            f"owl:Thing ] ."
+        ),
+        "plant:a has plant:p, but can have none",
         5,
     ),
     "cax-dw": (
@@ -90,7 +110,10 @@ CASES: dict[str, tuple[str, str, int]] = {
         3,
     ),
     "cax-adc": (
-        "[] a owl:AllDisjointClasses ; owl:members ( plant:C plant:D ) . plant:a a plant:C , plant:D .",
+        (
+            "[] a owl:AllDisjointClasses ; owl:members ( plant:C plant:D ) . plant:a a plant:C "
+            ", plant:D ."
+        ),
         "is of",
         4,
     ),

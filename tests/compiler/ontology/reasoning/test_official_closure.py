@@ -1,4 +1,6 @@
-"""The closure of official files against owlrl's: equal but for what either leaves out on purpose."""
+"""The closure of official files against owlrl's: equal but for what either leaves out on
+purpose.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import rdflib
 from shared import SHARED, needs_shared
 
 from fedkg_compiler.ontology.closure import follows
-from fedkg_compiler.ontology.reading import read_file
+from fedkg_compiler.ontology.rdf_reader import read_file
 
 FILES = (
     "mason/mason.owl",
@@ -25,7 +27,9 @@ Spoken = tuple[str, str, str]
 
 
 def counts(spoken: Spoken) -> bool:
-    """Between named nodes, and none of W3C's terms, of which owlrl says what holds always; nothing below or equal to itself."""
+    """Whether a triple joins named nodes outside W3C's terms (owlrl adds axiomatic triples for
+    those), and not a node with itself.
+    """
     s, _, o = spoken
     named = (
         s.startswith("<") and not s.startswith(f"<{W3C}") and not o.startswith(("_:", f"<{W3C}"))

@@ -13,11 +13,22 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg_compiler.ontology.closure import closure, follows
-from fedkg_compiler.ontology.reasoning.clashes import clashes
-from fedkg_compiler.ontology.reasoning.closing import close
-from fedkg_compiler.ontology.reasoning.facts import Facts, apart, counted, literal_value
-from fedkg_compiler.ontology.reasoning.proving import Terms, all_rules, prove
-from fedkg_compiler.ontology.reasoning.words import HIDDEN, SAME, SUB_CLASS, SUB_PROPERTY, TYPE
+from fedkg_compiler.ontology.reasoning.contradiction_rules import clashes
+from fedkg_compiler.ontology.reasoning.facts import (
+    Facts,
+    are_different_literals,
+    counted,
+    literal_value,
+)
+from fedkg_compiler.ontology.reasoning.fixpoint import close
+from fedkg_compiler.ontology.reasoning.owl_vocabulary import (
+    HIDDEN,
+    SAME,
+    SUB_CLASS,
+    SUB_PROPERTY,
+    TYPE,
+)
+from fedkg_compiler.ontology.reasoning.proofs import Terms, all_rules, prove
 from fedkg_compiler.ontology.standard import OWL
 
 anything = st.lists(
@@ -30,11 +41,13 @@ Spoken = tuple[str, str, str]
 
 
 def slowly(facts: Facts, quads: list[ox.Quad]) -> tuple[set[Spoken], set[str]]:
-    """What follows by proving each fact, without what is told and what the closure leaves out; and the contradictions by their rules."""
+    """The triples that follow by proving each fact, without asserted ones and those that the
+    closure omits; and the contradictions by rule.
+    """
     nodes = facts.nodes
     terms = Terms(
         literal=lambda n: isinstance(nodes[n], ox.Literal),
-        apart=lambda n: apart(nodes[n]),
+        apart=lambda n: are_different_literals(nodes[n]),
         unlike=lambda a, b: literal_value(nodes[a]) != literal_value(nodes[b]),
         counts=lambda n: counted(nodes[n]),
     )
@@ -95,7 +108,9 @@ def by_owlrl(text: str) -> set[Spoken]:
 
 
 def _counts(spoken: Spoken) -> bool:
-    """Whether both say it: not of every node and term, and nothing of blank nodes, which rdflib names anew."""
+    """Whether both say it: not of every node and term, and nothing of blank nodes, which rdflib
+    names anew.
+    """
     s, p, o = spoken
     axiomatic = s == o and p in (ax.owl("sameAs"), ax.rdfs("subClassOf"), ax.rdfs("subPropertyOf"))
     axiomatic |= s == o and p in (ax.owl("equivalentClass"), ax.owl("equivalentProperty"))
@@ -109,7 +124,10 @@ def _counts(spoken: Spoken) -> bool:
 
 
 def compared(axioms: list[ax.Axiom]) -> set[Spoken]:
-    """What ours and owlrl both conclude. Classes and properties are declared: owlrl takes declared ones alone as below themselves."""
+    """What ours and owlrl both conclude.
+
+    Classes and properties are declared: owlrl takes declared ones alone as below themselves.
+    """
     whole = {line for axiom in axioms for line in axiom}
     names = {name for line in whole for name in line}
     declared = [
@@ -134,7 +152,9 @@ def compared(axioms: list[ax.Axiom]) -> set[Spoken]:
 @tries(20)
 @given(st.lists(ax.schema, min_size=2, max_size=5), st.lists(ax.facts, min_size=4, max_size=8))
 def test_owlrl_concludes_the_same(schema: list[ax.Axiom], facts: list[ax.Axiom]) -> None:
-    """Without literals (owlrl takes them as subjects) and without keys (it leaves the last property of a key out of account)."""
+    """Without literals (owlrl takes them as subjects) and without keys (it leaves the last property
+    of a key out of account).
+    """
     compared([*schema, *facts])
 
 
@@ -159,7 +179,10 @@ EACH = {
     "cls-hv": ("C hasValue y . C onProperty p . x type C . z p y", "x p y . z type C"),
     "cls-maxc2": ("C maxCardinality 1 . C onProperty p . x type C . x p y . x p z", "y sameAs z"),
     "cls-maxqc3": (
-        "C maxQualifiedCardinality 1 . C onProperty p . C onClass D . x type C . x p y . x p z . y type D . z type D",
+        (
+            "C maxQualifiedCardinality 1 . C onProperty p . C onClass D . x type C . x p y . x "
+            "p z . y type D . z type D"
+        ),
         "y sameAs z",
     ),
     "cls-maxqc4": (
@@ -181,11 +204,17 @@ EACH = {
         "C subClassOf D",
     ),
     "scm-svf1": (
-        "C someValuesFrom F . C onProperty p . D someValuesFrom G . D onProperty p . F subClassOf G",
+        (
+            "C someValuesFrom F . C onProperty p . D someValuesFrom G . D onProperty p . F "
+            "subClassOf G"
+        ),
         "C subClassOf D",
     ),
     "scm-svf2": (
-        "C someValuesFrom F . C onProperty p . D someValuesFrom F . D onProperty q . p subPropertyOf q",
+        (
+            "C someValuesFrom F . C onProperty p . D someValuesFrom F . D onProperty q . p "
+            "subPropertyOf q"
+        ),
         "C subClassOf D",
     ),
     "scm-avf1": (
@@ -193,11 +222,15 @@ EACH = {
         "C subClassOf D",
     ),
     "scm-avf2": (
-        "C allValuesFrom F . C onProperty p . D allValuesFrom F . D onProperty q . p subPropertyOf q",
+        (
+            "C allValuesFrom F . C onProperty p . D allValuesFrom F . D onProperty q . p "
+            "subPropertyOf q"
+        ),
         "D subClassOf C",
     ),
 }
-"""For each rule what it needs and what it then concludes; names of one letter are the case's own."""
+"""For each rule what it needs and what it then concludes; names of one letter are the case's own.
+"""
 
 
 def lines_of(number: int, text: str) -> ax.Axiom:
@@ -238,7 +271,8 @@ def test_each_rule_concludes_what_w3c_says_and_owlrl_does() -> None:
 def test_a_key_is_all_of_its_properties() -> None:
     told = lines_of(
         0,
-        "C hasKey p,q . x type C . y type C . z type C . x p w . y p w . z p w . x q v . y q v . z q w",
+        "C hasKey p,q . x type C . y type C . z type C . x p w . y p w . z p w . x q v . y "
+        "q v . z q w",
     )
     added = {
         (str(q.subject), str(q.predicate), str(q.object)) for q in follows(ax.quads_of([told]))

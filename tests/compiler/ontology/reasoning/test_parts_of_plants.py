@@ -1,4 +1,6 @@
-"""Rules over a plant whose hierarchy is told from both sides and in parts: ISA-95's part-of, its inverses, and a chain over it."""
+"""Rules over a plant with a hierarchy that is stated from both sides and in parts: ISA-95's
+part-of, its inverses, and a chain over it.
+"""
 
 from __future__ import annotations
 
@@ -59,5 +61,8 @@ def test_what_stands_below_a_site_is_found_from_both_sides(pattern: str, tmp_pat
 
 
 def test_a_limit_of_the_site_reaches_its_machines_by_a_chain(tmp_path: Path) -> None:
-    rule = "rule modest for ?m, ?limit where { ?m plant:allows ?limit . ?s sosa:isHostedBy ?m }\n  require power(?m) <= ?limit\n"
+    rule = (
+        "rule modest for ?m, ?limit where { ?m plant:allows ?limit . ?s sosa:isHostedBy "
+        "?m }\n  require power(?m) <= ?limit\n"
+    )
     assert columns(tmp_path, rule) == {"power[M1]", "power[M2]"}

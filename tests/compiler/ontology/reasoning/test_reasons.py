@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tries import tries
 
 from fedkg_compiler.ontology.closure import follows
-from fedkg_compiler.ontology.reading import read_rdf
-from fedkg_compiler.ontology.reasoning.why import Reasons, Step
-from fedkg_compiler.ontology.told import Told, places
+from fedkg_compiler.ontology.rdf_reader import read_rdf
+from fedkg_compiler.ontology.reasoning.justifications import Reasons, Step
+from fedkg_compiler.ontology.triple_locations import Told, locate_triples
 
 PREFIXES = """@prefix : <http://example.org/> .
 @prefix owl: <http://www.w3.org/2002/07/owl#> .
@@ -113,7 +113,7 @@ TURTLE = (
 def test_a_triple_is_told_in_the_line_in_which_it_ends() -> None:
     document, _ = read_rdf(TURTLE.encode(), file="plant.ttl")
     assert document is not None
-    spans = places(
+    spans = locate_triples(
         [document], [(quad.subject, quad.predicate, quad.object) for quad in document.triples]
     )
     lines = {str(triple[2]): span.line for triple, span in spans.items()}
@@ -139,7 +139,7 @@ def test_xml_is_placed_by_line_too_and_json_by_name() -> None:
     for text, name, expected in ((xml, "a.rdf", {3, 4}), (json, "a.jsonld", {1, 2})):
         document, problems = read_rdf(text.encode(), file=name)
         assert document is not None, problems
-        spans = places(
+        spans = locate_triples(
             [document], [(quad.subject, quad.predicate, quad.object) for quad in document.triples]
         )
         assert {span.line for span in spans.values()} <= expected

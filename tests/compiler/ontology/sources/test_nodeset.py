@@ -1,4 +1,6 @@
-"""OPC UA node sets as ontologies: the mapping piece by piece, and the ISA-95 companion specifications."""
+"""OPC UA node sets as ontologies: the mapping piece by piece, and the ISA-95 companion
+specifications.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from collections import Counter
 import pytest
 from shared import SHARED, needs_shared
 
-from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
+from fedkg_compiler.ontology.rdf_reader import Document, read_file, read_rdf
 from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, SKOS, XSD
 
 UA, X = "http://opcfoundation.org/UA/", "http://x.org/ua#"

@@ -1,4 +1,6 @@
-"""Objects and variables of OPC UA node sets as individuals, and rules about them through the command line."""
+"""Objects and variables of OPC UA node sets as individuals, and rules about them through the
+command line.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,9 @@ from shared import SHARED, needs_shared
 
 from fedkg_compiler.diagnostics.record import Diagnostic
 from fedkg_compiler.ontology import Catalog, Graph, add_entry, load_catalog, load_graph
+from fedkg_compiler.ontology.graph_terms import Iri, Literal, Quantity
 from fedkg_compiler.ontology.sources.nodeset_standard import UNIT_CODES, unit_code
 from fedkg_compiler.ontology.standard import UNIT
-from fedkg_compiler.ontology.terms import Iri, Literal, Quantity
 
 UA, PLANT, TYPES = (
     "http://opcfoundation.org/UA/",
@@ -57,7 +59,8 @@ def unit(
     unit_id: int, text: str, space: str = "http://www.opcfoundation.org/UA/units/un/cefact"
 ) -> str:
     return (
-        "    <Value><uax:ExtensionObject><uax:TypeId><uax:Identifier>i=888</uax:Identifier></uax:TypeId><uax:Body>"
+        "    "
+        "<Value><uax:ExtensionObject><uax:TypeId><uax:Identifier>i=888</uax:Identifier></uax:TypeId><uax:Body>"
         f"<uax:EUInformation><uax:NamespaceUri>{space}</uax:NamespaceUri><uax:UnitId>{unit_id}</uax:UnitId>"
         f"<uax:DisplayName><uax:Locale>en</uax:Locale><uax:Text>{text}</uax:Text></uax:DisplayName>"
         "<uax:Description><uax:Text>long form</uax:Text></uax:Description></uax:EUInformation>"
@@ -128,12 +131,16 @@ LINE = node(
     reference("Organizes", "i=85", inverse=True),
     reference("HasTypeDefinition", "i=61"),
     reference("Organizes", "ns=1;i=200"),
-    body="    <DisplayName>Line 1</DisplayName>\n    <Description>The line at the window.</Description>\n",
+    body="    <DisplayName>Line 1</DisplayName>\n    <Description>The line at the "
+    "window.</Description>\n",
 )
 
 
 def filler(number: int, first: int, temperature: str) -> str:
-    """A filler with a temperature, a method and a pump; parts are joined by forward and by inverse references."""
+    """A filler with a temperature, a method and a pump.
+
+    Parts are joined by forward and by inverse references.
+    """
     here = [f"ns=1;i={first + more}" for more in range(8)]
     return (
         node(
@@ -220,7 +227,10 @@ def fedkg(
 
 
 def loaded(folder: Path, catalog: Catalog, *texts: str) -> tuple[Graph, tuple[Diagnostic, ...]]:
-    """The graph of these node sets, and what is wrong with them; unfollowed imports of OPC UA itself are left out."""
+    """The graph of these node sets, and what is wrong with them.
+
+    Unfollowed imports of OPC UA itself are left out.
+    """
     paths = []
     for i, text in enumerate(texts):
         paths.append(folder / f"set{i}.xml")
@@ -286,7 +296,8 @@ def test_references_of_either_direction_join_parents_and_children(
     graph, _ = loaded(tmp_path, catalog, PLANT_SET, TYPE_SET)
     joined = rows(
         graph,
-        "SELECT ?a ?r ?b WHERE { VALUES ?r { ua:HasComponent ua:HasProperty ua:Organizes t:Feeds } ?a ?r ?b }",
+        "SELECT ?a ?r ?b WHERE { VALUES ?r { ua:HasComponent ua:HasProperty ua:Organizes "
+        "t:Feeds } ?a ?r ?b }",
     )
     assert joined == {
         (UA + "Objects", UA + "Organizes", PLANT + "Line1"),
@@ -622,7 +633,8 @@ def test_rules_range_over_the_machines_of_a_node_set(fedkg: Command) -> None:
     assert fedkg("compile", "rules.fkg", *graphs, "-o", "plant.fkgpack").code == 0
     for rules in (("plant.fkgpack",), ("rules.fkg", *graphs)):
         result = fedkg("eval", *rules, "table.csv", "--json").json["rules"]
-        # 71.5 degC = 344.65 K and 90 degC = 363.15 K: row 2 of Filler1 and row 1 of Filler2 are hotter
+        # 71.5 degC = 344.65 K and 90 degC = 363.15 K: row 2 of Filler1 and row 1 of Filler2 are
+        # hotter
         assert [(one["rule"], one["satisfied"], one["violated"]) for one in result] == [
             ("below_limit", 3, 2),
             ("above_zero", 4, 1),
@@ -637,7 +649,8 @@ def test_rules_range_over_the_machines_of_a_node_set(fedkg: Command) -> None:
 def test_a_node_set_beside_the_rules_brings_the_prefix_of_its_name(fedkg: Command) -> None:
     Path("rules.fkg").write_text(
         "use types, plant\nsignal heat in degC\n"
-        "rule calm for ?f where { plant:Line1 <http://opcfoundation.org/UA/Organizes> ?f . ?f a types:FillerType } "
+        "rule calm for ?f where { plant:Line1 <http://opcfoundation.org/UA/Organizes> ?f . "
+        "?f a types:FillerType } "
         "require heat <= 80 degC\n",
         encoding="utf-8",
     )
@@ -810,7 +823,9 @@ def test_two_kinds_of_property_are_told_in_the_node_set(fedkg: Command) -> None:
         reference("HasModellingRule", "i=78"),
         more=' DataType="Double"',
     )
-    owner = node("ObjectType", "ns=1;i=901", "1:CapperType", reference("HasSubtype", "i=58", inverse=True))  # fmt: skip
+    owner = node(
+        "ObjectType", "ns=1;i=901", "1:CapperType", reference("HasSubtype", "i=58", inverse=True)
+    )
     other = part.replace("UAVariable", "UAObject").replace(' DataType="Double"', "")
     kept = TYPE_SET.replace(
         "</UANodeSet>", (owner + other).replace("2:Unit", "1:Unit") + "</UANodeSet>"
@@ -823,7 +838,8 @@ def test_two_kinds_of_property_are_told_in_the_node_set(fedkg: Command) -> None:
     done = fedkg("check", "rules.fkg", "plant.xml", "types.xml")
     line = line_of(Path("plant.xml").read_text(encoding="utf-8"), 'NodeId="ns=1;i=900"')
     assert (
-        f"plant.xml:{line}:3: warning[FKG120]: <https://example.org/machines#hasUnit> is said to be "
+        f"plant.xml:{line}:3: warning[FKG120]: <https://example.org/machines#hasUnit> is "
+        f"declared to be "
         "an object property and a data property"
     ) in done.err
 

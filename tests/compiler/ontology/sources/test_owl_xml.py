@@ -1,4 +1,6 @@
-"""OWL/XML: the same triples as the functional syntax gives, right IRIs, and the official files as their N-Triples have them."""
+"""OWL/XML: the same triples as the functional syntax gives, right IRIs, and the official files as
+their N-Triples have them.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ import pytest
 from shared import SHARED, needs_shared
 
 from fedkg_compiler.diagnostics.record import Diagnostic
-from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
+from fedkg_compiler.ontology.rdf_reader import Document, read_file, read_rdf
 from fedkg_compiler.ontology.sources.trees import resolved
 
 FUNCTIONAL = """Prefix(:=<http://x.org/o#>)
@@ -90,9 +92,9 @@ def test_relative_names_keep_their_namespace(iri: str, base: str, whole: str) ->
         ),
         (
             '<SubClassOf><Class IRI="#A"/><ObjectMinCardinality cardinality="-1"/></SubClassOf>',
-            "`-1` is no cardinality",
+            "`-1` is not a cardinality",
         ),
-        ("<Frobnicate/>", "`Frobnicate` is no axiom of OWL 2"),
+        ("<Frobnicate/>", "`Frobnicate` is not an axiom of OWL 2"),
         ("<DLSafeRule><Body/><Head/></DLSafeRule>", "SWRL rules are not read"),
     ],
 )
@@ -148,7 +150,9 @@ def test_official_files_give_the_triples_that_are_known_of_them(name: str) -> No
 
 
 def shape(document: Document) -> set[str]:
-    """The triples, texts without the datatype that says no more than that they are ones, blank nodes by what is said of them."""
+    """The triples, with plain texts without their datatype, and blank nodes named by their
+    triples.
+    """
     found = ox.Dataset(
         ox.Quad(quad.subject, quad.predicate, plain(quad.object)) for quad in document.triples
     )

@@ -1,4 +1,7 @@
-"""What every source must stand: pages, halves, bombs, encodings, circles, sizes. Each is one diagnostic with file and place."""
+"""Malformed sources: web pages, truncated files, entity bombs, encodings, cycles, sizes.
+
+Each is one diagnostic with file and position.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ import pytest
 
 from fedkg_compiler.diagnostics.record import Span
 from fedkg_compiler.ontology import Catalog, add_entry, load_catalog, load_graph, remove_entry
-from fedkg_compiler.ontology.reading import read_file, read_rdf
-from fedkg_compiler.ontology.sniff import EXTENSIONS, SourceSyntax, sniff
+from fedkg_compiler.ontology.file_format import EXTENSIONS, SourceSyntax, detect_format
+from fedkg_compiler.ontology.rdf_reader import read_file, read_rdf
 from fedkg_compiler.ontology.sources import READERS
 
 HERE = Span(file="rules.fkg", line=1, column=1, end_line=1, end_column=2)
@@ -40,7 +43,7 @@ XML_SOURCES = [syntax for syntax in WHOLE if syntax != "owl-functional"]
 
 def test_every_reader_is_tried_here() -> None:
     assert set(WHOLE) == set(READERS)
-    assert all(sniff(text, name) == syntax for syntax, (name, text) in WHOLE.items())
+    assert all(detect_format(text, name) == syntax for syntax, (name, text) in WHOLE.items())
 
 
 @pytest.mark.parametrize("suffix", [*EXTENSIONS, ".ofn", ".owx", ".xsd"])
@@ -241,7 +244,8 @@ def test_a_graph_in_rdf_loads_no_reader_of_other_sources() -> None:
     code = (
         "import sys; from fedkg_compiler.ontology import load_graph; "
         "load_graph([], {}, [], text_graphs=[('a.ttl', '<http://a> <http://b> 1 .')]); "
-        "print([name for name in sys.modules if 'owlready2' in name or name.endswith(('xml_events', 'axioms', 'xml_schema', 'nodeset'))])"
+        "print([name for name in sys.modules if 'owlready2' in name or "
+        "name.endswith(('xml_events', 'axioms', 'xml_schema', 'nodeset'))])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

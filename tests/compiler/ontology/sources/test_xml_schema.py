@@ -1,4 +1,6 @@
-"""XML schemas as ontologies: the mapping piece by piece, what stands between files, and B2MML in its full size."""
+"""XML schemas as ontologies: the mapping piece by piece, references between files, and B2MML in its
+full size.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 from shared import SHARED, needs_shared
 
-from fedkg_compiler.ontology.reading import Document, read_file, read_rdf
+from fedkg_compiler.ontology.rdf_reader import Document, read_file, read_rdf
 from fedkg_compiler.ontology.standard import OWL, RDF, RDFS, XSD
 
 B2MML = SHARED / "ontologies" / "isa95-b2mml-0700"
@@ -198,7 +200,10 @@ def test_of_names_that_a_schema_not_there_may_define_nothing_is_said() -> None:
 
 
 def space(root: ET.Element) -> str:
-    """The namespace that a file of B2MML defines names in; the core components take that of the files that include them."""
+    """The namespace that a file of B2MML defines names in.
+
+    The core components take that of the files that include them.
+    """
     return root.get("targetNamespace", "http://www.mesa.org/xml/B2MML")
 
 

@@ -1,0 +1,129 @@
+"""The terms of the knowledge graph as plain values, without any RDF library."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+
+@dataclass(frozen=True, slots=True)
+class Iri:
+    """A named node. A blank node is written as ``_:label``, with a label that depends on its file's
+    content alone.
+    """
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A literal: the value as Python reads it, the text as the store keeps it (``9.0e3`` is
+    ``9000``), its datatype's IRI.
+
+    A text that its datatype does not allow (``"abc"^^xsd:double``) keeps the text as its value.
+    """
+
+    value: float | int | bool | str
+    lexical: str
+    datatype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number with its unit: a node with ``qudt:numericValue`` and ``qudt:unit``.
+
+    Attributes:
+        value: the number, in `unit`.
+        unit: the unit as rule files write it (``N.m``, ``degC``), or its IRI where no such text is
+            known.
+    """
+
+    value: float
+    unit: str
+
+
+RdfTerm = Iri | Literal | Quantity
+
+
+def order_key(term: RdfTerm | None) -> tuple[int, float, str, str]:
+    """Return the key by which rows are sorted: unbound, then IRIs, then numbers by value, then
+    texts, then quantities.
+    """
+    match term:
+        case None:
+            return (0, 0.0, "", "")
+        case Iri(value):
+            return (1, 0.0, value, "")
+        case Literal(value, lexical, datatype):
+            number = (
+                float(value)
+                if isinstance(value, float | int) and not isinstance(value, bool)
+                else math.nan
+            )
+            return (
+                (3, 0.0, lexical, datatype)
+                if math.isnan(number)
+                else (2, number, lexical, datatype)
+            )
+        case Quantity(value, unit):
+            return (5, 0.0, unit, "") if math.isnan(value) else (4, value, unit, "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnFact:
+    """The table column with the observations of a property.
+
+    Attributes:
+        column: the table header. unit: the unit of that column as rule files write it, its IRI, or
+            None.
+        entity: the entity of the sensor; None if the property has one column for all entities.
+        sensor: the sensor that says so, or None.
+    """
+
+    column: str
+    unit: str | None
+    entity: str | None
+    sensor: str | None
+
+
+TermKind = OneOf["class", "property", "individual"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownTerm:
+    """A class, property or individual that a loaded ontology or graph defines.
+
+    Attributes:
+        short: its prefixed name where a prefix is known, else ``<IRI>``. ontology: the name of the
+            ontology or file that defines it.
+    """
+
+    iri: str
+    short: str
+    kind: TermKind
+    label: str
+    comment: str
+    ontology: str
+
+
+def local_name(iri: str) -> str:
+    """Return the part after the last ``#``, ``/`` or ``:`` of an IRI, or the whole IRI if that is
+    empty.
+
+    >>> local_name("https://example.org/plant#M07")
+    'M07'
+    """
+    return split_iri(iri)[1] or iri
+
+
+def split_iri(iri: str) -> tuple[str, str]:
+    """Return namespace and local name of an IRI.
+
+    The namespace keeps its last ``#``, ``/`` or ``:``.
+    """
+    for mark in ("#", "/", ":"):
+        cut = iri.rfind(mark)
+        if cut >= 0:
+            return iri[: cut + 1], iri[cut + 1 :]
+    return "", iri

@@ -1,0 +1,78 @@
+"""Finds contradictions: statements that cannot all be true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fedkg_compiler.ontology.pairs import TooManyPairs
+from fedkg_compiler.ontology.reasoning import table
+from fedkg_compiler.ontology.reasoning.facts import Facts
+from fedkg_compiler.ontology.reasoning.matching import matches, possible
+from fedkg_compiler.ontology.reasoning.owl_vocabulary import SAME
+from fedkg_compiler.ontology.reasoning.table import Rule
+
+MOST = 20
+"""Contradictions that are reported at most; more would have the same causes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clash:
+    """One contradiction.
+
+    Attributes:
+        rule: that says so. values: of the rule's variables. more: how many others come of the same
+            statements about terms.
+    """
+
+    rule: Rule
+    values: dict[int, int]
+    more: int = 0
+
+
+def clashes(facts: Facts) -> list[Clash]:
+    """Return the contradictions in a closure, one for each group that the same statements about
+    terms bring about; at most `MOST`.
+    """
+    found: list[Clash] = []
+    for rule in table.rules(table.CLASHES):
+        plain, equal = _without_equality(rule)
+        if not possible(plain, facts):
+            continue
+        try:
+            matched = matches(plain, facts)
+        except TooManyPairs:
+            continue
+        if matched is None:
+            continue
+        columns = {variable: column.tolist() for variable, column in matched.items()}
+        groups: dict[tuple[frozenset[int], ...], list[dict[int, int]]] = {}
+        for row in range(len(next(iter(columns.values())))):
+            values = {variable: column[row] for variable, column in columns.items()}
+            values |= {one: values[other] for one, other in equal.items()}
+            groups.setdefault(_subjects(rule, values), []).append(values)
+        found += [
+            Clash(rule=rule, values=group[0], more=len(group) - 1) for group in groups.values()
+        ]
+    return found[:MOST]
+
+
+def _subjects(rule: Rule, values: dict[int, int]) -> tuple[frozenset[int], ...]:
+    """The terms in the premises about terms, in any order.
+
+    Of a rule without any all that it speaks of.
+    """
+    terms = [
+        frozenset(values[end] for end in (s, o) if end < 0)
+        for s, p, o in rule.body
+        if p > 0 and p != SAME
+    ]
+    return (frozenset().union(*terms),) if terms else (frozenset(values.values()),)
+
+
+def _without_equality(rule: Rule) -> tuple[Rule, dict[int, int]]:
+    """The rule for facts with merged equal nodes, and the variable that replaces each of its
+    variables.
+    """
+    equal = {o: s for s, p, o in rule.body if p == SAME}
+    body = tuple((equal.get(s, s), p, equal.get(o, o)) for s, p, o in rule.body if p != SAME)
+    return Rule(name=rule.name, body=body, unequal=rule.unequal), equal
