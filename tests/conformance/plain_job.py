@@ -25,7 +25,7 @@ from fedkg.jobs.folder import RunFolder
 from fedkg.jobs.schema.job_reader import parse_job
 from fedkg.jobs.tables.table_data import prepare_tables
 
-LIMITS = (0.4, 0.5, 0.55, 0.6)
+LIMITS = tuple(round(0.05 * i, 2) for i in range(6, 15))
 """Of the probability of a failure, in rules."""
 GUARDS = {"load": (4.0, 6.0, 20.0), "heat": (7.0, 20.0)}
 """Limits of the sensors in guards; no row reaches 20."""
@@ -70,7 +70,8 @@ def drawn_jobs(
     sizes = draw(st.lists(st.integers(12, 60), min_size=least, max_size=5))
     lines = ["site,load,heat,failure"]
     for k, size in enumerate(sizes):
-        x = dice.integers(0, 21, (size, 2)) / 2  # often at a limit
+        # Jobs scale their rows in float32, where a value at a limit may fall on either side: none is at one.
+        x = dice.integers(0, 20, (size, 2)) / 2 + 0.25
         bent = dice.choice([-1, 1])
         y = dice.uniform(size=size) < 1 / (1 + np.exp(-bent * (x[:, 0] + x[:, 1] / 2 - 7)))
         lines += [f"s{k},{a:.4f},{b:.4f},{int(c)}" for (a, b), c in zip(x, y, strict=True)]

@@ -9,6 +9,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -117,28 +118,29 @@ def rule_sets(
         limits: of the answer. inputs: limits of guards by the name of a column: values that columns have, and at
             last one beyond all of them.
     """
-    guards: list[tuple[str, str, float] | None] = [None]
-    for name, own in inputs.items():
-        guards += [(name, sign, limit) for limit in own[:-1] for sign in OPERATORS]
-        guards.append((name, ">", own[-1]))
-    rules = []
-    for _ in range(draw(st.integers(1, 6))):
-        about_answer = draw(st.integers(0, 3)) == 0
-        first = next(iter(inputs))
-        rules.append(
-            Rule(
-                kind=draw(st.sampled_from(["capacity", "causal", "temporal", "physical"])),
-                weight=draw(st.sampled_from([1, 2, 5])),
-                hard=draw(st.booleans()),
-                guard=(answer, ">", draw(st.sampled_from(limits)))
-                if about_answer
-                else draw(st.sampled_from(guards)),
-                body=(first, draw(st.sampled_from([*OPERATORS])))
-                if about_answer
-                else (answer, draw(st.sampled_from([*OPERATORS]))),
-                limits=(inputs[first][0],)
-                if about_answer
-                else tuple(draw(st.sets(st.sampled_from(limits), min_size=1, max_size=3))),
-            )
-        )
-    return tuple(rules)
+    dice = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    first = next(iter(inputs))
+
+    def one_of(*choices: Any) -> Any:
+        return choices[dice.integers(len(choices))]
+
+    def rule() -> Rule:
+        common: dict[str, Any] = {
+            "kind": one_of("capacity", "capacity", "capacity", "causal", "causal", "temporal"),
+            "weight": one_of(1, 2, 5),
+            "hard": one_of(True, False),
+        }
+        if dice.random() < 0.2:  # the answer decides whether the rule applies
+            guard = (answer, one_of(*OPERATORS), one_of(*limits))
+            body = (first, one_of(*OPERATORS))
+            return Rule(guard=guard, body=body, limits=inputs[first][:1], **common)
+        guards: list[tuple[str, str, float] | None] = [None]
+        for name, own in inputs.items():
+            guards += [(name, sign, limit) for limit in own[:-1] for sign in OPERATORS]
+            guards.append((name, ">", own[-1]))
+        several = dice.choice(limits, one_of(1, 1, 2, 3), replace=False)
+        body = (answer, one_of(*OPERATORS))
+        bounds = tuple(float(limit) for limit in several)
+        return Rule(guard=one_of(*guards), body=body, limits=bounds, **common)
+
+    return tuple(rule() for _ in range(draw(st.integers(1, 12))))
