@@ -1,4 +1,7 @@
-"""What rules mean together: conflicts, vacuity, redundancy, coverage; what one rule asks for; how two versions differ."""
+"""What rules mean together: conflicts, vacuity, redundancy, coverage; what one rule asks for.
+
+How two versions differ.
+"""
 
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.run import reason

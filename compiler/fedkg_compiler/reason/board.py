@@ -1,4 +1,4 @@
-"""Rows at places, laid out so that values are tried at all of them at once: each place has variables of its own.
+"""Rows at places, laid out to try values at all places at once; each place has separate variables.
 
 Letters: M rows at places, N variables of places, P points (values of all N), s slots.
 """
@@ -23,8 +23,10 @@ class Reads:
     """What rows of a bank, or their members, read on the board.
 
     Attributes:
-        columns: int64 [M, s], which of the N variables. shifts: float64 [M, s]. params: float64 [M, p].
-        offsets: int64 [owners + 1]; of rows none. parent: the table of the owners. used: the slots that the formula reads.
+        columns: int64 [M, s], which of the N variables. shifts: float64 [M, s]. params: float64 [M,
+            p].
+        offsets: int64 [owners + 1]; of rows none. parent: the table of the owners. used: the slots
+            that the formula reads.
     """
 
     columns: Int
@@ -39,11 +41,14 @@ class Board:
     """Rows at places, with the variables that they read there.
 
     Attributes:
-        row, place: int64 [M]. of: which of the M belong to each place; `starts` the first of each. banks: which of the M each bank has.
+        row, place: int64 [M]. of: which of the M belong to each place; `starts` the first of each.
+            banks: which of the M each bank has.
         plain: bool [M], rows that bound single columns. still: what is evaluated, by bank.
-        fixed: which of the N the keys of places set; fixed_to: to what. variable: int64 [N], its number in the table.
+        fixed: which of the N the keys of places set; fixed_to: to what. variable: int64 [N], its
+            number in the table.
         whole: bool [N], the variable counts. span, reach, box: float64 [2, N], the declared
-        span; the same with ends where it has none; and the same as far as rows that bound single columns leave it. middle: that of the box.
+        span; the same with ends where it has none; and the same as far as rows that bound single
+            columns leave it. middle: that of the box.
     """
 
     def __init__(
@@ -200,12 +205,16 @@ class Board:
         return kept, broken
 
     def columns(self, place: int) -> slice:
-        """Which of the N variables are a place's: all boards have those of a place in the same order."""
+        """Which of the N variables are a place's: all boards have those of a place in the same
+        order.
+        """
         return slice(self._first[place], self._first[place + 1])
 
 
 def _with_ends(span: Float, size: Float) -> Float:
-    """Intervals [2, N] with both ends: of width 2 `size` where one is missing, around 0 where both are."""
+    """Intervals [2, N] with both ends: of width 2 `size` where one is missing, around 0 where both
+    are.
+    """
     low, high = span
     bottom = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high - 2 * size, -size))
     return np.stack([bottom, np.where(np.isfinite(high), high, bottom + 2 * size)])

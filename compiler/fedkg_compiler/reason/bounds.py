@@ -1,6 +1,7 @@
-"""Rules that bound single columns, as plain arrays: what each asks of which variable.
+"""Rules that bound single columns, as plain arrays: one entry per bound and variable.
 
-This goes from comparisons to columns, and is exact. What a term over columns can come to goes the other way: `passes.intervals`.
+This goes from comparisons to columns and is exact. `passes.intervals` goes the other way, to
+the range of a term over columns.
 
 Letters: R rows of a bank, N bound rows of all banks, E ends: one for each lower or upper bound.
 """
@@ -22,15 +23,19 @@ from fedkg_compiler.reason.shape import comparisons
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 CLOSE = 1e-9
-"""Bounds nearer to each other than this, measured by their size, count as equal: units are converted in floating point."""
+"""Bounds nearer to each other than this, measured by their size, count as equal: units are
+converted in floating point."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ends:
-    """Bounds of single variables, all of one side. A lower bound is kept as the upper bound of the negative: ``sign * x <= value``.
+    """Bounds of single variables, all of one side.
+
+    A lower bound is kept as the upper bound of the negative: ``sign * x <= value``.
 
     Attributes:
-        row: numbers of the rows that ask for it. variable: which it bounds. sign: +1 for an upper bound, -1 for a lower one.
+        row: numbers of the rows that ask for it. variable: which it bounds. sign: +1 for an upper
+            bound, -1 for a lower one.
         value: float64 [E]. strict: bool [E], whether the value itself is excluded.
     """
 
@@ -68,8 +73,10 @@ class Bounds:
     """What rules ask of single columns.
 
     Attributes:
-        ends: all of them. plain: bool [N], the rows that ask for nothing else. dead: bool [N], rows with a number that is missing.
-        linear: bool [N], rows that are conjunctions of comparisons linear in what they read, plain ones among them.
+        ends: all of them. plain: bool [N], the rows that ask for nothing else. dead: bool [N], rows
+            with a number that is missing.
+        linear: bool [N], rows that are conjunctions of comparisons linear in what they read, plain
+            ones among them.
     """
 
     ends: Ends
@@ -83,7 +90,7 @@ class Bounds:
 
 
 def find_bounds(table: RowTable) -> Bounds:
-    """The bounds on single columns that stand at the top of rules."""
+    """Return the bounds on single columns at the top level of rules."""
     found: list[Ends] = []
     plain, dead, linear = (np.zeros(table.count, dtype=np.bool_) for _ in range(3))
     for number, bank in enumerate(table.banks):
@@ -110,7 +117,10 @@ def _numbers(table: RowTable, bank: int) -> frozenset[int]:
 def ends_of(
     parts: tuple[Compare, ...], table: RowTable, number: int
 ) -> tuple[list[Ends], NDArray[np.bool_], NDArray[np.bool_]] | None:
-    """The ends of a bank's rows, in which rows they say everything, and which rows are linear; None where the skeleton is not linear."""
+    """The ends of a bank's rows, in which rows they say everything, and which rows are linear.
+
+    None where the skeleton is not linear.
+    """
     rows, readers = table.banks[number].rows, table.readers[number][ROWS]
     single, straight = np.ones(rows, dtype=np.bool_), np.ones(rows, dtype=np.bool_)
     found: list[Ends] = []
@@ -135,7 +145,9 @@ def ends_of(
 def linear_form(
     part: Compare, params: Float, rows: int
 ) -> tuple[dict[int, Float], Float, Float] | None:
-    """Of a comparison: the factors of left - right by slot, its constant, and the tolerance, float64 [R] each; None if it is not linear."""
+    """Of a comparison: the factors of left - right by slot, its constant, and the tolerance,
+    float64 [R] each; None if it is not linear.
+    """
     numbers = list(params.T)
     left, right = (
         affine_by_shape(part.left, numbers, rows),

@@ -1,4 +1,5 @@
-"""What intervals alone decide: bounds on single columns against each other and against declared spans, for any number of rows.
+"""What intervals alone decide: bounds on single columns against each other and against declared
+spans, for any number of rows.
 
 Letters: N bound rows, E ends (bounds of single variables, see `bounds`).
 """
@@ -20,7 +21,8 @@ class Boxes:
     """Bounds of single columns, with the declared spans.
 
     Attributes:
-        alone: bool [N], rows that no value inside the spans satisfies. never_fails: bool [N], rows that no value inside the spans violates.
+        alone: bool [N], rows that no value inside the spans satisfies. never_fails: bool [N], rows
+            that no value inside the spans violates.
     """
 
     def __init__(self, table: RowTable, bounds: Bounds) -> None:
@@ -46,7 +48,9 @@ class Boxes:
         self.never_fails = bounds.plain & ~slackless
 
     def conflicts(self) -> Iterator[tuple[int, int]]:
-        """Pairs of rows (numbers) of which each asks for something that the other forbids, neither of them impossible alone."""
+        """Pairs of rows (numbers) that contradict each other although each alone can be
+        satisfied.
+        """
         ends = self.bounds.ends.take(~self.alone[self.bounds.ends.row])
         seen: set[tuple[int, int]] = set()
         for s in range(len(self.signatures)):
@@ -67,7 +71,8 @@ class Boxes:
                         yield pair
 
     def implied(self, allowed: Bool, targets: Bool) -> dict[int, frozenset[int]]:
-        """Rows that say nothing which rows of other rules do not say: by number, the rows that imply each.
+        """Rows that say nothing which rows of other rules do not say: by number, the rows that
+        imply each.
 
         Args:
             allowed: bool [N], the rows that may imply. targets: bool [N], the rows to look at.
@@ -94,7 +99,9 @@ class Boxes:
         return found
 
     def group_codes(self, ends: Ends, columns: tuple[int, ...]) -> Int:
-        """A number for each end: equal where variable, side and the keys in these columns are equal."""
+        """A number for each end: equal where variable, side and the keys in these columns are
+        equal.
+        """
         return self._groups(ends, columns) * 2 + (ends.sign > 0)
 
     def _signature(self, ends: Ends) -> Int:
@@ -119,7 +126,9 @@ class Boxes:
         return found
 
     def _reach(self, ends: Ends, *, outward: bool) -> Float:
-        """The least (`outward`: the greatest) that ``sign * x`` can be inside the span: float64 [E]."""
+        """The least (`outward`: the greatest) that ``sign * x`` can be inside the span: float64
+        [E].
+        """
         low, high = self.spans[ends.variable].T if ends.row.size else (np.zeros(0), np.zeros(0))
         return np.where((ends.sign > 0) == outward, high * ends.sign, low * ends.sign)
 
@@ -153,7 +162,7 @@ class _Best:
         self.second[where] = order[others[at]]
 
     def implying(self, goals: Ends, boxes: Boxes, columns: tuple[int, ...], rules: Int) -> Int:
-        """For each goal the row whose end implies it, or -1."""
+        """For each goal, a row with an end that implies it, or -1."""
         if not self.codes.size:
             return np.full(goals.row.shape, -1, dtype=np.int64)
         groups = boxes.group_codes(goals, columns)
@@ -189,7 +198,9 @@ def _tightest(ends: Ends, groups: Int) -> tuple[Int, Int]:
 
 
 def _clashes(upper: Ends, lower: Ends, over: Int, under: Int) -> list[tuple[int, int]]:
-    """Pairs of rows whose ends exclude each other, in groups that both have: each end against the tightest one of the other side."""
+    """Pairs of rows with ends that exclude each other, within shared groups: tightest end per
+    side.
+    """
     codes, top = _tightest(upper, over)
     others, bottom = _tightest(lower, under)
     shared, at, where = np.intersect1d(codes, others, assume_unique=True, return_indices=True)

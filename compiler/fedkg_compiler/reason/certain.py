@@ -1,7 +1,8 @@
-"""Where formulas certainly hold, and where they certainly fail, whatever their slots are inside boxes.
+"""Where formulas certainly hold, and where they certainly fail, whatever their slots are inside
+boxes.
 
-That they hold is to say that they fail nowhere in the box; where a term has no value (a logarithm of less than 0) neither is so. Nobody
-asks here of boxes what is known: every slot has a value.
+That they hold is to say that they fail nowhere in the box; where a term has no value (a logarithm
+of less than 0) neither is so. Nobody asks here of boxes what is known: every slot has a value.
 
 Letter: m boxes, each with the numbers of one row.
 """
@@ -23,7 +24,10 @@ from fedkg_compiler.reason.truth import Truth
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sides:
-    """Boxes as arrays: low, high float64 [m, s], params [m, p]; inside: those of member tables, and the owners' offsets [m + 1]."""
+    """Boxes as arrays: low, high float64 [m, s], params [m, p].
+
+    Inside: those of member tables, and the owners' offsets [m + 1].
+    """
 
     low: Float
     high: Float
@@ -49,7 +53,10 @@ class Sides:
 
 
 def certain(formula: Formula, boxes: Ranges) -> Truth:
-    """Where a formula certainly holds, and where it certainly fails: bool [m] each; both where it has no truth value."""
+    """Where a formula certainly holds, and where it certainly fails: bool [m] each.
+
+    Both where it has no truth value.
+    """
     no = np.zeros(boxes.count, dtype=np.bool_)
     match formula:
         case Compare():

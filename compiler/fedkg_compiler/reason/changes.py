@@ -1,4 +1,4 @@
-"""What of a data contract changed the meaning of rules whose text did not: how time runs, and what stands in a column."""
+"""Changes of the data contract (time steps, column contents) that change rules with equal text."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ class Changes:
         }
 
     def _reaches_on(self, table: RowTable, row: int) -> bool:
-        """Whether a row has a window with an end, beyond the step itself: one that the end of a trace can cut."""
+        """Whether a row has a window with an end, beyond the step itself: one that the end of a
+        trace can cut.
+        """
         bank = int(table.bank[row])
         return any(
             (table.readers[bank][window.table].params[:, window.part.high] > 0).any()

@@ -1,11 +1,14 @@
 """Boxes made smaller without losing a value: what formulas that must hold leave of each side.
 
-Each comparison is a tree. Upwards, intervals say what its terms can be (`passes.intervals`); downwards, what the comparison leaves of the
-whole is taken back through each operation to its arguments, and at last to the slots (HC4-revise: Benhamou, Goualard, Granvilliers and
-Puget, "Revising hull and box consistency", 1999). Of `or` the hull of what its parts leave is kept. Ends are rounded outwards.
+Each comparison is a tree. Upwards, intervals say what its terms can be (`passes.intervals`);
+downwards, what the comparison leaves of the whole is taken back through each operation to its
+arguments, and at last to the slots (HC4-revise: Benhamou, Goualard, Granvilliers and Puget,
+"Revising hull and box consistency", 1999). Of `or` the hull of what its parts leave is kept. Ends
+are rounded outwards.
 
-A formula that certainly holds, or certainly fails, has all its terms known: the argument of a root is not below 0, that of a logarithm
-neither. Nothing is taken back through `Choose` and `Coalesce`, whose parts may be unknown.
+A formula that certainly holds, or certainly fails, has all its terms known: the argument of a root
+is not below 0, that of a logarithm neither. Nothing is propagated back through `Choose` and
+`Coalesce`, because their parts may be unknown.
 
 Letter: m boxes, each with the numbers of one row.
 """
@@ -43,8 +46,9 @@ from fedkg_compiler.reason.bounds import CLOSE, Float, Int
 from fedkg_compiler.reason.certain import Sides
 
 ROUND, TINY = 1e-13, 1e-300
-"""By this share, and this much, ends are moved outwards before and after each operation: it is more than rounding takes of any (the root of
-degree n of x has an error of up to log(x) / n in the last place, which is 745), and than is lost where numbers get too small."""
+"""By this share, and this much, ends are moved outwards before and after each operation: it is more
+than rounding takes of any (the root of degree n of x has an error of up to log(x) / n in the last
+place, which is 745), and than is lost where numbers get too small."""
 LARGEST = float(np.finfo(np.float64).max)
 """What is larger is written as infinite, and may yet be only a little larger."""
 
@@ -54,7 +58,8 @@ class Narrowed:
     """Boxes while they are made smaller.
 
     Attributes:
-        sides: their ends, which change in place. dead: bool [m], nothing is left. inside: those of member tables, and the owners' offsets.
+        sides: their ends, which change in place. dead: bool [m], nothing is left. inside: those of
+            member tables, and the owners' offsets.
     """
 
     sides: Sides
@@ -63,7 +68,7 @@ class Narrowed:
 
     @classmethod
     def of(cls, sides: Sides) -> Narrowed:
-        """Boxes with arrays of their own."""
+        """Copy boxes into separate arrays."""
         inside = {table: (cls.of(part), offsets) for table, (part, offsets) in sides.inside.items()}
         mine = {table: (part.sides, offsets) for table, (part, offsets) in inside.items()}
         own = Sides(low=sides.low.copy(), high=sides.high.copy(), params=sides.params, inside=mine)
@@ -86,7 +91,9 @@ class Narrowed:
 
 
 def contract(formula: Formula, holds: bool, boxes: Narrowed) -> None:
-    """Make boxes smaller by what lies outside of where the formula certainly holds, or (not `holds`) certainly fails."""
+    """Make boxes smaller by what lies outside of where the formula certainly holds, or (not
+    `holds`) certainly fails.
+    """
     match formula:
         case Not():
             contract(formula.arg, not holds, boxes)
@@ -136,7 +143,10 @@ def _category(atom: CategoryIs, holds: bool, boxes: Narrowed) -> None:
 
 
 def _compared(atom: Compare, holds: bool, boxes: Narrowed) -> None:
-    """What a comparison leaves of left - right; a hair beyond, as units are converted in floating point."""
+    """What a comparison leaves of left - right.
+
+    A hair beyond, as units are converted in floating point.
+    """
     order = atom.op in ("le", "lt")
     if not order and (atom.op == "eq") != holds:
         return
@@ -253,7 +263,8 @@ def _divided(whole: Interval, by: Interval, own: Interval) -> Interval:
     clear = (least > 0) | (most < 0)
     ends = quotient(whole, (least, most))
     found = np.where(clear, ends[0], -np.inf), np.where(clear, ends[1], np.inf)
-    # 0 lies in `by`, and the product is away from 0: so is x, on the side that it is known to lie on
+    # 0 lies in `by`, and the product is away from 0: so is x, on the side that it is known to lie
+    # on
     away = np.maximum(low, -high)
     far = np.minimum(_over(away, most), _over(away, -least))
     near = ~clear & (away > 0)
@@ -335,20 +346,24 @@ def _call(term: Call, left: Interval, boxes: Narrowed, seen: Seen) -> None:
 
 
 def _steep(values: Float, way: float) -> Float:
-    """The inverse of tanh at an end of an interval, moved outwards (`way`): without an end where it comes near 1 or -1."""
+    """The inverse of tanh at an end of an interval, moved outwards (`way`): without an end where it
+    comes near 1 or -1.
+    """
     moved = values + way * 4 * ROUND
     return np.where(np.abs(moved) >= 1, way * np.inf, np.arctanh(moved))
 
 
 def _arc(low: Float, high: Float) -> Interval:
-    """The angles between -pi/2 and pi/2 whose sine lies between these, with room for what turns of pi lose."""
+    """The angles in [-pi/2, pi/2] with a sine in this range, widened for rounding in pi."""
     return np.arcsin(np.clip(low - 4 * ROUND, -1, 1)) - 1e-9, np.arcsin(
         np.clip(high + 4 * ROUND, -1, 1)
     ) + 1e-9
 
 
 def _angles(arc: Interval, own: Interval, turned: float) -> Interval:
-    """The first and the last angle in `own` that is `turned` from one with the sine of one in `arc`; `own` itself where it has no end."""
+    """The first and the last angle in `own` that is `turned` from one with the sine of one in
+    `arc`; `own` itself where it has no end.
+    """
     turn, firsts, lasts = 2 * np.pi, [], []
     for start, end in (
         (arc[0] + turned, arc[1] + turned),

@@ -1,4 +1,6 @@
-"""What the rules leave out: declared signals that none reads, and entities of their classes that none reaches."""
+"""What the rules leave out: declared signals that none reads, and entities of their classes that
+none reaches.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from fedkg.pack import Pack
-from fedkg_compiler.binding.names import Names
-from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.syntax.tree import InClass, Pattern, Quantifier
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 _OF_CLASS = re.compile(r"\?(\w+)\s+a\s+([A-Za-z][\w.-]*:[A-Za-z][\w.-]*)")
 SHOWN = 3
-"""So many entities are named."""
+"""At most this number of entities is named."""
 
 
 def uncovered(pack: Pack, names: Names, sources: Sources) -> list[Diagnostic]:
@@ -103,7 +105,7 @@ class _Reached:
 
 
 def _classes(names: Names, graph: Graph) -> Iterator[tuple[str, Span, list[str]]]:
-    """The classes over which rules range: name, where it is said, members."""
+    """The classes that rules range over: name, source location, members."""
     seen: set[str] = set()
     for entry in names.rules:
         quantifier = entry.rule.quantifier

@@ -1,4 +1,6 @@
-"""What one rule asks for: in words, with its formula, where its numbers come from, and values that keep and break it."""
+"""What one rule asks for: in words, with its formula, where its numbers come from, and values that
+keep and break it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from fedkg.errors import UsageError
 from fedkg.pack import Bank, Compare, Pack
 from fedkg.pack.text import row_text
 from fedkg.pack.walk import ROWS, everywhere, is_temporal
-from fedkg_compiler.binding.lookup import variables_in
+from fedkg_compiler.binding.name_lookup import variables_in
 from fedkg_compiler.reason.bounds import Bounds, find_bounds
 from fedkg_compiler.reason.budget import Budget
 from fedkg_compiler.reason.difference import values_text
@@ -26,14 +28,17 @@ from fedkg_compiler.reason.words import plain_number, sentence
 from fedkg_compiler.syntax.parser import parse
 from fedkg_compiler.syntax.tree import InClass, InQuery, InTable, Pattern, Rule
 
-OWN = "its numbers stand in the rule itself"
+OWN = "its numbers are written in the rule itself"
 Replay = Callable[[RowRef, Witness], str]
 """What the interpreter says of a row at a witness: ``satisfied``, ``violated`` or ``unknown``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Example:
-    """Values that a rule accepts or refuses, as text and as numbers; `replayed`: the interpreter says so too."""
+    """Values that a rule accepts or refuses, as text and as numbers.
+
+    `replayed`: the interpreter says so too.
+    """
 
     text: str
     values: Witness
@@ -45,8 +50,10 @@ class Description:
     """What one rule asks for.
 
     Attributes:
-        words: a sentence, for `entity`, one of `entities`. formula: the compiled constraint. rows: how many there are.
-        numbers: where the numbers come from, sentences. keeps, breaks: examples; None where none was found.
+        words: a sentence, for `entity`, one of `entities`. formula: the compiled constraint. rows:
+            how many there are.
+        numbers: where the numbers come from, sentences. keeps, breaks: examples; None where none
+            was found.
     """
 
     rule: str
@@ -63,10 +70,13 @@ class Description:
 
 
 def describe(pack: Pack, rule: str, entity: str = "", replay: Replay | None = None) -> Description:
-    """What a rule asks for, of one entity: the named one, else the first. Raises UsageError for a rule or entity that is not there."""
+    """What a rule asks for, of one entity: the named one, else the first.
+
+    Raises UsageError for a rule or entity that is not there.
+    """
     names = [record.name for record in pack.manifest.rules]
     if rule not in names:
-        raise UsageError(f"there is no rule `{rule}`", help=_meant(rule, names, "rules"))
+        raise UsageError(f"rule `{rule}` does not exist", help=_meant(rule, names, "rules"))
     table = RowTable(pack)
     rows = np.flatnonzero(table.rule == names.index(rule)).tolist()
     entities = list(dict.fromkeys(name for row in rows if (name := table.entity_name(row))))
@@ -92,7 +102,7 @@ def describe(pack: Pack, rule: str, entity: str = "", replay: Replay | None = No
         numbers=tuple(
             _origins(table, rows, record.text)
             if record.file.endswith(".fkg") or not record.file
-            else [f"its numbers stand in {record.file}, or come from the graph"]
+            else [f"its numbers are written in {record.file} or come from the graph"]
         ),
         keeps=keeps,
         breaks=breaks,
@@ -144,7 +154,8 @@ def _origins(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
     elif moving:
         ranges = [_range(values) for values in moving[:4]]
         told.append(
-            f"{'they range' if alone else 'the numbers made from them range'} over {'; '.join(ranges)}"
+            f"{'they range' if alone else 'the numbers made from them range'} over "
+            f"{'; '.join(ranges)}"
         )
     elif alone and len(used) == len(found) == 1:
         told.append(f"{used[0]} is {plain_number(found[0][0])}")
@@ -158,7 +169,9 @@ def _range(values: Sequence[float]) -> str:
 def _values_of(
     table: RowTable, rows: Sequence[int], body: str, used: Sequence[str]
 ) -> dict[str, list[float]]:
-    """The distinct numbers of each variable, where a formula's text names one number for each parameter, in order; {} where it does not."""
+    """The distinct numbers of each variable, where a formula's text names one number for each
+    parameter, in order; {} where it does not.
+    """
     said = re.findall(r"\?\w+|(?<![\w.])\d[\d.]*(?:[eE][+-]?\d+)?", re.sub(r'"[^"]*"', "", body))
     found: dict[str, set[float]] = {name: set() for name in used}
     for bank, params in _params(table, rows):
@@ -175,7 +188,9 @@ def _values_of(
 
 
 def _params(table: RowTable, rows: Sequence[int]) -> Iterator[tuple[Bank, list[list[float]]]]:
-    """Each bank of these rows, and the rows' numbers for each of its parameters but scales, in order."""
+    """Each bank of these rows, and the rows' numbers for each of its parameters but scales, in
+    order.
+    """
     of_bank: dict[int, list[int]] = {}
     for ref in map(table.ref, rows):
         of_bank.setdefault(ref.bank, []).append(ref.row)
@@ -193,14 +208,16 @@ def _params(table: RowTable, rows: Sequence[int]) -> Iterator[tuple[Bank, list[l
 
 
 def _without_variables(table: RowTable, rows: Sequence[int], text: str) -> list[str]:
-    """The same of a rule without a quantifier: its numbers stand in its text, unless it ranges over members."""
+    """The same of a rule without a quantifier: its numbers are in its text, unless it ranges over
+    members.
+    """
     if not text:
         return []
     inner = any(table.banks[table.ref(row).bank].members for row in rows) or re.search(
         r"\bover\s+\?\w", text
     )
     return (
-        ["its numbers stand in the rule itself, or come from the graph with the members"]
+        ["its numbers are written in the rule itself or come from the graph with the members"]
         if inner
         else [OWN]
     )
@@ -226,7 +243,10 @@ def _source(source: Pattern | InClass | InTable | InQuery) -> str:
 
 
 def _values(table: RowTable, rows: Sequence[int]) -> list[list[float]]:
-    """The distinct numbers of rows, for each of their parameters in order; of those that are all finite."""
+    """The distinct numbers of rows, for each of their parameters in order.
+
+    Of those that are all finite.
+    """
     values: dict[int, set[float]] = {}
     for _, params in _params(table, rows):
         for i, numbers in enumerate(params):
@@ -280,7 +300,9 @@ def _candidates(
 
 
 def _sought(table: RowTable, bounds: Bounds, row: int, *, holds: bool) -> Witness | None:
-    """Values that keep or break a row where the solver alone shows none: by search, or a whole trace."""
+    """Values that keep or break a row where the solver alone shows none: by search, or a whole
+    trace.
+    """
     from fedkg_compiler.reason.search import Condition, Search
     from fedkg_compiler.reason.traces import WholeTraces
 
@@ -303,7 +325,9 @@ def _sought(table: RowTable, bounds: Bounds, row: int, *, holds: bool) -> Witnes
 
 
 def _yes_or_no(table: RowTable, witness: Witness) -> Witness:
-    """The witness with 0 or 1 for what is true or false: a solver and bounds may give any number on the same side of 0.5."""
+    """The witness with 0 or 1 for what is true or false: a solver and bounds may give any number on
+    the same side of 0.5.
+    """
     columns = table.pack.manifest.contract.columns
     return Witness(
         tuple(
@@ -318,7 +342,9 @@ def _yes_or_no(table: RowTable, witness: Witness) -> Witness:
 def _near_the_bounds(
     table: RowTable, bounds: Bounds, row: int
 ) -> tuple[Witness | None, Witness | None]:
-    """Values a plain step inside and outside one of the row's bounds: 59 and 61 where 60 is the limit."""
+    """Values a plain step inside and outside one of the row's bounds: 59 and 61 where 60 is the
+    limit.
+    """
     keeping = point_of(table, bounds, [row])
     if keeping is None:
         return None, None
@@ -354,7 +380,9 @@ def _near_the_bounds(
 
 
 def _step(value: float, width: float) -> float:
-    """A plain step beside a bound: a tenth of its leading digit's place (1 beside 60, 0.1 beside 5), smaller than the span."""
+    """A plain step beside a bound: a tenth of its leading digit's place (1 beside 60, 0.1 beside
+    5), smaller than the span.
+    """
     size = abs(value) or (width if math.isfinite(width) else 1.0)
     step = 10.0 ** (math.floor(math.log10(size)) - 1) if size > 0 else 1.0
     while math.isfinite(width) and width > 0 and step > width / 4:
@@ -387,7 +415,10 @@ def _put(table: RowTable, witness: Witness, number: int, value: float | None) ->
 def _solved(
     table: RowTable, row: int, *, spans: bool = True
 ) -> tuple[Witness | None, Witness | None]:
-    """Values that keep a row, where it applies if it can, and values that break it; inside the spans or anywhere."""
+    """Values that keep a row, where it applies if it can, and values that break it.
+
+    Inside the spans or anywhere.
+    """
     from fedkg_compiler.reason.solve import Solver
 
     keys = table.keysets[int(table.keyset[row])]

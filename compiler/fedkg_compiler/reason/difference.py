@@ -1,4 +1,6 @@
-"""How the rules of two packs differ in what they accept, with a value that one accepts and the other does not."""
+"""How the rules of two packs differ in what they accept, with a value that one accepts and the
+other does not.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,16 @@ class RuleDifference:
     """What became of one rule.
 
     Attributes:
-        name: in the new pack, or in the old one where it was removed. was: its old name, where it was renamed, else "".
-        change: of its meaning. entities: for how many of its entities the meaning changed, `of` how many.
-        entity: one of those. before, after: what was and is asked for there. witness: what only one of the two accepts.
-        accepted_by: which one that is. settings: changes of weight and the like, ``weight 1 -> 2``. text: whether the text changed.
-        because: what changed the meaning where no limit did: ``timeline ends strict -> clip``, ``window 0 .. 20 -> 0 .. 30 steps``.
+        name: in the new pack, or in the old one where it was removed. was: its old name, where it
+            was renamed, else "".
+        change: of its meaning. entities: for how many of its entities the meaning changed, `of` how
+            many.
+        entity: one of those. before, after: what was and is asked for there. witness: what only one
+            of the two accepts.
+        accepted_by: which one that is. settings: changes of weight and the like, ``weight 1 -> 2``.
+            text: whether the text changed.
+        because: what changed the meaning where no limit did: ``timeline ends strict -> clip``,
+            ``window 0 .. 20 -> 0 .. 30 steps``.
     """
 
     name: str
@@ -268,7 +275,10 @@ class _Comparison:
         broken: Sequence[int],
         keys: tuple[tuple[int, int], ...],
     ) -> tuple[str, Witness | None]:
-        """Whether something keeps these rows and breaks one of those; inside the spans if possible."""
+        """Whether something keeps these rows and breaks one of those.
+
+        Inside the spans if possible.
+        """
         if not broken:
             return "no", None
         for spans in (True, False):
@@ -293,7 +303,10 @@ class _Comparison:
 
 
 def values_text(table: RowTable, witness: Witness, variables: Sequence[int]) -> str:
-    """The values of some variables in a witness: ``torque = 57.5 N.m, grade = A``; of several steps each with its step."""
+    """The values of some variables in a witness: ``torque = 57.5 N.m, grade = A``.
+
+    Of several steps each with its step.
+    """
     by_place = {
         (reading.step, reading.view, reading.column): reading.value for reading in witness.readings
     }

@@ -1,4 +1,7 @@
-"""Rows that follow from one other row, by intervals: where the one is violated each column lies beyond a bound, and there the other is too.
+"""Rows that follow from one other row, by intervals.
+
+Where the first row is violated, each column lies beyond a bound, and the second row is violated
+too.
 
 Letters: R rows of a bank, m pairs of rows.
 """
@@ -29,7 +32,9 @@ class Follows:
         self._fit = [not bank.members and _is_known(bank.skeleton) for bank in table.banks]
 
     def givers(self, places: Sequence[Sequence[int]]) -> list[dict[int, list[int]]]:
-        """For each place: for a row those of the others that are certainly violated wherever it is, the earliest first."""
+        """For each place: for a row those of the others that are certainly violated wherever it is,
+        the earliest first.
+        """
         pairs: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
         for i, rows in enumerate(places):
             boxed = {row: set(box) for row in rows if (box := self._box(row))}
@@ -58,7 +63,9 @@ class Follows:
         return [{row: sorted(others) for row, others in here.items()} for here in found]
 
     def _box(self, row: int) -> dict[int, tuple[float, float]]:
-        """Where the row is violated: for each variable that it reads, between which values; {} where that is no box."""
+        """The box where the row is violated, as a range per variable read; {} if the region is not
+        a box.
+        """
         bank = int(self.table.bank[row])
         if bank not in self._broken:
             self._broken[bank] = self._boxes(bank)
@@ -78,7 +85,10 @@ class Follows:
         return found
 
     def _ends(self, bank: int) -> Ends | None:
-        """The bounds that hold where rows of a bank are violated; None where that is no conjunction of such."""
+        """The bounds that hold where rows of a bank are violated.
+
+        None if they are not a conjunction.
+        """
         skeleton = self.table.banks[bank].skeleton
         parts = (
             None
@@ -93,7 +103,9 @@ class Follows:
         return whole.take(single[whole.row - self.table.starts[bank]])
 
     def _violated(self, bank: int, asked: Sequence[tuple[int, int, int]]) -> Bool:
-        """Whether each pair's second row, all of one bank, is certainly violated where the first is: bool [m]."""
+        """Whether each pair's second row, all of one bank, is certainly violated where the first
+        is: bool [m].
+        """
         readers, others = (
             self.table.readers[bank][ROWS],
             np.array([other for _, _, other in asked]) - self.table.starts[bank],
@@ -113,7 +125,9 @@ class Follows:
 
 
 def _is_known(skeleton: Formula) -> bool:
-    """Whether the formula has a truth value, but for quotients, wherever all is known that it reads, and intervals can tell which."""
+    """Whether the formula has a truth value, but for quotients, wherever all is known that it
+    reads, and intervals can tell which.
+    """
     return not is_temporal(skeleton) and not any(
         isinstance(part, ClassIn)
         or (isinstance(part, Call) and part.function in ("log", "sqrt", "tan"))

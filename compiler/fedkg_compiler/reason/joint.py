@@ -14,7 +14,9 @@ from fedkg.pack.walk import ROWS, everywhere
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joint:
-    """The banks of both packs over one contract; `pack` has the rules of the first, then those of the second, and all the entities.
+    """The banks of both packs over one contract.
+
+    `pack` has the rules of the first, then those of the second, and all the entities.
 
     Attributes:
         rules: how many rules are the first pack's.
@@ -25,7 +27,10 @@ class Joint:
 
 
 def join(old: Pack, new: Pack) -> Joint:
-    """Both packs over the columns and views of both. Columns are the same where header, type, role and unit are."""
+    """Both packs over the columns and views of both.
+
+    Columns are the same where header, type, role and unit are.
+    """
     packs = (old, new)
     columns: dict[tuple[object, ...], Column] = {}
     for column in (column for pack in packs for column in pack.manifest.contract.columns):

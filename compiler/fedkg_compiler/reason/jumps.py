@@ -27,7 +27,8 @@ class Job:
     """Candidates that are wanted.
 
     Attributes:
-        start: values of the place's variables, as `Board.columns` has them. row: whose variables move, a position on the board.
+        start: values of the place's variables, as in `Board.columns`. row: the row that selects the
+        variables to move, as a position on the board.
         mend: it is violated there, and should be kept; else it should be violated, or apply.
     """
 
@@ -39,7 +40,9 @@ class Job:
 def propose(
     board: Board, jobs: Sequence[Sequence[Job]], tries: int, random: np.random.Generator
 ) -> Float:
-    """Points to try: for each place where its first job starts, then as many candidates for each job: float64 [P, N]."""
+    """Points to try: for each place where its first job starts, then as many candidates for each
+    job: float64 [P, N].
+    """
     size = 1 + tries * max(len(mine) for mine in jobs)
     points = np.empty((size, board.variable.size))
     turn_of = {count: np.arange(size - 1) % count for count in {len(mine) for mine in jobs}}
@@ -87,7 +90,9 @@ class _Moves:
         self.params = np.ascontiguousarray(self.reads.params[self.rows].T)
 
     def make(self, formula: Formula, mend: Bool) -> None:
-        """Scatter some of the variables; then take each comparison to the side that breaks the row, or makes it apply, or to either.
+        """Scatter some of the variables.
+
+        Then take each comparison to the side that breaks the row, or makes it apply, or to either.
 
         `mend`: take one or a few of them to the side that keeps the row.
         """
@@ -119,7 +124,9 @@ class _Moves:
                     self._class(atom, aim, moved)
 
     def _scatter(self, table: int, which: Bool) -> None:
-        """Put variables anywhere in their boxes, at the ends or in the middle: those of a row, or all those of its members alike."""
+        """Put variables anywhere in their boxes, at the ends or in the middle: those of a row, or
+        all those of its members alike.
+        """
         reads, proposals, rows = self.tables[table], np.flatnonzero(which), self.rows[which]
         if table != ROWS:
             owners = self.tables[reads.parent]
@@ -152,7 +159,9 @@ class _Moves:
             self.points[here] = np.where(np.isnan(value), self.points[here], value)
 
     def _jump(self, atom: Compare, aim: Bool, moved: Bool) -> None:
-        """Move one variable of a comparison to just beyond where it changes: where a straight line through two of its margins is 0."""
+        """Move one variable of a comparison to just beyond where it changes: where a straight line
+        through two of its margins is 0.
+        """
         slots, _ = indices(atom)
         used = sorted(slots[ROWS])
         if not used or len(slots) > 1:
@@ -191,7 +200,7 @@ class _Moves:
         self.points[self.at[where[good]], column[good]] = target[good]
 
     def _met(self, atom: Compare, which: Bool) -> Bool:
-        """Which of these proposals meet a comparison that reads no members; of others nothing is said."""
+        """Return which proposals satisfy a comparison; False for comparisons of members."""
         slots, _ = indices(atom)
         found = np.zeros(self.at.size, dtype=np.bool_)
         where = np.flatnonzero(which)
@@ -203,7 +212,9 @@ class _Moves:
         return found
 
     def _scope(self, slots: Iterable[int], where: Int, column: Int, value: Float) -> Scope:
-        """What some proposals' own rows read in these slots, one row for each, with one variable at another value."""
+        """What some proposals' own rows read in these slots, one row for each, with one variable at
+        another value.
+        """
         found, flat = np.zeros((self.columns.shape[0], 1, where.size)), self.points.ravel()
         start = self.at[where] * self.points.shape[1]
         for slot in slots:
@@ -235,7 +246,9 @@ class _Moves:
 def _atoms(
     formula: Formula, breaks: bool = False, applies: bool = True
 ) -> Iterator[tuple[Atom, bool, bool]]:
-    """Comparisons of a formula: whether each must hold for the formula to break, and for its conditions and what follows to hold."""
+    """Comparisons of a formula: whether each must hold for the formula to break, and for its
+    conditions and what follows to hold.
+    """
     match formula:
         case Compare() | CategoryIs() | ClassIn():
             yield formula, breaks, applies

@@ -22,7 +22,10 @@ TIGHT = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Inequalities:
-    """``sum of factor * x[variable] <= bound``, one line for each of M; entries as triples (line, variable, factor)."""
+    """``sum of factor * x[variable] <= bound``, one line for each of M.
+
+    Entries as triples (line, variable, factor).
+    """
 
     line: NDArray[np.int64]
     variable: NDArray[np.int64]
@@ -32,9 +35,11 @@ class Inequalities:
 
 
 def linear_core(table: RowTable, rows: Sequence[int]) -> list[int] | None:
-    """Rows that no value inside the spans satisfies together, or None where all have a common solution.
+    """Rows that no value inside the spans satisfies together, or None where all have a common
+    solution.
 
-    The elastic program min sum(s), A x - s <= b, s >= 0 has a positive value exactly where there is no solution; the inequalities with a
+    The elastic program min sum(s), A x - s <= b, s >= 0 has a positive value exactly if the system
+    has no solution; the inequalities with a
     non-zero price then have none among themselves (Farkas' lemma).
     """
     from scipy.optimize import linprog
@@ -67,7 +72,10 @@ def linear_core(table: RowTable, rows: Sequence[int]) -> list[int] | None:
 
 
 def shrunk_core(table: RowTable, core: list[int], questions: int = 60) -> list[int]:
-    """A smaller set without a solution, found by leaving out halves, quarters, ... for so many questions; not always the smallest."""
+    """Reduce a set without a solution by dropping halves, quarters, ....
+
+    Not always to the minimum.
+    """
     size = len(core) // 2
     while size and questions:
         for start in range(0, len(core), size):

@@ -1,9 +1,11 @@
 """Values that equations leave: from a value that misses what must hold, steps to one that meets it.
 
-Where an equation without tolerance must hold, almost no value that is tried meets it. Steps of Gauss and Newton on the comparisons that are
-missed, each the shortest that a straight line asks for (measured by the boxes' sides), come to one that meets them but for rounding, which
-counts as met (as everywhere here: see `bounds.CLOSE`). Then each equation is solved for a variable of its own, in an order in which later
-ones leave earlier ones alone, until left and right are the same number: the interpreter, which knows no rounding, confirms that value.
+Where an equation without tolerance must hold, almost no value that is tried meets it. Steps of
+Gauss and Newton on the comparisons that are violated, each the shortest by linearisation (measured
+by the boxes' sides), converge to a value that satisfies them up to rounding, which counts as
+satisfied (as everywhere here: see `bounds.CLOSE`). Then each equation is solved for a separate
+variable, in an order in which later ones leave earlier ones alone, until left and right are the
+same number: the interpreter, which knows no rounding, confirms that value.
 
 Letters: N variables of the board, P points, E comparisons.
 """
@@ -21,7 +23,7 @@ from fedkg_compiler.reason.bounds import CLOSE, Float
 from fedkg_compiler.reason.truth import gap, truth
 
 STEPS, TURNS, NEAR = 12, 6, 8
-"""Steps of Newton's, and of the secant that solves one equation; so many numbers beside its solution are tried."""
+"""Newton steps; secant steps per equation; neighbouring floats tried beside its solution."""
 INSIDE = 1e-6
 """By this share of the sizes of both sides a value goes beyond a limit that it missed."""
 MOST = 60
@@ -30,7 +32,9 @@ MOST = 60
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A formula that must hold, or (not `holds`) fail, of one row: its bank, and its place among the bank's rows on the board."""
+    """A formula that must hold, or (not `holds`) fail, of one row: its bank, and its place among
+    the bank's rows on the board.
+    """
 
     bank: int
     at: int
@@ -40,7 +44,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A comparison that must be met: `equal`, else left - right at most the tolerance (`way` 1) or at least minus it (-1)."""
+    """A comparison that must be met: `equal`, else left - right at most the tolerance (`way` 1) or
+    at least minus it (-1).
+    """
 
     part: Part
     atom: Compare
@@ -61,7 +67,9 @@ class Newton:
         self.size[board.fixed] = 0.0
 
     def near(self, point: Float) -> tuple[Float, bool] | None:
-        """A value near this one [N] that meets all but for rounding, and whether its equations are met exactly; else None."""
+        """A value near this one [N] that meets all but for rounding, and whether its equations are
+        met exactly; else None.
+        """
         point = point.copy()
         for _ in range(STEPS):
             wanted = [
@@ -92,13 +100,17 @@ class Newton:
         return (point, False) if exact is None else (exact, True)
 
     def _gap(self, one: _Wanted | Part, atom: Compare, points: Float) -> tuple[Float, Float, Float]:
-        """left - right, tolerance and size of a row's comparison at points [P, N]: float64 [P] each."""
+        """left - right, tolerance and size of a row's comparison at points [P, N]: float64 [P]
+        each.
+        """
         part = one.part if isinstance(one, _Wanted) else one
         apart, tolerance, size = gap(atom, self.board.scope(part.bank, points))
         return apart[:, part.at], tolerance[:, part.at], size[:, part.at]
 
     def _chosen(self, part: Part, formula: Formula, holds: bool, point: Float) -> Iterator[_Wanted]:
-        """The comparisons to meet so that a formula holds: of `or` those of the part that is nearest to it."""
+        """The comparisons to meet so that a formula holds: of `or` those of the part that is
+        nearest to it.
+        """
         match formula:
             case Not():
                 yield from self._chosen(part, formula.arg, not holds, point)
@@ -117,7 +129,10 @@ class Newton:
                 return
 
     def _room(self, part: Part, formula: Formula, holds: bool, point: Float) -> float:
-        """How far a formula is from being missed; 0 is met, but for rounding; negative is missed, or unknown."""
+        """How far a formula is from being missed; 0 is met, but for rounding.
+
+        Negative is missed, or unknown.
+        """
         match formula:
             case Not():
                 return self._room(part, formula.arg, not holds, point)
@@ -143,7 +158,9 @@ class Newton:
                 return np.inf if bool(found[0, part.at]) else -np.inf
 
     def _missed(self, wanted: Sequence[_Wanted], points: Float) -> Float:
-        """By how much left - right is beyond what it may be, or too near to that: float64 [E, P], 0 where it is not."""
+        """By how much left - right is beyond what it may be, or too near to that: float64 [E, P], 0
+        where it is not.
+        """
         found = np.zeros((len(wanted), points.shape[0]))
         for i, one in enumerate(wanted):
             apart, tolerance, size = self._gap(one, one.atom, points)
@@ -156,7 +173,9 @@ class Newton:
         return found
 
     def _slopes(self, wanted: Sequence[_Wanted], point: Float) -> Float:
-        """How left - right changes with each variable: float64 [E, N], 0 for comparisons that are met with room to spare."""
+        """How left - right changes with each variable: float64 [E, N], 0 for comparisons that are
+        met with room to spare.
+        """
         step = 1e-7 * np.maximum(np.abs(point), 1e-3 * self.size) + 1e-12
         step = np.where(point + step > self.board.span[1], -step, step)
         points = np.concatenate([point[None], point + np.diag(step)])
@@ -168,7 +187,10 @@ class Newton:
         return found
 
     def _exact(self, wanted: Sequence[_Wanted], point: Float) -> Float | None:
-        """The value with each equation solved for a variable that none of those solved before has; None where there is no such order."""
+        """The value with each equation solved for a variable that none of those solved before has.
+
+        None where there is no such order.
+        """
         slopes = np.where(self.size > 0, self._slopes(wanted, point), 0.0)
         left, order = list(range(len(wanted))), []
         while left:
@@ -185,7 +207,9 @@ class Newton:
         return found
 
     def _solved(self, one: _Wanted, column: int, point: Float) -> Float | None:
-        """The value with another number in one column, at which left is right, or as near as the tolerance."""
+        """The value with another number in one column, at which left is right, or as near as the
+        tolerance.
+        """
         low, high = self.board.span[:, column]
         for _ in range(TURNS):
             points = np.repeat(point[None], 2 + 2 * NEAR, axis=0)

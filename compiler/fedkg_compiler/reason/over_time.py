@@ -1,7 +1,9 @@
-"""Rules over several steps that follow from others: by their windows, however long those are, then by the solver over the steps they name.
+"""Rules over several steps that follow from others: by their windows, however long those are, then
+by the solver over the steps they name.
 
-A row follows from others where in every trace in which it is violated at some step, one of them is violated at some step too. What a
-window meets beyond a trace counts as the contract says: an `eventually` that the end of the trace cuts off is not violated under "strict".
+A row follows from others where in every trace in which it is violated at some step, one of them is
+violated at some step too. What a window meets beyond a trace counts as the contract says: an
+`eventually` that the end of the trace cuts off is not violated under "strict".
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from fedkg_compiler.reason.traces import WholeTraces
 from fedkg_compiler.reason.translate import NOW, any_of, denied
 
 MOST = 12
-"""So many other rows are looked at with a row."""
+"""At most this number of other rows is examined together with a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,10 @@ class OverTime:
     def implying(
         self, row: int, others: Sequence[int], reads: Mapping[int, set[int]]
     ) -> tuple[frozenset[int], bool]:
-        """Rows among the others that imply this one, none where none do; and whether that is certain."""
+        """Rows among the others that imply this one, none where none do.
+
+        And whether that is certain.
+        """
         near = sorted(
             (one for one in others if reads[one] & reads[row]),
             key=lambda one: (not reads[one] <= reads[row], one),
@@ -80,7 +85,10 @@ class OverTime:
         return int(self.table.keyset[one]) == int(self.table.keyset[other])
 
     def _weaker(self, one: Side, two: Side, *, holds: bool) -> bool:
-        """Whether the second fails only where the first does; `holds`: whether it holds wherever the first does. At the same step."""
+        """Whether the second fails only where the first does.
+
+        `holds`: whether it holds wherever the first does. At the same step.
+        """
         a, b = one.formula, two.formula
         if not is_temporal(a) and not is_temporal(b):
             return self._known_weaker(one, two, holds)
@@ -138,7 +146,8 @@ class OverTime:
     ) -> bool:
         """Whether one window lies in the other so that the second asks for no more.
 
-        A window without an end ends with the trace, one with an end is unknown there under "strict": where that decides, they do not fit.
+        A window without an end ends with the trace, one with an end is unknown there under
+        "strict": where that decides, they do not fit.
         """
         (low, high), (low_, high_) = self._ends(one, a), self._ends(two, b)
         universal = isinstance(a, Temporal) and _is_universal(a)
@@ -171,7 +180,9 @@ class OverTime:
         return solver
 
     def _unrolled(self, row: int, others: Sequence[int]) -> frozenset[int] | None:
-        """Rows that imply this one together, over the steps that they name: none where a trace shows otherwise; None: not decided."""
+        """Rows that imply this one together, over the steps that they name: none where a trace
+        shows otherwise; None: not decided.
+        """
         timed = [
             one
             for one in others
@@ -222,7 +233,9 @@ class OverTime:
 
 
 def _at_some_step(formula: Formula) -> Formula:
-    """What fails at some step of a trace where the formula fails: what is under the windows at its top that ask for all steps."""
+    """What fails at some step of a trace where the formula fails: what is under the windows at its
+    top that ask for all steps.
+    """
     while isinstance(formula, Temporal) and _is_universal(formula):
         formula = formula.arg
     return formula

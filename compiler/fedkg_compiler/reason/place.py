@@ -1,4 +1,6 @@
-"""What the rules at one place mean together: the solver decides what neither tried values nor the rules' numbers show."""
+"""What the rules at one place mean together: the solver decides what neither tried values nor the
+rules' numbers show.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
     from fedkg_compiler.reason.traces import WholeTraces
 
 MOST_CONFLICTS = 5
-"""So many conflicts are looked for at one place."""
+"""At most this number of conflicts is searched for at one place."""
 FEW = 12
-"""Of so many rows the solver is told all at once."""
+"""The solver receives all rows at once up to this number."""
 WIDER = 1e-6
-"""By this share of their width spans are widened before a rule is said never to fail: a limit at the very end of a span is no mistake."""
+"""Spans are widened by this share of their width before fedkg reports that a rule never fails:
+a limit at the very end of a span is intended.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +60,10 @@ class Findings:
 
     Attributes:
         torn: rows that are part of a conflict. empty: rows that never apply or never fail.
-        alarms: rows that apply only where soft rules are violated. implied: for each row that others imply, which.
-        by_numbers: those of them that say the same as another but for their numbers. open: how many questions were not decided.
+        alarms: rows that apply only where soft rules are violated. implied: for each row that
+            others imply, which.
+        by_numbers: those of them that say the same as another but for their numbers. open: how many
+            questions were not decided.
     """
 
     found: list[Finding] = field(default_factory=list)
@@ -84,8 +90,8 @@ class PlaceReasoner:
     ) -> None:
         """Begin with a place.
 
-        `rows`: those of the place that intervals did not find to contradict others or themselves. `givers`: rows that each follows from by
-        its numbers. `shown`: what values showed.
+        `rows`: those of the place that intervals did not find to contradict others or themselves.
+        `givers`: rows that each follows from by its numbers. `shown`: what values showed.
         """
         self.table, self.place, self.budget, self.givers, self.shown = (
             table,
@@ -127,7 +133,7 @@ class PlaceReasoner:
         return None if None in found else found
 
     def _ask(self, rows: Sequence[int], *conditions: Condition) -> tuple[Answer, list[int]]:
-        """Whether something keeps these rows and meets the conditions, and of which rows one had to know for that."""
+        """Whether the rows and conditions can be satisfied, and the rows needed to decide it."""
         said = self._said(conditions)
         return self._settled(
             "unknown" if said is None else self.solver.ask(rows, *said), rows, rows, conditions
@@ -140,9 +146,10 @@ class PlaceReasoner:
         rows: Sequence[int],
         conditions: Sequence[Condition],
     ) -> tuple[Answer, list[int]]:
-        """The solver's answer where it is to be relied on, else that of a search, else that on short traces.
+        """The solver's answer where it is to be relied on, else that of a search, else that on
+        short traces.
 
-        `needed`: of which rows the solver was told.
+        `needed`: the rows that the solver received.
         """
         about = [*needed, *(one.row for one in conditions)]
         if answer == "no" or (answer == "yes" and not self.solver.is_loose(about)):
@@ -172,7 +179,7 @@ class PlaceReasoner:
     def _longer(
         self, rows: Sequence[int], conditions: Sequence[Condition], **settings: Any
     ) -> Solver:  # Any: those of `Solver`
-        """A solver of these rows that is told longer windows."""
+        """A solver of these rows with longer windows."""
         return self._solver(
             [*dict.fromkeys([*rows, *(one.row for one in conditions)])],
             bounded=True,
@@ -181,9 +188,10 @@ class PlaceReasoner:
         )
 
     def _narrowed(self, rows: Sequence[int], condition: Condition) -> tuple[Answer, list[int]]:
-        """What is said of these rows and a condition, and of which rows one had to know for that.
+        """The answer for these rows and a condition, and the rows needed to decide it.
 
-        The solver begins with none. Where it finds values, those of the rows join that these violate, all else being as it was tried.
+        The solver begins with none. Where it finds values, those of the rows join that these
+        violate, all else being as it was tried.
         """
         said = self._said([condition])
         if said is None or self.solver.timed or self.shown.best is None or len(rows) <= FEW:
@@ -211,7 +219,9 @@ class PlaceReasoner:
         return self._settled(answer, taken, rows, [condition])
 
     def _core(self, rows: Sequence[int], *conditions: Condition) -> tuple[list[int], Method]:
-        """A minimal set among these rows, which nothing keeps where the conditions are met, and what shows that."""
+        """A minimal set among these rows, which nothing keeps where the conditions are met, and
+        what shows that.
+        """
         kept, method = list(rows), "interval"
         for solver in (
             (self.solver, self._longer(rows, conditions)) if self.solver.timed else (self.solver,)
@@ -256,7 +266,7 @@ class PlaceReasoner:
         self.rows = [row for row in rows if row not in self.result.torn]
 
     def antecedents(self) -> None:
-        """Rules that never apply, and rules that cannot be kept where they apply."""
+        """Rules that never apply, and rules that cannot be satisfied where they apply."""
         asked = [
             (row, part)
             for row in self.rows
@@ -295,7 +305,9 @@ class PlaceReasoner:
     def _inapplicable(
         self, row: int, core: Sequence[int], applies: Condition, method: Method
     ) -> None:
-        """Note that nothing keeps the rows of `core` where a row applies: with the row itself, or without it."""
+        """Note that nothing keeps the rows of `core` where a row applies: with the row itself, or
+        without it.
+        """
         others = tuple(other for other in core if other != row)
         if row not in core:
             self.result.empty.add(row)
@@ -364,12 +376,16 @@ class PlaceReasoner:
         kind: Callable[[int], Hashable],
         plain: Container[int],
     ) -> None:
-        """Rows that rows of other rules imply, the latest rule first; rows that need no others for that never fail.
+        """Rows that rows of other rules imply, the latest rule first.
 
-        Implied is a row where, whenever it is violated, one of the others is: also where values are missing.
+        Rows that need no others for that never fail.
 
-        `may_imply(one, other)`: whether a row may make another needless; it says the same of rows of one `kind`. `plain`: rows that bound
-        single columns; that one of those never fails is said elsewhere, or not at all where its bound is the end of a span.
+        Implied is a row where, whenever it is violated, one of the others is: also where values are
+        missing.
+
+        `may_imply(one, other)`: whether a row may make another needless; it says the same of rows
+        of one `kind`. `plain`: rows that bound single columns; another check reports those that
+        never fail, unless the bound is the end of a span.
         """
         rules = self.table.rule
         kept = list(self.rows)
@@ -431,10 +447,12 @@ class PlaceReasoner:
     def _giving(
         self, row: int, core: Sequence[int], nearer: Sequence[int], fails: Condition
     ) -> frozenset[int]:
-        """Rows of which one is violated wherever this one is, also where values are missing; none where there are no such rows.
+        """Rows that are jointly violated wherever this one is, even with missing values.
 
-        `core`: rows that imply it where every value is known. `nearer`: the others that read nothing else than it does. `fails`: that the
-        row is violated.
+        Empty if none.
+
+        `core`: rows that imply it where every value is known. `nearer`: the others that read
+        nothing else than it does. `fails`: that the row is violated.
         """
         if self._found_with_gaps(row, core):
             return frozenset(core)
@@ -445,7 +463,9 @@ class PlaceReasoner:
         return frozenset(fewer) if self._found_with_gaps(row, fewer) else frozenset()
 
     def _found_with_gaps(self, row: int, others: Sequence[int]) -> bool:
-        """Whether one of the others is certainly violated wherever the row is, whichever values are missing."""
+        """Whether one of the others is certainly violated wherever the row is, whichever values are
+        missing.
+        """
         if self.table.repeated(int(self.table.bank[row])).get(row) in others:
             return True
         rows = [row, *others]

@@ -1,7 +1,9 @@
-"""Where rules meet: rows that are about the same table rows and read the same variables, place by place.
+"""Where rules meet: rows that are about the same table rows and read the same variables, place by
+place.
 
-A *place* is one choice of table rows (by their key columns) and the rows in force there that hang together through the variables they
-read. Places that are equal but for their names are looked at once.
+A *place* is one choice of table rows (by their key columns) and the rows in force there that hang
+together through the variables they read. Places that are equal but for their names are looked at
+once.
 """
 
 from __future__ import annotations
@@ -18,8 +20,8 @@ from fedkg_compiler.reason.bounds import Bounds, Float
 from fedkg_compiler.reason.rows import Keys, RowTable
 
 MOST_PLACES, WIDEST = 100_000, 300
-"""So many choices of table rows, and so many rows at one place, are looked at; where more hang together through a variable that very many
-rows read, the place is cut there."""
+"""Limits on choices of table rows and on rows at one place. If more rows share a variable that very
+many rows read, the place is cut there."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,8 +31,8 @@ class Place:
     Attributes:
         keys: the table rows they are about. rows: their numbers, in the order of the rules.
         names: what all places that are equal to this one are about. alike: how many those are.
-        cut: what this place and those equal to it were cut from, where there are more rows than `WIDEST`: keys and rows. linear: there are
-            more, and all are linear.
+        cut: what this place and those equal to it were cut from, where there are more rows than
+            `WIDEST`: keys and rows. linear: there are more, and all are linear.
     """
 
     keys: Keys
@@ -42,7 +44,9 @@ class Place:
 
 
 def find_places(table: RowTable, bounds: Bounds) -> tuple[list[Place], int]:
-    """The distinct places at which rows meet that intervals do not decide, and how many places were left out."""
+    """The distinct places at which rows meet that intervals do not decide, and how many places were
+    left out.
+    """
     general = np.flatnonzero(~bounds.plain & ~bounds.dead).tolist()
     if not general:
         return [], 0
@@ -114,7 +118,10 @@ def _components(rows: Sequence[int], reads: Mapping[int, set[int]]) -> list[list
 def _split(
     rows: list[int], reads: Mapping[int, set[int]], linear: NDArray[np.bool_]
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """The parts of a place that do not meet; one that is too wide is cut at the variables that most rows read: then with all its rows."""
+    """The parts of a place that do not meet.
+
+    One that is too wide is cut at the variables that most rows read: then with all its rows.
+    """
     for group in _components(rows, reads):
         if len(group) <= WIDEST or linear[group].all():
             yield group, []
@@ -129,7 +136,9 @@ def _split(
 
 
 def _contexts(keysets: Sequence[Keys]) -> list[Keys]:
-    """The choices of table rows that must be looked at: every selection, joined with those of other columns that go with it."""
+    """The choices of table rows that must be looked at: every selection, joined with those of other
+    columns that go with it.
+    """
     if len(keysets) == 1:
         return list(keysets)
     by_columns: dict[tuple[int, ...], list[Keys]] = defaultdict(list)

@@ -49,7 +49,9 @@ def point_of(table: RowTable, bounds: Bounds, rows: Sequence[int]) -> Witness | 
 def between(
     floors: Iterable[tuple[float, bool]], tops: Iterable[tuple[float, bool]]
 ) -> float | None:
-    """A plain number above all floors and below all tops (each with whether it is excluded), or None."""
+    """A plain number above all floors and below all tops (each with whether it is excluded), or
+    None.
+    """
     low, open_low = max(floors, key=lambda end: (end[0], end[1]))
     high, open_high = min(tops, key=lambda end: (end[0], not end[1]))
     if low > high or (low == high and (open_low or open_high)):

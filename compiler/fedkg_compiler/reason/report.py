@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedkg.pack import Pack
-from fedkg_compiler.binding.names import Names
-from fedkg_compiler.binding.places import Sources
+from fedkg_compiler.binding.column_places import Sources
+from fedkg_compiler.binding.symbol_table import Names
 from fedkg_compiler.diagnostics.record import Diagnostic, Span
 from fedkg_compiler.reason.coverage import uncovered
 from fedkg_compiler.reason.run import reason
@@ -16,7 +16,7 @@ from fedkg_compiler.reason.say import diagnostics_of
 from fedkg_compiler.waivers import Waivers
 
 MOST = 40
-"""Findings of one code that are told."""
+"""At most this number of findings of one code is reported."""
 
 
 def reason_about(
@@ -30,7 +30,9 @@ def reason_about(
     """Warnings and notes on what the rules mean together, and on what they leave out.
 
     Args:
-        files: shapes, to name the files in which rules stand that no rule file has. others: where rules of queries stand, by name.
+        files: shapes, to name the source file of rules without a rule file. others: the locations
+            of rules
+        from queries, by name.
         waivers: the warnings that rules allow.
     """
     places = dict(others) | {entry.rule.name.text: entry.rule.name.span for entry in names.rules}
@@ -52,7 +54,10 @@ def reason_about(
 
 
 def _the_first(found: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """The findings, of each code no more than people read; the last of those says how many there are besides."""
+    """The findings, of each code no more than people read.
+
+    The last of those says how many there are besides.
+    """
     kept: list[Diagnostic] = []
     for code in dict.fromkeys(item.code for item in found):
         alike = [item for item in found if item.code == code]

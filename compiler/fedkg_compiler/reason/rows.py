@@ -1,4 +1,5 @@
-"""All bound rows of a pack in one numbering, with the variables they read and the table rows they are about.
+"""All bound rows of a pack in one numbering, with the variables they read and the table rows they
+are about.
 
 Letters: N bound rows of all banks, R rows of a bank, s slots.
 """
@@ -24,7 +25,9 @@ Keys = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Readers:
-    """The readings of the rows of a bank, or of the members of a set: variables and shifts [R, s], numbers [R, p]."""
+    """The readings of the rows of a bank, or of the members of a set: variables and shifts [R, s],
+    numbers [R, p].
+    """
 
     variables: NDArray[np.int64]
     shifts: NDArray[np.float64]
@@ -79,7 +82,9 @@ class RowTable:
         return float(self.banks[bank].params[int(row - self.starts[bank]), index])
 
     def at_any_step(self, row: int) -> Formula:
-        """What a row says of each step: without an `always` from now on that stands at its top."""
+        """The formula that a row requires at each step: without an outermost `always` from now
+        on.
+        """
         return (
             self.skeleton(row)
             if not self.is_timed(row)
@@ -136,7 +141,9 @@ class RowTable:
         return found
 
     def repeated(self, bank: int) -> dict[int, int]:
-        """Rows of a bank that say to the letter what an earlier rule says of the same table rows: by number, the row that says it."""
+        """Rows of a bank that say to the letter what an earlier rule says of the same table rows:
+        by number, the row that says it.
+        """
         if bank not in self._repeated:
             self._repeated[bank] = (
                 {}

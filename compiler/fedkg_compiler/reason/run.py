@@ -1,4 +1,4 @@
-"""All that can be said of the rules of a pack together."""
+"""Analyse the rules of a pack together."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from fedkg_compiler.reason.trials import Trials
 from fedkg_compiler.reason.verdict import UNKNOWN, Kind, Method, Verdict, Witness
 
 MOST_NAMES = 20
-"""So many places are named in a verdict; the others are counted."""
+"""At most this number of places is named in a verdict; the others are counted."""
 MOST_WHOLE = 10
-"""Of so many places that had to be cut values are looked for that keep all rows."""
+"""At most this number of places that had to be cut is searched for values that satisfy all rows."""
 MOST_MINIMISED = 60
-"""A conflict of more rows is told as linear programming finds it, which may be more than the smallest."""
+"""For conflicts of more rows fedkg reports the set that linear programming finds, perhaps not
+minimal."""
 
 
 @dataclass(slots=True)
@@ -160,7 +161,9 @@ class _Reasoning:
             self._take(reasoner.place, reasoner.result)
 
     def _cut(self, places: Sequence[Place], trials: Trials) -> None:
-        """Places that were cut are not wholly looked at, unless a value shows that all of them goes together."""
+        """Places that were cut are not wholly looked at, unless a value shows that all of them goes
+        together.
+        """
         known: dict[tuple[Keys, tuple[int, ...]], bool] = {}
         for place in places:
             for whole in place.cut:
@@ -170,7 +173,7 @@ class _Reasoning:
                 self.cut.update(dict.fromkeys(int(self.table.rule[row]) for row in place.rows))
 
     def _reasoners(self, places: Sequence[Place], trials: Trials) -> list[PlaceReasoner]:
-        """What puts the questions about each place, with what can be told without the solver."""
+        """Create the queries for each place, including the findings that need no solver."""
         rows = [[row for row in place.rows if row not in self.torn] for place in places]
         givers = [self.tighter.givers(here) for here in rows]
         for by_numbers, others in zip(givers, Follows(self.table).givers(rows), strict=True):
@@ -188,7 +191,9 @@ class _Reasoning:
         ]
 
     def _linear(self, place: Place) -> None:
-        """Very many linear rules: linear programming names the conflict, the solver makes it minimal."""
+        """Very many linear rules: linear programming names the conflict, the solver makes it
+        minimal.
+        """
         from fedkg_compiler.reason.linear import linear_core, shrunk_core
         from fedkg_compiler.reason.solve import Solver
 
@@ -250,7 +255,9 @@ class _Reasoning:
                 self.by_solver.update([] if row in result.by_numbers else [rows[position[row]]])
 
     def _may_imply(self, one: int, other: int) -> bool:
-        """Whether a row can make another needless: it is as binding, as public, and about all table rows that the other is about."""
+        """Whether a row can make another needless: it is as binding, as public, and about all table
+        rows that the other is about.
+        """
         keys = [set(self.table.keysets[int(self.table.keyset[row])]) for row in (one, other)]
         records = [
             self.table.pack.manifest.rules[int(self.table.rule[row])] for row in (one, other)
@@ -265,7 +272,9 @@ class _Reasoning:
         return int(self.table.keyset[row]), record.hard, record.scope
 
     def _needless(self) -> None:
-        """Rows that bounds of other rules imply, and of rules over several steps what is there twice."""
+        """Rows that bounds of other rules imply, and of rules over several steps what is there
+        twice.
+        """
         temporal = (
             number for number, bank in enumerate(self.table.banks) if is_temporal(bank.skeleton)
         )
@@ -288,7 +297,7 @@ class _Reasoning:
         return np.flatnonzero((self.table.rule == rule) & ~self.bounds.dead)
 
     def _empty(self, kind: Kind) -> list[Verdict]:
-        """Rules of which all rows, or some, never fail or never apply."""
+        """Findings about rows that never fail or never apply."""
         flagged = (
             self.never_fails
             if kind == "never_fails"
@@ -327,7 +336,10 @@ class _Reasoning:
         return found
 
     def _redundant(self) -> list[Verdict]:
-        """Rules that say nothing which others do not say, the latest first; what makes a rule needless stays."""
+        """Rules that say nothing which others do not say, the latest first.
+
+        What makes a rule needless stays.
+        """
         torn = {
             rule
             for kind, rules in self.gathered
@@ -436,16 +448,20 @@ def _key_columns(table: RowTable, place: Place) -> set[int]:
 
 
 def reason(pack: Pack, budget: Budget | None = None) -> tuple[Verdict, ...]:
-    """What the rules of a pack mean together: conflicts, rules that never apply or never fail, rules that others imply.
+    """What the rules of a pack mean together: conflicts, rules that never apply or never fail,
+    rules that others imply.
 
-    Intervals decide what bounds single columns, linear programming very many linear rules, the solver z3 the rest, within the budget.
+    Intervals decide what bounds single columns, linear programming very many linear rules, the
+    solver z3 the rest, within the budget.
     """
     _start_anew()
     return tuple(_Reasoning(pack, budget or Budget()).verdicts())
 
 
 def _start_anew() -> None:
-    """Let the solver forget the terms of earlier packs: how many steps an answer takes, and so what is found, hangs on them otherwise.
+    """Reset the solver's terms of earlier packs.
+
+    Otherwise step counts, and results, depend on them.
 
     What was made of them keeps its own context, and is never put together with what comes.
     """

@@ -1,4 +1,6 @@
-"""Verdicts as diagnostics: one plain sentence each, the places of all rules that it speaks of, and what to do."""
+"""Verdicts as diagnostics: one plain sentence each, the places of all rules that it speaks of, and
+what to do.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ def diagnostics_of(
     """The diagnostics of verdicts.
 
     Args:
-        places: where each rule stands, by name; for others the file and line of their record are taken.
+        places: the location of each rule, by name; for others the file and line of their record are
+            used.
     """
     spoken = _Speech(pack, places)
     return [spoken.diagnostic(verdict) for verdict in verdicts]
@@ -103,7 +106,7 @@ class _Speech:
             wants = self._wants(verdict, verdict.rules[0])
             return (
                 f"{wants}: no value{inside} keeps that{where}",
-                "correct its bounds: as it stands it is always violated",
+                "correct its bounds: in its current form it is always violated",
             )
         wants = _listed([self._wants(verdict, name) for name in verdict.rules])
         keeps = "both" if len(verdict.rules) == 2 else f"all {len(verdict.rules)}"
@@ -168,8 +171,14 @@ class _Speech:
         spans = self._spans(verdict)
         if verdict.detail == UNKNOWN:
             return (
-                f"{wants}, which can never be found violated{self._part(verdict)}: inside the declared spans it holds or is unknown",
-                "correct the rule: look for conditions that exclude each other, a divisor of 0, a root or logarithm outside its range",
+                (
+                    f"{wants}, which can never be found violated{self._part(verdict)}: inside "
+                    f"the declared spans it holds or is unknown"
+                ),
+                (
+                    "correct the rule: look for conditions that exclude each other, a divisor "
+                    "of 0, a root or logarithm outside its range"
+                ),
             )
         inside = "its span" if spans and " and " not in spans else "the declared spans"
         return (
@@ -191,7 +200,10 @@ class _Speech:
         if len(told) <= len(givers):  # other rows follow from other rules
             names = _listed([f"`{name}`" for name in givers])
             example = f"for {verdict.entities[0]}" if verdict.entities else "in one place"
-            where = f" {example}, and for {verdict.places - 1:,} more from {'one or more of ' if len(givers) > 1 else ''}{names}"
+            where = (
+                f" {example}, and for {verdict.places - 1:,} more from "
+                f"{'one or more of ' if len(givers) > 1 else ''}{names}"
+            )
         return (
             f"{told[0]} follows from {_listed(told[1:])}{where}",
             f"leave `{first}` out, or tighten it",
@@ -200,23 +212,35 @@ class _Speech:
     def _duplicate(self, verdict: Verdict) -> tuple[str, str]:
         name, other = verdict.rules
         return (
-            f"`{name}` says the same as `{other}`: {self._clause(verdict.rows[0])}{self._where(verdict)}",
+            (
+                f"`{name}` says the same as `{other}`: "
+                f"{self._clause(verdict.rows[0])}{self._where(verdict)}"
+            ),
             "leave one of them out",
         )
 
     def _undecided(self, verdict: Verdict) -> tuple[str, str]:
         if verdict.detail == "places":
             return (
-                f"{verdict.places:,} combinations of keys (of machines, products and the like) were not looked at: there are too many",
+                (
+                    f"{verdict.places:,} combinations of keys (of machines, products and the "
+                    f"like) were not looked at: there are too many"
+                ),
                 "nothing is wrong; to have them looked at too, check the rule files one by one",
             )
         names = _listed([f"`{name}`" for name in verdict.rules[:5]])
         more = f" and {len(verdict.rules) - 5} more" if len(verdict.rules) > 5 else ""
         if verdict.detail == "size":
-            looked = f"whether {names}{more} contradict each other was looked at for each entity, not for all of them at once"
+            looked = (
+                f"whether {names}{more} contradict each other was looked at for each "
+                f"entity, not for all of them at once"
+            )
             return (
                 f"{looked}: they meet in columns that very many rows read",
-                "nothing is wrong; a contradiction between several entities would show in the data only",
+                (
+                    "nothing is wrong; a contradiction between several entities would show in "
+                    "the data only"
+                ),
             )
         alone = len(verdict.rules) == 1
         asked = (
@@ -225,8 +249,11 @@ class _Speech:
             else "contradict or repeat each other, or can never fail,"
         )
         return (
-            f"whether {names}{more} {asked} could not be told in the time that a check takes",
-            "nothing is wrong, and all else that is said holds; fewer rules, shorter windows, or terms without products are told sooner",
+            f"whether {names}{more} {asked} could not be decided within the time of a check",
+            (
+                "this is not an error, and all other findings are valid; fewer rules, shorter "
+                "windows, or terms without products are decided sooner"
+            ),
         )
 
     def _part(self, verdict: Verdict) -> str:
@@ -236,7 +263,9 @@ class _Speech:
         return f" for {verdict.places:,} of {verdict.of:,} entities{example}"
 
     def _spans(self, verdict: Verdict) -> str:
-        """``torque has the span 0 .. 80 N.m``, of the columns that a row reads; "" for more than two."""
+        """``torque has the span 0 .. 80 N.m``, of the columns that a row reads; "" for more than
+        two.
+        """
         ref = verdict.rows[0]
         bank = self.pack.banks[ref.bank]
         columns = [
@@ -244,7 +273,8 @@ class _Speech:
             for i in dict.fromkeys(bank.slots[ref.row].tolist())
         ]
         told = [
-            f"`{column.name}` has the span {column.span[0]:g} .. {column.span[1]:g}{' ' + column.unit if column.unit else ''}"
+            f"`{column.name}` has the span {column.span[0]:g} .. "
+            f"{column.span[1]:g}{' ' + column.unit if column.unit else ''}"
             for column in columns
             if column.span
         ]

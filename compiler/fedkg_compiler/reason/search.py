@@ -1,8 +1,10 @@
-"""Whether a value keeps rows, by branch and prune: boxes where some row certainly fails are dropped, the others tried and cut in two.
+"""Whether a value keeps rows, by branch and prune: boxes where some row certainly fails are
+dropped, the others tried and cut in two.
 
-What the solver cannot say exactly, intervals enclose as narrowly as one likes (Moore, Kearfott and Cloud, "Introduction to Interval
-Analysis", 2009, chapter 5; Benhamou and Granvilliers, "Continuous and interval constraints", 2006): exponentials, roots, sines, products.
-A "yes" is a point of which `truth` says that it keeps all; a "no" is that no box is left.
+What the solver cannot say exactly, intervals enclose as narrowly as one likes (Moore, Kearfott and
+Cloud, "Introduction to Interval Analysis", 2009, chapter 5; Benhamou and Granvilliers, "Continuous
+and interval constraints", 2006): exponentials, roots, sines, products. A "yes" is a point that
+satisfies all rows according to `truth`; a "no" means that no box is left.
 
 Letters: P boxes, N variables of the place, M rows of a bank on the board, m = P M.
 """
@@ -30,20 +32,23 @@ from fedkg_compiler.reason.truth import truth
 from fedkg_compiler.reason.verdict import Reading, Witness
 
 BOXES, CELLS, TRIED = 512, 40_000, 64
-"""Boxes that are looked at together, rows in boxes for one question, and boxes of which points are tried."""
+"""Boxes examined together, rows times boxes per query, and boxes that are sampled for points."""
 NARROW = 1e-9
 """Sides that are a smaller share of their span are not cut."""
 SOLVED, STARTS = 8, 3
-"""So often equations are solved for one question, from the middle of so many boxes each."""
+"""Equation solves per query, and boxes per solve that start from their middle."""
 ROUNDS, WORTH = 3, 0.9
-"""So often boxes are made smaller before they are cut, as long as a side of some box becomes this share of itself."""
+"""So often boxes are made smaller before they are cut, as long as a side of some box becomes this
+share of itself."""
 COST = 15
 """Steps of the budget for each row that is looked at in a box."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is asked beside rows: that a row, or this part of its formula, certainly holds, or (not `holds`) certainly fails."""
+    """What is asked beside rows: that a row, or this part of its formula, certainly holds, or (not
+    `holds`) certainly fails.
+    """
 
     row: int
     formula: Formula
@@ -60,7 +65,9 @@ class Searched:
 
 
 class Search:
-    """Questions about the rows of one place, inside the spans, or (`width`) a share of their width beyond."""
+    """Questions about the rows of one place, inside the spans, or (`width`) a share of their width
+    beyond.
+    """
 
     def __init__(
         self, table: RowTable, bounds: Bounds, budget: Budget, keys: Keys, *, width: float = 0.0
@@ -74,7 +81,10 @@ class Search:
         )
 
     def ask(self, rows: Sequence[int], conditions: Sequence[Condition] = ()) -> Searched:
-        """Whether some value keeps these rows and meets the conditions; few rows that none keeps are looked for first."""
+        """Whether some value keeps these rows and meets the conditions.
+
+        Few rows that none keeps are looked for first.
+        """
         asked = {condition.row for condition in conditions}
         for some in self._closed(rows, asked):
             found = self._ask(some, conditions, CELLS // 8)
@@ -83,7 +93,9 @@ class Search:
         return self._ask(rows, conditions, CELLS)
 
     def _closed(self, rows: Sequence[int], asked: set[int]) -> Iterator[list[int]]:
-        """Of each row that the solver is not told exactly, the rows that read nothing else than it and what is asked about."""
+        """Of each row that the solver is not told exactly, the rows that read nothing else than it
+        and what is asked about.
+        """
         reads = self.table.all_reads([*dict.fromkeys([*rows, *asked])])
         known: set[tuple[int, ...]] = {tuple(rows)}
         for row in dict.fromkeys([*asked, *rows]):
@@ -186,7 +198,10 @@ class _Place:
         self.newton = Newton(board, parts if whole else ())
 
     def look(self, low: Float, high: Float) -> tuple[Bool, Bool]:
-        """Which boxes may have a value that keeps all: bool [P]; and the variables on which that hangs: bool [P, N]."""
+        """Which boxes may have a value that keeps all: bool [P].
+
+        And the variables on which that hangs: bool [P, N].
+        """
         alive, open_ = np.ones(low.shape[0], dtype=np.bool_), np.zeros(low.shape, dtype=np.bool_)
         for bank, rows, formula, holds in self.parts:
             with np.errstate(all="ignore"):
@@ -200,7 +215,9 @@ class _Place:
         return alive, open_ | np.logical_not(open_.any(axis=1, keepdims=True))
 
     def narrowed(self, low: Float, high: Float) -> tuple[Float, Float]:
-        """The boxes in which a value may lie that keeps all, each made as small as the rows and conditions make it."""
+        """The boxes in which a value may lie that keeps all, each made as small as the rows and
+        conditions make it.
+        """
         for _ in range(ROUNDS):
             if not low.shape[0]:
                 break
@@ -253,7 +270,10 @@ class _Place:
             self._fold(bank, child, members, inside, low, high)
 
     def kept(self, low: Float, high: Float) -> Float | None:
-        """A point of these boxes that keeps all: float64 [N]; None where none of those that are tried does."""
+        """A point of these boxes that keeps all: float64 [N].
+
+        None where none of those that are tried does.
+        """
         bottom, top = _with_ends(low, high)
         points = np.concatenate([(bottom + top) / 2, bottom, top])
         points[:, self.board.whole] = np.round(points[:, self.board.whole])
@@ -261,7 +281,9 @@ class _Place:
         return points[int(good.argmax())] if good.any() else None
 
     def solved(self, low: Float, high: Float) -> tuple[Float, bool] | None:
-        """A point near the middle of one of these boxes at which the equations hold too, and whether `truth` says that it keeps all."""
+        """A point near the middle of one of these boxes at which the equations hold too, and
+        whether `truth` says that it keeps all.
+        """
         if not self.newton.useful:
             return None
         bottom, top = _with_ends(low[-STARTS:], high[-STARTS:])
@@ -331,7 +353,10 @@ def _members_of(offsets: Int, rows: Int) -> Int:
 
 
 def _cut(low: Float, high: Float, open_: Bool, board: Board) -> tuple[Float, Float, bool]:
-    """Each box in two, across its widest side among the open ones; and whether any box was too narrow for that: such boxes are gone."""
+    """Each box in two, across its widest side among the open ones.
+
+    And whether any box was too narrow for that: such boxes are gone.
+    """
     span = board.reach[1] - board.reach[0]
     width = high - low
     wide = open_ & np.where(board.whole, width > 0, width > NARROW * np.maximum(span, 1e-300))
@@ -357,7 +382,9 @@ def _far(bottom: Float, top: Float) -> Float:
 
 
 def _encloses(formula: Formula) -> bool:
-    """Whether a box in which the formula certainly fails has no value at all that keeps it, also where values are missing."""
+    """Whether a box in which the formula certainly fails has no value at all that keeps it, also
+    where values are missing.
+    """
     return not is_temporal(formula) and not looks_for_gaps(formula)
 
 

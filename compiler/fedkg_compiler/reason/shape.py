@@ -1,4 +1,4 @@
-"""A formula turned so that `not` is gone, and what stands at the top of it."""
+"""Negation normal form of a formula, and its top-level parts."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ _FLIPPED: dict[str, Literal["le", "lt", "eq", "ne"]] = {
 def at_any_step(
     formula: Formula, starts_now: Callable[[Temporal], bool] = lambda _: True
 ) -> Formula:
-    """What the formula says of a single step: a rule holds at every step anyway, so `always` at its top goes.
+    """What the formula says of a single step: a rule holds at every step anyway, so `always` at its
+    top goes.
 
-    `starts_now`: whether a window begins at the step itself. One that begins later says nothing of the first steps of a trace.
+    `starts_now`: whether a window begins at the step itself. One that begins later says nothing of
+    the first steps of a trace.
     """
     while (
         isinstance(formula, Temporal)
@@ -51,7 +53,10 @@ def at_any_step(
 
 
 def without_time(formula: Formula) -> Formula | None:
-    """What the formula says of a trace on which nothing changes and which has no ends; None where that takes more than its shape."""
+    """What the formula says of a trace on which nothing changes and which has no ends.
+
+    None where that takes more than its shape.
+    """
     if not is_temporal(formula):
         return formula
     still = _still(formula)
@@ -92,7 +97,7 @@ def negated(compare: Compare) -> Compare:
 
 
 def conjunction(formula: Formula, positive: bool = True) -> Iterator[tuple[Formula, bool]]:
-    """The parts that must all hold, each as it stands (True) or denied (False)."""
+    """The parts that must all hold, each positive (True) or negated (False)."""
     if isinstance(formula, Not):
         yield from conjunction(formula.arg, not positive)
     elif isinstance(formula, And if positive else Or):
@@ -108,7 +113,8 @@ def conjunction(formula: Formula, positive: bool = True) -> Iterator[tuple[Formu
 
 
 def comparisons(formula: Formula, *, positive: bool = True) -> tuple[Compare, ...] | None:
-    """The comparisons of which the formula, or (not `positive`) its denial, is the conjunction at any step; None if it is something else.
+    """The comparisons that the formula, or (not `positive`) its negation, is a conjunction of, else
+    None.
 
     That of windows at its top which begin at the step itself: see `at_any_step`.
     """
@@ -124,7 +130,7 @@ def comparisons(formula: Formula, *, positive: bool = True) -> tuple[Compare, ..
 
 
 def implications(formula: Formula) -> tuple[Implies, ...]:
-    """The `if ... then ...` parts that stand at the top of a rule."""
+    """The top-level `if ... then ...` parts of a rule."""
     top = at_any_step(formula)
     if isinstance(top, Initially):
         top = top.arg
@@ -134,7 +140,9 @@ def implications(formula: Formula) -> tuple[Implies, ...]:
 
 
 def sure(formula: Formula) -> bool:
-    """Whether the formula has a truth value wherever all that it reads is known: it divides by nothing, takes no root, reads no other step."""
+    """Whether the formula has a truth value wherever all that it reads is known: it divides by
+    nothing, takes no root, reads no other step.
+    """
     return not any(
         isinstance(part, Quotient | Power | Reduce)
         or (isinstance(part, TermPart) and part.over_time)
@@ -144,7 +152,9 @@ def sure(formula: Formula) -> bool:
 
 
 def looks_for_gaps(formula: Formula) -> bool:
-    """Whether a missing value can decide the formula: it asks what is known, or passes over what is not."""
+    """Whether a missing value can decide the formula: it asks what is known, or passes over what is
+    not.
+    """
     return any(
         isinstance(part, Known | Coalesce) or (isinstance(part, Reduce) and part.skip)
         for _, part in everywhere(formula)

@@ -16,7 +16,7 @@ from fedkg_compiler.reason.verdict import Reading, Witness
 
 Answer = Literal["yes", "no", "unknown"]
 STEPS = 16
-"""At most so many steps of a trace are looked at."""
+"""At most this number of steps of a trace is examined."""
 Z3 = Any
 """z3 has no types."""
 
@@ -24,7 +24,8 @@ Z3 = Any
 class Solver:
     """Rows that hold together, and questions about them.
 
-    Every row is an assumption that a question may take or leave. Declared spans hold, unless `spans` is False or they are widened.
+    Every row is an assumption that a question may take or leave. Declared spans hold, unless
+    `spans` is False or they are widened.
     """
 
     def __init__(
@@ -41,9 +42,12 @@ class Solver:
         taken: Sequence[int] | None = None,
         bounded: bool = False,
     ) -> None:
-        """`taken`: which of the rows may be assumed, all by default. `bounded`: of traces that end soon, see `Translator`.
+        """`taken`: which of the rows may be assumed, all by default.
 
-        `whole`: an `always` at the top of a rule is part of the question, not left out as what a rule means anyway.
+        `bounded`: of traces that end soon, see `Translator`.
+
+        `whole`: an `always` at the top of a rule is part of the question, not left out as what a
+        rule means anyway.
         """
         self.table, self.rows, self.budget, self.keys = table, tuple(rows), budget, keys
         self.spans, self.width, self.whole = spans, width, whole
@@ -81,8 +85,9 @@ class Solver:
     def replayable(self) -> bool:
         """Whether the assignment behind a "yes" is a trace that the interpreter agrees on.
 
-        Nothing was weakened, no `always` at the top of a rule was left out, no step lies just anywhere, and no value is irrational: the
-        number beside it that can be written down need not do the same.
+        Nothing was weakened, no `always` at the top of a rule was left out, no step lies just
+        anywhere, and no value is irrational: the number beside it that can be written down need not
+        do the same.
         """
         whole = self.whole or all(self._now(row) is self.table.skeleton(row) for row in self.rows)
         if (
@@ -113,9 +118,10 @@ class Solver:
         return "yes" if answer == z3.sat else "no" if answer == z3.unsat else "unknown"
 
     def core(self, rows: Sequence[int], *more: Z3) -> list[int]:
-        """A minimal set among these rows that nothing satisfies together with the further conditions, which nothing satisfies with all.
+        """A minimal set among these rows that nothing satisfies together with the further
+        conditions, which nothing satisfies with all.
 
-        Rows that stand late are left out first.
+        Rows late in the order are left out first.
         """
         bundled, self._bundle = self._bundle, ((), None)
         kept = self._named(rows) if self.ask(rows, *more) == "no" else list(rows)
@@ -127,7 +133,9 @@ class Solver:
         return kept
 
     def bundle(self, rows: Sequence[int]) -> None:
-        """From now on these rows are assumed through one literal wherever they are asked about together: that is much faster."""
+        """From now on these rows are assumed through one literal wherever they are asked about
+        together: that is much faster.
+        """
         self._take(rows)
         literal = z3.Bool(f"bundle{len(rows)}")
         self.solver.add(
@@ -144,7 +152,9 @@ class Solver:
         )
 
     def _check(self, assumptions: Sequence[Z3]) -> Z3:
-        """What `Solver.check` does, without looking at the sort of every assumption: there are hundreds of them each time."""
+        """What `Solver.check` does, without looking at the sort of every assumption: there are
+        hundreds of them each time.
+        """
         array = (z3.Ast * len(assumptions))(*(one.as_ast() for one in assumptions))
         return z3.CheckSatResult(
             z3.Z3_solver_check_assumptions(
@@ -166,15 +176,23 @@ class Solver:
         return [row for row in rows if self.taken[row].get_id() in asked]
 
     def part(self, row: int, part: Formula, *, positive: bool = True) -> Z3 | None:
-        """A condition to ask about: that this part of a row certainly holds (or fails) now; None where it is too large."""
+        """A condition to ask about: that this part of a row certainly holds (or fails) now.
+
+        None where it is too large.
+        """
         return self._condition(row, part, positive)
 
     def violated(self, row: int, step: Step = NOW) -> Z3 | None:
-        """The condition that a row is certainly violated, now or at a step; None where it is too large."""
+        """The condition that a row is certainly violated, now or at a step.
+
+        None where it is too large.
+        """
         return self._condition(row, None, False, step)
 
     def values(self, numbers: Iterable[int], step: Step = NOW) -> dict[int, float]:
-        """What these variables, all met before, are at a step in the assignment behind the last "yes": NaN where they have no value."""
+        """What these variables, all met before, are at a step in the assignment behind the last
+        "yes": NaN where they have no value.
+        """
         model = self.solver.model()
         found = {}
         for number in numbers:
@@ -244,7 +262,9 @@ class Solver:
             self.too_large = True
 
     def _at_other_steps(self, now: Mapping[int, Formula]) -> None:
-        """Rows that speak of one step hold at every step that others speak of, where that has their keys."""
+        """Rows that speak of one step hold at every step that others speak of, where that has their
+        keys.
+        """
         plain = [row for row in self.rows if not is_temporal(now[row])]
         steps: list[Step] = sorted({step for _, step in self.translator.copies} - {NOW})[:STEPS]
         try:

@@ -175,7 +175,8 @@ _RANGES: dict[str, tuple[str | None, str | None]] = {
 
 
 def _opaque(name: str, arg: Z3, known: Sequence[Z3], place: _Place, *, rising: bool) -> Value:
-    """A function of which the solver knows the range, that equal arguments give equal values, and where it rises.
+    """A function known to the solver only by its range, its monotonicity, and as a function of its
+    argument.
 
     A value that can be computed is, to within a part in a million.
     """
@@ -206,7 +207,7 @@ _POINTS: dict[str, tuple[float, ...]] = {
     "log": (1e-6, 0.01, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0, 1e3, 1e6),
     "tanh": (-5.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 5.0),
 }
-"""Where the values of rising functions are told."""
+"""Where the values of rising functions are stated."""
 
 
 def _around(number: Z3, arg: Z3, name: str, point: float) -> list[Z3]:

@@ -1,4 +1,5 @@
-"""Rows that say the same of the same values but for their numbers: which of them ask for no more than another does.
+"""Rows that say the same of the same values but for their numbers: which of them ask for no more
+than another does.
 
 Letters: R rows of a bank, m rows at a place, p parameters.
 """
@@ -22,7 +23,9 @@ from fedkg_compiler.reason.rows import Readers, RowTable
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BankRanges:
-    """What slots and parameters of a bank, or of a member table of it, can be inside the declared spans."""
+    """What slots and parameters of a bank, or of a member table of it, can be inside the declared
+    spans.
+    """
 
     table: RowTable
     bank: int
@@ -62,7 +65,9 @@ class Tighter:
         self._read: dict[int, tuple[Int, Float, Float]] = {}
 
     def givers(self, rows: Sequence[int]) -> dict[int, list[int]]:
-        """For each row those of the others that are violated wherever it is, by their numbers alone, the earliest first."""
+        """For each row those of the others that are violated wherever it is, by their numbers
+        alone, the earliest first.
+        """
         groups: dict[object, list[int]] = defaultdict(list)
         by_bank: dict[int, list[int]] = defaultdict(list)
         for row in rows:
@@ -90,7 +95,9 @@ class Tighter:
         return self.table.readers[bank][ROWS].params
 
     def _letters(self, bank: int, row: int, signs: Float) -> object:
-        """Equal for rows of a bank that differ at most in numbers of which it is known where they lead."""
+        """A key that is equal for rows of a bank that differ only in parameters with a known
+        direction.
+        """
         index = int(row - self.table.starts[bank])
         if bank not in self._read:
             readers = self.table.readers[bank][ROWS]
@@ -116,7 +123,8 @@ class Tighter:
         return tuple(found)
 
     def _way(self, bank: int) -> Float | None:
-        """For each parameter 1 where more is easier to satisfy, -1 harder, 0 the same, NaN where equal ones alone can be compared.
+        """For each parameter 1 where more is easier to satisfy, -1 harder, 0 the same, NaN where
+        equal ones alone can be compared.
 
         float64 [p]; None of a formula with windows.
         """
@@ -137,7 +145,9 @@ class Tighter:
 
 
 def _fixed(skeleton: Formula) -> set[int]:
-    """Parameters that decide of what a formula speaks, or whether it is known: codes of texts, and what may leave a function's range."""
+    """Parameters that decide of what a formula speaks, or whether it is known: codes of texts, and
+    what may leave a function's range.
+    """
     found: set[int] = set()
     for table, part in everywhere(skeleton):
         match part:

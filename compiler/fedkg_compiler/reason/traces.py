@@ -1,9 +1,11 @@
-"""Whole traces, from their first step to their last: one that keeps rows, or violates one alone, shows that nothing is to be said of them.
+"""Complete traces: one that satisfies the rows, or violates one row alone, rules out a finding.
 
-On a trace with ends no window is cut short or weakened, so that what the solver z3 finds there is so. Short traces have values of their own
-at every step. Long ones change only where windows begin or end, counted from the first step or back from the last: they take no more
-variables than there are such steps, however long the windows are (the time points of "bounded" model checking that matter; Biere, Cimatti,
-Clarke and Zhu, "Symbolic model checking without BDDs", 1999). That no such trace was found says nothing.
+On a trace with ends no window is cut short or weakened, so the findings of the solver z3 are exact.
+Short traces have separate values at every step. Long ones change only where windows begin or end,
+counted from the first step or back from the last: they take no more variables than there are such
+steps, however long the windows are (the time points of "bounded" model checking that matter; Biere,
+Cimatti, Clarke and Zhu, "Symbolic model checking without BDDs", 1999). That no such trace was found
+says nothing.
 
 Every step has the keys of the place, so that all its rows speak of all steps.
 """
@@ -24,7 +26,7 @@ from fedkg_compiler.reason.translate import TooLarge, all_of, any_of, denied
 from fedkg_compiler.reason.verdict import Reading, Witness
 
 SHORT = (1, 2, 4, 8, 16)
-"""Traces of so many steps are tried first."""
+"""Traces of this number of steps are tried first."""
 LONGEST, MOST = 2000, 24
 """Traces are not longer, and those that are not short change at no more steps."""
 PARTS = 20_000
@@ -41,19 +43,27 @@ class WholeTraces:
         self.table, self.budget, self.keys, self.width = table, budget, keys, width
 
     def go_together(self, rows: Sequence[int], conditions: Sequence[Condition] = ()) -> bool:
-        """Whether a trace keeps the rows and meets the conditions at some step; but for its ends, where all traces break a row there."""
+        """Whether a trace keeps the rows and meets the conditions at some step.
+
+        But for its ends, where all traces break a row there.
+        """
         if self.keeping(rows, conditions) is not None:
             return True
         return self._break_at_ends(rows) and self.keeping(rows, conditions, inner=True) is not None
 
     def stands_alone(self, row: int, others: Sequence[int]) -> bool:
-        """Whether a trace violates a row and none of the others; but for its ends, where all traces break one of the others there."""
+        """Whether a trace violates a row and none of the others.
+
+        But for its ends, where all traces break one of the others there.
+        """
         if self.violating(row, others) is not None:
             return True
         return self._break_at_ends(others) and self.violating(row, others, inner=True) is not None
 
     def _break_at_ends(self, rows: Sequence[int]) -> bool:
-        """Whether there is a row that no trace keeps alone, but that some keep where nothing is said of what their ends cut off."""
+        """Whether some row is violated on every complete trace, but satisfied if trace ends are
+        unknown.
+        """
         if self.table.pack.manifest.contract.end != "clip":
             return False
         return any(
@@ -64,7 +74,8 @@ class WholeTraces:
     def keeping(
         self, rows: Sequence[int], conditions: Sequence[Condition] = (), *, inner: bool = False
     ) -> Witness | None:
-        """A trace that violates none of the rows, and a step of it at which all of them, and the conditions, certainly hold.
+        """A trace that violates none of the rows, and a step of it at which all of them, and the
+        conditions, certainly hold.
 
         `inner`: what the ends of the trace cut off counts as unknown, whatever the contract says.
         """
@@ -80,7 +91,10 @@ class WholeTraces:
         )
 
     def violating(self, row: int, others: Sequence[int], *, inner: bool = False) -> Witness | None:
-        """A trace that violates the row at some step, and none of the others at any; `inner` as for `keeping`."""
+        """A trace that violates the row at some step, and none of the others at any.
+
+        `inner` as for `keeping`.
+        """
         return self._first(
             [row, *others],
             others,
@@ -95,7 +109,10 @@ class WholeTraces:
         at: Callable[[_Trace, int], Z3],
         inner: bool,
     ) -> Witness | None:
-        """The first trace that violates none of `kept`, and of which `at` is so at some step; None where none was found."""
+        """The first trace that violates none of `kept` and has `at` at some step.
+
+        None if none was found.
+        """
         try:
             for trace in self._traces(about, inner):
                 found = trace.ask(
@@ -126,7 +143,9 @@ class WholeTraces:
 
 
 class _Trace:
-    """The formulas of rows on a trace of `length` steps, whose values change at some steps alone."""
+    """The formulas of rows on a trace of `length` steps with values that change only at some
+    steps.
+    """
 
     def __init__(
         self, of: WholeTraces, rows: Sequence[int], length: int, changes: Sequence[int], inner: bool
@@ -148,7 +167,9 @@ class _Trace:
         return denied(self._join(False, (self.said(row, formula, step, False) for step in steps)))
 
     def ask(self, kept: Sequence[Z3], there: dict[int, Z3]) -> Witness | None:
-        """A trace that keeps the conditions, and at one of these steps what is said there; None where none was found."""
+        """A trace that satisfies the conditions, and these formulas at one of these steps, or
+        None.
+        """
         if self.solver.weakened:
             return None
         variable = self.solver.translator.variable
@@ -165,7 +186,10 @@ class _Trace:
         return self._witness(there) if self.solver.ask([]) == "yes" else None
 
     def said(self, row: int, formula: Formula, step: int, positive: bool) -> Z3:
-        """That a formula of a row certainly holds, or (not `positive`) certainly fails, at a step. Raises TooLarge."""
+        """That a formula of a row certainly holds, or (not `positive`) certainly fails, at a step.
+
+        Raises TooLarge.
+        """
         if id(formula) not in self._timed:
             self._timed[id(formula)] = is_temporal(formula)
         at = step if self._timed[id(formula)] else self._change(step)
@@ -196,10 +220,12 @@ class _Trace:
             case Until():
                 return self._until(row, formula, step, positive)
             case _:
-                raise TooLarge  # members, or terms, with windows of their own
+                raise TooLarge  # members, or terms, with separate windows
 
     def _window(self, formula: Temporal | Until, row: int, step: int) -> tuple[range, bool]:
-        """How far from a step its window lies inside the trace, and whether it goes beyond, where nothing is known."""
+        """How far from a step its window lies inside the trace, and whether it goes beyond, where
+        nothing is known.
+        """
         low, high = (round(self.table.param(row, end)) for end in (formula.low, formula.high))
         room = step if _way(formula) < 0 else self.length - 1 - step
         return range(
@@ -207,7 +233,10 @@ class _Trace:
         ), high > room and not self.clip
 
     def _stops(self, step: int, way: int, far: range, parts: Sequence[Formula]) -> list[int]:
-        """The steps so far from a step, the nearest first; of those between which no part changes its truth the first. Raises TooLarge."""
+        """The steps so far from a step, the nearest first.
+
+        Of those between which no part changes its truth the first. Raises TooLarge.
+        """
         if any(self._timed.setdefault(id(part), is_temporal(part)) for part in parts):
             found = [step + way * k for k in far]
         else:
@@ -231,9 +260,12 @@ class _Trace:
         return self._join(True, [*parts, *_never(beyond)])
 
     def _until(self, row: int, formula: Until, step: int, positive: bool) -> Z3:
-        """`positive`: some step has the right side, those before it the left; else each lacks the one, or one before it the other.
+        """`positive`: the right side holds at some step and the left before.
 
-        Where the right side is what it was at a step of the window before, there is nothing to add: more must be so of the left by then.
+        Else the negation of that.
+
+        Where the right side is what it was at a step of the window before, there is nothing to add:
+        more must be so of the left by then.
         """
         window, beyond = self._window(formula, row, step)
         way = _way(formula)
@@ -294,7 +326,10 @@ class _Trace:
 
 
 def _ends(table: RowTable, rows: Sequence[int]) -> set[int]:
-    """The steps at which windows of the rows begin or end, from where their formulas begin; those of nested windows together."""
+    """The steps at which windows of the rows begin or end, from where their formulas begin.
+
+    Those of nested windows together.
+    """
     found: set[int] = set()
     for row in rows:
         ends = [
@@ -314,7 +349,9 @@ def _ends(table: RowTable, rows: Sequence[int]) -> set[int]:
 
 
 def _changes(ends: Sequence[int], length: int) -> set[int]:
-    """Where a long trace changes: at the ends of windows and just after, from its first step and from its last."""
+    """Where a long trace changes: at the ends of windows and just after, from its first step and
+    from its last.
+    """
     found = {0, length - 1}
     for end in sorted({*ends, *(end + 1 for end in ends)}):
         found |= {

@@ -1,13 +1,15 @@
 """Bound rows as formulas of the solver z3.
 
-A row becomes the condition under which it is *certainly* satisfied (or, denied, certainly violated): comparisons are asked together with
-what makes their terms known (a divisor that is not zero, a slot that has a value where a rule speaks of that). Numbers are taken as the
-decimals that they print as. Where something cannot be said exactly (a transcendental function, a window of many steps) the formula is
-weakened, never strengthened: what has no solution here has none at all.
+A row becomes the condition under which it is *certainly* satisfied (or, denied, certainly
+violated): comparisons are asked together with what makes their terms known (a divisor that is not
+zero, a slot that has a value where a rule speaks of that). Numbers are taken as the decimals that
+they print as. Where an exact form does not exist (a transcendental function, a window of many
+steps) the formula is weakened, never strengthened: what has no solution here has none at all.
 
-Steps of a trace are copies of the variables: ``(anchor, offset)``. The anchor 0 is now; others are steps that lie somewhere. The next step
-of a row with keys is the next table row that has them: where rows of several keys look at other steps, each have anchors of their own.
-An anchor lies inside its trace, a step beside it may lie beyond: a window that meets the end of the trace asks nothing there
+Steps of a trace are copies of the variables: ``(anchor, offset)``. The anchor 0 is now; others are
+steps that lie somewhere. The next step of a row with keys is the next table row that has them: rows
+of several keys that look at other steps have separate anchors. An anchor lies inside its trace, a
+step beside it may lie beyond: a window that meets the end of the trace asks nothing there
 (`DataContract.end` "clip", and every window without an end), or cannot be certain of it ("strict").
 """
 
@@ -44,7 +46,8 @@ from fedkg_compiler.reason.terms import Value, term_value
 Step = tuple[int, int]
 NOW: Step = (0, 0)
 LONGEST, LONGER, LARGEST = 8, 400, 4000
-"""Windows of more steps are weakened, or (`bounded`) narrowed; formulas with more parts are not looked at."""
+"""Windows of more steps are weakened, or (`bounded`) narrowed; formulas with more parts are not
+looked at."""
 Z3 = Any
 """z3 has no types."""
 
@@ -57,12 +60,15 @@ class Translator:
     """Turns rows into formulas, and keeps the variables that they read.
 
     Attributes:
-        copies: the solver's variable for each variable and step. weakened: whether any formula had to be.
+        copies: the solver's variable for each variable and step. weakened: whether any formula had
+            to be.
         parts: how many parts of formulas were written down so far.
         lenient: by how many parts in a billion comparisons are met sooner; negative: later.
-        bounded: windows of many steps are narrowed to their first, and the trace ends there. narrowed: whether any was.
+        bounded: windows of many steps are narrowed to their first, and the trace ends there.
+            narrowed: whether any was.
         timelines: the keysets of rows with windows; somewhere: that of each anchor above 0.
-        clip: whether windows end with the trace. inside: the condition that a step lies inside its trace, of those that may not.
+        clip: whether windows end with the trace. inside: the condition that a step lies inside its
+            trace, of those that may not.
     """
 
     def __init__(
@@ -94,7 +100,9 @@ class Translator:
     def row(
         self, row: int, step: Step = NOW, *, positive: bool = True, part: Formula | None = None
     ) -> Z3:
-        """When a row (or this part of its formula) is certainly satisfied, or, not `positive`, certainly violated."""
+        """When a row (or this part of its formula) is certainly satisfied, or, not `positive`,
+        certainly violated.
+        """
         bank = int(self.table.bank[row])
         place = _Place(
             self, bank, ROWS, int(row - self.table.starts[bank]), step, int(self.table.keyset[row])
@@ -132,7 +140,10 @@ class Translator:
         return [self.known[number, step]]
 
     def anchor(self, keyset: int) -> int:
-        """The anchor of the steps around now that rows with these keys look at; the first step of the trace has the one before it."""
+        """The anchor of the steps around now that rows with these keys look at.
+
+        The first step of the trace has the one before it.
+        """
         return 0 if len(self.timelines) < 2 else -2 * self.timelines.index(keyset) - 2
 
     def keys_at(self, anchor: int) -> Keys:
@@ -152,7 +163,8 @@ class Translator:
         return [self.inside[step]] if offset else []
 
     def background(self, first: int = 0, *, spans: bool = True, width: float = 0.0) -> list[Z3]:
-        """What holds of all variables met so far: their types and, where asked, their spans, widened by a share of their width.
+        """What holds of all variables met so far: their types and, where asked, their spans,
+        widened by a share of their width.
 
         `first`: how many of them, in the order in which they were met, are left out.
         """
@@ -284,7 +296,9 @@ class _Place:
         return all_of([holds if positive else z3.Not(holds), *known])
 
     def _hair(self, atom: Compare, positive: bool) -> Z3:
-        """What is added to the tolerance so that the comparison is met (`lenient` above 0) or missed (below) a little sooner."""
+        """What is added to the tolerance so that the comparison is met (`lenient` above 0) or
+        missed (below) a little sooner.
+        """
         ways = (
             {"le": (1, 0), "lt": (0, -1), "eq": (1, 0), "ne": (0, 1)}
             if self.to.lenient > 0
@@ -299,7 +313,9 @@ class _Place:
         )
 
     def _class_in(self, atom: ClassIn, positive: bool) -> Z3:
-        """One class has the best score, alone: that two share it is left out of account, as a tie would be in every class."""
+        """One class has the best score, alone: that two share it is left out of account, as a tie
+        would be in every class.
+        """
         inside, outside = [self.slot(i) for i in atom.inside], [self.slot(i) for i in atom.outside]
         known = [part for value in (*inside, *outside) for part in value.known]
         ahead, behind = (inside, outside) if positive else (outside, inside)
@@ -328,7 +344,7 @@ class _Place:
         return self.whole(formula.low), self.whole(formula.high), -1 if back else 1
 
     def moved(self, steps: int) -> _Place:
-        """The place so many steps later (negative: earlier)."""
+        """The place at an offset of steps (negative: earlier)."""
         anchor, offset = self.step[0], self.step[1] + steps
         around_now = anchor in (0, self.to.anchor(self.keyset))
         return self.at(
@@ -346,7 +362,10 @@ class _Place:
         return self.at((anchor, 0))
 
     def _there(self, steps: int, formula: Formula, positive: bool, *, cut: bool = False) -> Z3:
-        """The formula at another step, which lies inside the trace; or, `cut`, the step does not."""
+        """The formula at another step, which lies inside the trace.
+
+        Or, `cut`, the step does not.
+        """
         moved = self.moved(steps)
         inside = self.to.is_inside(moved.step)
         said = moved.formula(formula, positive)
@@ -379,7 +398,9 @@ class _Place:
     def _first(
         self, low: int, way: int, cut: bool, everywhere_: bool, at: Callable[[int], Z3]
     ) -> Z3:
-        """What holds at some of a window's first steps, or at all of them, and the trace ends there. Raises TooLarge where it must not."""
+        """What holds at some of a window's first steps, or at all of them, and the trace ends
+        there. Raises TooLarge where it must not.
+        """
         if everywhere_ and not cut:
             raise TooLarge
         self.to.narrowed = True
@@ -437,7 +458,9 @@ def any_of(parts: Sequence[Z3]) -> Z3:
 
 
 def _joined(make: Callable[..., Z3], parts: Sequence[Z3]) -> Z3:
-    """What `z3.And` and `z3.Or` do, without looking at the sort of every part: there are very many of them."""
+    """What `z3.And` and `z3.Or` do, without looking at the sort of every part: there are very many
+    of them.
+    """
     if len(parts) == 1:
         return parts[0]
     context = parts[0].ctx

@@ -1,9 +1,11 @@
 """Values that are tried before the solver is asked: what one of them shows needs no proof.
 
-A value that keeps all rows of a place shows that they go together; one that violates a row alone, that no others imply it. Candidates are
-found by local search: each moves the variables of one row to just this or just that side of where its comparisons change (the jumps of
-Luteberget and Sartor, "Feasibility Jump", Mathematical Programming Computation 2023), from the best value so far. A candidate is a trace
-on which nothing changes, so windows are as good as gone; what the interpreter says of it decides.
+A value that keeps all rows of a place shows that they go together; one that violates a row alone,
+that no others imply it. Candidates are found by local search: each moves the variables of one row
+to just this or just that side of where its comparisons change (the jumps of Luteberget and Sartor,
+"Feasibility Jump", Mathematical Programming Computation 2023), from the best value so far. A
+candidate is a trace on which nothing changes, so windows are as good as gone; what the interpreter
+says of it decides.
 """
 
 from __future__ import annotations
@@ -22,9 +24,11 @@ from fedkg_compiler.reason.shape import implications, without_time
 from fedkg_compiler.reason.truth import truth
 
 ROUNDS, STEPS, TRIES, MENDED, FEW, MANY, CELLS, LARGEST = 4, 12, 12, 2, 4, 50, 400_000, 10_000_000
-"""Rounds of candidates for a place where a value keeps all rows, and before one is found; candidates for each row in a round; rows that are
-mended after another was violated; so few rows are violated that others are tried too; so many are asked about that the middle of the box is
-tried first; verdicts on rows that are worked out at once, for several places and at the very most."""
+"""Rounds of candidates for a place where a value keeps all rows, and before one is found;
+candidates for each row in a round; rows that are repaired after another was violated; the number of
+violated rows up to which others are tried too; the number of queries from which the middle of the
+box is tried first; verdicts on rows that are worked out at once, for several places and at the very
+most."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,10 +36,13 @@ class Shown:
     """What values showed of a place.
 
     Attributes:
-        together: some value keeps all rows. fails: rows that some value violates. alone: those that one violates which keeps all rows of
-            other rules. applies: (row, number) of an implication at the top of a row, whose antecedent holds where all rows are kept.
-        best: the values nearest to keeping all rows. bad: the rows that they violate. near: values that violate a row, or at which an
-            implication of it applies, and what few other rows are violated there.
+        together: some value keeps all rows. fails: rows that some value violates. alone: those that
+            one violates which keeps all rows of other rules. applies: (row, number) of an
+            implication at the top of a row, with an antecedent that holds where all rows are
+            satisfied.
+        best: the values nearest to keeping all rows. bad: the rows that they violate. near: values
+            that violate a row, or at which an implication of it applies, and what few other rows
+            are violated there.
     """
 
     together: bool = False
@@ -48,7 +55,7 @@ class Shown:
 
 
 _Wanted = tuple[Float | None, int, bool]
-"""A candidate that is wanted: near which values, whose variables move (a position among the place's rows), and whether to mend it."""
+"""A wanted candidate: start values, the row that selects the moved variables, repair or not."""
 
 
 class Trials:
@@ -66,7 +73,8 @@ class Trials:
         """What can be shown of each place.
 
         Args:
-            places: the table rows that each is about, its rows, and those of them that others imply, so that no value violates them alone.
+            places: the table rows that each is about, its rows, and those of them that others
+                imply, so that no value violates them alone.
         """
         shown = [Shown() for _ in places]
         steps = [
@@ -90,7 +98,9 @@ class Trials:
         return shown
 
     def together(self, keys: Keys, rows: Sequence[int]) -> bool:
-        """Whether values show that all rows go together, also where each implication among them applies."""
+        """Whether values show that all rows go together, also where each implication among them
+        applies.
+        """
         shown, size = Shown(fails=set(rows), alone=set(rows)), self._size(rows)
         for _ in range(STEPS):
             asked = self._open(rows, (), shown)
@@ -111,7 +121,7 @@ class Trials:
         return size
 
     def _open(self, rows: Sequence[int], hopeless: Container[int], shown: Shown) -> list[int]:
-        """The rows of which something may still be shown."""
+        """The rows with open questions."""
         if not shown.together:
             return list(rows)
         bank, plain = self.table.bank, self.bounds.plain
@@ -126,7 +136,10 @@ class Trials:
     def _try(
         self, batch: Sequence[tuple[Keys, Sequence[int], Shown, list[_Wanted]]], size: int
     ) -> None:
-        """One round of candidates for places of which about as many are wanted; `size`: the rows and members of all."""
+        """One round of candidates for places that want about equally many.
+
+        `size`: rows and members of all.
+        """
         most = (LARGEST // size - 1) // TRIES
         if most < 1:
             return
@@ -162,7 +175,10 @@ class Trials:
         broken: Bool,
         bad: Int,
     ) -> None:
-        """Note which rows some point violates, and how few rows of other rules with each; `bad`: rows not kept, int64 [P, places]."""
+        """Note which rows some point violates, and how few rows of other rules with each.
+
+        `bad`: rows not kept, int64 [P, places].
+        """
         pairs, group = np.unique(
             np.stack([board.place, self.table.rule[board.row]]), axis=1, return_inverse=True
         )
@@ -247,7 +263,9 @@ def _jobs(board: Board, place: int, wanted: Sequence[_Wanted]) -> list[Job]:
 
 
 def _batches(wanted: Mapping[int, Sequence[_Wanted]], sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Places that are tried at once: about as many candidates are wanted of each, and they have not too many rows altogether."""
+    """Places that are tried at once: about as many candidates are wanted of each, and they have not
+    too many rows altogether.
+    """
     batch: list[int] = []
     rows = 0
     for i in sorted((i for i, mine in wanted.items() if mine), key=lambda i: len(wanted[i])):

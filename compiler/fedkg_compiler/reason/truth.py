@@ -1,7 +1,8 @@
-"""Whether formulas hold of many values at once, where values may be missing, and by how much their comparisons are met.
+"""Whether formulas hold of many values at once, where values may be missing, and by how much their
+comparisons are met.
 
-The nodes define what they mean (`fedkg.pack.node`). The interpreter of packs evaluates them on [steps, rows] of one table; here each row
-stands at points with variables of their own.
+The nodes define what they mean (`fedkg.pack.node`). The interpreter of packs evaluates them on
+[steps, rows] of one table; here each row is evaluated at points with separate variables.
 
 Letters: P points, M rows of a bank or members of a table, s slots, p parameters.
 """
@@ -19,7 +20,8 @@ from fedkg.pack.numeric.grid import Grid
 from fedkg.pack.numeric.verdicts import Bool, Float, Verdict, finite
 
 Truth = tuple[Bool, Bool]
-"""Where a formula holds, and where it fails: bool [P, M] each, never both; neither where it is unknown."""
+"""Where a formula holds, and where it fails: bool [P, M] each, never both; neither where it is
+unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,7 +29,8 @@ class Scope:
     """What formulas are evaluated on.
 
     Attributes:
-        slots: float64 [s, P, M]. params: float64 [p, M]. inside: by number, each member table's scope and its owners' offsets [M + 1].
+        slots: float64 [s, P, M]. params: float64 [p, M]. inside: by number, each member table's
+            scope and its owners' offsets [M + 1].
     """
 
     slots: Float
@@ -49,17 +52,20 @@ class Scope:
         return self.inside[table][0]
 
     def offsets(self, table: int) -> NDArray[np.int64]:
-        """Whose members are whose in a member table."""
+        """The owner of each member in a member table."""
         return self.inside[table][1]
 
     def atom(self, margin: Float, *, strict: bool) -> Verdict:
-        """An atom's verdict from its margin; where it is unknown both ends of its robustness are NaN, and neither is used."""
+        """An atom's verdict from its margin.
+
+        Where it is unknown both ends of its robustness are NaN, and neither is used.
+        """
         margin = np.broadcast_to(margin, self.shape)
         holds, fails = (margin > 0, margin <= 0) if strict else (margin >= 0, margin < 0)
         return Verdict(margin, margin, holds, fails)
 
     def best(self, lead: Float, *, strict: bool) -> Verdict:
-        """As `atom`, but where two classes are as good neither is said."""
+        """As `atom`, but undecided where two classes tie."""
         lead = np.broadcast_to(lead, self.shape)
         return Verdict(lead, lead, lead > 0, lead < 0)
 
@@ -72,13 +78,17 @@ def truth(formula: Formula, at: Scope) -> Truth:
 
 
 def margin(atom: Compare, at: Scope) -> Float:
-    """By how much a comparison is met: float64 [P, M], negative where it is missed, NaN where it is unknown."""
+    """By how much a comparison is met: float64 [P, M], negative where it is missed, NaN where it is
+    unknown.
+    """
     with np.errstate(all="ignore"):
         return atom.verdict(at).low
 
 
 def gap(atom: Compare, at: Scope) -> tuple[Float, Float, Float]:
-    """left - right of a comparison, its tolerance, and the larger of the sizes of both sides: float64 [P, M] each, NaN where unknown."""
+    """left - right of a comparison, its tolerance, and the larger of the sizes of both sides:
+    float64 [P, M] each, NaN where unknown.
+    """
     with np.errstate(all="ignore"):
         left, right = atom.left.value(at), atom.right.value(at)
         tolerance = np.zeros(()) if atom.tolerance is None else atom.tolerance.value(at)

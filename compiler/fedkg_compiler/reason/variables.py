@@ -1,8 +1,8 @@
 """Which readings of a table are one and the same unknown.
 
-A column read in two views, or two columns read from one header, are one variable where their values cannot differ: rules, shapes and
-queries meet in it. Raised inputs are the base value plus the view's delta; previous rows and predictions in other views are variables of
-their own.
+A column read in two views, or two columns read from one header, are one variable where their values
+cannot differ: rules, shapes and queries meet in it. Raised inputs are the base value plus the
+view's delta; previous rows and predictions in other views are variables of their own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ class Variable:
     Attributes:
         name: for people: ``torque``, ``previous torque``. unit: of its values.
         span: declared smallest and largest value; infinite where none is.
-        codes: how many texts a category knows (others are -1). readings: (view, column, shift): the value read there is this plus shift.
+        codes: how many texts a category knows (others are -1). readings: (view, column, shift): the
+            value read there is this plus shift.
     """
 
     name: str
@@ -46,7 +47,10 @@ class Variables:
     def number(
         self, views: NDArray[np.int32], columns: NDArray[np.int32]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The variables behind readings, and by how much each reading is shifted from it; both in the shape of the arguments."""
+        """The variables behind readings, and by how much each reading is shifted from it.
+
+        Both in the shape of the arguments.
+        """
         if not views.size:
             return np.zeros(views.shape, dtype=np.int64), np.zeros(views.shape)
         code = (

@@ -20,13 +20,15 @@ Kind = Literal[
     "duplicate",
     "undecided",
 ]
-"""`conflict`: no value keeps all rules. `outside`: no value inside the declared spans keeps one rule. `conditional`: where the first rule
-applies, no value keeps all. `never_applies`: the antecedent of the first rule never holds, because of the spans or of hard rules.
-`never_fails`: no value inside the spans violates the rule. `redundant`: the other rules imply the first. `duplicate`: they say the same.
-`undecided`: time or power was not enough."""
+"""`conflict`: no value satisfies all rules. `outside`: no value inside the declared spans satisfies
+one rule. `conditional`: where the first rule applies, no value keeps all. `never_applies`: the
+antecedent of the first rule never holds, because of the spans or of hard rules. `never_fails`: no
+value inside the spans violates the rule. `redundant`: the other rules imply the first. `duplicate`:
+they say the same. `undecided`: time or power was not enough."""
 
 UNKNOWN = "unknown"
-"""The detail of a rule that never fails though it may not hold: where it does not, something in it is unknown."""
+"""The detail of a rule that never fails though it may not hold: where it does not, something in it
+is unknown."""
 
 Method = Literal["interval", "lp", "z3"]
 
@@ -41,7 +43,10 @@ class RowRef:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reading:
-    """One value of an assignment, in the column's unit (categories as codes); `step` counts from now, 0 in rules without time."""
+    """One value of an assignment, in the column's unit (categories as codes).
+
+    `step` counts from now, 0 in rules without time.
+    """
 
     step: int
     view: int
@@ -61,7 +66,10 @@ class Witness:
         return -min([0, *(reading.step for reading in self.readings)])
 
     def matrix(self, contract: DataContract) -> NDArray[np.float64]:
-        """The values as float64 [V, B, C] as `evaluate_bank` takes them; B is one step, or all from first to last."""
+        """The values as float64 [V, B, C] as `evaluate_bank` takes them.
+
+        B is one step, or all from first to last.
+        """
         steps = [0, *(reading.step for reading in self.readings)]
         first = min(steps)
         values = np.full(
@@ -78,13 +86,17 @@ class Verdict:
 
     Attributes:
         rules: names; the rule that the verdict is about first, else in the order of the pack.
-        rows: the bound rows of one place where it is so, in the order of `rules` (a rule may have several).
-        entities: what the places are about, each once; "" left out. places: how many there are. of: how many there could be.
+        rows: the bound rows of one place where it is so, in the order of `rules` (a rule may have
+            several).
+        entities: what the places are about, each once; "" left out. places: how many there are. of:
+            how many there could be.
         decided_by: interval arithmetic over single columns, linear programming, or the solver.
-        keeps: for each of `rows` an assignment that keeps all the others: the set is minimal; in `conditional` and `never_applies` the
-            antecedent of the first rule holds there too. None where nothing was to be shown.
+        keeps: for each of `rows` an assignment that keeps all the others: the set is minimal; in
+            `conditional` and `never_applies` the antecedent of the first rule holds there too. None
+            where nothing was to be shown.
         spans: whether the declared spans are part of the proof.
-        detail: what a person should know besides, or "": `UNKNOWN`; of what is undecided, what was too much.
+        detail: what a person should know besides, or "": `UNKNOWN`; of what is undecided, what was
+            too much.
     """
 
     kind: Kind

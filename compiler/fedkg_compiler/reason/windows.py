@@ -1,7 +1,8 @@
-"""Rules that differ in their windows alone: which of the two accepts more, decided by what a wider window does, however long it is.
+"""Rules that differ in their windows alone: which of the two accepts more, decided by what a wider
+window does, however long it is.
 
-A wider window makes `eventually`, `once`, `until` and `since` hold more often, `always` and `historically` less often; under `not` and
-before `then` it is the other way round.
+A wider window makes `eventually`, `once`, `until` and `since` hold more often, `always` and
+`historically` less often; under `not` and before `then` it is the other way round.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ LONGEST = 500
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A temporal operator in a formula: its member table, and how it counts: 1, -1 where it is denied, 0 where nobody knows."""
+    """A temporal operator in a formula: its member table, and how it counts: 1, -1 where it is
+    denied, 0 where nobody knows.
+    """
 
     table: int
     part: Temporal | Until
@@ -98,7 +101,9 @@ def window_params(formula: Formula) -> dict[int, set[int]]:
 
 @dataclass(frozen=True, slots=True)
 class Wider:
-    """What became of the windows of a row: `way` 1 where it accepts more than before, -1 less, 0 the same; the operators that changed."""
+    """What became of the windows of a row: `way` 1 where it accepts more than before, -1 less, 0
+    the same; the operators that changed.
+    """
 
     way: int
     changed: tuple[Window, ...]
@@ -106,7 +111,10 @@ class Wider:
 
 
 def wider(table: RowTable, old: int, new: int) -> Wider | None:
-    """How two rows of equal formulas that differ in their windows alone relate; None where their windows do not tell."""
+    """How two rows of equal formulas that differ in their windows alone relate.
+
+    None where their windows do not tell.
+    """
     found: list[tuple[Window, int]] = []
     texts: dict[str, None] = {}
     endless = False
@@ -134,7 +142,10 @@ def wider(table: RowTable, old: int, new: int) -> Wider | None:
 
 
 def _ends(table: RowTable, row: int, window: Window) -> tuple[np.ndarray, np.ndarray]:
-    """First and last step of a window, of every member: float64 [members] each, infinite where there is no end."""
+    """First and last step of a window, of every member: float64 [members] each.
+
+    Infinite if unbounded.
+    """
     bank = int(table.bank[row])
     index = int(row - table.starts[bank])
     where = (
@@ -152,7 +163,9 @@ def _said(low: float, high: float) -> str:
 
 
 def example(table: RowTable, old: int, new: int, found: Wider, budget: Budget) -> Witness | None:
-    """A trace that only the one with the more lenient window accepts, of rules `if a then always b`, `eventually b` and the like."""
+    """A trace that only the one with the more lenient window accepts, of rules `if a then always
+    b`, `eventually b` and the like.
+    """
     top = table.skeleton(old)
     applies = top.antecedent if isinstance(top, Implies) else None
     asked = top.consequent if isinstance(top, Implies) else top

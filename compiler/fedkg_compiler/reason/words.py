@@ -1,7 +1,9 @@
-"""What a bound row requires, in words: short with signs (``torque >= 70 N.m``), or as a sentence (``torque is at least 70 N.m``).
+"""What a bound row requires, in words: short with signs (``torque >= 70 N.m``), or as a sentence
+(``torque is at least 70 N.m``).
 
-This is for authors: numbers have units, members are named one by one, and nobody reads it back. `fedkg.pack.text` prints for those who
-look into a pack, with every digit and as near to the rule language as it can, skeletons without rows among it.
+This is for authors: numbers have units, members are named one by one, and nobody reads it back.
+`fedkg.pack.text` prints for those who look into a pack, with every digit and as near to the rule
+language as it can, skeletons without rows among it.
 """
 
 from __future__ import annotations
@@ -61,18 +63,22 @@ LOOSE, PRODUCT, TIGHT = range(3)
 UNSPOKEN = ("probability", "1")
 """Units that say nothing behind a number."""
 FEW = 3
-"""So many members are named."""
+"""At most this number of members is named."""
 
 
 def clause(pack: Pack, bank: Bank, row: int, part: Formula | None = None) -> str:
-    """What a bound row, or a part of its formula, asks for, with signs: ``if speed > 2000 rpm then failure >= 0.5``."""
+    """What a bound row, or a part of its formula, asks for, with signs: ``if speed > 2000 rpm then
+    failure >= 0.5``.
+    """
     return _at(pack, bank, row, spoken=False).formula(
         bank.skeleton if part is None else part, outer=True
     )
 
 
 def sentence(pack: Pack, bank: Bank, row: int, part: Formula | None = None) -> str:
-    """The same as a sentence without its end: ``whenever speed is above 2000 rpm, failure is at least 0.5``."""
+    """The same as a sentence without its end: ``whenever speed is above 2000 rpm, failure is at
+    least 0.5``.
+    """
     return _at(pack, bank, row, spoken=True).formula(
         bank.skeleton if part is None else part, outer=True
     )
@@ -120,7 +126,10 @@ class _Speaker:
             return f"previous {name}"
         if view.kind == "raised" and view.column is not None:
             raised = contract.columns[view.column]
-            return f"{name} (with {raised.name} higher by {plain_number(view.delta)}{' ' + raised.unit if raised.unit else ''})"
+            return (
+                f"{name} (with {raised.name} higher by "
+                f"{plain_number(view.delta)}{' ' + raised.unit if raised.unit else ''})"
+            )
         return name
 
     def members(self, table: int) -> list[_Speaker]:
@@ -131,7 +140,9 @@ class _Speaker:
         ]
 
     def constant(self, formula: Formula) -> bool | None:
-        """Whether a formula that reads nothing holds: some have such parts, for members that are only counted; None of others."""
+        """Whether a formula that reads nothing holds: some have such parts, for members that are
+        only counted; None of others.
+        """
         match formula:
             case Compare(op="le", left=Param() as left, right=Param() as right, tolerance=None):
                 return self.number(left.index) <= self.number(right.index)
@@ -160,7 +171,10 @@ class _Speaker:
                     int(self.readers.slots[self.row, formula.slot])
                 ]
                 code = int(self.number(formula.param))
-                return f"{self.slot(formula.slot)} is {column.vocabulary[code] if 0 <= code < len(column.vocabulary) else code}"
+                return (
+                    f"{self.slot(formula.slot)} is "
+                    f"{column.vocabulary[code] if 0 <= code < len(column.vocabulary) else code}"
+                )
             case Known():
                 return f"{self.slot(formula.slot)} is known"
             case Not():
@@ -201,7 +215,9 @@ class _Speaker:
         return f"not ({self.formula(arg, outer=True)})"
 
     def _earlier(self, formula: Formula) -> bool:
-        """Whether a formula says no more than that there is an earlier step, as `only after` does."""
+        """Whether a formula says no more than that there is an earlier step, as `only after`
+        does.
+        """
         return (
             isinstance(formula, Temporal)
             and formula.op == "once"
@@ -237,7 +253,9 @@ class _Speaker:
         return f"{much} {number} of {len(texts)} of these hold: {_some(texts, '; ')}"
 
     def _unit(self, *sides: Term) -> str:
-        """The unit of numbers that stand alone in a comparison: that of the column beside them, else that of the row's margin."""
+        """The unit of bare numbers in a comparison: of the column beside them, else of the row's
+        margin.
+        """
         columns = self.pack.manifest.contract.columns
         bare = [
             columns[int(self.readers.slots[self.row, side.index])].unit
@@ -254,13 +272,16 @@ class _Speaker:
             columns[int(self.readers.slots[self.row, i])] for i in (*atom.inside, *atom.outside)
         ]
         label = anyone[0].label if anyone else "the class"
-        return f"{label} is {' or '.join(column.category for column in inside) or 'none of its classes'}"
+        return (
+            f"{label} is "
+            f"{' or '.join(column.category for column in inside) or 'none of its classes'}"
+        )
 
     def _at_least(self, formula: AtLeast) -> str:
         members = self.members(formula.members)
         if not members:
             return (
-                "nothing is asked, as there are no members"
+                "nothing is required, because the set has no members"
                 if formula.count is None
                 else "members are asked for, and there are none"
             )
@@ -304,10 +325,13 @@ class _Speaker:
         back = formula.op == "since"
         when = self._steps(int(self.number(formula.low)), int(self.number(formula.high)), back=back)
         word = "ever since" if back else "until"
-        return f"{self.formula(formula.left)} {word} {self.formula(formula.right)}, which is so within {when}"
+        return (
+            f"{self.formula(formula.left)} {word} {self.formula(formula.right)}, which "
+            f"is so within {when}"
+        )
 
     def term(self, term: Term, unit: str = "", around: int = LOOSE) -> str:
-        """A term; a number that stands alone is followed by `unit`."""
+        """Format a term; a bare number is followed by `unit`."""
         match term:
             case Slot():
                 return self.slot(term.index)
@@ -326,7 +350,8 @@ class _Speaker:
                 )
             case Quotient():
                 return _within(
-                    f"{self.term(term.numerator, '', PRODUCT)} / {self.term(term.denominator, '', TIGHT)}",
+                    f"{self.term(term.numerator, '', PRODUCT)} / "
+                    f"{self.term(term.denominator, '', TIGHT)}",
                     PRODUCT,
                     around,
                 )
@@ -463,7 +488,9 @@ def _within(text: str, level: int, around: int) -> str:
 
 
 def _counts(term: Term) -> TypeGuard[Reduce]:
-    """Whether a term counts the members of which a condition holds: a number where it does, no value where not."""
+    """Whether a term counts the members that satisfy a condition: 1 per such member, else no
+    value.
+    """
     if not isinstance(term, Reduce) or term.op != "count" or not isinstance(term.arg, Choose):
         return False
     return (
