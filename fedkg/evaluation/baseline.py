@@ -1,4 +1,6 @@
-"""Is a table worse than it was? An evaluation compared with the JSON of an older one, rule by rule."""
+"""Is a table worse than it was? An evaluation compared with the JSON of an older one, rule by
+rule.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +23,11 @@ class Change:
     """What became of one rule.
 
     Attributes:
-        state: ``worse`` (by more than allowed), ``better``, ``same`` (or worse within what is allowed), ``new`` and ``removed`` rules,
-            ``untold`` where one of the two evaluations has no verdict.
-        before, after: violation rates, None without a verdict. severity: of a violation of the rule.
+        state: ``worse`` (by more than allowed), ``better``, ``same`` (or worse within what is
+            allowed), ``new`` and ``removed`` rules, ``untold`` where one of the two evaluations has
+            no verdict.
+        before, after: violation rates, None without a verdict. severity: of a violation of the
+            rule.
     """
 
     rule: str
@@ -37,29 +41,46 @@ class Change:
         match self.state:
             case "worse":
                 mild = "" if self.severity == "violation" else f" ({self.severity})"
-                return f"{self.rule}{mild}: violation rate rose from {_percent(self.before)} to {_percent(self.after)}"
+                return (
+                    f"{self.rule}{mild}: violation rate rose from "
+                    f"{_percent(self.before)} to {_percent(self.after)}"
+                )
             case "better":
-                return f"{self.rule}: violation rate fell from {_percent(self.before)} to {_percent(self.after)}"
+                return (
+                    f"{self.rule}: violation rate fell from {_percent(self.before)} to "
+                    f"{_percent(self.after)}"
+                )
             case "same":
-                return f"{self.rule}: violation rate {_percent(self.after)}, before {_percent(self.before)}"
+                return (
+                    f"{self.rule}: violation rate {_percent(self.after)}, before "
+                    f"{_percent(self.before)}"
+                )
             case "new":
                 return f"{self.rule}: new, violation rate {_percent(self.after)}"
             case "removed":
                 return f"{self.rule}: no longer among the rules; before {_percent(self.before)}"
             case "untold":
-                return f"{self.rule}: violation rate {_percent(self.after)}, before {_percent(self.before)}: not compared"
+                return (
+                    f"{self.rule}: violation rate {_percent(self.after)}, before "
+                    f"{_percent(self.before)}: not compared"
+                )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """All rules of either evaluation, those of the new one first; `allow` is how much a violation rate may rise."""
+    """All rules of either evaluation, those of the new one first.
+
+    `allow` is how much a violation rate may rise.
+    """
 
     changes: tuple[Change, ...]
     allow: float
 
     @property
     def worse(self) -> bool:
-        """Whether the violation rate of any rule rose by more than allowed; not of one whose severity is warning or info."""
+        """Whether the violation rate of any rule rose beyond the allowance, except for warning or
+        info rules.
+        """
         return any(
             change.state == "worse" and change.severity == "violation" for change in self.changes
         )
@@ -79,7 +100,10 @@ class Comparison:
 
 
 def parse_allowance(text: str) -> float:
-    """How much a violation rate may rise, as a fraction: ``1%`` and ``0.01`` are the same. Raises UsageError."""
+    """How much a violation rate may rise, as a fraction: ``1%`` and ``0.01`` are the same.
+
+    Raises UsageError.
+    """
     match = re.fullmatch(r"\s*(\d+(?:[.,]\d*)?|[.,]\d+)\s*(%?)\s*", text)
     value = (
         math.nan
@@ -148,7 +172,8 @@ def compare(
     """What became of each rule since the baseline (violation rates by rule, from `read_baseline`).
 
     Args:
-        allow: how much a violation rate may rise, in absolute terms, before the rule counts as worse.
+        allow: how much a violation rate may rise, in absolute terms, before the rule counts as
+            worse.
     """
     changes = [
         replace(_change(rule.rule, rule.violation_rate, baseline, allow), severity=rule.severity)

@@ -1,6 +1,6 @@
 """Cases of shapes: a focus node on a table row is one case, however many bound rows check it.
 
-A constraint of a shape is a conjunction, and each conjunct becomes a bound row of its own. A case
+A constraint of a shape is a conjunction, and each conjunct becomes a separate bound row. A case
 is violated when one of its bound rows is, else unknown when one is, else satisfied. In a table
 from a graph an empty cell means that there is no such value: a case with a satisfied bound row is
 satisfied, whatever is unknown beside it, because a node may have fewer values than another.
@@ -36,11 +36,14 @@ Group = tuple[int, int, Key]
 
 
 class Cases:
-    """What the bound rows of shapes say together, filled bank by bank; bound rows that are cases of their own are left alone.
+    """Joint verdicts of the bound rows of shapes, filled bank by bank.
+
+    Other bound rows are not changed.
 
     Attributes:
         sizes: for each rule that came from a shape, how many bound rows each of its groups has.
-        whole: of these the rules that are about the table row itself, and about entities that a key selects rows for.
+        whole: of these the rules that are about the table row itself, and about entities that a key
+            selects rows for.
 
     Memory is one byte for each case.
     """
@@ -63,7 +66,10 @@ class Cases:
         self.raw: dict[Group, NDArray[np.int64]] = {}
 
     def add(self, bank: Bank, values: BankValues, at: NDArray[np.int64]) -> None:
-        """Add the verdicts [B, R] of a bank; `at` int64 [B] says which table rows they are about, in rising order."""
+        """Add the verdicts [B, R] of a bank.
+
+        `at` int64 [B] says which table rows they are about, in rising order.
+        """
         if not any(rule in self.sizes for rule in np.unique(bank.rule).tolist()):
             return
         bits = [
@@ -86,7 +92,10 @@ class Cases:
             )
 
     def settle(self, tally: Tally, entities: EntityTally) -> None:
-        """Let counts that were made bound row by bound row be of cases instead; writes into them."""
+        """Let counts that were made bound row by bound row be of cases instead.
+
+        Writes into them.
+        """
         for group, said in self.said.items():
             entities.counts[:, entities.place(group[0], group[1])] += (
                 self._counts(said) - self.raw[group]
@@ -121,7 +130,9 @@ class Cases:
         return not self.names[group[1]] and not group[2]
 
     def _is_one(self, group: Group) -> bool:
-        """Whether a group's cases are table rows: those of the table row itself, and those of an entity with a key."""
+        """Whether a group's cases are table rows: those of the table row itself, and those of an
+        entity with a key.
+        """
         return self._is_row(group) or bool(group[2])
 
     def _merged(self, groups: list[Group]) -> NDArray[np.uint8]:

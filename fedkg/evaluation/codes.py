@@ -30,10 +30,11 @@ def some(names: Sequence[str], most: int = 4) -> str:
 def codes(
     texts: Sequence[str], vocabulary: Sequence[str], header: str
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """The codes of a category column and what is to be said about it.
+    """The codes of a category column and the notes about it.
 
     Returns:
-        float64 [rows]: the position in the vocabulary, NaN where unknown, `OTHER` for any other text; and notes.
+        float64 [rows]: the position in the vocabulary, NaN where unknown, `OTHER` for any other
+            text; and notes.
     """
     positions = {word: float(i) for i, word in enumerate(vocabulary)}
     known = {text: _code(text, positions) for text in dict.fromkeys(texts)}
@@ -45,13 +46,18 @@ def codes(
         close = nearest_header(foreign[0], vocabulary)
         hint = f"; did you mean `{close}` by `{foreign[0]}`?" if close else ""
         return out, [
-            f"no text in column `{header}` ({some(foreign)}) is one that the rules know ({some(vocabulary)}){hint}"
+            (
+                f"no text in column `{header}` ({some(foreign)}) is one that the rules know "
+                f"({some(vocabulary)}){hint}"
+            )
         ]
     return out, []
 
 
 def one_hot(texts: Sequence[str], category: str, classes: Sequence[str]) -> NDArray[np.float64]:
-    """The score of one class where cells hold a class each: 1 for it, 0 for the others, NaN where unknown or no class of the label."""
+    """The score of one class where cells hold a class each: 1 for it, 0 for the others, NaN where
+    unknown or no class of the label.
+    """
     places = class_places(texts, classes)
     return np.where(np.isnan(places), np.nan, places == list(classes).index(category))
 
@@ -65,7 +71,9 @@ def class_places(texts: Sequence[str], classes: Sequence[str]) -> NDArray[np.flo
 
 
 def foreign_classes(table: Table, header: str, classes: Sequence[str]) -> list[str]:
-    """What is to be said about cells of a class column that name none of the classes: which, in how many rows, first where."""
+    """Notes about cells of a class column that name none of the classes: texts, row count, first
+    row.
+    """
     texts = table.texts(header)
     positions = {word: float(i) for i, word in enumerate(classes)}
     known = {text: _code(text, positions) for text in dict.fromkeys(texts)}
@@ -82,11 +90,14 @@ def foreign_classes(table: Table, header: str, classes: Sequence[str]) -> list[s
 
 
 def truths(values: NDArray[np.float64], header: str) -> tuple[NDArray[np.float64], list[str]]:
-    """The numbers of a column that is true or false, where anything but 1 and 0 is unknown; and what is to be said about them."""
+    """The numbers of a Boolean column, NaN for anything but 1 and 0, and the notes about them."""
     strange = values[~np.isnan(values) & (values != 0) & (values != 1)]
     if not strange.size:
         return values, []
-    note = f"column `{header}` is true or false, and holds {strange[0]:g} in {strange.size} of its rows: taken as unknown there"
+    note = (
+        f"column `{header}` is true or false, and holds {strange[0]:g} in "
+        f"{strange.size} of its rows: taken as unknown there"
+    )
     return np.where((values == 0) | (values == 1), values, np.nan), [note]
 
 

@@ -20,7 +20,9 @@ from fedkg.pack.text import duration_text
 
 @dataclass(slots=True, eq=False)
 class Ends:
-    """By rule, filled bank by bank: how many evaluations would be known if windows ended with the table, and how far they look."""
+    """By rule, filled bank by bank: how many evaluations would be known if windows ended with the
+    table, and how far they look.
+    """
 
     cut: dict[int, int] = field(default_factory=dict)
     back: dict[int, float] = field(default_factory=dict)
@@ -58,7 +60,7 @@ class Ends:
 
 
 def _long(steps: float, step: float | None) -> str:
-    """So many steps as a time where the step is known; "" for none and for those without end."""
+    """A number of steps as a time if the step is known; "" for none and for unbounded windows."""
     if steps == 0 or math.isinf(steps):
         return ""
     return duration_text(steps * step) if step else f"{int(steps)} step{'s' * (steps != 1)}"

@@ -15,7 +15,7 @@ from fedkg.constraints.meaning.interpreter import BankValues
 from fedkg.pack import Bank, Pack
 
 MOST = 100
-"""So many entities of a rule are named in JSON."""
+"""At most this number of entities per rule is named in JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,8 @@ class EntityTally:
     """Counts by rule and entity, filled bank by bank.
 
     Attributes:
-        pairs: int64 [P], ``rule * entities + entity``, rising. entities: how many entities the pack has.
+        pairs: int64 [P], ``rule * entities + entity``, rising. entities: how many entities the pack
+            has.
         counts: int64 [3, P], satisfied, violated and unknown; `add` writes into it.
     """
 
@@ -70,11 +71,14 @@ class EntityTally:
             np.add.at(counts, at, verdicts.sum(axis=0, dtype=np.int64))
 
     def place(self, rule: int, entity: int) -> int:
-        """Where the counts of a rule's entity stand."""
+        """The position of the counts of a rule's entity."""
         return int(np.searchsorted(self.pairs, rule * self.entities + entity))
 
     def broken(self, rule: int, names: tuple[str, ...]) -> tuple[EntityCounts, ...]:
-        """The named entities that break a rule, most violations first; `names` are the pack's entities."""
+        """The named entities that violate a rule, most violations first.
+
+        `names` are the pack's entities.
+        """
         low, high = np.searchsorted(self.pairs, [rule * self.entities, (rule + 1) * self.entities])
         pairs, counts = self.pairs[low:high].tolist(), self.counts[:, low:high].T.tolist()
         found = [

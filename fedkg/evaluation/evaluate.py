@@ -38,23 +38,28 @@ CELLS = 4_000_000
 """Views x table rows x columns held at once."""
 
 SMALL = 500_000
-"""Up to so many evaluations a bank is evaluated in one go, even where most of its rows are about other table rows."""
+"""Up to this number of evaluations a bank is evaluated as a whole, even if most rows do not apply.
+"""
 
 
 def evaluate(
     pack: Pack, table: Table, *, missing: Literal["error", "skip"] = "error"
 ) -> Evaluation:
-    """What the pack's rules say about a table; an evaluation is one bound row of a rule on one table row that it is about.
+    """What the pack's rules say about a table.
+
+    An evaluation is one bound row of a rule on one table row that it is about.
 
     The bound rows that a shape has for one focus node are one evaluation together.
 
     Args:
         pack: compiled rules.
         table: the rows, in the units of the pack's contract.
-        missing: ``error`` when an input column that a rule reads is not there, or ``skip`` the rules that read it.
+        missing: ``error`` when an input column that a rule reads is not there, or ``skip`` the
+            rules that read it.
 
     Raises:
-        TableError: a column (or, for rules over time, the time column) is missing or holds text instead of numbers.
+        TableError: a column (or, for rules over time, the time column) is missing or holds text
+            instead of numbers.
     """
     contract = pack.manifest.contract
     readings = table_values(contract, table, needs=_needs(pack), missing=missing)
@@ -139,7 +144,9 @@ def evaluate(
 
 
 def _needs(pack: Pack) -> dict[int, tuple[str, ...]]:
-    """The columns that bound rows read, as values or as keys, with the names of their rules in the pack's order."""
+    """The columns that bound rows read, as values or as keys, with the names of their rules in the
+    pack's order.
+    """
     rules: dict[int, set[int]] = {}
     for bank in pack.banks:
         for columns, rows in (
@@ -160,7 +167,9 @@ def _needs(pack: Pack) -> dict[int, tuple[str, ...]]:
 
 
 def _need_times(pack: Pack, steps: frozenset[int]) -> str:
-    """``rule `a` needs``: who looks at other steps than a row's own, by a window or by one of the views `steps`; "" for nobody."""
+    """``rule `a` needs``: who looks at other steps than a row's own, by a window or by one of the
+    views `steps`; "" for nobody.
+    """
     rules: set[int] = set()
     for bank in pack.banks:
         over = [
@@ -183,7 +192,10 @@ def _asks_model(bank: Bank, readings: Readings) -> NDArray[np.bool_]:
 
 
 def _lacks(bank: Bank, readings: Readings, lacking: list[set[int]]) -> NDArray[np.bool_]:
-    """bool [R]: the row reads a column that the table lacks, itself or by a member; notes those columns by rule."""
+    """bool [R]: the row reads a column that the table lacks, itself or by a member.
+
+    Notes those columns by rule.
+    """
     absent = np.zeros(len(readings.contract.columns) + 1, dtype=np.bool_)
     absent[sorted(readings.missing)] = True
     for columns, rows in (
@@ -202,7 +214,10 @@ def _lacks(bank: Bank, readings: Readings, lacking: list[set[int]]) -> NDArray[n
 def _parts(
     bank: Bank, readings: Readings, timing: Timing
 ) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
-    """The bank in parts, each with the table rows it is to be evaluated on; rows that cannot match are left out where that pays."""
+    """The bank in parts, each with the table rows it is to be evaluated on.
+
+    Rows that cannot match are left out where that pays.
+    """
     table_rows = readings.base.shape[0]
     if not bank.rows or not table_rows:
         return
@@ -227,7 +242,9 @@ def _parts(
 def _chunks(
     bank: Bank, at: NDArray[np.int64], readings: Readings, timing: Timing
 ) -> Iterator[tuple[Bank, NDArray[np.int64]]]:
-    """The bank on some table rows at a time: any of them, or for rules over time whole traces and then some bank rows at a time."""
+    """The bank on some table rows at a time: any of them, or for rules over time whole traces and
+    then some bank rows at a time.
+    """
     cells = len(readings.contract.views) * max(1, len(readings.contract.columns))
     if not is_temporal(bank.skeleton):
         step = max(1, min(EVALUATIONS // bank.rows, CELLS // cells))
@@ -241,7 +258,10 @@ def _chunks(
 
 
 class _Bound(NamedTuple):
-    """How many bound rows a rule has: all, those that need a model, those that are evaluated; and how many things it is bound to."""
+    """How many bound rows a rule has: all, those that need a model, those that are evaluated.
+
+    And how many things it is bound to.
+    """
 
     every: int
     modelled: int
@@ -249,7 +269,7 @@ class _Bound(NamedTuple):
     things: int
 
     def only(self) -> str:
-        """What stands before the reason why not all are evaluated."""
+        """The phrase before the reason why not all are evaluated."""
         return (
             f"evaluated for only {self.evaluated:,} of its {self.every:,} bound rows"
             if self.evaluated
@@ -274,7 +294,8 @@ def _result(
     notes = []
     if bound.modelled:
         notes.append(
-            f"{bound.only() or 'needs a model'}: it compares predictions for changed inputs, which no table holds"
+            f"{bound.only() or 'needs a model'}: it compares predictions for changed "
+            f"inputs, which no table holds"
         )
     if headers:
         notes.append(f"{bound.only() or 'not evaluated'}: the table has no column {some(headers)}")

@@ -20,7 +20,7 @@ from fedkg.evaluation.tally import least_margin
 from fedkg.pack.examples import RuleExample
 
 NAMED = 3
-"""So many columns without a value are named."""
+"""At most this number of columns without a value is named."""
 
 Verdict = Literal["holds", "fails", "unknown"]
 
@@ -30,11 +30,13 @@ class ExampleResult:
     """What came out of one example.
 
     Attributes:
-        expected, got: ``holds`` when the rule is satisfied at every step, ``fails`` when it is violated at one, else ``unknown``.
-        step: the step (from 1) that decides: the first violated one, else the first unknown one, else the one that is nearest to
-            violation; 0 for an example without steps.
+        expected, got: ``holds`` when the rule is satisfied at every step, ``fails`` when it is
+            violated at one, else ``unknown``.
+        step: the step (from 1) that decides: the first violated one, else the first unknown one,
+            else the one that is nearest to violation; 0 for an example without steps.
         reason: why the verdict is unknown, "" where it is not.
-        robustness: there; NaN where unknown, infinite where no number decides. unit: of it, "" for none.
+        robustness: there; NaN where unknown, infinite where no number decides. unit: of it, "" for
+            none.
     """
 
     rule: str
@@ -55,7 +57,10 @@ class ExampleResult:
         return self.expected == self.got
 
     def to_json(self) -> dict[str, Any]:
-        """The result as `fedkg test --json` prints it; robustness is null where it is no finite number. `Any`: JSON."""
+        """The result as `fedkg test --json` prints it; non-finite robustness becomes null.
+
+        `Any`: JSON.
+        """
         return {
             "rule": self.rule,
             "file": self.file,
@@ -73,7 +78,7 @@ class ExampleResult:
 
 
 def run_example(example: RuleExample) -> ExampleResult:
-    """The rule's verdict on an example: on a whole trace, whose windows end with it.
+    """The rule's verdict on an example: a complete trace, where windows end with the trace.
 
     A rule that compares a step with the one before it may say nothing about the first of several.
     """
@@ -116,7 +121,9 @@ def run_example(example: RuleExample) -> ExampleResult:
 
 
 def _reason(example: RuleExample, step: int) -> str:
-    """Why a rule's verdict on a step (from 0; below it: on none) is unknown: what it reads and has no value of there."""
+    """Why a rule's verdict on a step (from 0; below it: on none) is unknown: what it reads and has
+    no value of there.
+    """
     columns, kinds = example.contract.columns, {view.kind for view in example.contract.views}
     if "raised" in kinds and any(column.role == "output" for column in columns):
         return "the rule compares what a model says of changed inputs, which no example can give"

@@ -1,4 +1,4 @@
-"""In which row of its window a rule over time is broken.
+"""The row of its window in which a rule over time is violated.
 
 Letters: B table rows.
 """
@@ -18,9 +18,11 @@ from fedkg.pack import Bank, Temporal, is_temporal
 
 
 def row_at_fault(bank: Bank, at: int, readings: Readings, timing: Timing, row: int) -> int:
-    """The table row that breaks what bank row `at` asks of every step of the window at `row`, by the most; else `row` itself.
+    """The table row that breaks what bank row `at` asks of every step of the window at `row`, by
+    the most; else `row` itself.
 
-    Only `always` and `historically` over a formula of one step have such a row: of all others no single step is to blame.
+    Only `always` and `historically` over a formula of one step have such a row: of all others no
+    single step is to blame.
     """
     skeleton = bank.skeleton
     if (
@@ -48,7 +50,9 @@ def row_at_fault(bank: Bank, at: int, readings: Readings, timing: Timing, row: i
 
 
 def _same_trace(alone: Bank, readings: Readings, timing: Timing, row: int) -> NDArray[np.int64]:
-    """The table rows that are steps of the trace of `row` for the one row of a bank: those that have its keys."""
+    """The table rows that are steps of the trace of `row` for the one row of a bank: those that
+    have its keys.
+    """
     meant = timing.trace == timing.trace[row]
     for key, code in zip(alone.keys[0].tolist(), alone.codes[0].tolist(), strict=True):
         if key >= 0:

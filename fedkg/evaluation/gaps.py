@@ -18,7 +18,9 @@ from fedkg.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """How many steps are missing, in how many places, and the table row before the first of them."""
+    """How many steps are missing, in how many places, and the table row before the first of
+    them.
+    """
 
     steps: int
     places: int
@@ -27,7 +29,9 @@ class Gap:
 
 @dataclass(slots=True, eq=False)
 class Gaps:
-    """By set of key columns, filled bank by bank: the steps missing between two rows of a trace; None: none.
+    """By set of key columns, filled bank by bank: the steps missing between two rows of a trace.
+
+    None: none.
 
     Attributes:
         steps: the views that look one step back on the timeline.
@@ -37,7 +41,10 @@ class Gaps:
     found: dict[tuple[int, ...], Gap | None] = field(default_factory=dict)
 
     def add(self, bank: Bank, timing: Timing, base: NDArray[np.float64]) -> None:
-        """Look between the rows that a bank is about, unless it looks at no step but a row's own; `base` float64 [B, C]: the table."""
+        """Look between the rows that a bank is about, unless it looks at no step but a row's own.
+
+        `base` float64 [B, C]: the table.
+        """
         looks_back = (bool(np.isin(views, list(self.steps)).any()) for _, views, _ in reads(bank))
         if not timing.gaps or not (is_temporal(bank.skeleton) or any(looks_back)):
             return
@@ -46,7 +53,9 @@ class Gaps:
                 self.found[keys] = _gap(list(keys), timing, base)
 
     def notes(self, contract: DataContract, table: Table) -> tuple[str, ...]:
-        """``the table has no row for 2 steps, first after 00:05: windows that need them are unknown``, for each set of key columns."""
+        """``the table has no row for 2 steps, first after 00:05: windows that need them are
+        unknown``, for each set of key columns.
+        """
         out = []
         for keys, gap in self.found.items():
             if gap is None or contract.time is None:
@@ -54,14 +63,15 @@ class Gaps:
             steps = f"{gap.steps:,} step{'s' * (gap.steps > 1)}" + (
                 f" in {gap.places:,} places" if gap.places > 1 else ""
             )
-            whose = (
+            scope = (
                 " of one " + " and ".join(f"`{contract.columns[key].source}`" for key in keys)
                 if keys
                 else ""
             )
             after = f"{table.texts(contract.time)[gap.row]} in {table.where(gap.row)}"
             out.append(
-                f"the table has no row for {steps}{whose}, first after {after}: windows that need them are unknown"
+                f"the table has no row for {steps}{scope}, first after {after}: windows "
+                f"that need them are unknown"
             )
         return tuple(out)
 

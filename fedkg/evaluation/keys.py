@@ -1,4 +1,6 @@
-"""Bound rows whose keys no table row has, and table rows that no key selects: what a table, or a slip of the pen, leaves out.
+"""Bound rows with keys that match no table row, and table rows that no key selects.
+
+Both point to missing rows of the table or to typing mistakes.
 
 Letters: B table rows, R rows of a bank, k key columns.
 """
@@ -17,15 +19,18 @@ from fedkg.pack import Pack
 from fedkg.tables import Table, is_unknown
 
 TOLD = 3
-"""So many keys without a table row are told one by one; of more, so many names are told."""
+"""Unmatched keys are reported one by one up to this number; of more, this number of names follows.
+"""
 
 MEANT = 20
-"""Among so many keys, and so many texts of the table, those are sought that may mean the same."""
+"""Limits on keys and on texts of the table for the search of similar spellings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What selects table rows for a bound row: positions of columns in the contract, and the code each must have."""
+    """What selects table rows for a bound row: positions of columns in the contract, and the code
+    each must have.
+    """
 
     columns: tuple[int, ...]
     codes: tuple[int, ...]
@@ -33,7 +38,9 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of one rule, or of all: by key the entities that it selects for, and whether any table row has it."""
+    """The keys of one rule, or of all: by key the entities that it selects for, and whether any
+    table row has it.
+    """
 
     entities: dict[Key, tuple[str, ...]]
     found: dict[Key, bool]
@@ -44,7 +51,9 @@ class Keys:
 
 
 def keys_by_rule(pack: Pack, readings: Readings) -> dict[int, Keys]:
-    """The keys of each rule's bound rows, without those that read a column which the table lacks."""
+    """The keys of each rule's bound rows, without those that read a column which the table
+    lacks.
+    """
     seen: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
     found: dict[Key, bool] = {}
     named: dict[int, dict[Key, dict[str, None]]] = {}
@@ -89,7 +98,9 @@ def all_keys(parts: Iterable[Keys]) -> Keys:
 
 
 class Meant:
-    """The text in a table that a key of one column probably means: one that no rule knows, since a known one is another entity."""
+    """The text in a table that a key of one column probably means: one that no rule knows, since a
+    known one is another entity.
+    """
 
     def __init__(self, readings: Readings, table: Table) -> None:
         self._readings, self._table = readings, table
@@ -117,7 +128,9 @@ class Meant:
 
 
 def keys_notes(keys: Keys, readings: Readings, meant: Meant) -> tuple[str, ...]:
-    """What is to be said about keys that no table row has: each, with what may be meant; of many the count and the first few names."""
+    """Notes about keys without a table row: each with similar texts, or a count and the first
+    names.
+    """
     lost = keys.without()
     if not readings.base.shape[0] or not lost:
         return ()
@@ -127,7 +140,10 @@ def keys_notes(keys: Keys, readings: Readings, meant: Meant) -> tuple[str, ...]:
         dict.fromkeys(name for key in lost for name in _names(key, keys.entities[key], readings))
     )
     more = f" and {len(names) - TOLD} more" if len(names) > TOLD else ""
-    text = f"no row is about {', '.join(names[:TOLD])}{more}: {len(lost)} of the {len(keys.entities)} keys that the rules have"
+    text = (
+        f"no row is about {', '.join(names[:TOLD])}{more}: {len(lost)} of the "
+        f"{len(keys.entities)} keys that the rules have"
+    )
     near = next(((key, other) for key in lost[:MEANT] if (other := meant(key))), None)
     return (
         text
@@ -137,9 +153,10 @@ def keys_notes(keys: Keys, readings: Readings, meant: Meant) -> tuple[str, ...]:
 
 
 def strangers_notes(keys: Keys, readings: Readings, table: Table) -> tuple[str, ...]:
-    """What is to be said about table rows that no key selects: for each set of key columns how many, and the first few of their names.
+    """Notes about table rows that no key selects: their number for each set of key columns, and
+    some names.
 
-    A column in which no text at all is known is told elsewhere.
+    Another note covers a column without any known text.
     """
     known: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
     for key in keys.entities:
@@ -162,7 +179,9 @@ def strangers_notes(keys: Keys, readings: Readings, table: Table) -> tuple[str, 
 
 
 def _strangers(headers: Sequence[str], strange: NDArray[np.bool_], table: Table) -> str:
-    """``40 of 120 rows have a `Maschine` that no rule is bound to (K8, K9 and 3 more): what is asked of each ... is not checked there``."""
+    """``40 of 120 rows have a `Maschine` that no rule is bound to (K8, K9 and 3 more): what is
+    asked of each ... is not checked there``.
+    """
     cells = zip(*(table.texts(header) for header in headers), strict=True)
     texts = [row for row, is_strange in zip(cells, strange.tolist(), strict=True) if is_strange]
     empty = sum(any(is_unknown(text) for text in row) for row in texts)
@@ -171,7 +190,10 @@ def _strangers(headers: Sequence[str], strange: NDArray[np.bool_], table: Table)
     more = f" and {len(names) - TOLD:,} more" if len(names) > TOLD else ""
     about = (
         [
-            f"{_of(len(texts) - empty, table)} a {what} that no rule is bound to ({', '.join(names[:TOLD])}{more})"
+            (
+                f"{_of(len(texts) - empty, table)} a {what} that no rule is bound to "
+                f"({', '.join(names[:TOLD])}{more})"
+            )
         ]
         if names
         else []

@@ -1,4 +1,5 @@
-"""Knowledge models over a table: whether they hold together, and with the answers that the table has.
+"""Knowledge models over a table: whether they hold together, and with the answers that the table
+has.
 
 Letters: V views, B table rows, C columns.
 """
@@ -49,7 +50,9 @@ def _clauses(model: KnowledgeModel) -> tuple[Clause, ...]:
 
 
 def over_time(pack: Pack) -> bool:
-    """Whether a condition of knowledge, or a number that it gives, looks at other steps than its own."""
+    """Whether a condition of knowledge, or a number that it gives, looks at other steps than its
+    own.
+    """
     for model in pack.manifest.knowledge:
         terms = [
             term
@@ -70,7 +73,7 @@ def over_time(pack: Pack) -> bool:
 def table_agreement(
     pack: Pack, readings: Readings, table: Table, timing: Timing
 ) -> tuple[Agreement, ...]:
-    """Each knowledge model over the rows of a table, which stand in time as `timing` says."""
+    """Evaluate each knowledge model over the rows of a table, with times from `timing`."""
     if not pack.manifest.knowledge:
         return ()
     truth = {
@@ -106,7 +109,7 @@ def _truth(model: KnowledgeModel, table: Table) -> NDArray[np.float64]:
 
 
 def label_notes(pack: Pack, table: Table) -> tuple[str, ...]:
-    """What is to be said about answers in the table that are no class that the knowledge models know."""
+    """Notes about answers in the table that the knowledge models do not know as a class."""
     labels = dict.fromkeys(
         (model.column, model.classes)
         for model in pack.manifest.knowledge

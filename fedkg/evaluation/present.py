@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING
 from fedkg.evaluation.baseline import Comparison
 from fedkg.evaluation.result import Evaluation, RuleResult, Worst
 
-BOUND = "* how many limits the rule became: one for each machine, tag or line of a sheet that it is bound to"
+BOUND = (
+    "* how many limits the rule became: one for each machine, tag or line of a sheet "
+    "that it is bound to"
+)
 
 TOGETHER = "; those of one focus node of a shape count as one evaluation"
-"""Stands behind it where a shape became several for one focus node."""
+"""Suffix for a shape that became several bound rows for one focus node."""
 
 YES_NO = "yes/no"
-"""Stands for a margin where none is: a category, whether a value is there, a window beyond the table."""
+"""Placeholder without a margin: for a category, a presence check, a window beyond the table."""
 
 LISTED = 10
 """Entities named under a rule that they break."""
 
 ALIKE = 5
-"""A sentence that more rules than this share is said once."""
+"""A sentence that applies to more than this share of the rules is printed once."""
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -32,9 +35,11 @@ if TYPE_CHECKING:
 
 
 def rules_table(evaluation: Evaluation) -> RichTable:
-    """A rich table: per rule its bound rows, satisfied, violated and unknown evaluations, and where it is worst.
+    """A rich table: per rule its bound rows, satisfied, violated and unknown evaluations, and where
+    it is worst.
 
-    Under a broken rule of several bound rows stand the entities that break it most. Texts of users are no markup.
+    Below a violated rule of several bound rows the entities with most violations follow. Texts of
+    users are escaped.
     """
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -61,7 +66,9 @@ def rules_table(evaluation: Evaluation) -> RichTable:
 
 
 def _entities(rule: RuleResult) -> Iterator[tuple[str, str, str, str, str]]:
-    """The entities that break a rule of several bound rows, the first of them with their counts."""
+    """The entities that violate a rule of several bound rows, the first of them with their
+    counts.
+    """
     if rule.bound_rows < 2:
         return
     for one in rule.by_entity[:LISTED]:
@@ -115,16 +122,19 @@ def _counts(rule: RuleResult) -> Iterator[str]:
 
 
 def worst_text(worst: Worst | None) -> str:
-    """``-0.2 bar: pump_7, row 17, 09.03.2020 10:14``, or what stands there where that number says nothing: ``row 17: torque 57.3 N.m``.
+    """Format the worst row: ``-0.2 bar: pump_7, row 17, 09.03.2020 10:14``.
 
-    Where no number decides, ``yes/no: row 17: grade D`` of a violation, ``yes/no`` of a rule that is kept. "" for None.
+    If the margin is not meaningful, the values follow: ``row 17: torque 57.3 N.m``.
+
+    For verdicts without a number: ``yes/no: row 17: grade D`` if violated, ``yes/no`` if satisfied.
+    "" for None.
     """
     if worst is None:
         return ""
     if worst.robustness == math.inf:
         return YES_NO
     unit = f" {worst.unit}" if worst.unit else ""
-    fault = f"broken in row {worst.fault}" if worst.fault is not None else None
+    fault = f"violated in row {worst.fault}" if worst.fault is not None else None
     places = ", ".join(filter(None, (worst.entity, f"row {worst.row}", worst.time, fault)))
     if worst.robustness == -math.inf:
         return ": ".join(filter(None, (YES_NO, places, worst.read)))
@@ -136,23 +146,24 @@ def _first(notes: tuple[str, ...]) -> str:
 
 
 def outcome(evaluation: Evaluation) -> list[str]:
-    """Sentences: what the table is, how many rules are broken, how often, and what could not be told."""
+    """Sentences about the table, the number and rate of violated rules, and rules not evaluated."""
     rules = evaluation.rules
     lines = [f"{evaluation.table}: {evaluation.rows:,} rows; {evaluation.found}"]
     lines += [f"note: {note}" for note in evaluation.notes]
     told = [rule for rule in rules if rule.satisfied or rule.violated]
-    broken = [rule for rule in told if rule.violated]
+    violated = [rule for rule in told if rule.violated]
     rate = evaluation.violation_rate
     if rate is None:
         lines += (
-            ["No rule could be told from this table." if rules else "There are no rules."]
+            ["No rule could be evaluated on this table." if rules else "The pack has no rules."]
             if rules or not evaluation.knowledge
             else []
         )
-    elif broken:
-        verb = "is" if len(broken) == 1 else "are"
+    elif violated:
+        verb = "is" if len(violated) == 1 else "are"
         lines.append(
-            f"{len(broken)} of {len(told)} rules {verb} broken somewhere{_milder(broken)}; violation rate {share_text(rate)}."
+            f"{len(violated)} of {len(told)} rules {verb} violated "
+            f"somewhere{_milder(violated)}; violation rate {share_text(rate)}."
         )
     else:
         lines.append("The one rule holds." if len(told) == 1 else f"All {len(told)} rules hold.")
@@ -165,9 +176,11 @@ def outcome(evaluation: Evaluation) -> list[str]:
     return [*lines, *(line for one in evaluation.knowledge for line in knowledge_lines(one))]
 
 
-def _milder(broken: Sequence[RuleResult]) -> str:
-    """`` (1 warning, 2 info)``: how many of broken rules are less than violations; "" for none."""
-    counts = Counter[str](rule.severity for rule in broken)
+def _milder(violated: Sequence[RuleResult]) -> str:
+    """`` (1 warning, 2 info)``: the number of violated rules below severity violation; "" for
+    none.
+    """
+    counts = Counter[str](rule.severity for rule in violated)
     plural = "s" if counts["warning"] > 1 else ""
     parts = [
         f"{counts[kind]:,} {word}"
@@ -178,7 +191,9 @@ def _milder(broken: Sequence[RuleResult]) -> str:
 
 
 def _rules_notes(rules: Sequence[RuleResult]) -> Iterator[str]:
-    """``RULE: sentence``; a sentence that more than `ALIKE` rules share stands once, with their count and the first three names."""
+    """``RULE: sentence``; one line with count and three names if more than `ALIKE` rules share
+    it.
+    """
     names: dict[str, list[str]] = {}
     for rule in rules:
         for note in dict.fromkeys(rule.notes):
@@ -195,13 +210,16 @@ def _rules_notes(rules: Sequence[RuleResult]) -> Iterator[str]:
 
 
 def knowledge_lines(model: Agreement) -> list[str]:
-    """What a knowledge model says of the table, and where it contradicts itself, others or the truth."""
+    """What a knowledge model says of the table, and where it contradicts itself, others or the
+    truth.
+    """
     says = "restricts" if model.kind == "range" else "predicts"
     lines = [f"{model.model}: {says} {model.restricted:,} of {model.samples:,} rows"]
     if model.labelled:
         what = "the answer lies in the range" if model.kind == "range" else "it is right"
         lines[0] += (
-            f"; {what} in {model.right:,} of {model.labelled:,} of them that have one ({model.right / model.labelled:.1%})"
+            f"; {what} in {model.right:,} of {model.labelled:,} of them that have one "
+            f"({model.right / model.labelled:.1%})"
         )
     if model.empty and model.first_empty is not None:
         where = f"{_many(model.empty, 'row')}, first in row {model.first_empty + 1}"
@@ -209,7 +227,8 @@ def knowledge_lines(model: Agreement) -> list[str]:
     if model.disjoint and model.first_disjoint is not None:
         where = f"{_many(model.disjoint, 'row')}, first in row {model.first_disjoint + 1}"
         lines.append(
-            f"{model.model}: the ranges of `{model.output}` together allow nothing in {where}: they contradict it"
+            f"{model.model}: the ranges of `{model.output}` together allow nothing in "
+            f"{where}: they contradict it"
         )
     if model.outside and model.first_outside is not None:
         lie = f"{_many(model.outside, 'prediction')} {'lies' if model.outside == 1 else 'lie'}"
@@ -225,7 +244,10 @@ def _many(count: int, what: str) -> str:
 
 
 def comparison_lines(comparison: Comparison) -> list[str]:
-    """Sentences on what changed since the baseline, worse ones first; rules that stayed the same are counted only."""
+    """Sentences on what changed since the baseline, worse ones first.
+
+    Rules that stayed the same are counted only.
+    """
     order = ("worse", "untold", "removed", "new", "better")
     lines = [
         change.sentence()

@@ -30,12 +30,15 @@ class Readings:
     """A table as the contract's columns and views see it.
 
     Attributes:
-        contract: whose columns and views these are.
-        base: float64 [B, C]: numbers in the table's unit, categories as codes (-2: a text that the vocabulary lacks), Booleans as 0 and 1,
-            scores as 1 for the class in the cell and 0 for the others; NaN where unknown.
-        before: for each view int64 [B], the row that stands before each in its group (-1: none), or None for views that do not look back.
+        contract: the contract that defines these columns and views.
+        base: float64 [B, C]: numbers in the table's unit, categories as codes (-2: a text that the
+            vocabulary lacks), Booleans as 0 and 1, scores as 1 for the class in the cell and 0 for
+            the others; NaN where unknown.
+        before: for each view int64 [B], the row before each row in its group (-1: none), or None
+            for views that do not look back.
         times: the texts of the time column, or None.
-        missing: positions of the contract's columns that the table lacks (or that nobody needs); NaN throughout.
+        missing: positions of the contract's columns that the table lacks (or that nobody needs);
+            NaN throughout.
         notes: sentences about columns that a person should know.
     """
 
@@ -87,12 +90,12 @@ def table_values(
         contract: what the rules read.
         table: the rows.
         needs: the columns that are read, with the rules that do; all of them when None.
-        missing: what to do about an input column that the table lacks. A missing output is never an error: then only the checks of data
-            are possible.
+        missing: what to do about an input column that the table lacks. A missing output is never an
+            error: then only the checks of data are possible.
 
     Raises:
-        TableError: when an input column is missing (names file, header, rules and the nearest header), holds text instead of numbers, or
-            stands twice with different contents.
+        TableError: when an input column is missing (names file, header, rules and the nearest
+            header), holds text instead of numbers, or occurs twice with different contents.
     """
     wanted = dict.fromkeys(range(len(contract.columns)), ()) if needs is None else dict(needs)
     absent = {i for i in wanted if contract.columns[i].source not in table}
@@ -171,7 +174,7 @@ def _refuse_missing(
 
 
 def _refuse_twofold(table: Table, header: str) -> None:
-    """A header that stands twice is no question when both columns say the same."""
+    """A header that occurs twice is unambiguous if both columns have the same contents."""
     if header not in table.found.duplicates:
         return
     first, second = (
@@ -180,15 +183,15 @@ def _refuse_twofold(table: Table, header: str) -> None:
     )
     if second is not None and first != second:
         raise TableError(
-            f"{table.name}: column `{header}` stands more than once, with different contents",
-            help="give each column a header of its own",
+            f"{table.name}: column `{header}` occurs more than once, with different contents",
+            help="give each column a unique header",
         )
 
 
 def _column(
     contract: DataContract, column: Column, table: Table, rules: Sequence[str]
 ) -> tuple[NDArray[np.float64], list[str]]:
-    """One column's values and what is to be said about them."""
+    """One column's values and the notes about them."""
     header = column.source
     if column.type == "category":
         return codes(table.texts(header), column.vocabulary, header)
@@ -226,7 +229,10 @@ def _column(
         if outside > 0.5:
             unit = f" {column.unit}" if column.unit else ""
             return values, [
-                f"{outside:.0%} of column `{header}` lies outside its span {low:g} .. {high:g}{unit}: is the unit right?"
+                (
+                    f"{outside:.0%} of column `{header}` lies outside its span {low:g} .. "
+                    f"{high:g}{unit}: is the unit right?"
+                )
             ]
     return values, []
 
@@ -247,7 +253,8 @@ def _before(
     timing: Timing | None,
     base: NDArray[np.float64],
 ) -> NDArray[np.int64] | None:
-    """For each row the row before it in its group, and in its trace; -1 for the first ones and where the group is unknown.
+    """For each row the row before it in its group, and in its trace; -1 for the first ones and
+    where the group is unknown.
 
     Views that count steps follow `timing`, where the table has times.
     """
@@ -289,7 +296,7 @@ def _times(contract: DataContract, table: Table) -> tuple[list[str] | None, list
     if contract.time not in table:
         close = nearest_header(contract.time, table.headers)
         return None, [
-            f"there is no time column `{contract.time}`"
+            f"time column `{contract.time}` is missing"
             + (f"; did you mean `{close}`?" if close else "")
         ]
     texts = table.texts(contract.time)
@@ -298,11 +305,14 @@ def _times(contract: DataContract, table: Table) -> tuple[list[str] | None, list
     ):
         try:
             read, said = table.times(contract.time)
-        except TableError:  # the times only tell whether rows follow each other in time: two readings of a date are no reason to stop
+        except TableError:  # the times only tell whether rows follow each other in time: an ambiguous date is not fatal
             return texts, []
         moments = [moment for moment in read if moment is not None]
         back = sum(1 for earlier, later in pairwise(moments) if later < earlier)
         if back:
-            stepped = f"the times in `{contract.time}` step back {back} time{'s' * (back > 1)}: `previous` means the row before"
+            stepped = (
+                f"the times in `{contract.time}` step back {back} "
+                f"time{'s' * (back > 1)}: `previous` means the row before"
+            )
             return texts, [*([said] if said else []), stepped]
     return texts, []

@@ -1,4 +1,4 @@
-"""Which columns the rows of a bank read: of their own, and by the members of their sets.
+"""The columns that the rows of a bank read: directly, and through the members of their sets.
 
 Letters: R rows of a bank, n rows or members, s slots.
 """
@@ -16,7 +16,9 @@ Ints = NDArray[np.int32]
 
 
 def reads(bank: Bank) -> Iterator[tuple[Ints, Ints, NDArray[np.int64]]]:
-    """Columns and views int32 [n, s], and the bank row int64 [n] for which they are read: the rows themselves, then each member table."""
+    """Columns and views int32 [n, s], and the bank row int64 [n] for which they are read: the rows
+    themselves, then each member table.
+    """
     yield bank.slots, bank.views, np.arange(bank.rows)
     owners: list[NDArray[np.int64]] = []
     for table in bank.members:
@@ -26,7 +28,9 @@ def reads(bank: Bank) -> Iterator[tuple[Ints, Ints, NDArray[np.int64]]]:
 
 
 def rows_that(bank: Bank, wanted: Iterator[NDArray[np.bool_]]) -> NDArray[np.bool_]:
-    """bool [R]: rows where any entry of `wanted` [n, s] is true, one array for each part of `reads`."""
+    """bool [R]: rows where any entry of `wanted` [n, s] is true, one array for each part of
+    `reads`.
+    """
     out = np.zeros(bank.rows, dtype=np.bool_)
     for (_, _, rows), flags in zip(reads(bank), wanted, strict=True):
         out[rows[flags.any(axis=1)]] = True

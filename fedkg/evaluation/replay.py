@@ -14,7 +14,8 @@ def replay(pack: Pack, bank: int, row: int, values: NDArray[np.float64], step: i
     """``satisfied``, ``violated`` or ``unknown``: the verdict of a bound row.
 
     Args:
-        values: float64 [V, B, C], as `evaluate_bank` takes them, the B steps of one trace; `step` is the one that is asked about.
+        values: float64 [V, B, C], as `evaluate_bank` takes them, the B steps of one trace; `step`
+            is the one that is asked about.
     """
     timing = Timing.rows(values.shape[1], pack.manifest.contract.end)
     result = evaluate_bank(pack.banks[bank].take(np.array([row])), values, timing)

@@ -15,12 +15,14 @@ class Worst:
     """Where a rule is nearest to, or farthest into, violation.
 
     Attributes:
-        robustness: in `unit`; negative where violated; infinite where no number says by how much. unit: "" for none.
+        robustness: in `unit`; negative where violated; infinite where no number says by how much.
+            unit: "" for none.
         entity: what the bound row is about, None for nothing in particular.
         row: data row, from 1 below the header. time: the text of the time column there.
-        read: what stands there, where the robustness is no number, or one that says nothing to people (that of an ``if ... then`` whose
-            `if` compares numbers, or of comparisons in several units); else "".
-        fault: for a rule over time, the data row in its window that breaks it, where that is another row; else None. `read` is of it.
+        read: the values read, if the robustness is missing or not meaningful to users (an ``if ...
+            then`` with an `if` compares numbers, or of comparisons in several units); else "".
+        fault: for a rule over time, the data row in its window that breaks it, where that is
+            another row; else None. `read` is of it.
     """
 
     robustness: float
@@ -36,17 +38,21 @@ class Worst:
 class RuleResult:
     """One rule over a table; counts are of evaluations (bound row x table row that it is about).
 
-    The bound rows that a shape has for one focus node are one evaluation together: violated when one of them is, else unknown when one is.
+    The bound rows that a shape has for one focus node are one evaluation together: violated when
+    one of them is, else unknown when one is.
 
     Attributes:
-        rule, title, kind: as the author wrote them. output: whether it touches a prediction. severity: of a violation.
-        bound_rows: how many constraints the rule became. bound_to: how many things it is bound to, where those of one focus node count
-            once; None: as many.
-        fired: evaluations where the rule says something: the antecedent of an `if ... then` holds (or it has none).
+        rule, title, kind: as the author wrote them. output: whether it touches a prediction.
+            severity: of a violation.
+        bound_rows: how many constraints the rule became. bound_to: how many things it is bound to,
+            where those of one focus node count once; None: as many.
+        fired: evaluations where the rule says something: the antecedent of an `if ... then` holds
+            (or it has none).
         worst: None when no verdict is known.
         needs_model: it compares predictions for changed inputs, so that a table cannot answer it.
         missing: headers that it needs and the table lacks.
-        by_entity: the entities with violations, most violations first. no_rows: sentences about keys that no table row has.
+        by_entity: the entities with violations, most violations first. no_rows: sentences about
+            keys that no table row has.
     """
 
     rule: str
@@ -78,7 +84,9 @@ class RuleResult:
         return rate(self.satisfied, self.violated)
 
     def to_json(self) -> dict[str, Any]:
-        """The rule's entry; robustness is null where it is not a finite number, and `infinite` says which it is."""
+        """The rule's entry; robustness is null where it is not a finite number, and `infinite` says
+        which it is.
+        """
         worst = self.worst
         return {
             "rule": self.rule,
@@ -116,7 +124,8 @@ class Evaluation:
 
     Attributes:
         table: the file. rows: its data rows. found: what was found out about it, in one line.
-        rules: in the pack's order. knowledge: its knowledge models, each against the others and the answers in the table.
+        rules: in the pack's order. knowledge: its knowledge models, each against the others and the
+            answers in the table.
         notes: sentences about columns, and about keys that no row has.
     """
 
@@ -129,7 +138,10 @@ class Evaluation:
 
     @property
     def violation_rate(self) -> float | None:
-        """Violated among all evaluations with a verdict, over all rules; None when there is none."""
+        """Violated among all evaluations with a verdict, over all rules.
+
+        None when there is none.
+        """
         return rate(
             sum(rule.satisfied for rule in self.rules), sum(rule.violated for rule in self.rules)
         )

@@ -28,7 +28,8 @@ MOST_STEPS = 1e15
 """A trace spans no more steps than are counted exactly."""
 
 OFF_GRID = 0.01
-"""A row farther than this share of a step from the nearest step is told; it is taken for that step all the same."""
+"""A row farther than this share of a step from the nearest step is reported, and still assigned to
+it."""
 
 
 def table_timing(
@@ -38,18 +39,21 @@ def table_timing(
     *,
     needed: str = "rules over time need",
 ) -> tuple[Timing, tuple[str, ...]]:
-    """Where each row stands in time, and what is to be said about it.
+    """The position of each row in time, and the notes about it.
 
-    With a time column and a step, a row's step is its time since the first row of its trace in steps, rounded. With a time column alone
-    it orders the rows, and with none the rows are steps in their order. A row without a readable time or trace belongs to no trace.
+    With a time column and a step, a row's step is its time since the first row of its trace in
+    steps, rounded. With a time column alone it orders the rows, and with none the rows are steps in
+    their order. A row without a readable time or trace belongs to no trace.
 
     Args:
-        missing: what to do about a time or trace column that the table lacks. With ``skip``, rows without a time column are steps in their
-            order, and without a trace column no row belongs to a trace.
+        missing: what to do about a time or trace column that the table lacks. With ``skip``, rows
+            without a time column are steps in their order, and without a trace column no row
+            belongs to a trace.
         needed: who needs the time column, for the error; "" when nobody does.
 
     Raises:
-        TableError: the time column, or the column that tells traces apart, is missing; or the times span too many steps.
+        TableError: the time column, or the column that tells traces apart, is missing; or the times
+            span too many steps.
     """
     notes: list[str] = []
     trace = _traces(contract, table, missing, notes)
@@ -57,7 +61,8 @@ def table_timing(
         if missing == "error":
             raise table.missing(contract.time, needed=needed)
         notes.append(
-            f"without the time column `{contract.time}`, rules over time take the rows as steps, in their order"
+            f"without the time column `{contract.time}`, rules over time take the rows as "
+            f"steps, in their order"
         )
     seconds = _seconds(contract, table, notes)
     rows = np.arange(table.rows, dtype=np.int64)
@@ -75,7 +80,8 @@ def table_timing(
     exact = _since_first(seconds, trace) / contract.step
     if exact.max(initial=0.0) > MOST_STEPS:
         raise TableError(
-            f"{table.name}: the times in `{contract.time}` span {exact.max():.3g} steps of {duration_text(contract.step)}",
+            f"{table.name}: the times in `{contract.time}` span {exact.max():.3g} steps of "
+            f"{duration_text(contract.step)}",
             expected=f"{MOST_STEPS:.0e} at most",
             help="write a longer step in the rules' timeline",
         )
@@ -84,14 +90,18 @@ def table_timing(
     if off.size:
         first = f"{table.where(int(off[0]))}, `{table.texts(contract.time or '')[off[0]]}`"
         notes.append(
-            f"{_rows(off.size)} {'lie' if off.size > 1 else 'lies'} off the grid of {duration_text(contract.step)} steps (first: {first}): "
+            f"{_rows(off.size)} {'lie' if off.size > 1 else 'lies'} off the grid of "
+            f"{duration_text(contract.step)} steps (first: {first}): "
             "taken for the nearest step"
         )
     return Timing(trace=trace, step=step.astype(np.int64), end=contract.end), tuple(notes)
 
 
 def whole_traces(at: NDArray[np.int64], timing: Timing, most: int) -> Iterator[NDArray[np.int64]]:
-    """The table rows in parts of up to `most`, or of one trace where that has more; in their order within each part."""
+    """The table rows in parts of up to `most`, or of one trace where that has more.
+
+    In their order within each part.
+    """
     trace = timing.trace[at]
     numbers, sizes = np.unique(trace, return_counts=True)
     part = np.cumsum(sizes) // max(1, most)
@@ -102,7 +112,8 @@ def whole_traces(at: NDArray[np.int64], timing: Timing, most: int) -> Iterator[N
 def steps_before(
     timing: Timing, group: NDArray[np.int64], base: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """int64 [B]: for each row the row of its trace and group that is one step earlier; -1 where there is none, or several that differ.
+    """int64 [B]: for each row the row of its trace and group that is one step earlier; -1 where
+    there is none, or several that differ.
 
     Args:
         group: int64 [B], which rows belong together; negative for a row that belongs to none.
@@ -119,7 +130,7 @@ def steps_before(
     again = np.flatnonzero(same_step)
     values, others = base[one[again]], base[other[again]]
     differs = ~((values == others) | (np.isnan(values) & np.isnan(others))).all(axis=1)
-    place = np.concatenate([[0], np.cumsum(~same_step)])  # which step of which trace and group
+    place = np.concatenate([[0], np.cumsum(~same_step)])  # step within trace and group
     first = np.flatnonzero(np.concatenate([[True], ~same_step]))
     disputed = np.zeros(first.size, dtype=np.bool_)
     disputed[place[1:][again[differs]]] = True
@@ -140,7 +151,8 @@ def doubled(
     *,
     steps: frozenset[int] = frozenset(),
 ) -> None:
-    """Add to `seen`, for each set of key columns, how many steps have several rows that differ, and the first two such rows; None: none.
+    """Add to `seen`, for each set of key columns, how many steps have several rows that differ, and
+    the first two such rows; None: none.
 
     Banks that look at no step but a row's own are left out.
 
@@ -184,8 +196,11 @@ def doubled_notes(
     for keys, found in seen.items():
         if found is not None:
             count, first, second = found
-            several = f"{count:,} step{'s' * (count > 1)} of the timeline {'have' if count > 1 else 'has'} several rows that differ"
-            whose = (
+            several = (
+                f"{count:,} step{'s' * (count > 1)} of the timeline "
+                f"{'have' if count > 1 else 'has'} several rows that differ"
+            )
+            owner = (
                 " for one " + " and ".join(f"`{contract.columns[key].source}`" for key in keys)
                 if keys
                 else ""
@@ -193,7 +208,7 @@ def doubled_notes(
             places = f"{table.where(first)} and {table.where(second)}"
             advice = "" if contract.trace else "; `trace column` says what tells traces apart"
             notes.append(
-                f"{several}{whose} (first: {places}): unknown there for rules over time{advice}"
+                f"{several}{owner} (first: {places}): unknown there for rules over time{advice}"
             )
     return tuple(notes)
 
@@ -204,11 +219,12 @@ def _traces(
     if contract.trace is None:
         return np.zeros(table.rows, dtype=np.int64)
     if contract.trace not in table:
-        error = table.missing(contract.trace, needed="tells traces apart for rules over time")
+        error = table.missing(contract.trace, needed="separates the traces for rules over time")
         if missing == "error":
             raise error
         notes.append(
-            f"there is no column `{contract.trace}` to tell traces apart: rules over time are unknown"
+            f"column `{contract.trace}`, which separates traces, is missing: rules over "
+            f"time are unknown"
         )
         return np.full(table.rows, -1, dtype=np.int64)
     texts = table.texts(contract.trace)
@@ -226,7 +242,10 @@ def _traces(
 
 
 def _seconds(contract: DataContract, table: Table, notes: list[str]) -> NDArray[np.float64] | None:
-    """float64 [B], seconds since some moment, NaN where a time cannot be read; None when there is no time column (told elsewhere)."""
+    """float64 [B], seconds since an origin, NaN for unreadable times.
+
+    None without a time column.
+    """
     if contract.time is None or contract.time not in table:
         return None
     texts = table.texts(contract.time)
@@ -244,7 +263,8 @@ def _seconds(contract: DataContract, table: Table, notes: list[str]) -> NDArray[
     if lost.size:
         first = f"`{texts[lost[0]]}`" if texts[lost[0]].strip() else "an empty cell"
         notes.append(
-            f"{lost.size:,} time{'s' * (lost.size > 1)} in `{contract.time}` cannot be read (first: {first}, "
+            f"{lost.size:,} time{'s' * (lost.size > 1)} in `{contract.time}` cannot be "
+            f"read (first: {first}, "
             f"{table.where(int(lost[0]))}): unknown for rules over time"
         )
     return seconds

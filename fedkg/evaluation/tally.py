@@ -17,7 +17,9 @@ from fedkg.pack import Bank
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a rule is worst: its robustness there, whether that is a violation, the table row (from 0), the bank and its row."""
+    """Where a rule is worst: its robustness there, whether that is a violation, the table row (from
+    0), the bank and its row.
+    """
 
     robustness: float
     violated: bool
@@ -26,7 +28,9 @@ class Place:
     at: int
 
     def rank(self) -> tuple[bool, bool, float, int]:
-        """Smaller is worse: a violation is worse than none, then a margin than none, then the smaller margin, then the earlier row."""
+        """Smaller is worse: a violation is worse than none, then a margin than none, then the
+        smaller margin, then the earlier row.
+        """
         return (not self.violated, math.isinf(self.robustness), self.robustness, self.row)
 
 
@@ -61,7 +65,10 @@ class Tally:
         return int(self.satisfied[rule] + self.violated[rule] + self.unknown[rule])
 
     def with_bank(self, bank: Bank, values: BankValues, at: NDArray[np.int64]) -> Tally:
-        """This tally with the verdicts of a bank added; `at` int64 [B] says which table rows they are about."""
+        """This tally with the verdicts of a bank added.
+
+        `at` int64 [B] says which table rows they are about.
+        """
         worst = list(self.worst)
         for rule, place in _places(bank, values, at):
             known = worst[rule]
@@ -77,9 +84,12 @@ class Tally:
 
 
 def least_margin(robustness: NDArray[np.float64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The places, int64 [R], of the least finite robustness [B, R] among those marked; of the first marked one where none is finite.
+    """The places, int64 [R], of the least finite robustness [B, R] among those marked.
 
-    An infinite robustness is that of a yes/no decision, which no number measures: a case with a number tells more.
+    Of the first marked one where none is finite.
+
+    An infinite robustness is that of a yes/no decision, which no number measures: a case with a
+    number tells more.
     """
     finite = among & np.isfinite(robustness)
     first, least = among.argmax(axis=0), np.where(finite, robustness, np.inf).argmin(axis=0)
@@ -98,7 +108,7 @@ def _places(bank: Bank, values: BankValues, at: NDArray[np.int64]) -> list[tuple
     fired = values.satisfied & values.fired
     held = np.where(
         fired.any(axis=0), fired, values.satisfied
-    )  # an `if` that is false or unknown is no narrow escape
+    )  # an `if` that is false or unknown does not count as close
     looked = np.where(
         broken, values.violated, held
     )  # [B, R]: among these each bank row's worst is sought

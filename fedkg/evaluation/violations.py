@@ -1,7 +1,9 @@
 """Every single violation of a pack by a table: which bound row, on which table row.
 
-A bound row that compares one column with a number, or with another column, is one vectorised comparison of columns; all others go through
-the interpreter. Both say the same (`tests/fedkg/evaluation/test_violations.py`). Letters: B table rows, R rows of a bank, V violations.
+A bound row that compares one column with a number, or with another column, is one vectorised
+comparison of columns; all others go through the interpreter. Both say the same
+(`tests/fedkg/evaluation/test_violations.py`). Letters: B table rows, R rows of a bank, V
+violations.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ CHUNK = 500_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Violations:
-    """V violations: `rule`, `bound` (position among all bound rows, banks one after the other) and `row` (from 0), int64 [V], sorted."""
+    """V violations: `rule`, `bound` (position among all bound rows, banks one after the other) and
+    `row` (from 0), int64 [V], sorted.
+    """
 
     rule: NDArray[np.int64]
     bound: NDArray[np.int64]
@@ -34,7 +38,9 @@ class Violations:
         return int(self.rule.size)
 
     def to_json(self, pack: Pack, table: Table, *, most: int = 1000) -> list[dict[str, Any]]:
-        """The first `most` violations as plain data: rule, its severity, entity or subject, table row (from 1). `Any`: JSON."""
+        """The first `most` violations as plain data: rule, its severity, entity or subject, table
+        row (from 1). `Any`: JSON.
+        """
         entities = (
             np.concatenate([bank.entity for bank in pack.banks])
             if pack.banks
@@ -83,7 +89,9 @@ def violations(pack: Pack, table: Table) -> Violations:
 
 
 def _is_simple(bank: Bank, readings: Readings) -> bool:
-    """Whether all rows are plain comparisons of columns with numbers or columns, on the table as it is."""
+    """Whether all rows are plain comparisons of columns with numbers or columns, on the table as it
+    is.
+    """
     if bank.keys.shape[1] and bool((bank.keys >= 0).any()):
         return False
     if any(readings.contract.views[int(view)].kind != "base" for view in np.unique(bank.views)):

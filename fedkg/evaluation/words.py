@@ -1,4 +1,6 @@
-"""A constraint on one row of a table, in words for somebody who knows the machine and not the mathematics."""
+"""A constraint on one row of a table, in words for somebody who knows the machine and not the
+mathematics.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,17 @@ from fedkg.pack.text import formula_text, row_names
 from fedkg.pack.walk import ROWS, subformulas
 
 Values = NDArray[np.float64]
-"""The numbers of one table row, float64 [V, C]: per view of the contract and column, predictions filled in."""
+"""The numbers of one table row, float64 [V, C]: per view of the contract and column, predictions
+filled in."""
 
 
 def example(pack: Pack, bank: Bank, row: int, values: Values, place: str) -> str:
-    """One violation in a sentence or two: where, what was measured, what the model said, what the rule wanted and why.
+    """One violation in a sentence or two: where, what was measured, what the model said, what the
+    rule wanted and why.
 
     Args:
-        bank, row: the constraint. values: the table row. place: what to call the table row, such as ``row 812``.
+        bank, row: the constraint. values: the table row. place: what to call the table row, such as
+            ``row 812``.
     """
     bound = _Bound(pack, bank, row, values)
     keys = [
@@ -65,14 +70,16 @@ def example(pack: Pack, bank: Bank, row: int, values: Values, place: str) -> str
 
 
 def readings_text(pack: Pack, bank: Bank, row: int, values: Values) -> str:
-    """What a constraint reads on a table row: ``process 308.9 K, air 301.1 K, previous speed 1345 rpm, failure 0, grade D``."""
+    """What a constraint reads on a table row: ``process 308.9 K, air 301.1 K, previous speed 1345
+    rpm, failure 0, grade D``.
+    """
     return ", ".join(_Bound(pack, bank, row, values).read())
 
 
 def is_telling(pack: Pack, bank: Bank, row: int) -> bool:
     """Whether the constraint's robustness, where it is finite, is a number that says something.
 
-    Not that of an ``if ... then`` whose `if` compares numbers, nor one that mixes units.
+    None for an ``if ... then`` with an `if` that compares numbers, and for mixed units.
     """
     columns, skeleton = pack.manifest.contract.columns, bank.skeleton
     asked = subformulas(skeleton) if is_temporal(skeleton) else (skeleton,)
@@ -157,12 +164,16 @@ class _Bound:
             8,
         )
         return ", ".join(
-            f"{'and' if i else short_name(self.columns[column])} {value:.{digits}f}{self._condition(view)}"
+            f"{'and' if i else short_name(self.columns[column])} "
+            f"{value:.{digits}f}{self._condition(view)}"
             for i, (column, view, value) in enumerate(said)
         )
 
     def read(self) -> list[str]:
-        """Every column that the constraint reads, in its order, with what stands there; a raised row is told as it was before."""
+        """Every column that the constraint reads, in its order, with its value.
+
+        A raised row before raising.
+        """
         pairs = [(self.slots[i], self.views[i]) for i in sorted(used_slots(self.skeleton))]
         return list(
             filter(
@@ -174,7 +185,9 @@ class _Bound:
         )
 
     def _aggregates(self) -> Iterator[str]:
-        """The numbers made of members, and how many members hold: ``sum of flow over 3 members 41.2``, ``2 of 3 members hold``."""
+        """The numbers made of members, and how many members hold: ``sum of flow over 3 members
+        41.2``, ``2 of 3 members hold``.
+        """
         for table, part in everywhere(self.skeleton):
             if table == ROWS and isinstance(part, Reduce):
                 value = self._number(part)
@@ -201,7 +214,10 @@ class _Bound:
         if math.isnan(value):
             return f"{name} unknown"
         if entry.type == "category":
-            return f"{name} {entry.vocabulary[int(value)] if 0 <= value < len(entry.vocabulary) else 'another'}"
+            return (
+                f"{name} "
+                f"{entry.vocabulary[int(value)] if 0 <= value < len(entry.vocabulary) else 'another'}"
+            )
         if entry.type == "boolean":
             return f"{name} {_truth(value)}"
         if entry.type == "score":
@@ -231,7 +247,9 @@ class _Bound:
         return f"{self._text(left)} {words[atom.op]} {self._text(right)}"
 
     def _rise(self, atom: Compare) -> str:
-        """``failure no lower when wear is raised by 13 min``, for a comparison of one thing with itself in another view."""
+        """``failure no lower when wear is raised by 13 min``, for a comparison of one thing with
+        itself in another view.
+        """
         if self._text(atom.left) != self._text(atom.right):
             return ""
         views = [
@@ -243,10 +261,15 @@ class _Bound:
             return ""
         raised = self.columns[reading.column]
         direction = "no lower" if views[0] == 0 else "no higher"
-        return f"{self._text(atom.left)} {direction} when {short_name(raised)} is raised by {number(reading.delta)}{_unit(raised)}"
+        return (
+            f"{self._text(atom.left)} {direction} when {short_name(raised)} is raised "
+            f"by {number(reading.delta)}{_unit(raised)}"
+        )
 
     def _reasons(self, formula: Formula) -> Iterator[str]:
-        """The comparisons of a guard that hold on this row, with the numbers on both sides: ``torque * wear is 11350, above 11000``."""
+        """The comparisons of a guard that hold on this row, with the numbers on both sides:
+        ``torque * wear is 11350, above 11000``.
+        """
         match formula:
             case Compare():
                 left, right = self._number(formula.left), self._number(formula.right)
@@ -259,9 +282,15 @@ class _Bound:
                 ):
                     return
                 if isinstance(formula.left, Param):
-                    yield f"{self._text(formula.right)} is {number(right)}, {'at least' if formula.op == 'le' else 'above'} {number(left)}"
+                    yield (
+                        f"{self._text(formula.right)} is {number(right)}, "
+                        f"{'at least' if formula.op == 'le' else 'above'} {number(left)}"
+                    )
                 else:
-                    yield f"{self._text(formula.left)} is {number(left)}, {'at most' if formula.op == 'le' else 'below'} {number(right)}"
+                    yield (
+                        f"{self._text(formula.left)} is {number(left)}, "
+                        f"{'at most' if formula.op == 'le' else 'below'} {number(right)}"
+                    )
             case CategoryIs() | ClassIn():
                 yield formula_text(formula, self.names)
             case And() | Or():
@@ -279,7 +308,9 @@ class _Bound:
         return formula_text(atom, self.names).rpartition(" == ")[0].replace(" * ", " × ")
 
     def _number(self, term: Term) -> float:
-        """The value of a term on this row, by the interpreter: how far it lies above an additional parameter that is zero."""
+        """The value of a term on this row, by the interpreter: how far it lies above an additional
+        parameter that is zero.
+        """
         above = Compare(op="le", left=Param(index=len(self.params)), right=term, scale=0)
         asked = replace(self.alone, skeleton=above, params=np.array([[*self.params, 0.0]]))
         return float(evaluate_bank(asked, self.values[:, None, :]).robustness[0, 0])
@@ -289,13 +320,19 @@ class _Bound:
         entry = self.columns[column]
         if entry.type == "category" or math.isnan(value):
             return ""
-        return f"{short_name(entry)} {_truth(value) if entry.type == 'boolean' else number(value)}{_unit(entry)}"
+        return (
+            f"{short_name(entry)} "
+            f"{_truth(value) if entry.type == 'boolean' else number(value)}{_unit(entry)}"
+        )
 
     def _condition(self, view: int) -> str:
         reading = self.contract.views[view]
         if reading.kind == "raised" and reading.column is not None:
             column = self.columns[reading.column]
-            return f" at {short_name(column)} {number(self.values[0, reading.column] + reading.delta)}{_unit(column)}"
+            return (
+                f" at {short_name(column)} "
+                f"{number(self.values[0, reading.column] + reading.delta)}{_unit(column)}"
+            )
         return " in the row before" if reading.kind == "previous" else ""
 
 

@@ -1,6 +1,8 @@
-"""Reading tables as plants write them: CSV with any separator, decimal mark and encoding, Parquet, xlsx. Needs numpy alone for CSV.
+"""Reading tables as plants write them: CSV with any separator, decimal mark and encoding, Parquet,
+xlsx. Needs numpy alone for CSV.
 
-Names are loaded when they are first touched: who only wants to know which words mean true loads no reader.
+Names are loaded when they are first touched: who only wants to know which words mean true loads no
+reader.
 """
 
 from __future__ import annotations
@@ -50,7 +52,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """The public name `name`, its module imported now. `Any`: it may be a class, a function or a set."""
+    """The public name `name`, its module imported now.
+
+    `Any`: it may be a class, a function or a set.
+    """
     for module, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(f"fedkg.tables.{module}"), name)

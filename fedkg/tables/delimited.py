@@ -31,10 +31,13 @@ class Grid:
 
 
 def read_delimited(body: bytes, name: str) -> Table:
-    """The table in a text file's bytes; separator, decimal mark, encoding, header and closing lines are found out.
+    """The table in a text file's bytes.
+
+    Separator, decimal mark, encoding, header and closing lines are found out.
 
     Raises:
-        TableError: when the bytes are no text, no row holds anything, or rows are wider than the header.
+        TableError: when the bytes are not text, every row is empty, or rows are wider than the
+            header.
         LimitError: when it has more columns or cells than `fedkg.limits` allows.
     """
     decoded = decode(body)
@@ -42,7 +45,7 @@ def read_delimited(body: bytes, name: str) -> Table:
         raise TableError(
             f"{name} is not a table",
             expected="CSV, TSV, Parquet or xlsx",
-            received="bytes that are no text",
+            received="bytes that are not text",
         )
     text, encoding = decoded
     if not text.strip(" \t\r\n\f;,|\"'"):
@@ -97,7 +100,10 @@ def _grid(text: str, separator: str, name: str, skipped: int) -> Grid:
 
 
 def _lines(text: str, separator: str, name: str) -> Iterator[str]:
-    """The lines of a text. Raises LimitError for one with too many separators, before any cell is made."""
+    """The lines of a text.
+
+    Raises LimitError for one with too many separators, before any cell is made.
+    """
     most = limit("columns")
     for line in text_lines(text):
         if len(line) > most:
@@ -108,7 +114,10 @@ def _lines(text: str, separator: str, name: str) -> Iterator[str]:
 def table_of_rows(
     rows: list[list[str]], lines: NDArray[np.int64], name: str, found: TableFormat
 ) -> Table:
-    """The table in raw rows of texts; `found` says what is known of the file already. Raises TableError."""
+    """The table in raw rows of texts; `found` says what is known of the file already.
+
+    Raises TableError.
+    """
     layout = find_layout(rows)
     if layout is None:
         raise _empty(name)
@@ -127,7 +136,7 @@ def table_of_rows(
     texts = [columns[i] for i in used]
     decimal, said = _decimal(names, texts, found.separator)
     if duplicates:
-        notes.append("stands more than once: " + ", ".join(f"`{header}`" for header in duplicates))
+        notes.append("duplicate headers: " + ", ".join(f"`{header}`" for header in duplicates))
     return Table(
         name=name,
         headers=names,
@@ -147,7 +156,7 @@ def table_of_rows(
 
 
 def _headers(rows: Sequence[Sequence[str]], layout: Layout) -> tuple[list[str], tuple[str, ...]]:
-    """The headers made unique ("" for an empty one), and those that stood more than once."""
+    """The headers made unique ("" for an empty one), and the duplicates."""
     if layout.header is None:
         return [f"column {i + 1}" for i in range(layout.width)], ()
     out: list[str] = []
@@ -198,10 +207,13 @@ def _notes(
 
 
 def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str) -> list[str]:
-    """Bring all rows to one width, in place; short ones get empty cells, wide ones become wholly unknown; say so.
+    """Bring all rows to one width, in place.
+
+    Short ones get empty cells, wide ones become wholly unknown; say so.
 
     Raises:
-        TableError: when more than one row in twenty is too wide: then the separator or the header is not what it seems.
+        TableError: when more than one row in twenty is too wide: then the separator or the header
+            is not what it seems.
     """
     short: list[int] = []
     wide: list[int] = []
@@ -225,11 +237,13 @@ def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str
     notes = []
     if short:
         notes.append(
-            f"{_count(len(short), 'row')} shorter than the header, the first in line {lines[short[0]]}: what lacks is unknown"
+            f"{_count(len(short), 'row')} shorter than the header, the first in line "
+            f"{lines[short[0]]}: what lacks is unknown"
         )
     if wide:
         notes.append(
-            f"{_count(len(wide), 'row')} longer than the header, the first in line {lines[wide[0]]}: taken as unknown"
+            f"{_count(len(wide), 'row')} longer than the header, the first in line "
+            f"{lines[wide[0]]}: taken as unknown"
         )
     return notes
 
@@ -237,7 +251,9 @@ def _even(body: list[list[str]], width: int, lines: NDArray[np.int64], name: str
 def _decimal(
     headers: Sequence[str], columns: Sequence[Sequence[str]], separator: str
 ) -> tuple[DecimalMark, list[str]]:
-    """The file's decimal mark by the votes of its columns, and sentences on columns that had to be guessed."""
+    """The file's decimal mark by the votes of its columns, and sentences on columns that had to be
+    guessed.
+    """
     samples = [column[:VOTING_ROWS] for column in columns]
     marks = [decimal_marks(sample) for sample in samples]
     commas, points = (sum(1 for found in marks if found == {mark}) for mark in (",", "."))

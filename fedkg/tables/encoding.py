@@ -11,14 +11,14 @@ MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-"""Byte order marks; the longer UTF-32 ones stand before the UTF-16 ones with which they begin."""
+"""Byte order marks; longer UTF-32 marks precede the UTF-16 marks that are their prefixes."""
 
 
 def decode(body: bytes) -> tuple[str, str] | None:
-    """The text of a file and its encoding's name; None when the bytes are no text.
+    """The text of a file and its encoding's name; None if the bytes are not text.
 
-    A byte order mark decides; then zero bytes at every other place (UTF-16); then whether it is valid UTF-8; then Windows-1252, or
-    Latin-1 where a byte has no meaning in it.
+    A byte order mark decides; then zero bytes at every other place (UTF-16); then whether it is
+    valid UTF-8; then Windows-1252, or Latin-1 where a byte has no meaning in it.
     """
     for mark, encoding in MARKS:
         if body.startswith(mark):

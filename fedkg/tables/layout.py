@@ -1,4 +1,6 @@
-"""What the rows of a raw table are: lines before the header, the header, a row of units, data, closing lines."""
+"""What the rows of a raw table are: lines before the header, the header, a row of units, data,
+closing lines.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ BELOW = 50
 CLOSING = 20
 
 SUMMARY = re.compile(
-    r"\W*(?:sum(?:me|me:)?|gesamt(?:summe)?|total|totals|grand total|subtotal|zwischensumme|mittel(?:wert)?|durchschnitt|average|avg|mean|"
-    r"median|min(?:imum)?|max(?:imum)?|std(?:\.? ?dev\.?)?|stdev|standardabweichung|anzahl|count|end of (?:report|file|data)|ende|eof|"
+    r"\W*(?:sum(?:me|me:)?|gesamt(?:summe)?|total|totals|grand "
+    r"total|subtotal|zwischensumme|mittel(?:wert)?|durchschnitt|average|avg|mean|"
+    r"median|min(?:imum)?|max(?:imum)?|std(?:\.? "
+    r"?dev\.?)?|stdev|standardabweichung|anzahl|count|end of (?:report|file|data)|ende|eof|"
     r"\(?\d+ (?:rows?|records?|zeilen|datensätze)\b.*)\W*",
     re.IGNORECASE,
 )
@@ -30,7 +34,7 @@ UNIT = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where things stand among the raw rows (positions from 0, blank rows counted).
+    """Positions of the parts of a table among the raw rows (from 0, blank rows counted).
 
     Attributes:
         header: position of the header row, or None when the first row is data.
@@ -100,7 +104,9 @@ def _numeric_columns(rows: Sequence[Sequence[str]], width: int) -> list[bool]:
 
 
 def _is_header(row: Sequence[str], numeric: Sequence[bool]) -> bool:
-    """Whether a row names columns: it holds no number or time at all, or stands with a word over a column of numbers or times."""
+    """Whether a row names columns: without numbers and times, or with a word above a column of
+    them.
+    """
     cells = [cell.strip() for cell in row]
     words = [bool(cell) and not is_unknown(cell) and not _is_value(cell) for cell in cells]
     if not any(map(_is_value, cells)):
@@ -119,10 +125,11 @@ def _is_unit_row(row: Sequence[str], below: Sequence[Sequence[str]], width: int)
 
 
 def _end(rows: Sequence[Sequence[str]], first: int, width: int, *, leads: bool) -> int:
-    """The first position behind the data: closing lines (sums, counts, remarks) and blank rows at the end are left out.
+    """The first position behind the data: closing lines (sums, counts, remarks) and blank rows at
+    the end are left out.
 
-    Where the first column holds words (`leads` is false: no numbers or times), a full row that begins with "Total" may well be data: it
-    closes the table only behind a blank row.
+    Where the first column holds words (`leads` is false: no numbers or times), a full row that
+    begins with "Total" may well be data: it closes the table only behind a blank row.
     """
     end = len(rows)
     while end > first and blank(rows[end - 1]):

@@ -1,4 +1,6 @@
-"""Numbers as people and machines write them: decimal point or comma, thousands apart by point, comma, blank or apostrophe."""
+"""Numbers as people and machines write them: decimal point or comma, thousands apart by point,
+comma, blank or apostrophe.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ CLEANED: dict[DecimalMark, dict[int, str]] = {
 
 
 def number(text: str, mark: DecimalMark) -> float | None:
-    """The number a cell holds, NaN where it says that there is none, None where it holds anything else."""
+    """The number a cell holds, NaN where it says that there is none, None where it holds anything
+    else.
+    """
     text = text.strip()
     if NUMBER[mark].fullmatch(text):
         value = float(text.translate(CLEANED[mark]))
@@ -66,7 +70,10 @@ def looks_numeric(text: str) -> bool:
 
 
 def decimal_marks(texts: Sequence[str]) -> frozenset[DecimalMark]:
-    """The decimal marks for which a column's cells speak; empty when whole or ambiguous numbers (`1.234`) stand in it alone."""
+    """The decimal marks that fit a column's cells.
+
+    Empty if it has only whole or ambiguous numbers (`1.234`).
+    """
     joined = "\n".join(texts)
     if "." not in joined and "," not in joined:
         return frozenset()
@@ -74,7 +81,9 @@ def decimal_marks(texts: Sequence[str]) -> frozenset[DecimalMark]:
 
 
 def _spoken_for(texts: Sequence[str], usual: DecimalMark) -> DecimalMark:
-    """The mark for which most cells speak: of a few lines in another hand it is these that are wrong."""
+    """The mark for which most cells speak: of a few lines in another hand it is these that are
+    wrong.
+    """
     marks = decimal_marks(texts)
     if len(marks) < 2:
         return next(iter(marks), usual)
@@ -84,7 +93,9 @@ def _spoken_for(texts: Sequence[str], usual: DecimalMark) -> DecimalMark:
 
 
 def is_ambiguous(texts: Sequence[str], mark: DecimalMark) -> bool:
-    """Whether a cell could be read both ways by that mark: `1.234` is 1 and a bit, or one thousand and some."""
+    """Whether a cell could be read both ways by that mark: `1.234` is 1 and a bit, or one thousand
+    and some.
+    """
     return bool(AMBIGUOUS[mark].search("\n".join(texts)))
 
 
@@ -104,7 +115,9 @@ class Numbers:
 
 
 def parse_numbers(texts: Sequence[str], usual: DecimalMark) -> Numbers:
-    """The numbers of a column's cells; the column's own evidence for a decimal mark counts more than the file's `usual` one.
+    """The numbers of a column's cells.
+
+    The column's own evidence for a decimal mark counts more than the file's `usual` one.
 
     Args:
         texts: the cells, stripped.
@@ -134,7 +147,9 @@ def parse_numbers(texts: Sequence[str], usual: DecimalMark) -> Numbers:
 
 
 def _plain(texts: Sequence[str]) -> NDArray[np.float64] | None:
-    """The quick way for cells that Python itself reads (digits, a point, an exponent, nan) or that are empty."""
+    """The quick way for cells that Python itself reads (digits, a point, an exponent, nan) or that
+    are empty.
+    """
     try:
         values = np.array([float(text) if text else math.nan for text in texts], dtype=np.float64)
     except ValueError:

@@ -15,11 +15,13 @@ from fedkg.tables.table import Cells, Table, TableFormat, one_line
 
 
 def read_parquet(body: bytes, name: str) -> Table:
-    """The table in a Parquet file; numbers and truth values keep their type, times become ISO texts.
+    """The table in a Parquet file.
+
+    Numbers and truth values keep their type, times become ISO texts.
 
     Raises:
         LimitError: when it has more columns, cells or bytes than `fedkg.limits` allows.
-        TableError: when it is no Parquet file, or a column holds lists or records.
+        TableError: when it is not a Parquet file, or a column holds lists or records.
         MissingExtra: when pyarrow is not installed.
     """
     try:
@@ -45,9 +47,9 @@ def read_parquet(body: bytes, name: str) -> Table:
     twice = tuple(header for header, count in Counter(headers).items() if count > 1)
     if twice:
         raise TableError(
-            f"{name}: headers stand more than once",
+            f"{name}: headers occur more than once",
             received=", ".join(f"`{header}`" for header in twice),
-            help="give every column a header of its own",
+            help="give every column a unique header",
         )
     cells = tuple(
         _cells(column, header, name) for header, column in zip(headers, arrow.columns, strict=True)

@@ -23,10 +23,11 @@ OLD_EXCEL = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 def read_table(
     path: str | Path, *, sheet: str | None = None, dates: DateOrder | None = None
 ) -> Table:
-    """The table in a file: CSV, TSV (also gzipped), Parquet or xlsx, told apart by their first bytes, whatever the file is called.
+    """The table in a file: CSV, TSV (also gzipped), Parquet or xlsx, told apart by their first
+    bytes, whatever the file is called.
 
     Args:
-        path: the file; its name stands in all messages.
+        path: the file; all messages contain its name.
         sheet: of a workbook; the first one that holds anything when None.
         dates: how dates with slashes are meant; found out from the column when None.
 
@@ -42,7 +43,7 @@ def read_table(
         raise TableError(
             f"cannot read table {name}",
             received=error.strerror or str(error),
-            help="a CSV, TSV, Parquet or xlsx file; a path is looked for in the folder you stand in",
+            help="a CSV, TSV, Parquet or xlsx file; relative paths start in the current folder",
         ) from error
     return replace(read_bytes(body, name, sheet=sheet), dates=dates)
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import _csv
 
 SEPARATORS = ("\t", ";", "|", ",")
-"""The candidates; where two fit alike, the earlier one is meant (a comma is more often a decimal comma)."""
+"""The candidates; where two fit alike, the earlier one is meant (a comma is more often a decimal
+comma)."""
 
 NAMES = {"\t": "tab", ";": "semicolon", "|": "bar", ",": "comma"}
 LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
@@ -27,7 +28,10 @@ def text_lines(text: str) -> Iterator[str]:
 
 
 def records(lines: Iterable[str], separator: str) -> _csv.Reader:
-    """A reader of the records in these lines; quoted cells may hold separators, quotes (doubled) and line breaks."""
+    """A reader of the records in these lines.
+
+    Quoted cells may hold separators, quotes (doubled) and line breaks.
+    """
     return csv.reader(lines, delimiter=separator, skipinitialspace=True)
 
 
@@ -38,7 +42,10 @@ def announced(text: str) -> str | None:
 
 
 def find_separator(text: str) -> str:
-    """The separator under which most rows have one and the same number of cells, more than one; a comma for a single column."""
+    """The separator under which most rows have one and the same number of cells, more than one.
+
+    A comma for a single column.
+    """
     sample = text[:SAMPLE_CHARACTERS]
     if len(sample) < len(text) and "\n" in sample:
         sample = sample[: sample.rindex("\n") + 1]
@@ -70,7 +77,9 @@ def _sample(text: str, separator: str) -> list[list[str]]:
 
 
 def _score(rows: Sequence[Sequence[str]]) -> float:
-    """The share of rows with the most frequent width, more if the first row has it too; 0 when that width is one."""
+    """The share of rows with the most frequent width, more if the first row has it too; 0 when that
+    width is one.
+    """
     if not rows:
         return 0.0
     width, count = Counter(len(row) for row in rows).most_common(1)[0]

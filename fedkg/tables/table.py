@@ -1,4 +1,4 @@
-"""A table in memory: headers, cells as they stand in the file, and what was found out about it."""
+"""A table in memory: headers, cells as in the file, and the properties detected while reading."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Cells:
 
     Attributes:
         texts: the cells as texts, stripped; "" for an empty one.
-        values: float64 [rows], where the file itself holds numbers (Parquet, xlsx); NaN where the cell is empty or a text.
+        values: float64 [rows], where the file itself holds numbers (Parquet, xlsx); NaN where the
+            cell is empty or a text.
     """
 
     texts: tuple[str, ...] | None = None
@@ -35,9 +36,12 @@ class TableFormat:
     """What was found out about a file.
 
     Attributes:
-        kind: the file's form. separator, decimal, encoding: of a text table, else "" (decimal: ".").
-        header_line: line (CSV) or sheet row (xlsx) of the header, from 1; None when the columns have no names of their own.
-        duplicates: headers that stand more than once; the later ones are called ``NAME (2)`` and so on.
+        kind: the file's form. separator, decimal, encoding: of a text table, else "" (decimal:
+            ".").
+        header_line: line (CSV) or sheet row (xlsx) of the header, from 1; None when the columns
+            have no names.
+        duplicates: headers that occur more than once; the later ones are called ``NAME (2)`` and so
+            on.
         notes: sentences about everything else that a person should know.
     """
 
@@ -50,7 +54,9 @@ class TableFormat:
     notes: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """One line for people: ``semicolon-separated, decimal comma, cp1252; 2 lines before the header were skipped``."""
+        """One line for people: ``semicolon-separated, decimal comma, cp1252; 2 lines before the
+        header were skipped``.
+        """
         words = [
             f"{NAMES.get(self.separator, 'one column')}-separated" if self.separator else self.kind
         ]
@@ -69,10 +75,11 @@ class Table:
         cells: the columns, in the order of `headers`.
         rows: number of data rows.
         found: what was found out about the file.
-        lines: int64 [rows], the line (or sheet row) of the file in which each data row begins; empty when not known.
+        lines: int64 [rows], the line (or sheet row) of the file in which each data row begins;
+            empty when not known.
         dates: how dates with slashes are meant, where somebody said so.
-        subject: the header of the column that names what each row is about in a table that comes from a graph, in which
-            an empty cell says that there is no value; "" for other tables.
+        subject: the header of the column that names what each row is about in a table that comes
+            from a graph, in which an empty cell means "no value"; "" for other tables.
     """
 
     name: str
@@ -116,7 +123,10 @@ class Table:
         return one_line(header) in self.headers
 
     def position(self, header: str) -> int:
-        """Position of the column under `header`. Raises TableError with the nearest header when there is none."""
+        """Position of the column under `header`.
+
+        Raises TableError with the nearest header when there is none.
+        """
         try:
             return self.headers.index(one_line(header))
         except ValueError:
@@ -129,13 +139,16 @@ class Table:
             f" and {len(self.headers) - 12} more" if len(self.headers) > 12 else ""
         )
         return TableError(
-            f"{self.name}: there is no column `{header}`" + (f", which {needed}" if needed else ""),
+            f"{self.name}: no column `{header}`" + (f", which {needed}" if needed else ""),
             received=f"columns {shown}" if self.headers else "no columns",
             help=f"did you mean `{close}`?" if close else "",
         )
 
     def texts(self, header: str) -> list[str]:
-        """The cells under `header` as texts; whole numbers of typed files without a decimal point. Raises TableError."""
+        """The cells under `header` as texts; whole numbers of typed files without a decimal point.
+
+        Raises TableError.
+        """
         cells = self.cells[self.position(header)]
         if cells.texts is not None:
             return list(cells.texts)
@@ -143,12 +156,14 @@ class Table:
         return [number_text(value) for value in values.tolist()]
 
     def numbers(self, header: str) -> NDArray[np.float64]:
-        """The numbers under `header`: float64 [rows], NaN for empty cells and for words such as `Bad`, `No Data`, `n/a`.
+        """The numbers under `header`: float64 [rows], NaN for empty cells and for words such as
+        `Bad`, `No Data`, `n/a`.
 
         A column that holds nothing but true and false (yes, no, ja, nein, ...) gives 1 and 0.
 
         Raises:
-            TableError: when there is no such column, or a cell holds any other text: names file, column and the first such row.
+            TableError: when there is no such column, or a cell holds any other text: names file,
+                column and the first such row.
         """
         values, wrong = self._parsed(header)
         if not wrong:
@@ -171,12 +186,15 @@ class Table:
         raise self._not_numbers(header, texts, wrong)
 
     def times(self, header: str) -> tuple[list[datetime | None], str]:
-        """The moments under `header`, None where a cell is no time, and what is to be said about their reading (else "").
+        """The moments under `header`, None for cells without a time, and the note about their
+        reading (or "").
 
-        Dates with slashes are read in the order that was stated, else in the only one that all of them allow.
+        Dates with slashes are read in the order that was stated, else in the only one that all of
+        them allow.
 
         Raises:
-            TableError: when there is no such column, or its dates can be read in two ways, or in none that is the same for all.
+            TableError: when there is no such column, or its dates can be read in two ways, or in
+                none that is the same for all.
         """
         texts = self.texts(header)
         if self.dates is not None:
@@ -184,9 +202,11 @@ class Table:
         found = two_ways(texts)
         if found.day is not None and found.month is not None:
             raise TableError(
-                f"{self.name}: the dates in `{header}` are written day first in one row and month first in another",
+                f"{self.name}: the dates in `{header}` are written day first in one row "
+                f"and month first in another",
                 received=f'"{texts[found.day]}" in {self.where(found.day)}, "{texts[found.month]}" in {self.where(found.month)}',
-                help="write all dates in one order, best as 2024-04-25; or --dates day-first (month-first) takes the others as unknown",
+                help="write all dates in one order, best as 2024-04-25; or --dates "
+                "day-first (month-first) takes the others as unknown",
             )
         order: DateOrder = "day-first" if found.month is None else "month-first"
         decides = found.day if found.month is None else found.month
@@ -194,7 +214,8 @@ class Table:
             raise TableError(
                 f"{self.name}: the dates in `{header}` can be read in two ways",
                 received=f'"{texts[found.either]}" in {self.where(found.either)}, and no date of the column tells day from month',
-                help="say which: --dates day-first or --dates month-first (data.dates in a job); or write dates as 2024-04-25",
+                help="say which: --dates day-first or --dates month-first (data.dates in a "
+                "job); or write dates as 2024-04-25",
             )
         if decides is None or found.either is None:
             return parse_times(texts, order), ""
@@ -202,12 +223,17 @@ class Table:
         return parse_times(texts, order), said
 
     def is_numeric(self, header: str) -> bool:
-        """Whether the column holds numbers and unknowns alone, and at least one number. Raises TableError when it is not there."""
+        """Whether the column holds numbers and unknowns alone, and at least one number.
+
+        Raises TableError when it is not there.
+        """
         values, wrong = self._parsed(header)
         return not wrong and not bool(np.isnan(values).all())
 
     def where(self, row: int) -> str:
-        """How to name data row `row` (from 0) to a person: what it is about, else ``row 17 (line 18)``, from 1 below the header."""
+        """How to name data row `row` (from 0) to a person: what it is about, else ``row 17 (line
+        18)``, from 1 below the header.
+        """
         if self.subject:
             return self.texts(self.subject)[row]
         return f"row {row + 1} (line {self.lines[row]})" if self.lines.size else f"row {row + 1}"
@@ -232,7 +258,8 @@ class Table:
         more = len(wrong) - 1
         return TableError(
             f"{self.name}: column `{header}` holds text where numbers are needed",
-            expected="numbers; empty cells and words such as Bad, No Data, NaN, n/a count as unknown",
+            expected="numbers; empty cells and words such as Bad, No Data, NaN, n/a count "
+            "as unknown",
             received=f'"{_short(texts[wrong[0]])}" in {self.where(wrong[0])}'
             + (f", and text in {more} more row{'s' * (more > 1)}" if more else ""),
         )
@@ -241,7 +268,8 @@ class Table:
         more = len(odd) - 1
         return TableError(
             f"{self.name}: column `{header}` holds yes and no, and in some rows neither",
-            expected="one of yes, no, true, false, on, off, 1, 0, ... in every row; empty cells and words such as n/a count as unknown",
+            expected="one of yes, no, true, false, on, off, 1, 0, ... in every row; empty "
+            "cells and words such as n/a count as unknown",
             received=f'"{_short(texts[odd[0]])}" in {self.where(odd[0])}'
             + (f", and {more} more such row{'s' * (more > 1)}" if more else ""),
             help="correct these cells, or leave them empty",

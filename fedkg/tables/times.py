@@ -13,7 +13,10 @@ from fedkg.errors import TableError
 DateOrder = Literal["day-first", "month-first"]
 """How dates with slashes are meant: ``03/04/2024`` is 3 April or 4 March."""
 
-CLOCK = r"(?:[ T]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp][Mm])?)?"
+CLOCK = (
+    r"(?:[ "
+    r"T]+(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?\s*(?P<half>[AaPp][Mm])?)?"
+)
 ZONE = r"\s*(?:Z|UTC|[+-]\d{2}:?\d{2}|MEZ|MESZ|CET|CEST)?"
 NAMED_ZONE = re.compile(
     r":\d{2}.*?(?:(?P<name>Z|UTC|MEZ|MESZ|CET|CEST)|(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2}))$"
@@ -38,7 +41,8 @@ def parse_time(text: str, *, month_first: bool = False) -> datetime | None:
     """The moment a cell names, without its zone; None when it is not a time.
 
     Args:
-        text: ``2024-03-09T10:14:33Z``, ``09.03.2024 10:14``, ``09-Mar-24 10:14:33``, ``2024/03/09``, ``09/03/2024 10:14 AM``.
+        text: ``2024-03-09T10:14:33Z``, ``09.03.2024 10:14``, ``09-Mar-24 10:14:33``,
+            ``2024/03/09``, ``09/03/2024 10:14 AM``.
         month_first: how to read dates with slashes that begin with the day or the month.
     """
     for form in FORMS:
@@ -49,7 +53,9 @@ def parse_time(text: str, *, month_first: bool = False) -> datetime | None:
 
 
 def zone_of(text: str) -> timedelta | None:
-    """How far the zone that a cell names is ahead of UTC: 2 hours for ``2024-03-09T10:14:33+02:00``; None where it names none."""
+    """How far the zone that a cell names is ahead of UTC: 2 hours for
+    ``2024-03-09T10:14:33+02:00``; None where it names none.
+    """
     found = NAMED_ZONE.search(text.strip())
     if found is None or not looks_like_time(text.strip()):
         return None
@@ -95,11 +101,15 @@ def looks_like_time(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoWays:
-    """A column with dates such as ``03/04/2024``, where that makes a difference; the positions of cells, None where there is no such cell.
+    """A column with dates such as ``03/04/2024``, where that makes a difference.
+
+    The positions of cells, None where there is no such cell.
 
     Attributes:
-        day, month: the first cell that is a date day first alone, month first alone. either: the first that is two different dates.
-        same: whether the steps from cell to cell are the same in both orders, as they are within one day.
+        day, month: the first cell that is a date day first alone, month first alone. either: the
+            first that is two different dates.
+        same: whether the steps from cell to cell are the same in both orders, as they are within
+            one day.
     """
 
     day: int | None
@@ -136,10 +146,11 @@ def parse_times(texts: Sequence[str], order: DateOrder = "day-first") -> list[da
 def in_utc(
     moments: Sequence[datetime | None], texts: Sequence[str], where: str = "a column"
 ) -> tuple[list[datetime | None], bool]:
-    """The moments that cells name, brought to UTC by the zones that they name, and whether they name any; as they are where none does.
+    """The moments that cells name, brought to UTC by the zones that they name, and whether they
+    name any; as they are where none does.
 
     Args:
-        where: the times stand, for the error.
+        where: the location of the times, for the error.
 
     Raises:
         TableError: when some name a zone and others do not: they cannot be put in order.
@@ -156,7 +167,8 @@ def in_utc(
     if bare is not None:
         named = next(i for i, zone in enumerate(zones) if zone is not None)
         raise TableError(
-            f"{where}: some times name a zone and others do not, so that they cannot be put in order",
+            f"{where}: some times name a zone and others do not, so that they cannot be "
+            f"put in order",
             received=f'"{texts[named]}" in row {named + 1}, "{texts[bare]}" in row {bare + 1}',
             help="write all times of a column with their zone, or all without one",
         )
@@ -167,7 +179,7 @@ def in_utc(
 
 
 def _earlier(moment: datetime, by: timedelta) -> datetime | None:
-    """None beyond the calendar: ``9999-12-31T23:59:59-01:00`` is no moment in UTC."""
+    """None outside the calendar: ``9999-12-31T23:59:59-01:00`` is out of range in UTC."""
     try:
         return moment - by
     except OverflowError:

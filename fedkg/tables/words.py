@@ -1,4 +1,4 @@
-"""Words that stand in cells where a number is missing, and words that mean true or false."""
+"""Cell texts that mean a missing number, and cell texts that mean true or false."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ UNKNOWN_WORDS = frozenset(
     .replace("    ", "")
     .split("|")
 )
-"""Lower-case texts that mean "no value": empty, spreadsheet errors, and what plant historians write when a tag has no good value."""
+"""Lower-case texts that mean "no value": empty, spreadsheet errors, and what plant historians write
+when a tag has no good value."""
 
 TRUE_WORDS = frozenset({"true", "yes", "y", "ja", "j", "wahr", "on", "ein", "1", "1.0", "t"})
 FALSE_WORDS = frozenset({"false", "no", "n", "nein", "falsch", "off", "aus", "0", "0.0", "f"})
 
 
 def is_unknown(text: str) -> bool:
-    """Whether a cell's text says that there is no value; upper and lower case alike."""
+    """Whether a cell's text means "no value", ignoring case."""
     return not text or text.casefold() in UNKNOWN_WORDS
 
 

@@ -33,7 +33,8 @@ BROKEN = (
     EOFError,
     RuntimeError,
 )
-"""What openpyxl and the XML parser below it raise on a damaged workbook (an XML ParseError is a SyntaxError)."""
+"""What openpyxl and the XML parser below it raise on a damaged workbook (an XML ParseError is a
+SyntaxError)."""
 
 Value = str | float | int | bool | datetime | date | time | timedelta | None
 """What a cell of a workbook may hold."""
@@ -44,7 +45,7 @@ def read_workbook(body: bytes, name: str, sheet: str | None = None) -> Table:
 
     Raises:
         LimitError: when it has more columns or cells than `fedkg.limits` allows.
-        TableError: when it is no workbook, there is no such sheet, or all sheets are empty.
+        TableError: when it is not a workbook, the sheet does not exist, or all sheets are empty.
         MissingExtra: when openpyxl is not installed.
     """
     try:
@@ -79,17 +80,20 @@ def read_workbook(body: bytes, name: str, sheet: str | None = None) -> Table:
 def _first_filled(
     book: Any, name: str, wanted: str | None
 ) -> tuple[list[str], str, list[list[Value]]]:  # Any: openpyxl has no types
-    """All sheets' titles, and title and cells of the wanted or the first filled one (no cells where there is none)."""
+    """All sheets' titles, and title and cells of the wanted or the first filled one (no cells where
+    there is none).
+    """
     titles = [sheet.title for sheet in book.worksheets]
     if wanted is not None and wanted not in titles:
         raise TableError(
-            f"{name}: there is no sheet `{wanted}`",
+            f"{name}: sheet `{wanted}` does not exist",
             received=", ".join(f"`{title}`" for title in titles),
             help="name one of these",
         )
     for sheet in book.worksheets:
         if wanted in (None, sheet.title):
-            sheet.reset_dimensions()  # some exporters write a wrong one, and then cells behind it would be left out
+            # some exporters write a wrong one, and then cells behind it would be left out
+            sheet.reset_dimensions()
             grid = _grid(sheet.iter_rows(values_only=True), name)
             if any(value is not None for row in grid for value in row):
                 return titles, sheet.title, grid
@@ -97,7 +101,7 @@ def _first_filled(
 
 
 def _grid(rows: Iterable[tuple[Value, ...]], name: str) -> list[list[Value]]:
-    """The cells of a sheet, whose reader pads rows to their last cell and adds the rows between two that are far apart.
+    """The cells of a sheet, without the padding and the blank filler rows that the reader adds.
 
     Raises:
         LimitError: there are too many cells. ValueError: there are more rows than a sheet can have.
@@ -143,7 +147,9 @@ def _table(grid: list[list[Value]], name: str, found: TableFormat) -> Table:
 
 
 def _kept_columns(rows: list[list[str]], plain: Table) -> list[int]:
-    """The sheet column behind each column of the table (columns without header and content were left out)."""
+    """The sheet column behind each column of the table (columns without header and content were
+    left out).
+    """
     line = plain.found.header_line
     body = [rows[i - 1] for i in plain.lines]
     width = max(map(len, rows))

@@ -21,7 +21,8 @@ def split_header(header: str) -> tuple[str, str]:
 def header_unit(header: str) -> Unit | None:
     """The unit in the brackets behind a header; None where nothing there is surely a unit.
 
-    ``sensor[1]`` counts and ``Temperature (min)`` is the smallest one: neither tells a unit; ``Duration [min]`` does.
+    ``sensor[1]`` counts and ``Temperature (min)`` is the smallest one: neither tells a unit;
+    ``Duration [min]`` does.
     """
     _, text = split_header(header)
     if not re.search(r"[^\W\d_]|[%‰°]", text) or header.rstrip().casefold().endswith(_MINIMUM):

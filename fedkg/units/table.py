@@ -1,4 +1,6 @@
-"""What plants write, and what we take it for: the atoms of unit texts, in base units (kg, m, s, A, K, mol, revolution, norm m3)."""
+"""What plants write, and what we take it for: the atoms of unit texts, in base units (kg, m, s, A,
+K, mol, revolution, norm m3).
+"""
 
 from __future__ import annotations
 
@@ -164,7 +166,7 @@ AFFINE: dict[str, tuple[Fraction, Fraction, dict[str, int], str]] = {
     "MPag": (Fraction(10**6), Fraction(101325), _PRESSURE, "MPa"),
     "psig": (Fraction("6894.757293168361"), Fraction(101325), _PRESSURE, "psi"),
 }
-"""Units whose zero is not zero: factor, place of their zero in base units, dimension, unit of a difference."""
+"""Units with an offset zero: factor, their zero in base units, dimension, unit of a difference."""
 
 PREFIXES: dict[str, Fraction] = {
     "G": Fraction(10**9),
@@ -238,10 +240,10 @@ DOUBTFUL: dict[str, tuple[str, tuple[str, ...]]] = {
     "scfm": ("is taken at various temperatures", ("Nm3/h",)),
     "a": ("is a year or an are", ("d",)),
     "M": ("is a month, a molarity, a million, or a metre with a capital M", ("mol/l", "m")),
-    "M2": ("is no square metre with a capital M", ("m2",)),
-    "M^2": ("is no square metre with a capital M", ("m2",)),
-    "M3": ("is no cubic metre with a capital M", ("m3",)),
-    "M^3": ("is no cubic metre with a capital M", ("m3",)),
+    "M2": ("is not a square metre with a capital M", ("m2",)),
+    "M^2": ("is not a square metre with a capital M", ("m2",)),
+    "M3": ("is not a cubic metre with a capital M", ("m3",)),
+    "M^3": ("is not a cubic metre with a capital M", ("m3",)),
     "mM": ("is a millimole per litre, or a millimetre with a capital M", ("mmol/l", "mm")),
     "B": ("is a byte or a bel", ("Byte",)),
     "cal": ("has several sizes", ("J",)),

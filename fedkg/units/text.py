@@ -1,4 +1,6 @@
-"""From the text of a unit to the unit: our own table first, pint behind it, and a question back where a text has several readings."""
+"""From the text of a unit to the unit: our own table first, pint behind it, and a question back
+where a text has several readings.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ _FORCES = frozenset({"N", "kp", "kgf", "lbf"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitProblem:
-    """A unit text that is no unit (`doubtful` is False) or several (`doubtful` is True)."""
+    """A unit text that is not a unit (`doubtful` is False) or is ambiguous (`doubtful` is True)."""
 
     text: str
     doubtful: bool
@@ -47,8 +49,8 @@ class UnitProblem:
 def parse_unit(text: str) -> Unit | UnitProblem:
     """The unit that a text means.
 
-    ``.``, ``*`` and ``·`` multiply, ``/`` divides, a number after a unit is its power: ``N.m``, ``m^3/h``, ``m3/h``, ``m³·h⁻¹``,
-    ``m**3 / h``, ``1/min``, ``J/kg/K``.
+    ``.``, ``*`` and ``·`` multiply, ``/`` divides, a number after a unit is its power: ``N.m``,
+    ``m^3/h``, ``m3/h``, ``m³·h⁻¹``, ``m**3 / h``, ``1/min``, ``J/kg/K``.
     """
     plain = text.strip()
     written = re.sub(r"\s*/\s*", "/", ALIASES.get(plain, plain).replace("**", "^")).translate(
@@ -97,7 +99,10 @@ def _compound(text: str, written: str) -> Unit | UnitProblem:
 
 
 def _scaled_point(text: str, atom: str, point: Unit) -> UnitProblem:
-    reason = f"multiplies or divides by `{atom}`, whose zero is not zero: only a difference can be meant, and its unit is {point.step_text}"
+    reason = (
+        f"multiplies or divides by `{atom}`, which has an offset zero: only a "
+        f"difference makes sense, and its unit is {point.step_text}"
+    )
     return UnitProblem(
         text=text, doubtful=True, reason=reason, instead=(text.replace(atom, point.step_text),)
     )
@@ -181,14 +186,18 @@ def known_units() -> list[str]:
 
 
 def _meant(atom: str) -> tuple[str, ...]:
-    """The units that differ from a text in case alone, ``MPa`` and ``mPa`` for ``mpa``; else the one that is near in letters, if any."""
+    """The units that differ from a text in case alone, ``MPa`` and ``mPa`` for ``mpa``.
+
+    Else the one that is near in letters, if any.
+    """
     known = known_units()
     same = tuple(unit for unit in known if unit.casefold() == atom.casefold())
     near = None if same else nearest_name(atom, known)
     return same or ((near,) if near else ())
 
 
-# ------------------------------------------------------------------------------------------------------------------ pint
+# ------------------------------------------------------------------------------------------------------------------
+# pint
 
 _PINT_BASES = {
     "[mass]": "mass",
@@ -202,7 +211,10 @@ _PINT_BASES = {
 
 
 def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
-    """What pint knows by a long name (``fathom``); a short text is asked back, since pint reads ``Nm`` as a yarn count."""
+    """Units that pint knows by a long name (``fathom``).
+
+    Short texts are rejected (pint reads ``Nm`` as a yarn count).
+    """
     meant = _meant(atom)
     near = meant[0] if meant else None
     unknown = UnitProblem(text=text, doubtful=False, reason="is not a unit", instead=meant)
@@ -223,7 +235,7 @@ def _by_pint(atom: str, exponent: Fraction, text: str) -> Unit | UnitProblem:
         TypeError,
         AttributeError,
         AssertionError,
-    ):  # the last of a letter of which NFKC makes marks
+    ):  # NFKC turns some letters into combining marks
         return (
             replace(unknown, instead=(atom.lower(),))
             if not near and _LONG.fullmatch(atom.lower()) and atom.lower() in registry

@@ -1,8 +1,10 @@
-"""Units as exact numbers: what one of a unit is in base units, and how values travel between two units.
+"""Units as exact numbers: what one of a unit is in base units, and how values travel between two
+units.
 
-Factors are fractions (and a power of pi), so that a converted threshold is the float nearest to the true decimal: 600 mbar are 0.6 bar.
-Angles are counted in revolutions and kept apart from plain numbers: 60 rpm is one revolution a second, and a torque times a speed is a
-power only after the factor 2 pi that turns revolutions into radians. A norm cubic metre (``Nm3``) is not a cubic metre.
+Factors are fractions (and a power of pi), so that a converted threshold is the float nearest to the
+true decimal: 600 mbar are 0.6 bar. Angles are counted in revolutions and kept apart from plain
+numbers: 60 rpm is one revolution a second, and a torque times a speed is a power only after the
+factor 2 pi that turns revolutions into radians. A norm cubic metre (``Nm3``) is not a cubic metre.
 """
 
 from __future__ import annotations
@@ -34,9 +36,12 @@ class Unit:
         factor, turns: one of it is ``factor * pi**turns`` base units.
         dimension: what it measures.
         zero: where its zero lies, in base units: 273.15 for degC, 101325 for barg.
-        step_text: the unit of a difference where `zero` is not 0: ``K`` for degC, ``degR`` for degF, ``bar`` for barg.
-        difference: it is known to measure a difference of temperatures or of pressures, not a point on the scale.
-        moment: a force times a length written as such (``N.m``), which is a torque rather than an energy (``J``).
+        step_text: the unit of a difference where `zero` is not 0: ``K`` for degC, ``degR`` for
+            degF, ``bar`` for barg.
+        difference: it is known to measure a difference of temperatures or of pressures, not a point
+            on the scale.
+        moment: a force times a length written as such (``N.m``), which is a torque rather than an
+            energy (``J``).
         count: a rate that may count revolutions: written ``1/min`` and the like.
         derived: it came out of a product, a quotient or a power: nobody wrote it.
     """
@@ -118,7 +123,9 @@ SAME = Conversion(factor=Fraction(1), turns=0, shift=Fraction(0))
 
 
 def same_dimension(a: Unit, b: Unit) -> bool:
-    """Whether values in `a` can be expressed in `b`; an angle that was multiplied into a mechanical quantity does not stand in the way."""
+    """Whether values in `a` can be expressed in `b`, ignoring angles that were multiplied into
+    mechanical units.
+    """
     return _without_angle(a) == _without_angle(b) and (
         bool(_without_angle(a)) or a.exponent(ANGLE) == b.exponent(ANGLE)
     )
@@ -127,8 +134,8 @@ def same_dimension(a: Unit, b: Unit) -> bool:
 def conversion(source: Unit, target: Unit) -> Conversion:
     """How values in `source` become values in `target`.
 
-    Revolutions per time and a plain rate are the same count (1380 rpm is 1380 1/min); in any other quantity an angle is read in radians
-    (a torque times a speed is a power).
+    Revolutions per time and a plain rate are the same count (1380 rpm is 1380 1/min); in any other
+    quantity an angle is read in radians (a torque times a speed is a power).
 
     Raises:
         ValueError: when they measure different things.
@@ -212,4 +219,5 @@ def _without_angle(a: Unit) -> Dimension:
 
 
 NUMBER = Unit(text="")
-"""A plain number that is known to have no unit (unlike a bare number, which takes the unit of what it is compared with)."""
+"""A plain number that is known to have no unit (unlike a bare number, which takes the unit of what
+it is compared with)."""

@@ -161,7 +161,7 @@ def test_a_missing_input_names_file_header_rules_and_the_nearest() -> None:
     rules = pack(["strain"], [strain_limits()], entities=("", "a", "b", "c"))
     with pytest.raises(TableError) as caught:
         evaluate(rules, text)
-    assert "graz.csv: there is no column `Torque [Nm]`, which rule `strain` needs" in str(
+    assert "graz.csv: no column `Torque [Nm]`, which rule `strain` needs" in str(
         caught.value
     )
     assert "did you mean `Torque (Nm)`?" in str(caught.value)

@@ -31,7 +31,7 @@ def test_a_table_and_sentences() -> None:
     assert "1 (50.00%)" in text
     assert "-10.5 N.m: graz, row 2" in text
     assert outcome(found)[0] == "plant.csv: 3 rows; semicolon-separated, decimal comma, utf-8"
-    assert outcome(found)[-1] == "1 of 1 rules is broken somewhere; violation rate 50.00%."
+    assert outcome(found)[-1] == "1 of 1 rules is violated somewhere; violation rate 50.00%."
 
 
 def test_outcomes_without_violations() -> None:
@@ -40,8 +40,8 @@ def test_outcomes_without_violations() -> None:
         outcome(evaluate(pack(["r"], [limits(50)], entities=("", "a")), table))[-1]
         == "The one rule holds."
     )
-    assert "There are no rules." in outcome(evaluate(pack([], []), table))[-1]
-    assert "No rule could be told" in " ".join(outcome(evaluate(pack(["r"], []), table)))
+    assert "The pack has no rules." in outcome(evaluate(pack([], []), table))[-1]
+    assert "No rule could be evaluated" in " ".join(outcome(evaluate(pack(["r"], []), table)))
 
 
 def test_worst_text() -> None:

@@ -48,7 +48,7 @@ def test_rules_over_time_need_the_time_column(rule: str) -> None:
 def test_without_rules_over_time_a_missing_time_column_is_a_note() -> None:
     found = found_in(TIMELINE + LEVEL, "zeit,x\n2024-01-01 00:00,1\n")
     assert found.rules[0].satisfied == 1
-    assert found.notes == ("there is no time column `Zeit`; did you mean `zeit`?",)
+    assert found.notes == ("time column `Zeit` is missing; did you mean `zeit`?",)
 
 
 def test_missing_steps_are_told() -> None:

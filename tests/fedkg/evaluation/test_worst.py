@@ -34,7 +34,7 @@ def test_a_rule_over_time_names_the_row_that_breaks_it() -> None:
     found = result(ALWAYS, "2,1,", ",2,", "0,200,", "2,7,")
     assert found.worst is not None
     assert (found.worst.row, found.worst.fault) == (3, 4)
-    assert worst_text(found.worst) == "row 3, broken in row 4: a 2 bar, x 7 bar"
+    assert worst_text(found.worst) == "row 3, violated in row 4: a 2 bar, x 7 bar"
     entry = found.to_json()["worst"]
     assert (entry["row"], entry["fault_row"]) == (3, 4)
 
@@ -57,9 +57,9 @@ def test_windows_backwards_and_without_end() -> None:
         "0,1,",
         "0,1,",
     )
-    assert worst_text(late.worst) == "-6 bar: row 3, broken in row 2"
+    assert worst_text(late.worst) == "-6 bar: row 3, violated in row 2"
     ever = result(SIGNALS + "rule r require always [1, end] x <= 3 bar\n", "0,1,", "0,9,", "0,12,")
-    assert worst_text(ever.worst) == "-9 bar: row 1, broken in row 3"
+    assert worst_text(ever.worst) == "-9 bar: row 1, violated in row 3"
 
 
 def test_what_breaks_in_no_single_row_names_none() -> None:

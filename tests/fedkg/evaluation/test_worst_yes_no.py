@@ -67,7 +67,7 @@ def test_over_time_the_row_at_fault_is_the_one_with_the_margin() -> None:
     found = result(
         "always [0, 1] (if kind is A then p <= 3 bar)", "1,A,1", "9,B,1", "8,A,1", "1,A,1"
     )
-    assert worst_text(found.worst) == "-5 bar: row 2, broken in row 3"
+    assert worst_text(found.worst) == "-5 bar: row 2, violated in row 3"
 
 
 def test_a_truth_value_is_told_as_such() -> None:

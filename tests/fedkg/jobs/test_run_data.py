@@ -1,4 +1,4 @@
-"""The data of a run: tables, sites and columns, and what is said of bad ones."""
+"""The data of a run: tables, sites and columns, and error messages."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def test_a_data_file_that_changed_is_refused(job_fields, tmp_path):
     fields = {**job_fields, "corrupt": None, "data": {**job_fields["data"], "path": str(table)}}
     folder = run_job(fields, out=tmp_path / "run").folder
     table.write_text(table.read_text() + "\n")
-    with pytest.raises(JobError, match=r"table\.csv is not the one the run was begun with"):
+    with pytest.raises(JobError, match=r"table\.csv has changed since the run started"):
         resume(folder)
     table.unlink()
-    with pytest.raises(JobError, match=r"table\.csv of the run is gone"):
+    with pytest.raises(JobError, match=r"table\.csv of the run is missing"):
         resume(folder)
 
 
@@ -97,7 +97,7 @@ def test_a_test_set_without_failures_is_said_to_say_nothing(job_fields, tmp_path
         {**job_fields, "corrupt": None, "data": {**job_fields["data"], "path": str(table)}},
         out=tmp_path / "run",
     )
-    assert any("no failure among the test rows" in note for note in run.notes)
+    assert any("the test rows contain no failures" in note for note in run.notes)
 
 
 def test_a_missing_column_is_named_with_the_nearest(job_fields, tmp_path):
@@ -116,12 +116,12 @@ def test_a_missing_column_is_named_with_the_nearest(job_fields, tmp_path):
         ({"min_samples": 1000}, r"site `\w+` has .* after the split"),
         ({"categories": ["Tpye"]}, "no column `Tpye`"),
         ({"features": ["Torque [Nm]", "Speed"]}, "no column `Speed`"),
-        ({"features": ["Torque [Nm]", "Machine failure"]}, "is the label itself"),
+        ({"features": ["Torque [Nm]", "Machine failure"]}, "is the label"),
         ({"label": "failed"}, "no column `failed`"),
         ({"path": "none.csv"}, r"none\.csv"),
         ({"split": "column"}, "no column `site`"),
         ({"categories": ["Product ID"]}, "different texts"),
-        ({"test": 0.0001}, "data.test: no rows are left"),
+        ({"test": 0.0001}, "data.test: it gets no rows"),
         ({"rows": 40}, "after the split"),
     ],
 )
@@ -175,7 +175,7 @@ def test_sites_with_tables_columns_and_units_of_their_own(job_fields, tmp_path):
     for change, said in (
         (
             {"torque": {"column": "Drehmomnt", "unit": "kN.m"}},
-            r"graz\.csv: there is no column `Drehmomnt`",
+            r"graz\.csv: no column `Drehmomnt`",
         ),
         ({"torqe": {"column": "Drehmoment"}}, r"sites\.graz\.columns\.torqe"),
         (

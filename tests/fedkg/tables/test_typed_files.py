@@ -78,7 +78,7 @@ def test_workbook(tmp_path: Path) -> None:
         "xlsx, sheet `Daten` of 2; 1 line before the header skipped; 1 blank line skipped"
         in table.found.describe()
     )
-    with pytest.raises(TableError, match="there is no sheet `none`"):
+    with pytest.raises(TableError, match="sheet `none` does not exist"):
         read_table(tmp_path / "t.xlsx", sheet="none")
     with pytest.raises(TableError, match="empty"):
         read_table(tmp_path / "t.xlsx", sheet="leer")
