@@ -1,6 +1,7 @@
 """A bank: one skeleton and the typed columns of all its rows.
 
-Letters: R rows, s slots of the skeleton, p parameters of the skeleton, k key columns; M members, P owners of them.
+Letters: R rows, s slots of the skeleton, p parameters of the skeleton, k key columns; M members, P
+owners of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ FORMULA: TypeAdapter[Formula] = TypeAdapter(Formula, config=ConfigDict(defer_bui
 
 
 def skeleton_hash(skeleton: Formula) -> str:
-    """Content hash of a skeleton: banks of different packs with equal hashes can be concatenated."""
+    """Content hash of a skeleton: banks of different packs with equal hashes can be
+    concatenated.
+    """
     return hashlib.sha256(FORMULA.dump_json(skeleton)).hexdigest()[:16]
 
 
@@ -28,7 +31,8 @@ class MemberTable:
     """Sets of members, one for each owner, with what the terms over them read.
 
     Attributes:
-        parent: the member table (position in `Bank.members`, before this one) whose M members own these sets; -1: the bank's R rows do.
+        parent: the member table (position in `Bank.members`, before this one) with the M members
+            that own these sets; -1: the bank's R rows do.
         offsets: int64 [P + 1]; the members of owner i are ``offsets[i]:offsets[i + 1]``.
         slots, views: int32 [M, s]. params: float64 [M, p]; as in a bank.
     """
@@ -67,13 +71,16 @@ class Bank:
         skeleton: the formula, over slots and parameters.
         slots: int32 [R, s], the column (position in the contract) behind each slot.
         views: int32 [R, s], the view (position in the contract) in which that column is read.
-        params: float64 [R, p], the row's numbers, in the unit of the comparison they stand in.
-        keys: int32 [R, k], category columns that select the table rows this bank row is about; -1 where a row has fewer keys.
+        params: float64 [R, p], the row's numbers, in the unit of their comparison.
+        keys: int32 [R, k], category columns that select the table rows this bank row is about; -1
+            where a row has fewer keys.
         codes: int32 [R, k], the code each key column must have.
         weight: float64 [R], the rule's weight shared by its rows.
         rule: int32 [R], position in the pack's rules.
-        entity: int32 [R], position in the pack's entities (labels of what the row is about; "" for none).
-        unit: int32 [R], position in the pack's units: the unit of the row's robustness ("" when its comparisons have several).
+        entity: int32 [R], position in the pack's entities (labels of what the row is about; "" for
+            none).
+        unit: int32 [R], position in the pack's units: the unit of the row's robustness ("" when its
+            comparisons have several).
         members: the sets that `Reduce` and `AtLeast` range over.
     """
 
@@ -105,7 +112,7 @@ class Bank:
         return replace(self, **columns, members=_take_members(self.members, rows))  # type: ignore[arg-type]  # each array keeps its type
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
-        """The columns with one entry for each row, by name, as they stand in a pack file."""
+        """The columns with one entry for each row, by name, as in a pack file."""
         return {
             f.name: getattr(self, f.name)
             for f in fields(self)

@@ -27,7 +27,8 @@ class CauseRecord(Node):
 
     Attributes:
         drives: pairs of different clients, each once, sorted.
-        lag: seconds until the effect, None where the statement gives none. steps: the same in steps of the timeline, rounded up.
+        lag: seconds until the effect, None where the statement gives none. steps: the same in steps
+            of the timeline, rounded up.
         text, file, line: as in `RuleRecord`.
     """
 
@@ -43,15 +44,18 @@ class CauseRecord(Node):
 def prior(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.bool_]:
     """Which client may drive which: bool [K, K], true at [m, n] where client n may drive client m.
 
-    A client always drives itself, so the diagonal is true. Without any cause nothing is known, and everything may drive everything.
-    The entries are those of the state matrix A_mn of federated Granger learning (An, 2024, section 3): where the prior is false, the
-    influence of n on m is held at zero.
+    A client always drives itself, so the diagonal is true. Without any cause nothing is known, and
+    everything may drive everything. The entries are those of the state matrix A_mn of federated
+    Granger learning (An, 2024, section 3): where the prior is false, the influence of n on m is
+    held at zero.
 
     Args:
-        clients: the names of the federation's clients, in their order. Causes between clients that do not take part are left out.
+        clients: the names of the federation's clients, in their order. Causes between clients that
+            do not take part are left out.
 
     Raises:
-        UsageError: when no cause speaks of any two of these clients, so that the names are probably wrong.
+        UsageError: when no cause speaks of any two of these clients, so that the names are probably
+            wrong.
 
     Example:
         >>> cause = CauseRecord(name="line", drives=(Drive(driver="a", driven="b"),))
@@ -67,13 +71,15 @@ def prior(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.b
 
 
 def lags(causes: Sequence[CauseRecord], clients: Sequence[str]) -> NDArray[np.int64]:
-    """After how many steps a client drives another: int64 [K, K] as in `prior`; 0 where it does not.
+    """After how many steps a client drives another: int64 [K, K] as in `prior`; 0 where it does
+    not.
 
     Where several lags are given the least counts; where none is, 1. The diagonal is 1: the
     state of a client goes on from step to step. Raises UsageError as `prior` does.
 
     Example:
-        >>> cause = CauseRecord(name="line", drives=(Drive(driver="a", driven="b"),), lag=600.0, steps=2)
+        >>> cause = CauseRecord(name="line", drives=(Drive(driver="a", driven="b"),), lag=600.0,
+            steps=2)
         >>> lags([cause], ["a", "b"]).tolist()
         [[1, 0], [2, 1]]
     """

@@ -1,4 +1,6 @@
-"""The data contract: which columns the rules read and write, in which unit, and how a table's rows hang together."""
+"""The data contract: which columns the rules read and write, in which unit, and how a table's rows
+hang together.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,26 @@ from fedkg.pack.node import Node
 from fedkg.pack.terms import Role
 
 TRUTHS = ("false", "true")
-"""The vocabulary of a ``boolean`` column: the code of each is the number that stands for it."""
+"""The vocabulary of a ``boolean`` column: the code of each word is the number that represents it.
+"""
 
 
 class Column(Node):
     """One column of the value matrix that formulas are evaluated on.
 
     Attributes:
-        name: unique in the pack: the signal's name, with its entity in brackets where it has one: ``temperature[zone_7]``.
+        name: unique in the pack: the signal's name, with its entity in brackets where it has one:
+            ``temperature[zone_7]``.
         source: the header of the table column it is read from (case and spaces as in the file).
-        type: ``real`` holds numbers; ``category`` holds the code of a text in `vocabulary`; ``boolean`` holds 0 and 1, which are codes of
-            `TRUTHS` and may be read as numbers too; ``score`` holds the score of class `category` of output `label` (in a table: 1 for the
+        type: ``real`` holds numbers; ``category`` holds the code of a text in `vocabulary`;
+            ``boolean`` holds 0 and 1, which are codes of `TRUTHS` and may be read as numbers too;
+            ``score`` holds the score of class `category` of output `label` (in a table: 1 for the
             class in the cell, 0 for the others).
         role: an ``input`` is observed data, an ``output`` what the model predicts.
         unit: of the values in the table, as written by the author; empty when it has none.
         span: smallest and largest value to expect, in `unit`.
-        vocabulary: the texts of a ``category`` column, `TRUTHS` of a ``boolean`` one; the code is the position.
+        vocabulary: the texts of a ``category`` column, `TRUTHS` of a ``boolean`` one; the code is
+            the position.
     """
 
     name: str
@@ -40,10 +46,12 @@ class Column(Node):
 class View(Node):
     """One reading of the table, and one run of the model.
 
-    ``base`` is each row as it is (always view 0); ``previous`` is the row before it in its group (rows that agree in the table columns
-    `groups`; without any the whole table is one group; the first row of a group is unknown); ``raised`` is the row with `column` raised by
-    `delta` (in the column's unit), all else equal. With `steps` a ``previous`` row is the one that is a step earlier on the timeline, where
-    a table has the contract's time column: a step that no row has is unknown.
+    ``base`` is each row as it is (always view 0); ``previous`` is the row before it in its group
+    (rows that agree in the table columns `groups`; without any the whole table is one group; the
+    first row of a group is unknown); ``raised`` is the row with `column` raised by `delta` (in the
+    column's unit), all else equal. With `steps` a ``previous`` row is the one that is a step
+    earlier on the timeline, where a table has the contract's time column: a step that no row has is
+    unknown.
     """
 
     kind: Literal["base", "previous", "raised"] = "base"
@@ -57,9 +65,12 @@ class DataContract(Node):
     """Everything a table must offer.
 
     Attributes:
-        kind: ``table`` (rows without order), ``trace`` (one time series) or ``panel`` (traces told apart by `trace`).
-        time: header of the time column. step: seconds between two rows. trace: header of the column that tells traces apart.
-        end: what a window that reaches beyond its trace meets there: unknown steps (``strict``), or nothing (``clip``).
+        kind: ``table`` (rows without order), ``trace`` (one time series) or ``panel`` (traces told
+            apart by `trace`).
+        time: header of the time column. step: seconds between two rows. trace: header of the column
+            that tells traces apart.
+        end: what a window that reaches beyond its trace meets there: unknown steps (``strict``), or
+            nothing (``clip``).
         columns: the value columns, in the order of bank slots.
         views: the readings that rules refer to; view 0 is the base.
     """

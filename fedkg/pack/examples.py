@@ -1,4 +1,6 @@
-"""Examples that rule files give of their rules: a short trace, and whether the rule holds on it. They are no part of a pack.
+"""Examples that rule files give of their rules: a short trace, and whether the rule holds on it.
+
+A pack does not contain them.
 
 Letters: T steps, C columns.
 """
@@ -19,10 +21,13 @@ class RuleExample:
     """One example, ready to be run.
 
     Attributes:
-        rule: its name. holds: what the author expects. text, file, line, column: the statement, and where it stands.
-        bank: the one row of the rule that the example is run on; without keys, since every step is about it.
+        rule: its name. holds: what the author expects. text, file, line, column: the statement and
+            its location.
+        bank: the one row of the rule that the example is run on; without keys, since every step is
+            about it.
         contract: of that row alone; windows end with the trace.
-        base: float64 [T, C], the values in the columns' units, NaN where unknown; `RuleExample.given` says which columns have any.
+        base: float64 [T, C], the values in the columns' units, NaN where unknown;
+            `RuleExample.given` says which columns have any.
         unit: of the robustness. entity: what the row is about.
     """
 

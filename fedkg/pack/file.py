@@ -1,4 +1,6 @@
-"""Reading and writing `NAME.fkgpack`: a zip of `manifest.json` and `tensors.safetensors`, the same bytes for the same content."""
+"""Reading and writing `NAME.fkgpack`: a zip of `manifest.json` and `tensors.safetensors`, the same
+bytes for the same content.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,7 @@ COLUMNS = {
     "unit": (np.int32, 1),
 }
 ARRAY = "array."
-"""How the tensors begin that are no bank's."""
+"""The prefixes of tensors that do not belong to a bank."""
 MEMBERS = {
     "parent": (np.int32, 1),
     "offsets": (np.int64, 1),
@@ -112,7 +114,10 @@ def pack_bytes(pack: Pack) -> bytes:
 
 
 def save(pack: Pack, path: str | Path) -> Path:
-    """Write a pack file whole or not at all (temporary file, then rename). Raises PackError when the place cannot be written."""
+    """Write a pack file whole or not at all (temporary file, then rename).
+
+    Raises PackError when the place cannot be written.
+    """
     return write_pack(pack_bytes(pack), path)
 
 
@@ -136,14 +141,17 @@ def load(path: str | Path) -> Pack:
 
 
 def _advice(name: str) -> str:
-    """What to do about a file that is no pack: one of rules is compiled."""
+    """Advice about a file that is not a pack: compile it if it has rules."""
     if Path(name).suffix.lower() in RULE_FILES:
         return f'rules are compiled: fedkg.compile("{name}"), or `fedkg compile {name} -o NAME.fkgpack`'
     return "compile it again"
 
 
 def read_pack(body: bytes, *, name: str = "pack") -> Pack:
-    """The pack in a pack file's bytes; `name` stands in errors. Raises PackError, and LimitError as `load` does."""
+    """The pack in a pack file's bytes; errors contain `name`.
+
+    Raises PackError, and LimitError as `load` does.
+    """
     try:
         text, raw = _members(body, name)
         document = parse_json(text, f"{name}/{MANIFEST}")
@@ -223,7 +231,8 @@ def _refuse_newer(document: Any, name: str) -> None:
         known = SECTIONS.get(section)
         if required and (known is None or not isinstance(version, int) or version > known):
             raise PackError(
-                f"{name} needs section `{section}` version {version}, which this fedkg does not know",
+                f"{name} needs section `{section}` version {version}, which this fedkg "
+                f"does not know",
                 expected=", ".join(
                     f"{key} up to version {value}" for key, value in SECTIONS.items()
                 ),
@@ -244,7 +253,12 @@ def _named(bank: Bank) -> Iterator[tuple[str, NDArray[Any]]]:
 def _bank(
     skeleton: Formula, tensors: Mapping[str, NDArray[Any]], prefix: str, name: str, read: set[str]
 ) -> Bank:
-    """The bank whose tensors begin with `prefix`; their names are added to `read`. Raises PackError. `Any`: arrays of several types."""
+    """Read the bank with tensors that begin with `prefix`; add their names to `read`.
+
+    Raises PackError.
+
+    `Any`: arrays of several types.
+    """
     columns = _tensors(tensors, prefix, COLUMNS, name, read)
     members: list[MemberTable] = []
     while f"{prefix}.member.{len(members)}.offsets" in tensors:

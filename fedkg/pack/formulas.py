@@ -1,4 +1,6 @@
-"""Formulas: what must hold, over terms, one class for each kind. Each has a truth value (satisfied, violated, unknown) and a robustness.
+"""Formulas: what must hold, over terms, one class for each kind.
+
+Each has a truth value (satisfied, violated, unknown) and a robustness.
 
 | formula | robustness | satisfied when |
 |---|---|---|
@@ -11,22 +13,25 @@
 | `And`, `Or` | minimum, maximum | Kleene's three-valued conjunction, disjunction |
 | `Implies` | max(-antecedent, consequent) | antecedent violated or consequent satisfied |
 | `Known` | +inf or -inf | the slot has a value |
-| `AtLeast` | the count-th largest of the members' | so many members satisfy it |
+| `AtLeast` | the count-th largest of the members' | count members satisfy it |
 | `Temporal` | minimum or maximum over the window | Kleene's, over the steps of the window |
 | `Until` | max over t' of min(right at t', min of left before t') | see the class |
 | `Initially` | the argument's at the first step | the argument holds there |
 
-A yes/no decision is infinitely far from the other verdict: no change of a number turns it. So where the guard of an implication is such
-a decision and holds, the implication's robustness is its consequent's margin, and where it does not hold +inf: kept whatever the numbers.
+A yes/no decision is infinitely far from the other verdict: no change of a number turns it. So where
+the guard of an implication is such a decision and holds, the implication's robustness is its
+consequent's margin, and where it does not hold +inf: kept whatever the numbers.
 
-Steps are those of one trace, and of one entity where keys select table rows. A step that is missing inside a trace is unknown. A window
-that reaches beyond the trace meets unknown steps there (`DataContract.end` "strict") or ends with the trace ("clip": nothing is left of
-it makes `always` true and `eventually` false); a window without an end always ends with the trace (sources: An, Johnson and Ma 2024,
-section 2; Maler and Nickovic 2004).
+Steps are those of one trace, and of one entity where keys select table rows. A step that is missing
+inside a trace is unknown. A window that reaches beyond the trace meets unknown steps there
+(`DataContract.end` "strict") or ends with the trace ("clip": nothing is left of it makes `always`
+true and `eventually` false); a window without an end always ends with the trace (sources: An,
+Johnson and Ma 2024, section 2; Maler and Nickovic 2004).
 
-A slot that is NaN, or a term that is not finite, makes its comparison unknown: any robustness in [-inf, +inf]. The connectives work on
-those intervals; a formula is known when the interval lies on one side of zero, and its robustness is then the end nearest to zero
-(the value that is guaranteed), else NaN.
+A slot that is NaN, or a term that is not finite, makes its comparison unknown: any robustness in
+[-inf, +inf]. The connectives work on those intervals; a formula is known when the interval lies on
+one side of zero, and its robustness is then the end nearest to zero (the value that is guaranteed),
+else NaN.
 
 `fedkg.pack.node` says what the methods of a formula are for.
 """
@@ -62,8 +67,8 @@ class Compare(FormulaPart):
     """Two terms compared, both in the comparison's unit.
 
     Attributes:
-        scale: number (index into the row's parameters) by which the margin is divided in penalties, so that a penalty of one bar and
-            one of one kilopascal are comparable; positive.
+        scale: number (index into the row's parameters) by which the margin is divided in penalties,
+            so that a penalty of one bar and one of one kilopascal are comparable; positive.
     """
 
     kind: Literal["compare"] = "compare"
@@ -101,7 +106,9 @@ class Compare(FormulaPart):
 
 
 class ClassIn(FormulaPart):
-    """The predicted class lies in a set: `inside` and `outside` are slots (of output score columns)."""
+    """The predicted class lies in a set: `inside` and `outside` are slots (of output score
+    columns).
+    """
 
     kind: Literal["class_in"] = "class_in"
     inside: tuple[SlotIndex, ...]
@@ -115,7 +122,10 @@ class ClassIn(FormulaPart):
 
     @override
     def verdict(self, scope: Scope) -> Verdict:
-        """Best score inside minus best outside; infinite if one of the sets is empty; unknown if any score is."""
+        """Best score inside minus best outside; infinite if one of the sets is empty.
+
+        Unknown if any score is.
+        """
         inside, outside = list(self.inside), list(self.outside)
         unknown = np.isnan(scope.slots[inside + outside]).any(axis=0)
         if inside and outside:
@@ -135,7 +145,9 @@ class ClassIn(FormulaPart):
 
 
 class CategoryIs(FormulaPart):
-    """A categorical input column, or one of truth values, has the category whose code is the row's parameter `param`."""
+    """A categorical or Boolean input column equals the category with the code in parameter
+    `param`.
+    """
 
     kind: Literal["category_is"] = "category_is"
     slot: SlotIndex
@@ -219,7 +231,10 @@ class Or(FormulaPart):
 
 
 class Implies(FormulaPart):
-    """If the antecedent holds, the consequent does. At the top of a rule the antecedent says where the rule *applies*."""
+    """If the antecedent holds, the consequent does.
+
+    At the top of a rule the antecedent says where the rule *applies*.
+    """
 
     kind: Literal["implies"] = "implies"
     antecedent: Formula
@@ -257,10 +272,12 @@ class Known(FormulaPart):
 
 
 class AtLeast(FormulaPart):
-    """The argument holds for enough members of a set: all of them (`count` None), or as many as the row's parameter `count` says.
+    """The argument holds for enough members of a set: all of them (`count` None), or as many as the
+    row's parameter `count` says.
 
-    `members` is the position of the set's table among the bank's `members`; inside `arg`, slots and parameters are those of the member
-    table. Robustness is the count-th largest of the members' (the least for all); fewer members than `count`: -inf, all of none: +inf.
+    `members` is the position of the set's table among the bank's `members`; inside `arg`, slots and
+    parameters are those of the member table. Robustness is the count-th largest of the members'
+    (the least for all); fewer members than `count`: -inf, all of none: +inf.
     """
 
     kind: Literal["at_least"] = "at_least"
@@ -291,7 +308,7 @@ class AtLeast(FormulaPart):
             return ""
         count = params[:, self.count]
         fits = are_whole(count) and bool(((count >= 0) & (count < 2**53)).all())
-        return "" if fits else "a count that is no whole number"
+        return "" if fits else "a count that is not a whole number"
 
 
 class _Windowed(FormulaPart):
@@ -300,7 +317,7 @@ class _Windowed(FormulaPart):
     over_time: ClassVar[bool] = True
     universal: ClassVar[tuple[str, ...]] = ("always", "historically")
     backwards: ClassVar[tuple[str, ...]] = ("historically", "once", "since")
-    if TYPE_CHECKING:  # the fields of the subclasses, in whose order they are stored
+    if TYPE_CHECKING:  # the fields of the subclasses, in the order of storage
         op: str
         low: ParamIndex
         high: ParamIndex
@@ -337,11 +354,13 @@ class _Windowed(FormulaPart):
 
 
 class Temporal(_Windowed):
-    """The argument holds at every step (`always`, `historically`) or at some step (`eventually`, `once`) of a window.
+    """The argument holds at every step (`always`, `historically`) or at some step (`eventually`,
+    `once`) of a window.
 
     Attributes:
-        low, high: parameters with the window's first and last step, counted from now: forwards for `always` and `eventually`, backwards
-            for the other two; whole numbers, ``0 <= low <= high``, or ``high = -1`` for no end.
+        low, high: parameters with the window's first and last step, counted from now: forwards for
+            `always` and `eventually`, backwards for the other two; whole numbers, ``0 <= low <=
+            high``, or ``high = -1`` for no end.
     """
 
     kind: Literal["temporal"] = "temporal"
@@ -366,10 +385,12 @@ class Temporal(_Windowed):
 
 
 class Until(_Windowed):
-    """`right` holds at some step of the window, and `left` at every step from now to just before it (with `closed`: to that step).
+    """`right` holds at some step of the window, and `left` at every step from now to just before it
+    (with `closed`: to that step).
 
-    `since` is its mirror image: `right` held at some step of the window backwards, and `left` at every step after it up to now (with
-    `closed`: from that step). `low` and `high` are as in `Temporal`.
+    `since` is its mirror image: `right` held at some step of the window backwards, and `left` at
+    every step after it up to now (with `closed`: from that step). `low` and `high` are as in
+    `Temporal`.
     """
 
     kind: Literal["until"] = "until"
@@ -395,7 +416,10 @@ class Until(_Windowed):
 
 
 class Initially(FormulaPart):
-    """The argument holds at the first step of the trace. At the top of a rule it says that the rule applies at that step alone."""
+    """The argument holds at the first step of the trace.
+
+    At the top of a rule it says that the rule applies at that step alone.
+    """
 
     over_time: ClassVar[bool] = True
     kind: Literal["initially"] = "initially"
@@ -440,4 +464,5 @@ Formula = Annotated[
 ]
 
 vars(terms)["Formula"] = Formula
-"""A `Choose` holds a formula: now its annotation can be resolved, which pydantic does when a model is first used."""
+"""A `Choose` holds a formula: now its annotation can be resolved, which pydantic does when a model
+is first used."""

@@ -1,4 +1,6 @@
-"""Inferences: templates whose parameters are found in data, by each client, each cluster, or the whole run."""
+"""Inferences: templates with parameters estimated from data, per client, per cluster, or per
+run.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,14 @@ class MinedParameter(Node):
 
     Attributes:
         name: of the variable after `find`, without its question mark.
-        param: its place among the parameters of the condition's skeleton. In the bank it is NaN; the end of a window is open there (0 for
-            the first step, -1 for the last).
-        direction: in which direction satisfaction improves, everything else held: ``up`` (a larger value is easier), ``down``, or ``none``
-            where the formula does not tell; then a value that is found by halving need not be the tightest (source: An, Johnson and Ma
-            2024, section 3; monotone directions of parametric signal temporal logic).
-        span: between which values it is looked for, in `unit`: the declared span of what it is compared with; None where there is none, and
-            the data tells.
+        param: its place among the parameters of the condition's skeleton. In the bank it is NaN;
+            the end of a window is open there (0 for the first step, -1 for the last).
+        direction: in which direction satisfaction improves, everything else held: ``up`` (a larger
+            value is easier), ``down``, or ``none`` where the formula does not tell; then a value
+            that is found by halving need not be the tightest (source: An, Johnson and Ma 2024,
+            section 3; monotone directions of parametric signal temporal logic).
+        span: between which values it is looked for, in `unit`: the declared span of what it is
+            compared with; None where there is none, and the data tells.
         unit: of the value; "" where it has none, or counts steps.
         integer: it is a number of steps.
     """
@@ -37,9 +40,12 @@ class Inference(Node):
     """What is found where.
 
     Attributes:
-        per: whose traces it is found in: those of each ``client``, of all members of each ``cluster``, of the whole ``run``.
-        template: name of the template. text: the call as written. condition: position in the pack's conditions; that bank has one row.
-        parameters: in the order in which they are found, others being held at their loosest value until it is their turn.
+        per: the traces that it is estimated from: those of each ``client``, of all members of each
+            ``cluster``, of the whole ``run``.
+        template: name of the template. text: the call as written. condition: position in the pack's
+            conditions; that bank has one row.
+        parameters: in the order in which they are found, others being held at their loosest value
+            until it is their turn.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """Knowledge models: what is known of an output before anything is trained.
 
-A range model gives for each sample the classes, or the interval, in which the true answer lies; a prediction model gives an answer
-(Fan et al. 2022, section 3: R-KM and P-KM). Both are lists of clauses; their conditions are banks among the pack's conditions.
+A range model gives for each sample the classes, or the interval, in which the true answer lies; a
+prediction model gives an answer (Fan et al. 2022, section 3: R-KM and P-KM). Both are lists of
+clauses; their conditions are banks among the pack's conditions.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ class Clause(Node):
     """What holds of the output where a condition holds.
 
     Attributes:
-        bank: position of the condition among the pack's condition banks; each of its rows is a condition of its own.
-        classes: the classes that are allowed, by position among the model's; None where the clause is not about classes.
-        low, high: the ends of the interval that is allowed, over the bank's slots and parameters, in the model's unit; None: no end.
+        bank: position of the condition among the pack's condition banks; each of its rows is a
+            separate condition.
+        classes: the classes that are allowed, by position among the model's; None where the clause
+            is not about classes.
+        low, high: the ends of the interval that is allowed, over the bank's slots and parameters,
+            in the model's unit; None: no end.
         predicted: the class that is predicted; value: the number that is.
         anything: the clause allows everything; then all other fields are None.
-        file, line: where it stands.
+        file, line: the location of the statement.
     """
 
     bank: int
@@ -49,10 +53,12 @@ class Network(Node):
     """An earlier model: dense layers over columns of the contract.
 
     Attributes:
-        bank: position of a condition bank of one row, whose slots are the first layer's inputs, in order.
+        bank: position of a condition bank of one row, with slots for the first layer's inputs, in
+            order.
         mean, std: what was subtracted from each input, and what it was then divided by.
-        decision: how the last layer's outputs become an answer: the largest is the class, one is a probability or its logit (two
-            classes), or one is the number itself, times `scale` plus `offset`.
+        decision: how the last layer's outputs become an answer: the largest is the class, one is a
+            probability or its logit (two classes), or one is the number itself, times `scale` plus
+            `offset`.
     """
 
     bank: int
@@ -68,15 +74,18 @@ class KnowledgeModel(Node):
     """A range or prediction model of one output.
 
     Attributes:
-        output: the name of a label or an output. column: the header under which tables have its true values.
+        output: the name of a label or an output. column: the header under which tables have its
+            true values.
         classes: a label's classes, in order; () for a number. unit: of the number.
         span: smallest and largest value of the number, in `unit`.
-        clauses: in order. Ranges that hold at once intersect; of predictions the first that holds wins.
+        clauses: in order. Ranges that hold at once intersect; of predictions the first that holds
+            wins.
         otherwise: what holds where every condition fails; None: anything, or no prediction.
-        network: the earlier model that the answers are from; then there are no clauses.
-        proven: what could be shown for every sample within the declared spans: ``nonempty`` (a range model never allows nothing, nor do
-            all of the same output together), ``within`` (a prediction lies in the ranges of the same output; assumption 5.1). What is not
-            proven is checked on data.
+        network: the earlier model that gives the answers; `clauses` is then empty.
+        proven: what could be shown for every sample within the declared spans: ``nonempty`` (a
+            range model never allows nothing, nor do all of the same output together), ``within`` (a
+            prediction lies in the ranges of the same output; assumption 5.1). What is not proven is
+            checked on data.
     """
 
     name: str

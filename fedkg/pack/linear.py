@@ -27,7 +27,9 @@ def linear_in_param(term: Term, param: int) -> bool:
 
 
 def _linear(term: Term, param: int | None) -> bool:
-    """Whether a term is linear in its slots (None) or in a parameter, with coefficients that read no slots."""
+    """Whether a term is linear in its slots (None) or in a parameter, with coefficients that read
+    no slots.
+    """
 
     def inside(part: Term) -> bool:
         return reads_slots(part) if param is None else reads_param(part, param)

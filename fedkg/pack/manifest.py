@@ -22,7 +22,10 @@ SECTIONS = {"constraints": 3, "sets": 1, "causes": 1}
 
 
 class Section(Node):
-    """A part of the pack with a version of its own; a reader must refuse a required one that it does not know."""
+    """A separately versioned part of the pack.
+
+    A reader must refuse a required one that it does not know.
+    """
 
     version: int
     required: bool = True
@@ -33,8 +36,10 @@ class RuleRecord(Node):
 
     Attributes:
         name: as the author wrote it. title: the sentence the author gave it, or "".
-        kind: its SCFA family. text: the statement's source. file, line: where it stands (file name without folders).
-        output: whether it touches an output: then it constrains the model and counts in scores; else it is a check of the data.
+        kind: its SCFA family. text: the statement's source. file, line: its location (file name
+            without folders).
+        output: whether it touches an output: then it constrains the model and counts in scores;
+            else it is a check of the data.
         severity: of a violation, as a shape gives it.
     """
 
@@ -52,7 +57,9 @@ class RuleRecord(Node):
 
 
 class Source(Node):
-    """One source file of the pack; `sha256` is empty for a file of a site, since it could confirm guesses.
+    """One source file of the pack.
+
+    `sha256` is empty for a file of a site, since it could confirm guesses.
 
     See docs/decisions/012-private-packs-contain-one-clients-data.md.
     """
@@ -66,9 +73,11 @@ class Placement(Node):
     """Where one part of a shape or query went: none is dropped without a word.
 
     Attributes:
-        source: the file's name without folders. part: what it is about: a constraint component of a shape, or a query.
-        where: ``rows`` (bound constraints, checked on data), ``graph`` (decided on static facts when compiled), ``off`` (deactivated),
-            ``refused`` (neither is possible). rule: the rule it became, or "". reason: one sentence, or "".
+        source: the file's name without folders. part: what it is about: a constraint component of a
+            shape, or a query.
+        where: ``rows`` (bound constraints, checked on data), ``graph`` (decided on static facts
+            when compiled), ``off`` (deactivated), ``refused`` (neither is possible). rule: the rule
+            it became, or "". reason: one sentence, or "".
         conforms: what the graph says of it, where `where` is ``graph``.
     """
 
@@ -90,9 +99,10 @@ class Provenance(Node):
 class Manifest(Node):
     """`manifest.json` of a pack.
 
-    `skeletons[i]` belongs to the tensors called ``bank.i.*``. `conditions[i]`, with the tensors ``condition.i.*``, is a formula that is
-    no constraint of its own: what knowledge models and inferences are made of. `client` is the owner of a private pack, which never
-    leaves its site; "" in a public one. The sections `sets` and `causes` are written where a pack has any.
+    `skeletons[i]` belongs to the tensors called ``bank.i.*``. `conditions[i]`, with the tensors
+    ``condition.i.*``, is a formula that is not a constraint but a part of knowledge models and
+    inferences. `client` is the owner of a private pack, which never leaves its site; "" in a public
+    one. The sections `sets` and `causes` are written where a pack has any.
     """
 
     format: int = FORMAT

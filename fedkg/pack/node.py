@@ -1,10 +1,10 @@
 """What every part of a pack is, and what every formula and term can be asked.
 
-A formula is a tree of nodes. Each kind of node is one class in `terms.py` or `formulas.py`. The class
-holds what defines the node: its fields, its text, its meaning in NumPy, its interval, how it depends
-on its parts, and how far it looks in time. Tree walkers ask the node instead of listing the kinds.
-Only its form in tensors stands elsewhere, in `fedkg/constraints/engine/evaluation.py`, because a pack
-loads without torch.
+A formula is a tree of nodes. Each kind of node is one class in `terms.py` or `formulas.py`. The
+class holds what defines the node: its fields, its text, its meaning in NumPy, its interval, how it
+depends on its parts, and how far it looks in time. Tree walkers ask the node instead of listing the
+kinds. Only its tensor form is elsewhere, in `fedkg/constraints/engine/evaluation.py`, because a
+pack loads without torch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from fedkg.pack.writing import Writer
 
 Sign = int | None
-"""How one thing depends on another: 1 never falls, -1 never rises, 0 does not depend on it, None unknown."""
+"""How one thing depends on another: 1 never falls, -1 never rises, 0 does not depend on it, None
+unknown."""
 
 MANY = 99
 """The degree of a term that is not known to be a polynomial of a lower degree."""
@@ -46,7 +47,8 @@ class FieldRole(Enum):
 SlotIndex = Annotated[int, FieldRole.SLOT]
 ParamIndex = Annotated[int, FieldRole.PARAM]
 MembersIndex = Annotated[int, FieldRole.MEMBERS]
-"""The position of a member table in `Bank.members`. The parts of a node with such a field read that table."""
+"""The position of a member table in `Bank.members`. The parts of a node with such a field read that
+table."""
 
 
 class Node(BaseModel):
@@ -57,7 +59,10 @@ class Node(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reach:
-    """How many steps before and after its own a verdict may depend on; infinite where a window without an end holds one that reaches on."""
+    """How many steps before and after its own a verdict may depend on.
+
+    Infinite where a window without an end holds one that reaches on.
+    """
 
     back: float = 0.0
     ahead: float = 0.0
@@ -65,7 +70,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the column in a slot must be: `fits` decides, `name` stands in the message."""
+    """The requirement on the column in a slot: `fits` decides, messages contain `name`."""
 
     slot: int
     fits: Callable[[Column], bool]
@@ -75,9 +80,9 @@ class Wanted:
 class Part(Node):
     """A node of a formula.
 
-    The type of a field says what the field is. `Term` and `Formula` (also optional, or a tuple of them)
-    are parts. `SlotIndex`, `ParamIndex` and `MembersIndex` point into the bank. Anything else is a
-    setting. `fedkg.pack.walk` derives every traversal from this, in the order of the fields.
+    The type of a field says what the field is. `Term` and `Formula` (also optional, or a tuple of
+    them) are parts. `SlotIndex`, `ParamIndex` and `MembersIndex` point into the bank. Anything else
+    is a setting. `fedkg.pack.walk` derives every traversal from this, in the order of the fields.
     """
 
     over_time: ClassVar[bool] = False
@@ -109,22 +114,36 @@ class TermPart(Part):
 
     @abstractmethod
     def text(self, write: Writer) -> tuple[str, int]:
-        """The term on one line, and how tightly its operator binds (`writing.OPEN` .. `writing.ATOM`)."""
+        """The term on one line, and how tightly its operator binds (`writing.OPEN` ..
+        `writing.ATOM`).
+        """
 
     @abstractmethod
     def value(self, scope: Scope) -> Float:
-        """The value, float64 [B, M] or broadcast to it; NaN where it or any part of it is not a finite number."""
+        """The value, float64 [B, M] or broadcast to it.
+
+        NaN where it or any part of it is not a finite number.
+        """
 
     @abstractmethod
     def interval(self, of: Callable[[Term, Ranges], Interval], ranges: Ranges) -> Interval:
-        """Between which numbers the value lies, never too narrow; `of` gives the interval of a part."""
+        """Between which numbers the value lies, never too narrow.
+
+        `of` gives the interval of a part.
+        """
 
     def slopes(self, sign: Callable[[Term], Sign]) -> tuple[Sign, ...]:
-        """How the value depends on each part; `sign` gives the sign that a part always has. By default unknown."""
+        """How the value depends on each part; `sign` gives the sign that a part always has.
+
+        By default unknown.
+        """
         return (None,) * len(parts_of(self))
 
     def degree(self, degrees: Sequence[int]) -> int:
-        """The degree in some variables, given the degrees of the parts; `MANY` if it is not a polynomial."""
+        """The degree in some variables, given the degrees of the parts.
+
+        `MANY` if it is not a polynomial.
+        """
         return MANY if any(degrees) else 0
 
 
@@ -133,22 +152,28 @@ class FormulaPart(Part):
 
     @abstractmethod
     def text(self, write: Writer, *, outer: bool) -> str:
-        """The formula on one line. Without `outer` it stands in parentheses if its operator needs them."""
+        """The formula on one line; in parentheses if its operator needs them, unless `outer`."""
 
     @abstractmethod
     def verdict(self, scope: Scope) -> Verdict:
         """The truth value and the robustness, [B, M]."""
 
     def polarity(self) -> tuple[int, ...]:
-        """For each sub-formula 1 if the formula holds more often when that one does, -1 if less often."""
+        """For each sub-formula 1 if the formula holds more often when that one does, -1 if less
+        often.
+        """
         return (1,) * sum(isinstance(part, FormulaPart) for part in parts_of(self))
 
     def param_signs(self) -> dict[int, Sign]:
-        """For each parameter that decides satisfaction: 1 if a larger value makes it easier, -1 if harder."""
+        """For each parameter that decides satisfaction: 1 if a larger value makes it easier, -1 if
+        harder.
+        """
         return {}
 
     def is_strict(self, positive: bool) -> bool:
-        """Whether the formula, or (not `positive`) its negation, is an atom that is violated at a margin of 0."""
+        """Whether the formula, or (not `positive`) its negation, is an atom that is violated at a
+        margin of 0.
+        """
         return False
 
 

@@ -26,7 +26,8 @@ class Pack:
     Attributes:
         manifest: rules, data contract, names, provenance.
         banks: the bound constraints, grouped by skeleton.
-        conditions: bound formulas that are no constraints; knowledge models and inferences refer to them by position and row.
+        conditions: bound formulas that are not constraints; knowledge models and inferences refer
+            to them by position and row.
         arrays: further numbers by name: the weights of earlier models.
     """
 

@@ -29,7 +29,8 @@ ARGUMENTS: dict[Shape, tuple[str, ...]] = {
     "monotone": (),
     "nonnegative": (),
 }
-"""Each shape with its named numbers, in their order. `halfspace` and `affine` have the coefficients of their vector before them."""
+"""Each shape with its named numbers, in their order. `halfspace` and `affine` have the coefficients
+of their vector before them."""
 
 
 class ClientSet(Node):
@@ -60,9 +61,12 @@ class KeptSet(Node):
 
     Attributes:
         on: whether parameters of the model are kept in it, or what it predicts.
-        target: the dotted name of one parameter tensor (``head.weight``), the name of one output or label, or "" for all.
-        arguments: the names of the numbers: ``c1``, ``c2``, ... of a halfspace or an affine set first.
-        unit: of the numbers; "" where they have none. Numbers of a set of parameters never have one.
+        target: the dotted name of one parameter tensor (``head.weight``), the name of one output or
+            label, or "" for all.
+        arguments: the names of the numbers: ``c1``, ``c2``, ... of a halfspace or an affine set
+            first.
+        unit: of the numbers; "" where they have none. Numbers of a set of parameters never have
+            one.
         clients: one entry for each client, or a single one for all.
         text, file, line: as in `RuleRecord`.
     """
@@ -80,7 +84,10 @@ class KeptSet(Node):
     line: int = 0
 
     def numbers_of(self, client: str) -> dict[str, float | None] | None:
-        """The numbers of a client, by its name or its node, under the names of the arguments; None where the set says nothing of it."""
+        """The numbers of a client, by its name or its node, under the names of the arguments.
+
+        None where the set says nothing of it.
+        """
         entry = next(
             (
                 one

@@ -1,8 +1,9 @@
 """Terms: the numeric expressions of a skeleton, one class for each kind.
 
-A skeleton holds no number and no column of its own. A `Slot` says "the i-th column of this bank row", a `Param` "the j-th number of
-this bank row"; both are looked up in the bank's columns, so that thousands of rules of one shape are one skeleton. Terms are evaluated
-in the order in which they are written (thresholds sit exactly on decimal data, so re-association would change verdicts).
+A skeleton holds neither numbers nor columns. A `Slot` says "the i-th column of this bank row", a
+`Param` "the j-th number of this bank row"; both are looked up in the bank's columns, so that
+thousands of rules of one shape are one skeleton. Terms are evaluated in the order in which they are
+written (thresholds sit exactly on decimal data, so re-association would change verdicts).
 
 `fedkg.pack.node` says what the methods of a term are for.
 """
@@ -54,7 +55,9 @@ SignOf = Callable[["Term"], Sign]
 
 
 class Slot(TermPart):
-    """The value of the row's column number `index`: data for an input, the model's word for an output."""
+    """The value of the row's column number `index`: data for an input, the model's word for an
+    output.
+    """
 
     kind: Literal["slot"] = "slot"
     index: SlotIndex
@@ -187,7 +190,10 @@ class Product(TermPart):
 
 
 class Negate(TermPart):
-    """The negative of a term; ``a - b`` is ``Sum(a, Negate(b))``, which is the same number in IEEE arithmetic."""
+    """The negative of a term.
+
+    ``a - b`` is ``Sum(a, Negate(b))``, which is the same number in IEEE arithmetic.
+    """
 
     kind: Literal["negate"] = "negate"
     arg: Term
@@ -231,7 +237,10 @@ class Quotient(TermPart):
         )
 
     def is_unknown(self, write: Writer) -> bool:
-        """Whether this is ``0 / 0``, which is how a formula has no value; in a skeleton a parameter divided by itself."""
+        """Whether this is ``0 / 0``, the encoding of "no value".
+
+        In a skeleton a parameter divided by the same parameter.
+        """
         above, below = self.numerator, self.denominator
         return (
             isinstance(above, Param)
@@ -348,9 +357,11 @@ class Call(TermPart):
 class Reduce(TermPart):
     """A number made of one value for each member of a set: the flows of all pipes of a vessel.
 
-    `members` is the position of the set's table among the bank's `members`; inside `arg`, slots and parameters are those of the member
-    table. The empty set: sum and count 0; mean, min and max unknown. A member whose value is unknown makes the whole unknown, or is left
-    out with `skip` (as SPARQL does with what has no value). `count` is the number of members whose value is known, itself always known.
+    `members` is the position of the set's table among the bank's `members`; inside `arg`, slots and
+    parameters are those of the member table. The empty set: sum and count 0; mean, min and max
+    unknown. One member with an unknown value makes the whole unknown, or is left out with `skip`
+    (as SPARQL does for missing values). `count` is the number of members with a known value, and
+    always known.
     """
 
     kind: Literal["reduce"] = "reduce"
@@ -361,7 +372,10 @@ class Reduce(TermPart):
 
     @override
     def text(self, write: Writer) -> tuple[str, int]:
-        """``sum of flow over 3 members``; where members are chosen, ``count of (60 < torque) over 3 members``."""
+        """``sum of flow over 3 members``.
+
+        Where members are chosen, ``count of (60 < torque) over 3 members``.
+        """
         arg, inner, over = self.arg, write.inside(self.members), write.over(self.members)
         if not (self.skip and isinstance(arg, Choose) and arg.is_filter(inner)):
             known = " where known" if self.skip else ""

@@ -1,8 +1,9 @@
 """Formulas as text, as near to the rule language as a skeleton allows.
 
-A skeleton alone prints with the places it leaves open: ``x0``, ``x1`` for columns of data, ``y0`` for what the model predicts, ``p0`` for
-numbers. A row of a bank fills them: ``torque * speed <= 9000``. Windows are told in steps, or in time where the step is known. Sentences
-for authors, with units and members by name, are the compiler's: `fedkg_compiler.reason.words`.
+A skeleton alone prints with the places it leaves open: ``x0``, ``x1`` for columns of data, ``y0``
+for what the model predicts, ``p0`` for numbers. A row of a bank fills them: ``torque * speed <=
+9000``. Windows are in steps, or in time if the step is known. Sentences for authors, with units and
+members by name, are the compiler's: `fedkg_compiler.reason.words`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """What stands in the open places of a skeleton; without one, placeholders do.
+    """The texts for the open places of a skeleton; without `Names`, placeholders are printed.
 
     Attributes:
         members: the same for each member table. counts: how many members the row has in each.
@@ -57,7 +58,10 @@ class Names:
         return self.params[index] if index < len(self.params) else f"p{index}"
 
     def category(self, slot: int, param: int) -> str:
-        """The text of a category, quoted, where the slot's vocabulary knows the code; of a truth value as it is."""
+        """The text of a category, quoted, where the slot's vocabulary knows the code.
+
+        Of a truth value as it is.
+        """
         words = self.categories[slot] if slot < len(self.categories) else ()
         code = self.param(param)
         if not code.isdigit() or int(code) >= len(words):
@@ -75,7 +79,9 @@ class Names:
         return f"over {self.counts[table]} member{'s' * (self.counts[table] != 1)}"
 
     def window(self, low: int, high: int) -> str:
-        """``within 2 h``, ``[1 h, 2 h]``, ``within 24 steps``; "" for a window that begins now and has no end."""
+        """``within 2 h``, ``[1 h, 2 h]``, ``within 24 steps``; "" for a window that begins now and
+        has no end.
+        """
         first, last = self.param(low), self.param(high)
         if last == "-1":
             return "" if first == "0" else f"[{self._time(first)}, end]"
@@ -109,7 +115,7 @@ class Names:
 
 
 def formula_text(formula: Formula, names: Names | None = None) -> str:
-    """The formula on one line; `and`/`or` inside other connectives stand in parentheses."""
+    """The formula on one line; `and`/`or` inside other connectives are in parentheses."""
     return (names or Names()).formula(formula, outer=True)
 
 
@@ -119,9 +125,10 @@ def term_text(term: Term, names: Names) -> str:
 
 
 def row_text(pack: Pack, bank: Bank, row: int) -> str:
-    """The bound constraint in row `row` of `bank`, with its columns, views and numbers in place, and its unit where it has one.
+    """The bound constraint in row `row` of `bank`, with its columns, views and numbers in place,
+    and its unit where it has one.
 
-    A limit on a temperature in degC is missed by K: then the unit is said to be that of the margin.
+    A limit on a temperature in degC has a violation in K: this gives the unit of the margin.
     """
     contract = pack.manifest.contract
     slots = bank.slots[row]
@@ -132,7 +139,7 @@ def row_text(pack: Pack, bank: Bank, row: int) -> str:
 
 
 def row_names(contract: DataContract, bank: Bank, row: int) -> Names:
-    """What stands in the open places of a bank's skeleton in one row."""
+    """The texts for the open places of a bank's skeleton in one row."""
     slots, views = bank.slots[row], bank.views[row]
     members = bank.take(np.array([row])).members
     return Names(
@@ -149,7 +156,9 @@ def row_names(contract: DataContract, bank: Bank, row: int) -> Names:
 
 
 def _member_names(contract: DataContract, table: MemberTable) -> Names:
-    """What the members of one row have in common: ``flow`` for flow[pipe_1] and flow[pipe_2], ``0.5 .. 2`` for numbers."""
+    """What the members of one row have in common: ``flow`` for flow[pipe_1] and flow[pipe_2], ``0.5
+    .. 2`` for numbers.
+    """
     reads = [
         [
             _read(contract, int(column), int(view))
@@ -193,7 +202,10 @@ def _steps_to(unit: str, step: str) -> bool:
 
 
 def keys_text(pack: Pack, bank: Bank, row: int) -> str:
-    """Which table rows the bound constraint is about: ``machine = M07``; empty when it is about all."""
+    """Which table rows the bound constraint is about: ``machine = M07``.
+
+    Empty when it is about all.
+    """
     columns = pack.manifest.contract.columns
     pairs = [
         (columns[int(key)], int(code))
@@ -209,5 +221,8 @@ def _read(contract: DataContract, column: int, view: int) -> str:
         return f"previous {name}"
     if reading.kind == "raised" and reading.column is not None:
         raised = contract.columns[reading.column]
-        return f"{name}[{raised.name} + {number_text(reading.delta)}{' ' + raised.unit if raised.unit else ''}]"
+        return (
+            f"{name}[{raised.name} + "
+            f"{number_text(reading.delta)}{' ' + raised.unit if raised.unit else ''}]"
+        )
     return name

@@ -1,4 +1,6 @@
-"""What must be true of a pack's banks before anything evaluates them: every index points at something."""
+"""What must be true of a pack's banks before anything evaluates them: every index points at
+something.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ class _Readers(Protocol):
 
 
 def check_banks(manifest: Manifest, banks: Iterable[Bank], name: str) -> None:
-    """Raise PackError, naming the tensor, where a bank's index points at nothing or at a column of another kind, or its columns differ."""
+    """Raise PackError, naming the tensor, where a bank's index points at nothing or at a column of
+    another kind, or its columns differ.
+    """
     _check_views(manifest, name)
     _check_manifest_numbers(manifest, name)
     for i, bank in enumerate(banks):
@@ -56,7 +60,9 @@ def check_banks(manifest: Manifest, banks: Iterable[Bank], name: str) -> None:
 
 
 def _check_manifest_numbers(manifest: Manifest, name: str) -> None:
-    """Weights are not negative, spans have their smaller end first. (That numbers are finite is part of their type.)"""
+    """Weights are not negative, spans have their smaller end first. (That numbers are finite is
+    part of their type.)
+    """
     for rule in manifest.rules:
         if rule.weight < 0:
             raise PackError(
@@ -79,7 +85,7 @@ def _check_manifest_numbers(manifest: Manifest, name: str) -> None:
 
 
 def check_conditions(manifest: Manifest, conditions: Sequence[Bank], name: str) -> None:
-    """The same for formulas that are no constraints: of which rule they are is not looked at. Raises PackError."""
+    """Check formulas that are not constraints and so belong to no rule. Raises PackError."""
     for i, bank in enumerate(conditions):
         _check_skeleton(bank.skeleton, f"{name}: condition {i}")
         _check_rows(manifest, bank, f"condition.{i}", name, rules=None)
@@ -105,7 +111,10 @@ def _check_inferences(manifest: Manifest, conditions: Sequence[Bank], name: str)
 def _check_rows(
     manifest: Manifest, bank: Bank, prefix: str, name: str, *, rules: int | None
 ) -> None:
-    """Raise PackError where the tensors called `prefix`.* are wrong; `rules` bounds the rule numbers, None: they mean nothing."""
+    """Raise PackError where the tensors called `prefix`.* are wrong.
+
+    `rules` bounds the rule numbers, None: they mean nothing.
+    """
     what = f"{name}: {prefix.replace('.', ' ')}"
     if any(array.shape[0] != bank.rows for array in bank.tensors().values()):
         raise PackError(
@@ -152,13 +161,14 @@ def _check_rows(
             columns = np.unique(readers.slots[:, wanted.slot]).tolist()
             if not all(wanted.fits(manifest.contract.columns[column]) for column in columns):
                 raise PackError(
-                    f"{name}: tensor {at}.slots has a column that is no {wanted.name} in slot {wanted.slot}",
+                    f"{name}: tensor {at}.slots has a column that is no {wanted.name} in "
+                    f"slot {wanted.slot}",
                     help="compile it again",
                 )
 
 
 def _check_keys(manifest: Manifest, bank: Bank, prefix: str, name: str) -> None:
-    """Keys are columns of texts, and their codes stand for texts of them."""
+    """Keys are columns of texts, and their codes refer to texts of them."""
     for key in np.unique(bank.keys[bank.keys >= 0]).tolist():
         column = manifest.contract.columns[key]
         if column.type != "category" or not _within(
@@ -206,7 +216,9 @@ def _check_numbers(skeleton: Formula, table: int, readers: _Readers, at: str, na
 
 
 def _check_members(bank: Bank, prefix: str, name: str) -> None:
-    """Every member table belongs to the rows or to one before it, and its sets cover its members; terms over them stand under the owner."""
+    """Check that each member table belongs to the rows or an earlier table, that its sets cover its
+    members, and that terms over them are evaluated for the owner.
+    """
     for j, table in enumerate(bank.members):
         at = f"{prefix}.member.{j}"
         if not -1 <= table.parent < j:
@@ -239,8 +251,7 @@ def _check_members(bank: Bank, prefix: str, name: str) -> None:
             if bank.members[members].parent != where:
                 at = f"{prefix}.member.{members}"
                 raise PackError(
-                    f"{name}: {at} belongs to others than its terms stand under",
-                    help="compile it again",
+                    f"{name}: {at} has another owner than its terms", help="compile it again"
                 )
 
 
@@ -258,7 +269,7 @@ def _check_views(manifest: Manifest, name: str) -> None:
     step = manifest.contract.step
     if step is not None and not (np.isfinite(step) and step > 0):
         raise PackError(
-            f"{name}: the contract's step is no length of time",
+            f"{name}: the contract's step is not a length of time",
             received=f"{step:g} s",
             help="compile it again",
         )
@@ -267,7 +278,9 @@ def _check_views(manifest: Manifest, name: str) -> None:
 
 
 def _check_skeleton(formula: Formula, what: str) -> None:
-    """Raise PackError where a node has too few or too many parts, or a setting that it cannot have."""
+    """Raise PackError where a node has too few or too many parts, or a setting that it cannot
+    have.
+    """
     for _, part in everywhere(formula):
         wrong = part.wrong_shape()
         if wrong:

@@ -1,4 +1,6 @@
-"""What must be true of a pack's knowledge models before anything asks them: every clause and layer points at something that fits."""
+"""What must be true of a pack's knowledge models before anything asks them: every clause and layer
+points at something that fits.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def check_knowledge(
     """Raise PackError, naming the model, where something about a knowledge model is wrong."""
     names: set[str] = set()
     for model in manifest.knowledge:
-        twice = ["stands there twice"] if model.name in names else []
+        twice = ["occurs twice"] if model.name in names else []
         names.add(model.name)
         for problem in (*twice, *_problems(model, conditions, arrays)):
             raise PackError(
@@ -41,7 +43,7 @@ def _problems(model: KnowledgeModel, conditions: Sequence[Bank], arrays: Arrays)
     ):
         yield "has a span that is none"
     if not set(model.proven) <= {"nonempty" if model.kind == "range" else "within"}:
-        yield "says that something is proven which is no question about it"
+        yield "lists a proven property that does not apply to it"
     clauses = (*model.clauses, *(() if model.otherwise is None else (model.otherwise,)))
     if model.network is not None and clauses:
         yield "has both clauses and a network"
@@ -69,7 +71,10 @@ def _wrong_clause(
     }[model.kind, bool(model.classes)]
     given = [what for what, there in said.items() if there]
     if len(given) != 1 or given[0] not in fitting:
-        yield f"has a clause that gives {' and '.join(given) or 'no answer'}, not {' or '.join(fitting)}"
+        yield (
+            f"has a clause that gives {' and '.join(given) or 'no answer'}, not "
+            f"{' or '.join(fitting)}"
+        )
     if clause.classes is not None and (
         not clause.classes or len(set(clause.classes)) != len(clause.classes)
     ):
@@ -118,7 +123,7 @@ def _wrong_network(
     if not fits[network.decision]:
         yield f"decides by `{network.decision}` among {classes} classes"
     if not np.isfinite([network.scale, network.offset]).all():
-        yield "scales its answer by what is no number"
+        yield "has an output scale or offset that is not a number"
     if not 0 <= network.bank < len(conditions) or conditions[network.bank].rows != 1:
         yield "has a network without inputs"
         return
@@ -130,7 +135,7 @@ def _wrong_network(
         or not all(np.isfinite(network.std))
         or 0.0 in network.std
     ):
-        yield "has a mean or standard deviation that is no number"
+        yield "has a mean or standard deviation that is not a number"
     for layer in network.layers:
         weight, bias = arrays.get(layer.weight), arrays.get(layer.bias)
         if (

@@ -1,10 +1,12 @@
 """Walks through formulas and terms: their parts, and which slots and parameters they read.
 
-Indices of slots and parameters mean something in one table alone: that of the bank's rows (-1), or a member table (its position in
-`Bank.members`). `terms_of`, `atoms`, `subterms`, `used_slots` and `used_params` stay in the table where they begin; `everywhere` enters the
-members' terms too and says in which table each part stands, and `renumbered` gives all of them new indices.
+Indices of slots and parameters mean something in one table alone: that of the bank's rows (-1), or
+a member table (its position in `Bank.members`). `terms_of`, `atoms`, `subterms`, `used_slots` and
+`used_params` stay in the table where they begin; `everywhere` enters the members' terms too and
+gives the table of each part, and `renumbered` gives all of them new indices.
 
-No kind of node is named here, except atoms: `node.layout` says which fields of a node are its parts and indices.
+No kind of node is named here, except atoms: `node.layout` says which fields of a node are its parts
+and indices.
 """
 
 from __future__ import annotations
@@ -46,18 +48,27 @@ def member_table(part: Formula | Term) -> int | None:
 
 
 def own_params(part: Formula | Term) -> frozenset[int]:
-    """The parameters that a node reads itself, in its own table; those of its parts are not among them."""
+    """The parameters that a node reads itself, in its own table.
+
+    Those of its parts are not among them.
+    """
     names = (name for name, role in layout(type(part)) if role is FieldRole.PARAM)
     return frozenset(value for name in names if (value := getattr(part, name)) is not None)
 
 
 def term_children(term: Term) -> tuple[Term, ...]:
-    """The direct sub-terms of a term, in its own table: none of a `Reduce`; of a `Choose` the two results."""
+    """The direct sub-terms of a term, in its own table: none of a `Reduce`.
+
+    Of a `Choose` the two results.
+    """
     return tuple(part for part in _in_own_table(term) if isinstance(part, TermPart))
 
 
 def subterms(term: Term) -> Iterator[Term]:
-    """The term and every term inside it in its own table, outermost first; the terms of a `Choose`'s condition are among them."""
+    """The term and every term inside it in its own table, outermost first.
+
+    The terms of a `Choose`'s condition are among them.
+    """
     yield term
     for part in _in_own_table(term):
         for inner in (part,) if isinstance(part, TermPart) else terms_of(part):
@@ -74,7 +85,10 @@ def _in_own_table(part: Formula | Term) -> tuple[Formula | Term, ...]:
 
 
 def subformulas(formula: Formula) -> Iterator[Formula]:
-    """The formula and every formula inside it in its own table, outermost first, left to right; not those inside terms."""
+    """The formula and every formula inside it in its own table, outermost first, left to right.
+
+    Not those inside terms.
+    """
     yield formula
     for child in formula_children(formula):
         yield from subformulas(child)
@@ -97,7 +111,9 @@ def terms_of(formula: Formula) -> Iterator[Term]:
 
 
 def everywhere(part: Formula | Term, table: int = ROWS) -> Iterator[tuple[int, Formula | Term]]:
-    """Every formula and term inside `part`, itself first, each with the table whose slots and parameters it speaks of."""
+    """Every formula and term inside `part`, itself first, each with the table of its slots and
+    parameters.
+    """
     yield table, part
     members = member_table(part)
     for child in children(part):
@@ -118,9 +134,11 @@ def is_temporal(part: Formula | Term) -> bool:
 
 
 def reach(part: Formula | Term, params: Sequence[float] = ()) -> Reach:
-    """How far a formula or term looks in time, its windows being those of `params`; members' windows are not looked at.
+    """How far a formula or term looks in time, its windows being those of `params`.
 
-    A window without an end ends with the trace: it adds nothing of its own.
+    members' windows are not looked at.
+
+    A window without an end ends with the trace: it adds nothing.
     """
     parts = [reach(child, params) for child in _in_own_table(part)]
     back = max((one.back for one in parts), default=0.0)
@@ -129,7 +147,9 @@ def reach(part: Formula | Term, params: Sequence[float] = ()) -> Reach:
 
 
 def used_slots(formula: Formula, table: int = ROWS) -> frozenset[int]:
-    """Indices of all slots a formula reads in a table: that of the bank's rows, or a member table."""
+    """Indices of all slots a formula reads in a table: that of the bank's rows, or a member
+    table.
+    """
     return indices(formula)[0].get(table, frozenset())
 
 
@@ -139,7 +159,10 @@ def used_params(formula: Formula, table: int = ROWS) -> frozenset[int]:
 
 
 def indices(formula: Formula) -> tuple[dict[int, frozenset[int]], dict[int, frozenset[int]]]:
-    """Which slots and which parameters are read, by table; a table that only holds members to count stands there with none."""
+    """The slots and parameters read, by table.
+
+    A table that only holds members to count has none.
+    """
     found: dict[FieldRole, dict[int, set[int]]] = {
         FieldRole.SLOT: {ROWS: set()},
         FieldRole.PARAM: {ROWS: set()},
@@ -160,7 +183,10 @@ def indices(formula: Formula) -> tuple[dict[int, frozenset[int]], dict[int, froz
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renumbering:
-    """New indices: `slot` and `param` are given a table, by its old position, and an old index; `members` the old position of a table."""
+    """New indices: `slot` and `param` are given a table, by its old position, and an old index.
+
+    `members` the old position of a table.
+    """
 
     slot: Callable[[int, int], int]
     param: Callable[[int, int], int]
@@ -168,7 +194,9 @@ class Renumbering:
 
 
 def renumbered(part: AnyPart, new: Renumbering, table: int = ROWS) -> AnyPart:
-    """The formula or term with other indices, asked for in the order in which it is read: of a comparison left, right, tolerance, scale."""
+    """The formula or term with other indices, asked for in the order in which it is read: of a
+    comparison left, right, tolerance, scale.
+    """
     members = member_table(cast(Any, part))
     inside = table if members is None else members
 

@@ -25,10 +25,12 @@ class Writer(Protocol):
         """The text for a parameter."""
 
     def category(self, slot: int, param: int) -> str:
-        """The text for the category in a slot whose code a parameter gives."""
+        """The text for the category in a slot, with the code from a parameter."""
 
     def window(self, low: int, high: int) -> str:
-        """``within 2 h``, from the parameters of its ends; "" for a window that begins now and has no end."""
+        """``within 2 h``, from the parameters of its ends; "" for a window that begins now and has
+        no end.
+        """
 
     def duration(self, steps: int) -> str:
         """``2 h`` or ``24 steps``, from the parameter that counts the steps."""

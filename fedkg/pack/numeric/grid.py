@@ -17,10 +17,13 @@ class Grid:
     """Traces as rows of a grid of steps, all beginning at its left edge.
 
     Attributes:
-        at: int64 [N, L], the table row of each step; -1 where a step is missing or the trace is over.
+        at: int64 [N, L], the table row of each step; -1 where a step is missing or the trace is
+            over.
         inside: bool [N, L], the step belongs to the trace.
-        end: what a window beyond the trace meets: unknown steps (``strict``), or nothing (``clip``).
-        rows, cells: int64 [n]: the table rows in this grid, and for each its step, counted along the flattened grid.
+        end: what a window beyond the trace meets: unknown steps (``strict``), or nothing
+            (``clip``).
+        rows, cells: int64 [n]: the table rows in this grid, and for each its step, counted along
+            the flattened grid.
     """
 
     at: NDArray[np.int64]

@@ -15,7 +15,8 @@ Array = NDArray[np.float64]
 Interval = tuple[Array, Array]
 """Lower and upper ends: float64 [R]; infinite where nothing is known."""
 ROUND = 2e-15
-"""By this share ends of exponentials, powers and the like move outwards: NumPy's are some units in the last place off, not always alike."""
+"""By this share ends of exponentials, powers and the like move outwards: NumPy's are some units in
+the last place off, not always alike."""
 EXACT = (0.0, 1.0, 2.0)
 """Exponents of powers that are rounded as products are."""
 
@@ -31,7 +32,7 @@ class Ranges(Protocol):
         """Between which values a slot lies."""
 
     def param(self, index: int) -> Interval:
-        """Between which values a parameter lies: infinite where it is no number."""
+        """The range of a parameter over the rows; infinite if it is not a number."""
 
     def members(self, table: int) -> tuple[Ranges, NDArray[np.int64]]:
         """Those of a member table, and the offsets of its owners."""
@@ -43,7 +44,7 @@ def hull(ends: Sequence[Interval]) -> Interval:
 
 
 def reduced(op: str, skip: bool, members: Interval, offsets: NDArray[np.int64]) -> Interval:
-    """What the members of each owner come to together; if a member may be left out (`skip`), a sum may lack it."""
+    """Reduce the members of each owner; with `skip`, sums allow for missing members."""
     sizes = np.diff(offsets)
     count = sizes.size
     owners = np.repeat(np.arange(count), sizes)
@@ -79,14 +80,16 @@ def quotient(a: Interval, b: Interval) -> Interval:
 
 
 def _between(*corners: Array) -> Interval:
-    """The least and the largest; 0 where a corner is 0 times what is infinite, or infinite by what is infinite."""
+    """The least and the largest; 0 where a corner is 0 times what is infinite, or infinite by what
+    is infinite.
+    """
     known = np.stack(corners)
     known = np.where(np.isnan(known), 0.0, known)
     return known.min(axis=0), known.max(axis=0)
 
 
 def outwards(low: Array, high: Array, share: float = ROUND) -> Interval:
-    """An interval whose ends are moved by a share of themselves."""
+    """An interval with ends moved by a relative tolerance."""
     return low * np.where(low > 0, 1 - share, 1 + share), high * np.where(
         high > 0, 1 + share, 1 - share
     )
@@ -108,7 +111,9 @@ def power(base: Interval, exponent: float) -> Interval:
 
 
 def _wave(one: Array, other: Array, low: Array, high: Array, top: float) -> Interval:
-    """The values of a sine or cosine: those at both ends, 1 and -1 where it turns between them (`top`: an angle where it is 1)."""
+    """The values of a sine or cosine: those at both ends, 1 and -1 where it turns between them
+    (`top`: an angle where it is 1).
+    """
     least, most = outwards(np.minimum(one, other), np.maximum(one, other))
     turns = [_passes(low, high, at, 2 * np.pi) for at in (top - np.pi, top)]
     return np.where(turns[0], -1.0, np.maximum(least, -1.0)), np.where(
@@ -117,7 +122,9 @@ def _wave(one: Array, other: Array, low: Array, high: Array, top: float) -> Inte
 
 
 def _passes(low: Array, high: Array, point: float, period: float) -> NDArray[np.bool_]:
-    """Whether a point, or a repetition of it, lies between low and high, or as near as rounding goes."""
+    """Whether a point, or a repetition of it, lies between low and high, or as near as rounding
+    goes.
+    """
     near = 1e-12 * (1 + np.maximum(np.abs(low), np.abs(high)))
     found: NDArray[np.bool_] = ~(
         np.floor((high + near - point) / period) < np.ceil((low - near - point) / period)
@@ -159,4 +166,4 @@ def function(name: str, ends: Sequence[Interval]) -> Interval:
             least, most = outwards(np.tan(low), np.tan(high))
             return np.where(whole, -np.inf, least), np.where(whole, np.inf, most)
         case _:
-            raise AssertionError(f"there is no function {name}")
+            raise AssertionError(f"unknown function {name}")

@@ -20,10 +20,11 @@ def reduce_members(
     members: Float,
     offsets: NDArray[np.int64],
 ) -> Float:
-    """One number for each owner: float64 [B, P] of the members' values [B, M] (NaN: unknown), added up in their order.
+    """One number for each owner: float64 [B, P] of the members' values [B, M] (NaN: unknown), added
+    up in their order.
 
-    Nobody: sum and count 0, the others unknown. `skip` leaves unknown members out; otherwise one of them makes the whole unknown. A `count`
-    is of the known members and never unknown.
+    Nobody: sum and count 0, the others unknown. `skip` leaves unknown members out; otherwise one of
+    them makes the whole unknown. A `count` is of the known members and never unknown.
     """
     out = np.empty((members.shape[0], offsets.shape[0] - 1))
     for owners, positions in _by_size(offsets):
@@ -47,7 +48,10 @@ def reduce_members(
 
 
 def at_least(members: Verdict, count: Float | None, offsets: NDArray[np.int64]) -> Verdict:
-    """Whether enough members hold, [B, P]: `count` [P] of them, or all (None); robustness is the count-th largest of theirs."""
+    """Whether enough members hold, [B, P]: `count` [P] of them, or all (None).
+
+    Robustness is the count-th largest of theirs.
+    """
     shape = (members.low.shape[0], offsets.shape[0] - 1)
     out = Verdict(
         np.empty(shape),
@@ -70,7 +74,9 @@ def at_least(members: Verdict, count: Float | None, offsets: NDArray[np.int64]) 
 
 
 def _largest(values: Float, wanted: NDArray[np.int64]) -> Float:
-    """The wanted-th largest of [B, owners, k]: +inf when none is wanted, -inf when more than there are."""
+    """The wanted-th largest of [B, owners, k]: +inf when none is wanted, -inf when more than there
+    are.
+    """
     falling = -np.sort(-values, axis=2)
     edge = np.full((*values.shape[:2], 1), np.inf)
     ranked = np.concatenate([edge, falling, -edge], axis=2)

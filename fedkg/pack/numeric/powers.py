@@ -25,7 +25,10 @@ def is_multiplication(exponent: float) -> bool:
 
 
 def multiplied(base: Array, exponent: int) -> Array:
-    """`base` to a small whole power by multiplying left to right; NaN stays NaN even to the power 0, 0 to a negative power is infinite."""
+    """`base` to a small whole power by multiplying left to right.
+
+    NaN stays NaN even to the power 0, 0 to a negative power is infinite.
+    """
     if exponent == 0:
         return base * 0.0 + 1.0
     result = base

@@ -31,7 +31,7 @@ class Scope(Protocol):
 
     @property
     def steps(self) -> Grid:
-        """The traces whose steps the B places are. Only nodes over time may ask for them."""
+        """The traces with the B places as steps. Only nodes over time may request them."""
 
     def members(self, table: int) -> Scope:
         """The same places for the members of a table."""
@@ -40,7 +40,12 @@ class Scope(Protocol):
         """int64 [M + 1]: the members of owner i are ``offsets[i]:offsets[i + 1]``."""
 
     def atom(self, margin: Float, *, strict: bool) -> Verdict:
-        """The verdict of an atom that holds at a margin of at least (strict: above) 0; NaN is unknown."""
+        """The verdict of an atom that holds at a margin of at least (strict: above) 0.
+
+        NaN is unknown.
+        """
 
     def best(self, lead: Float, *, strict: bool) -> Verdict:
-        """The verdict of an atom that compares class scores: `atom`, except that a scope may leave ties open."""
+        """The verdict of an atom that compares class scores: `atom`, except that a scope may leave
+        ties open.
+        """

@@ -1,4 +1,6 @@
-"""Three-valued verdicts over whole arrays: an interval in which the robustness lies, and a truth value that may be unknown."""
+"""Three-valued verdicts over whole arrays: an interval in which the robustness lies, and a truth
+value that may be unknown.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,10 @@ Bool = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Robustness somewhere in [low, high], and the truth value: holds, fails, or neither (unknown). Arrays of one shape."""
+    """Robustness somewhere in [low, high], and the truth value: holds, fails, or neither (unknown).
+
+    Arrays of one shape.
+    """
 
     low: Float
     high: Float
@@ -41,7 +46,10 @@ def either(verdicts: tuple[Verdict, ...]) -> Verdict:
 
 
 def atom(margin: Float, *, strict: bool, shape: tuple[int, ...]) -> Verdict:
-    """An atomic formula that holds when its margin is at least (strict: above) zero; a margin of NaN is unknown."""
+    """An atomic formula that holds when its margin is at least (strict: above) zero.
+
+    A margin of NaN is unknown.
+    """
     margin = np.broadcast_to(margin, shape)
     known = ~np.isnan(margin)
     holds = margin > 0 if strict else margin >= 0
@@ -51,7 +59,7 @@ def atom(margin: Float, *, strict: bool, shape: tuple[int, ...]) -> Verdict:
 
 
 def finite(array: Float) -> Float:
-    """The array with NaN for what is no finite number."""
+    """The array with NaN in place of infinite numbers."""
     return np.where(np.isfinite(array), array, np.nan)
 
 

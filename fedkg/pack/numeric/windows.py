@@ -1,7 +1,8 @@
 """Temporal operators over grids of traces: windows that slide, and until.
 
-Each operator is made of minima and maxima alone. It is computed four times: for the two ends of the robustness interval, for "holds", and
-for "does not fail" (of truth values the minimum is `and`, the maximum `or`).
+Each operator is made of minima and maxima alone. It is computed four times: for the two ends of the
+robustness interval, for "holds", and for "does not fail" (of truth values the minimum is `and`, the
+maximum `or`).
 
 Letters: N traces, L steps, M columns.
 """
@@ -21,11 +22,16 @@ Values = NDArray[Any]
 """float64 or bool."""
 
 Lattice = Callable[[Values, Any], Values]
-"""An operator with one window: of the arguments' values, stacked [n, N, L, m] in the order it looks, and what stands beyond the trace."""
+"""An operator with one window, on the arguments' values, stacked [n, N, L, m] in its direction, and
+the value beyond the trace.
+"""
 
 
 def temporal(op: str, arg: Verdict, low: Float, high: Float, grid: Grid) -> Verdict:
-    """always, eventually, historically and once over windows [low, high] [M] (high -1: no end); verdicts are [N * L, M]."""
+    """always, eventually, historically and once over windows [low, high] [M] (high -1: no end).
+
+    Verdicts are [N * L, M].
+    """
     past = op in ("historically", "once")
     if op in ("always", "historically"):
         return opposite(
@@ -43,8 +49,9 @@ def until(
 ) -> Verdict:
     """until and since over windows [low, high] [M]; verdicts are [N * L, M].
 
-    An until with a window is made of simpler ones (Donzé, Ferrère and Maler 2013, section 3): `left` up to the window's beginning, and from
-    there both an until without end and a `right` within the window.
+    An until with a window is made of simpler ones (Donzé, Ferrère and Maler 2013, section 3):
+    `left` up to the window's beginning, and from there both an until without end and a `right`
+    within the window.
     """
 
     def some(first: int, last: int) -> Lattice:
@@ -130,7 +137,9 @@ def _windows(low: Float, high: Float) -> Iterator[tuple[int, int, NDArray[np.int
 
 
 def _sliding(pick: np.ufunc, values: Values, first: int, last: int, beyond: Any) -> Values:
-    """``pick`` of values[t + first .. t + last] for each t (last -1: to the end), `beyond` standing after the last; by doubling."""
+    """``pick`` of values[t + first .. t + last] for each t (last -1: to the end), `beyond` standing
+    after the last; by doubling.
+    """
     steps = values.shape[1]
     first = min(first, steps)
     last = max(first, steps - 1) if last < 0 else min(last, steps)
@@ -144,7 +153,10 @@ def _sliding(pick: np.ufunc, values: Values, first: int, last: int, beyond: Any)
 
 
 def _until_ever(left: Values, right: Values, closed: bool, beyond: Any) -> Values:
-    """Until with the window [0, end of the trace], by doubling: over 1, 2, 4, ... steps it is max(found, min(kept, what comes after))."""
+    """Until with the window [0, end of the trace], by doubling: over 1, 2, 4, ...
+
+    Steps it is max(found, min(kept, what comes after)).
+    """
     kept, found = left.copy(), np.minimum(left, right) if closed else right.copy()
     size = 1
     while size < right.shape[1]:

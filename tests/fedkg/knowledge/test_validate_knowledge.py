@@ -85,9 +85,9 @@ def changed(pack: Pack, name: str, change: Change) -> Pack:
         ("r", field(span=(0.0, 1.0)), "a span that is none"),
         ("r", field(classes=("A", "B", "C", "A")), "a class twice"),
         ("r", field(output=""), "does not say what it is called"),
-        ("r", field(proven=("within",)), "no question about it"),
-        ("p", field(proven=("nonempty",)), "no question about it"),
-        ("p", field(name="r"), "stands there twice"),
+        ("r", field(proven=("within",)), "lists a proven property that does not apply to it"),
+        ("p", field(proven=("nonempty",)), "lists a proven property that does not apply to it"),
+        ("p", field(name="r"), "occurs twice"),
     ],
 )
 def test_a_wrong_model_is_refused_by_its_name(
